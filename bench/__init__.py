@@ -1,0 +1,1 @@
+"""Rota beside its peers, measured in one run: `python -m bench`."""

@@ -1,0 +1,110 @@
+"""The words of the harness: a cell is one figure to be measured, a tally one process's share of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Operation(StrEnum):
+    ENQUEUE = "enqueue"  # one durable item per call
+    ENQUEUE_BATCH = "enqueue batch"  # many items per call, one commit
+    WORK = "claim+complete"  # one item claimed, then completed, per turn of a lane
+    WORK_BATCH = "claim+complete batch"  # as many items per turn as the cell's concurrency
+
+
+CLAIMING = frozenset({Operation.WORK, Operation.WORK_BATCH})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`concurrency` is callers or lanes per process; for the batch operations it is the batch."""
+
+    operation: Operation
+    concurrency: int
+    processes: int
+    items: int
+    seconds: float  # the cell ends here even when items are left: the rate needs no more
+
+    @property
+    def label(self) -> str:
+        return f"{self.operation} ×{self.concurrency}, {self.processes}p"
+
+    @property
+    def is_batch(self) -> bool:
+        return self.operation in (Operation.ENQUEUE_BATCH, Operation.WORK_BATCH)
+
+    @property
+    def lanes(self) -> int:
+        return 1 if self.is_batch else self.concurrency
+
+    @property
+    def batch(self) -> int:
+        return self.concurrency if self.is_batch else 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a subject keeps its queue: an empty directory, or an empty PostgreSQL database."""
+
+    directory: Path
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Tally:
+    done: int
+    started: float  # time.monotonic, which on Linux all processes share
+    ended: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured cell of one subject."""
+
+    subject: str
+    operation: str
+    concurrency: int
+    processes: int
+    items: int = 0
+    seconds: float = 0.0
+    rate: float | None = None  # items per second; None with a note when it could not be measured
+    cpu_us: float | None = None  # CPU of the client processes per item; a server's is not in it
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class NotOffered(Exception):
+    """The subject cannot do this cell safely, or at all; the text says why."""
+
+
+class Subject(Protocol):
+    """One queue under test. An instance travels to child processes, so it pickles."""
+
+    name: str
+    configuration: str  # one sentence for the report: how it was set up, what its promise is
+
+    def check(self, cell: Cell) -> None:
+        """Raise NotOffered when the cell would be unfair or unsafe."""
+
+    def prepare(self, place: Place) -> None:
+        """Create the schema."""
+
+    def fill(self, place: Place, items: int) -> None:
+        """Put items in by the fastest way there is; nobody times it."""
+
+    def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
+        """Open everything, pass the gate, work the cell's share, close."""
+
+
+@dataclass
+class Gate:
+    """Blocks until every process of the cell has opened its connections."""
+
+    wait: Callable[[], Any] = field(default=lambda: None)

@@ -1,0 +1,1 @@
+"""One file per peer: its best configuration that loses nothing on a power cut."""

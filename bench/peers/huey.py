@@ -1,0 +1,70 @@
+"""huey on SQLite."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bench.cell import Cell, Gate, NotOffered, Operation, Place, Tally
+from bench.lanes import by_threads
+
+if TYPE_CHECKING:
+    from huey import SqliteHuey
+
+
+class Huey:
+    name = "huey"
+    configuration = (
+        "SqliteHuey(fsync=True): WAL, synchronous=FULL, one instance per thread (faster for workers "
+        "than one shared behind its lock). Dequeue deletes the row, so claim+complete is ONE commit "
+        "and a worker that dies loses its item; a no-op's result None is not stored"
+    )
+
+    def check(self, cell: Cell) -> None:
+        if cell.is_batch:
+            raise NotOffered("no batch calls")
+
+    def prepare(self, place: Place) -> None:
+        _open(place, fsync=True).storage.close()
+
+    def fill(self, place: Place, items: int) -> None:
+        huey = _open(place, fsync=False)
+        noop = huey.task()(_noop)
+        for _ in range(items):
+            noop()
+        huey.storage.close()
+
+    def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
+        hueys = [_open(place, fsync=True) for _ in range(cell.lanes)]
+        return by_threads([_turn(huey, cell) for huey in hueys], cell, gate)
+
+
+def _turn(huey: SqliteHuey, cell: Cell) -> Callable[[], int]:
+    noop = huey.task()(_noop)
+
+    def enqueue() -> int:
+        noop()
+        return 1
+
+    def work() -> int:
+        task = huey.dequeue()
+        if task is None:
+            return 0
+        huey.execute(task)
+        return 1
+
+    return enqueue if cell.operation is Operation.ENQUEUE else work
+
+
+def _open(place: Place, fsync: bool) -> SqliteHuey:
+    from huey import SqliteHuey
+
+    logging.getLogger("huey").setLevel(logging.ERROR)
+    return SqliteHuey(
+        "bench", filename=str(place.directory / "huey.db"), fsync=fsync, timeout=60
+    )
+
+
+def _noop() -> None:
+    pass

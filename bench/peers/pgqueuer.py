@@ -1,0 +1,110 @@
+"""pgqueuer on PostgreSQL, by its Queries (the layer below its QueueManager)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from bench.cell import Cell, Gate, Operation, Place, Tally
+from bench.lanes import by_tasks
+from bench.server import settle
+
+if TYPE_CHECKING:
+    from pgqueuer.queries import Queries
+
+_FILL_BATCH = 1000
+
+
+class Pgqueuer:
+    name = "pgqueuer"
+    configuration = (
+        "Queries over psycopg, durability 'durable' (its default), one connection per lane, uvloop; "
+        "dequeue(batch_size) and log_jobs are two commits, done rows move to its log table. Faster "
+        "than its QueueManager.run, which adds task, heartbeat and buffer per job"
+    )
+
+    def check(self, cell: Cell) -> None:
+        """It offers every cell."""
+
+    def prepare(self, place: Place) -> None:
+        uvloop.run(_install(place))
+
+    def fill(self, place: Place, items: int) -> None:
+        uvloop.run(_fill(place, items))
+        settle(place.url)
+
+    def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
+        return uvloop.run(_run(place, cell, gate))
+
+
+async def _install(place: Place) -> None:
+    async with _open(place) as queries:
+        await queries.install()
+
+
+async def _fill(place: Place, items: int) -> None:
+    async with _open(place) as queries:
+        for start in range(0, items, _FILL_BATCH):
+            await _enqueue_many(queries, min(_FILL_BATCH, items - start))
+
+
+async def _run(place: Place, cell: Cell, gate: Gate) -> Tally:
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(_open(place)) for _ in range(cell.lanes)]
+        return await by_tasks([_turn(queries, cell) for queries in opened], cell, gate)
+
+
+def _turn(queries: Queries, cell: Cell) -> Callable[[], Awaitable[int]]:
+    async def enqueue() -> int:
+        await queries.enqueue("noop", b"x")
+        return 1
+
+    async def enqueue_batch() -> int:
+        await _enqueue_many(queries, cell.batch)
+        return cell.batch
+
+    if cell.operation is Operation.ENQUEUE:
+        return enqueue
+    if cell.operation is Operation.ENQUEUE_BATCH:
+        return enqueue_batch
+    return _worker(queries, cell.batch)
+
+
+def _worker(queries: Queries, batch: int) -> Callable[[], Awaitable[int]]:
+    from pgqueuer.ports.repository import EntrypointExecutionParameter
+    from pgqueuer.types import QueueEntrypoint, QueueManagerId
+
+    entrypoints = {QueueEntrypoint("noop"): EntrypointExecutionParameter(concurrency_limit=0)}
+    manager = QueueManagerId(uuid.uuid4())
+
+    async def work() -> int:
+        jobs = await queries.dequeue(
+            batch_size=batch,
+            entrypoints=entrypoints,
+            queue_manager_id=manager,
+            global_concurrency_limit=None,
+            heartbeat_timeout=timedelta(seconds=30),
+        )
+        if jobs:
+            await queries.log_jobs([(job, "successful", None) for job in jobs])
+        return len(jobs)
+
+    return work
+
+
+async def _enqueue_many(queries: Queries, items: int) -> None:
+    await queries.enqueue(["noop"] * items, [b"x"] * items, [0] * items)
+
+
+@asynccontextmanager
+async def _open(place: Place) -> AsyncIterator[Queries]:
+    import psycopg
+    from pgqueuer.queries import Queries
+
+    async with await psycopg.AsyncConnection.connect(place.url, autocommit=True) as connection:
+        yield Queries.from_psycopg_connection(connection)

@@ -1,0 +1,57 @@
+"""Composition root: the only module that knows which database and which adapters there are."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rota.model.clock import Clock
+from rota.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rota.queue import WorkQueue
+    from rota.storage.port import Store
+
+
+def make_store(url: str, clock: Clock | None = None) -> "Store":
+    """A store for `postgresql://…`, `sqlite:///path` or a bare path; it is not opened yet."""
+    if url.startswith(("postgresql://", "postgres://")):
+        from rota.storage.postgres import PostgresStore
+
+        return PostgresStore(url, clock=clock)
+    if "://" in url and not url.startswith("sqlite://"):
+        raise InvalidInput(
+            f"the database {url.partition('://')[0]}:// is not known; use sqlite:///path, a path,"
+            " or postgresql://…"
+        )
+    from rota.storage.sqlite import SqliteStore
+
+    return SqliteStore(sqlite_path(url), clock=clock)
+
+
+def sqlite_path(url: str) -> Path:
+    """`sqlite:///x` is the relative path x, `sqlite:////x` the absolute one, as elsewhere."""
+    path = url.removeprefix("sqlite:///").removeprefix("sqlite://")
+    if not path:
+        raise InvalidInput("the database path is empty; use sqlite:///path or a path")
+    return Path(os.path.expanduser(path))
+
+
+@asynccontextmanager
+async def open_store(url: str, clock: Clock | None = None) -> AsyncIterator["Store"]:
+    store = make_store(url, clock)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def open_queue(url: str, clock: Clock | None = None) -> AsyncIterator["WorkQueue"]:
+    """The queue on its own, without faces: for programs that embed Rota."""
+    from rota.queue import WorkQueue
+
+    async with open_store(url, clock) as store:
+        yield WorkQueue(store, clock)

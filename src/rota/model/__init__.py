@@ -1,0 +1,1 @@
+"""Words and rules of Rota: standard library only, no input or output."""

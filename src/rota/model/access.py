@@ -1,0 +1,98 @@
+"""Who may do what: scopes of API tokens, and the caller of a request."""
+
+import hashlib
+from dataclasses import dataclass
+
+from rota.model.errors import Forbidden, InvalidInput
+from rota.model.work import check_name
+
+READ, WORK, DISPATCH, ADMIN = "read", "work", "dispatch", "admin"
+PLAIN_SCOPES = frozenset({READ, WORK, DISPATCH, ADMIN})
+AGENT_PREFIX = "agent:"
+
+# What a scope brings with it. `agent:<name>` reads, and works on that agent's items only.
+_IMPLIED = {
+    READ: frozenset({READ}),
+    WORK: frozenset({READ, WORK}),
+    DISPATCH: frozenset({READ, WORK, DISPATCH}),
+    ADMIN: frozenset({READ, WORK, DISPATCH, ADMIN}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The one on whose behalf a request is made."""
+
+    name: str
+    scopes: frozenset[str]
+    agents: frozenset[str] | None = None  # None: any agent
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes
+
+    def demand(self, scope: str) -> None:
+        if not self.may(scope):
+            raise Forbidden(
+                f"this needs the scope '{scope}'; the token '{self.name}' has"
+                f" {', '.join(sorted(self.scopes)) or 'none'}",
+                required=scope,
+            )
+
+    def demand_agent(self, agent: str | None) -> None:
+        """An agent's token moves only that agent's items."""
+        if self.agents is not None and agent not in self.agents:
+            whose = f"agent '{agent}'" if agent else "no agent"
+            raise Forbidden(
+                f"the token '{self.name}' is for {', '.join(sorted(self.agents))}; this item"
+                f" belongs to {whose}",
+                required=f"{AGENT_PREFIX}{agent}" if agent else DISPATCH,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+def everyone(name: str = "local") -> Caller:
+    """The caller when no token exists: whoever reaches a loopback port may do all."""
+    return Caller(name, _IMPLIED[ADMIN])
+
+
+def caller_of(token: ApiToken) -> Caller:
+    scopes: set[str] = set()
+    agents: set[str] = set()
+    for scope in token.scopes:
+        if scope.startswith(AGENT_PREFIX):
+            agents.add(scope.removeprefix(AGENT_PREFIX))
+            scopes |= _IMPLIED[WORK]
+        else:
+            scopes |= _IMPLIED[scope]
+    wide = any(scope in (WORK, DISPATCH, ADMIN) for scope in token.scopes)
+    return Caller(token.name, frozenset(scopes), None if wide or not agents else frozenset(agents))
+
+
+def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    if not scopes:
+        raise InvalidInput("a token needs at least one scope", field="scopes")
+    for scope in scopes:
+        if scope.startswith(AGENT_PREFIX):
+            check_name(scope.removeprefix(AGENT_PREFIX), "scope")
+        elif scope not in PLAIN_SCOPES:
+            raise InvalidInput(
+                f"scope {scope[:80]!r} is unknown; there are {', '.join(sorted(PLAIN_SCOPES))}"
+                " and agent:<name>",
+                field="scopes",
+            )
+    return tuple(dict.fromkeys(scopes))
+
+
+def hash_secret(secret: str) -> str:
+    """Secrets are 256 random bits, so a plain SHA-256 cannot be guessed backwards."""
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,23 @@
+"""Agents: who works, and on how many items at once."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A worker by name. An agent nobody configured has one slot and is not paused."""
+
+    name: str
+    max_concurrent: int = 1
+    paused: bool = False
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLoad:
+    """An agent with what is on its hands now."""
+
+    agent: Agent
+    in_progress: int
+    dispatched: int

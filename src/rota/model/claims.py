@@ -1,0 +1,70 @@
+"""Claims: a run's exclusive right to an item, with a token, an epoch and a lease."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rota.model.work import WorkItem
+
+DEFAULT_LEASE_SECONDS = 900
+MAX_LEASE_SECONDS = 7 * 24 * 3600
+MAX_WAIT_SECONDS = 60
+MAX_SLOTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The token is what a holder shows; the epoch is what a write is fenced by."""
+
+    work_item_id: str
+    epoch: int
+    token: str
+    agent: str
+    slot: int
+    claimed_at: str
+    lease_seconds: float
+    expires_at: str
+    heartbeat_at: str | None = None
+    progress: str | None = None
+    ended_at: str | None = None
+    end_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    agent: str
+    limit: int = 1
+    types: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    project_id: str | None = None
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
+    wait_seconds: float = 0
+
+
+class NothingClaimed(StrEnum):
+    """Why a claim came back with empty hands."""
+
+    NOTHING_READY = "nothing_ready"
+    NO_FREE_SLOT = "no_free_slot"
+    AGENT_PAUSED = "agent_paused"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedItem:
+    item: WorkItem
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    items: list[ClaimedItem]
+    reason: NothingClaimed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One entry of a batch completion."""
+
+    id: str
+    token: str | None
+    outcome: str = "success"
+    notes: str | None = None

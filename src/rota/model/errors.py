@@ -1,0 +1,108 @@
+"""Every error of ours, as one tree.
+
+RotaError
+├── InvalidInput            the request cannot be right, whatever the state        422
+│   ├── MissingRequirement  the verb needs a field that was not given              422
+│   └── BadCursor           a page cursor that we did not hand out                 400
+├── NotFound                no such item, project, agent, token, route             404
+├── Refused                 right in form, but not in this state                   409
+│   ├── TransitionRefused   the status machine has no such arrow from here
+│   ├── ClaimLost           the caller's claim has ended; somebody else may own it
+│   ├── ClaimedByAnother    the item is claimed and no token was given
+│   ├── NoFreeSlot          the agent works on as many items as it may
+│   └── KeyReused           an Idempotency-Key came back with another request
+├── VersionMismatch         If-Match named a version that has passed               412
+├── Unauthenticated         no token, or one that we do not know                   401
+├── Forbidden               the token lacks the scope                              403
+└── StorageError
+    ├── StorageUnavailable  locked, full, read-only, unreachable: ask again        503
+    ├── CommitUnknown       the connection broke while committing: ask what stands 503
+    ├── SchemaBehind        the database wants `rota db upgrade`                   503
+    └── SchemaAhead         the database was written by a newer Rota               503
+
+`code` is for programs and never changes; the message is for people and says what to do.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class RotaError(Exception):
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: Mapping[str, Any] = details
+
+
+class InvalidInput(RotaError):
+    code = "invalid_input"
+
+
+class MissingRequirement(InvalidInput):
+    code = "missing_requirement"
+
+
+class BadCursor(InvalidInput):
+    code = "bad_cursor"
+
+
+class NotFound(RotaError):
+    code = "not_found"
+
+
+class Refused(RotaError):
+    code = "refused"
+
+
+class TransitionRefused(Refused):
+    code = "transition_refused"
+
+
+class ClaimLost(Refused):
+    code = "claim_lost"
+
+
+class ClaimedByAnother(Refused):
+    code = "claimed"
+
+
+class NoFreeSlot(Refused):
+    code = "no_free_slot"
+
+
+class KeyReused(Refused):
+    code = "idempotency_key_reused"
+
+
+class VersionMismatch(RotaError):
+    code = "version_mismatch"
+
+
+class Unauthenticated(RotaError):
+    code = "unauthenticated"
+
+
+class Forbidden(RotaError):
+    code = "forbidden"
+
+
+class StorageError(RotaError):
+    code = "storage_error"
+
+
+class StorageUnavailable(StorageError):
+    code = "storage_unavailable"
+
+
+class CommitUnknown(StorageUnavailable):
+    code = "commit_unknown"
+
+
+class SchemaBehind(StorageError):
+    code = "schema_behind"
+
+
+class SchemaAhead(StorageError):
+    code = "schema_ahead"

@@ -1,0 +1,193 @@
+"""Work items and projects: what is to be done, and where it stands."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from rota.model.errors import InvalidInput
+from rota.model.status import Outcome, Status
+
+
+class Priority(IntEnum):
+    CRITICAL = 1
+    HIGH = 2
+    MEDIUM = 3
+    LOW = 4
+    LOWEST = 5
+
+
+MAX_BATCH = 1_000
+MAX_PAGE = 1_000
+MAX_PAYLOAD_BYTES = 256 * 1024
+MAX_PAYLOAD_DEPTH = 32
+MAX_LABELS = 50
+MAX_BLOCKERS = 100
+DEFAULT_MAX_ATTEMPTS = 3
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """What a submitter says of an item; the queue adds the rest."""
+
+    type: str
+    description: str
+    body: str | None = None
+    payload: Any = None
+    priority: int = Priority.MEDIUM
+    project_id: str | None = None
+    assigned_agent: str | None = None
+    created_by: str | None = None
+    labels: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    available_at: str | None = None
+    source: str | None = None
+    source_ref: str | None = None
+
+
+@dataclass(slots=True)
+class WorkItem:
+    """A row of the ledger as it was read; treat it as a value.
+
+    Not frozen only because a frozen dataclass of this width costs as much to
+    build as the statement that read it.
+    """
+
+    id: str
+    project_id: str | None
+    type: str
+    description: str
+    body: str | None
+    payload: Any
+    priority: int
+    status: Status
+    reason: str | None
+    assigned_agent: str | None
+    pinned: bool
+    slot: int | None
+    created_by: str | None
+    created_at: str
+    updated_at: str
+    completed_at: str | None
+    outcome: Outcome | None
+    notes: str | None
+    labels: tuple[str, ...]
+    artifact_url: str | None
+    attempts: int
+    max_attempts: int
+    available_at: str | None
+    deferred: bool
+    hold_reason: str | None
+    open_blockers: int
+    dependents: int
+    epoch: int
+    claim_token: str | None
+    version: int
+    source: str | None
+    source_ref: str | None
+    came_from: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: str
+    name: str
+    external_ref: str | None
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """One row of the dispatch log: who was named for an item, and how that ended."""
+
+    id: str
+    work_item_id: str
+    dispatched_at: str
+    agent: str
+    completed_at: str | None
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`item_id` waits for `blocker_id`; `blocker_status` says how far that is."""
+
+    item_id: str
+    blocker_id: str
+    blocker_status: Status
+    blocker_description: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFilter:
+    """Which items a list shows, and from where on."""
+
+    statuses: tuple[Status, ...] = ()
+    agent: str | None = None
+    project_id: str | None = None
+    type: str | None = None
+    label: str | None = None
+    text: str | None = None
+    created_after: str | None = None
+    completed_after: str | None = None
+    updated_after: str | None = None
+    by_age: bool = False
+    after: tuple[int, str, str] | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: list[WorkItem]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDetail:
+    """Everything the ledger knows of one item."""
+
+    item: WorkItem
+    dispatch_log: list[Dispatch]
+    events: list[Any]
+    claim: Any | None
+    blocked_by: list[Link]
+    blocks: list[Link]
+    late_results: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    by_status: Mapping[Status, int]
+
+
+def check_name(value: str, what: str) -> str:
+    """Names of agents become file names and path segments, so they are kept plain."""
+    if not NAME.fullmatch(value):
+        raise InvalidInput(
+            f"{what}: {value[:80]!r} is not a name; use lower-case letters, digits, '.', '_'"
+            " and '-', beginning with a letter or digit, at most 64",
+            field=what,
+        )
+    return value
+
+
+def check_text(value: str, what: str, longest: int, *, empty: bool = False) -> str:
+    """Refuse what one of the databases, or JSON, could not give back unchanged."""
+    if not empty and not value.strip():
+        raise InvalidInput(f"{what} must not be empty", field=what)
+    if len(value) > longest:
+        raise InvalidInput(
+            f"{what} has {len(value)} characters; at most {longest} are allowed", field=what
+        )
+    if "\x00" in value:
+        raise InvalidInput(f"{what} must not contain the NUL character", field=what)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} contains half a surrogate pair", field=what) from None
+    return value

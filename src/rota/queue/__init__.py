@@ -1,0 +1,5 @@
+"""The ledger's services: every change of an item, and every way to read it."""
+
+from rota.queue.service import WorkQueue
+
+__all__ = ["WorkQueue"]

@@ -1,0 +1,173 @@
+"""Taking items and finishing them in batches: the hot path."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rota.model.agents import Agent
+from rota.model.claims import (
+    MAX_WAIT_SECONDS,
+    ClaimRequest,
+    ClaimResult,
+    Completion,
+    NothingClaimed,
+)
+from rota.model.clock import IdFactory
+from rota.model.errors import InvalidInput, RotaError
+from rota.model.status import Status, Verb
+from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
+from rota.queue import moves, sweeper
+from rota.queue.intake import LONGEST, check_labels
+from rota.queue.moves import Lost, Order
+from rota.storage.port import Finish, Take, Transaction
+
+# A wake-up can be lost (another process on SQLite, a cut LISTEN connection): look again anyway.
+LOOK_AGAIN_SECONDS = 2.0
+SLOT_CHECK_SECONDS = 0.25
+
+
+def check(request: ClaimRequest) -> None:
+    check_name(request.agent, "agent")
+    if not 1 <= request.limit <= MAX_BATCH:
+        raise InvalidInput(
+            f"limit: {request.limit} is out of range; use 1 to {MAX_BATCH}", field="limit"
+        )
+    if not 0 <= request.wait_seconds <= MAX_WAIT_SECONDS:
+        raise InvalidInput(
+            f"wait_seconds: {request.wait_seconds} is out of range; use 0 to {MAX_WAIT_SECONDS}",
+            field="wait_seconds",
+        )
+    if len(request.types) > 50:
+        raise InvalidInput("types: at most 50 are allowed", field="types")
+    for kind in request.types:
+        check_text(kind, "type", LONGEST["type"])
+    check_labels(request.labels)
+
+
+def look_again(result: ClaimResult) -> float:
+    """A busy slot or a paused agent is not announced to waiters; those look more often."""
+    if result.reason is NothingClaimed.NO_FREE_SLOT:
+        return SLOT_CHECK_SECONDS
+    return LOOK_AGAIN_SECONDS
+
+
+def take(
+    tx: Transaction,
+    request: ClaimRequest,
+    tokens: Sequence[str],
+    dispatch_ids: Sequence[str],
+    now: str,
+    expires_at: str,
+) -> ClaimResult:
+    agent = tx.get_agent(request.agent) or Agent(request.agent)
+    if agent.paused:
+        return ClaimResult([], NothingClaimed.AGENT_PAUSED)
+    wanted = Take(
+        request.agent,
+        agent.max_concurrent,
+        tokens,
+        dispatch_ids,
+        now,
+        request.lease_seconds,
+        expires_at,
+        request.types,
+        request.labels,
+        request.project_id,
+    )
+    items = tx.take(wanted)
+    if not items and sweeper.catch_up(tx, now):
+        items = tx.take(wanted)
+    if items:
+        return ClaimResult(items)
+    full = len(tx.busy_slots(request.agent)) >= agent.max_concurrent
+    return ClaimResult([], NothingClaimed.NO_FREE_SLOT if full else NothingClaimed.NOTHING_READY)
+
+
+def new_items(tx: Transaction, fresh: Sequence[tuple[str, NewItem]], now: str) -> list[WorkItem]:
+    """The rows just inserted. Built here, not read back, unless links changed them."""
+    return [
+        (tx.get_item(item_id) if item.blocked_by else None) or _queued(item_id, item, now)
+        for item_id, item in fresh
+    ]
+
+
+def _queued(item_id: str, item: NewItem, now: str) -> WorkItem:
+    return WorkItem(
+        id=item_id,
+        project_id=item.project_id,
+        type=item.type,
+        description=item.description,
+        body=item.body,
+        payload=item.payload,
+        priority=item.priority,
+        status=Status.QUEUED,
+        reason=None,
+        assigned_agent=item.assigned_agent,
+        pinned=item.assigned_agent is not None,
+        slot=None,
+        created_by=item.created_by,
+        created_at=now,
+        updated_at=now,
+        completed_at=None,
+        outcome=None,
+        notes=None,
+        labels=item.labels,
+        artifact_url=None,
+        attempts=0,
+        max_attempts=item.max_attempts,
+        available_at=item.available_at,
+        deferred=item.available_at is not None and item.available_at > now,
+        hold_reason=None,
+        open_blockers=0,
+        dependents=0,
+        epoch=0,
+        claim_token=None,
+        version=1,
+        source=item.source,
+        source_ref=item.source_ref,
+        came_from=None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One answer of a batch completion: the item, or why not."""
+
+    id: str
+    item: WorkItem | None = None
+    error: RotaError | None = None
+
+
+def finish(
+    tx: Transaction,
+    entries: Sequence[Completion],
+    actor: str | None,
+    ids: IdFactory,
+    now: str,
+) -> list[Finished]:
+    """Holders' entries in one set-based statement; the rest one by one, to say why."""
+    held = [Finish(e.id, e.token, e.notes) for e in entries if e.token and e.outcome == "success"]
+    done = {item.id: item for item in tx.finish(held, actor, now)} if held else {}
+    for item in done.values():
+        if item.dependents:
+            tx.append(moves.unblocked(tx, item, now))
+    return [
+        Finished(entry.id, done.pop(entry.id))
+        if entry.id in done
+        else _finish_one(tx, entry, actor, ids, now)
+        for entry in entries
+    ]
+
+
+def _finish_one(
+    tx: Transaction, entry: Completion, actor: str | None, ids: IdFactory, now: str
+) -> Finished:
+    order = Order(Verb.COMPLETE, entry.id, actor, token=entry.token, notes=entry.notes)
+    try:
+        order = replace(order, outcome=moves.checked_outcome(entry.outcome))
+        moves.check_order(order)
+        result = moves.apply(tx, order, ids.new(), now)
+    except RotaError as error:  # raised before anything was changed
+        return Finished(entry.id, error=error)
+    if isinstance(result, Lost):
+        return Finished(entry.id, error=result.error)
+    return Finished(entry.id, result.item)

@@ -1,0 +1,351 @@
+"""One transition from order to event: the only place where an item's status changes.
+
+Each verb is one guarded statement (`Transaction.move`). When it changes no row, the
+item is read once to find out which guard refused, and the caller is told.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota.model.agents import Agent
+from rota.model.claims import Claim
+from rota.model.errors import (
+    ClaimedByAnother,
+    ClaimLost,
+    InvalidInput,
+    MissingRequirement,
+    NoFreeSlot,
+    NotFound,
+    Refused,
+    TransitionRefused,
+    VersionMismatch,
+)
+from rota.model.events import EVENT_OF, EventType, NewEvent
+from rota.model.status import OUTCOME_OF, RULES, TERMINAL, Outcome, Status, Verb, allowed_from
+from rota.model.work import WorkItem
+from rota.storage.port import Move, RunAgain, Topic, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What somebody wants to happen to one item."""
+
+    verb: Verb
+    item_id: str
+    actor: str | None
+    token: str | None = None
+    outcome: str | None = None
+    notes: str | None = None
+    artifact_url: str | None = None
+    agent: str | None = None
+    reason: str | None = None
+    available_at: str | None = None
+    version: int | None = None
+    force: bool = False
+    lease: "Lease | None" = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    token: str
+    seconds: float
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    item: WorkItem
+    claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The caller's claim has ended. Its result was kept, so this must be committed, not raised."""
+
+    error: ClaimLost
+
+
+_DROPS_AGENT = frozenset({Verb.RELEASE, Verb.REOPEN, Verb.RETRY})
+_CLOSES_AS_RELEASED = frozenset({Verb.RELEASE, Verb.REOPEN})
+_ENTERS_WORK = frozenset({Verb.START, Verb.RESUME})
+
+
+def check_order(order: Order) -> None:
+    """What can be refused without looking at the item."""
+    rule = RULES[order.verb]
+    if rule.needs in ("outcome", "notes", "artifact_url") and not getattr(order, rule.needs):
+        raise MissingRequirement(
+            f"{order.verb} needs {rule.needs}{_example(rule.needs)}", field=rule.needs
+        )
+    expected = OUTCOME_OF.get(rule.target)
+    if order.outcome is not None and order.outcome != expected:
+        raise InvalidInput(
+            f"outcome {order.outcome!r} does not fit {order.verb}"
+            + (f"; it is {str(expected)!r}" if expected else ": only terminal statuses have one"),
+            field="outcome",
+        )
+
+
+def _example(needs: str) -> str:
+    return {
+        "outcome": " (success for completed, failed for failed)",
+        "notes": ": say what it waits for",
+        "artifact_url": ": the address of what is to be reviewed",
+    }[needs]
+
+
+def apply(tx: Transaction, order: Order, dispatch_id: str, now: str) -> Moved | Lost:
+    """Make the move with everything that belongs to it, in the caller's transaction."""
+    agent, slot = _who_and_where(tx, order)
+    item = tx.move(_guarded(order, agent, slot, now))
+    if item is None:
+        return _refusal(tx, order, now)
+    claim = _settle(tx, order, item, dispatch_id, now)
+    tx.append([_event(order, item), *_unblock(tx, order, item, now)])
+    if item.status in (Status.QUEUED, Status.DISPATCHED):
+        tx.wake(Topic.READY)
+    return Moved(item, claim)
+
+
+def _who_and_where(tx: Transaction, order: Order) -> tuple[str | None, int | None]:
+    """The agent an order names, and the slot if the item goes into work."""
+    if order.verb is Verb.DISPATCH and order.agent is None:
+        item = find(tx, order.item_id)
+        if item.assigned_agent is None and item.status is Status.QUEUED:
+            raise MissingRequirement(
+                "dispatch needs assigned_agent: who shall do it?", field="assigned_agent"
+            )
+    if order.verb not in _ENTERS_WORK:
+        return order.agent, None
+    item = find(tx, order.item_id)
+    if item.status not in RULES[order.verb].sources or item.assigned_agent is None:
+        return None, 0  # the guard will refuse it; the slot is never used
+    if order.agent is not None and order.agent != item.assigned_agent:
+        raise Refused(
+            f"{item.id} is dispatched to '{item.assigned_agent}'; only the one who holds the"
+            " dispatch may start it",
+            assigned_agent=item.assigned_agent,
+        )
+    return None, free_slot(tx, item.assigned_agent)
+
+
+def free_slot(tx: Transaction, agent: str) -> int:
+    slots = (tx.get_agent(agent) or Agent(agent)).max_concurrent
+    busy = tx.busy_slots(agent)
+    for slot in range(slots):
+        if slot not in busy:
+            return slot
+    raise NoFreeSlot(
+        f"agent '{agent}' already works on {len(busy)} of {slots} items; finish or release one,"
+        f" or raise its limit with `rota agent set {agent} --max-concurrent N`",
+        agent=agent,
+        max_concurrent=slots,
+    )
+
+
+def _guarded(order: Order, agent: str | None, slot: int | None, now: str) -> Move:
+    rule = RULES[order.verb]
+    return Move(
+        order.item_id,
+        tuple(sorted(rule.sources)),
+        rule.target,
+        now,
+        order.reason or order.verb,
+        outcome=OUTCOME_OF.get(rule.target),
+        notes=order.notes,
+        artifact_url=order.artifact_url,
+        agent=agent,
+        drop_agent=order.verb in _DROPS_AGENT,
+        slot=slot,
+        new_epoch=order.verb in _ENTERS_WORK,
+        reset_attempts=order.verb is Verb.RETRY,
+        available_at=order.available_at,
+        token=order.token,
+        force=order.force,
+        version=order.version,
+    )
+
+
+def _settle(
+    tx: Transaction, order: Order, item: WorkItem, dispatch_id: str, now: str
+) -> Claim | None:
+    """Claim and dispatch log follow the item's move."""
+    if order.token is not None or order.force:
+        tx.end_claim(item.id, now, order.reason or order.verb)
+    if order.verb is Verb.DISPATCH:
+        tx.log_dispatch(dispatch_id, item.id, item.assigned_agent or "", now)
+    elif item.status in TERMINAL:
+        tx.close_dispatch(item.id, now, OUTCOME_OF[item.status])
+    elif order.verb in _CLOSES_AS_RELEASED:
+        tx.close_dispatch(item.id, now, "released")
+    if order.lease is None or order.verb not in _ENTERS_WORK:
+        return None
+    lease = order.lease
+    claim = Claim(
+        item.id, item.epoch, lease.token, item.assigned_agent or "", item.slot or 0, now,
+        lease.seconds, lease.expires_at,
+    )  # fmt: skip
+    tx.lease(claim)
+    return claim
+
+
+def _event(order: Order, item: WorkItem) -> NewEvent:
+    data: dict[str, Any] = dict(order.details)
+    if item.outcome is not None:
+        data["outcome"] = item.outcome
+    if order.notes is not None:
+        data["notes"] = order.notes
+    if order.artifact_url is not None:
+        data["artifact_url"] = order.artifact_url
+    return NewEvent(
+        EVENT_OF[order.verb],
+        item.updated_at,
+        actor=order.actor,
+        work_item_id=item.id,
+        project_id=item.project_id,
+        agent=item.assigned_agent,
+        reason=item.reason,
+        from_status=item.came_from,
+        to_status=item.status,
+        epoch=item.epoch,
+        data=data,
+    )
+
+
+def _unblock(tx: Transaction, order: Order, item: WorkItem, now: str) -> list[NewEvent]:
+    if order.verb is not Verb.COMPLETE or not item.dependents:
+        return []
+    return unblocked(tx, item, now)
+
+
+def unblocked(tx: Transaction, blocker: WorkItem, now: str) -> list[NewEvent]:
+    """What a completed blocker sets free, as events; failed and cancelled ones free nothing."""
+    free = tx.unblock_dependents(blocker.id, now)
+    if free:
+        tx.wake(Topic.READY)
+    return [
+        NewEvent(
+            EventType.UNBLOCKED,
+            now,
+            actor="queue",
+            work_item_id=item.id,
+            project_id=item.project_id,
+            agent=item.assigned_agent,
+            reason="blocker_completed",
+            epoch=item.epoch,
+            data={"blocker": blocker.id},
+        )
+        for item in free
+    ]
+
+
+# Why a guard refused
+
+
+def find(tx: Transaction, item_id: str) -> WorkItem:
+    item = tx.get_item(item_id)
+    if item is None:
+        raise NotFound(f"there is no work item {item_id[:100]!r}", id=item_id[:100])
+    return item
+
+
+def _refusal(tx: Transaction, order: Order, now: str) -> Moved | Lost:
+    item = find(tx, order.item_id)
+    rule = RULES[order.verb]
+    if order.token is not None and item.claim_token != order.token:
+        return _after_claim(tx, order, item, now)
+    if order.version is not None and item.version != order.version:
+        raise version_mismatch(item, order.version)
+    if item.status not in rule.sources:
+        raise transition_refused(item, order.verb)
+    if item.claim_token is not None and order.token is None and not order.force:
+        raise ClaimedByAnother(
+            f"{item.id} is claimed by '{item.assigned_agent}'; give the claim's token, or force it"
+            " as a dispatcher, which ends the claim",
+            agent=item.assigned_agent,
+        )
+    raise RunAgain  # another transaction changed it between the two statements
+
+
+def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Moved | Lost:
+    """A token that is not the live one: a repeated call, a late result, or a stranger."""
+    claim = tx.find_claim(item.id, order.token or "")
+    if claim is not None and _is_repeat(order, item, claim):
+        return Moved(item)
+    whose = f"it is with '{item.assigned_agent}' now" if item.claim_token else "nobody holds it"
+    error = ClaimLost(
+        f"this claim of {item.id} has ended"
+        + (f" ({claim.end_reason})" if claim else "")
+        + f"; the item is {item.status} and {whose}. Stop working on it",
+        status=item.status,
+        kept=claim is not None,
+    )
+    if claim is None:
+        raise error
+    tx.append([_late_result(order, item, claim, now)])
+    return Lost(error)
+
+
+def _is_repeat(order: Order, item: WorkItem, claim: Claim) -> bool:
+    """The same verb again by the holder whose claim it ended: the first answer was lost."""
+    return (
+        claim.ended_at is not None
+        and claim.end_reason == (order.reason or order.verb)
+        and item.epoch == claim.epoch
+        and item.status is RULES[order.verb].target
+    )
+
+
+def _late_result(order: Order, item: WorkItem, claim: Claim, now: str) -> NewEvent:
+    data = {
+        "verb": order.verb,
+        "outcome": order.outcome,
+        "notes": order.notes,
+        "artifact_url": order.artifact_url,
+        "claim_ended": claim.end_reason,
+    }
+    return NewEvent(
+        EventType.LATE_RESULT,
+        now,
+        actor=order.actor,
+        work_item_id=item.id,
+        project_id=item.project_id,
+        agent=claim.agent,
+        reason="claim_lost",
+        epoch=claim.epoch,
+        data={name: value for name, value in data.items() if value is not None},
+    )
+
+
+def transition_refused(item: WorkItem, wanted: Verb | Status) -> TransitionRefused:
+    allowed = allowed_from(item.status)
+    way = ", ".join(f"{verb} → {target}" for verb, target in allowed.items())
+    return TransitionRefused(
+        f"{item.id} is {item.status}; {wanted} is not possible from there"
+        + (f" (possible: {way})" if way else " (nothing is: this status is final)"),
+        status=item.status,
+        allowed=sorted({str(target) for target in allowed.values()}),
+        verbs=[str(verb) for verb in allowed],
+    )
+
+
+def version_mismatch(item: WorkItem, version: int) -> VersionMismatch:
+    return VersionMismatch(
+        f"{item.id} is at version {item.version}, not {version}; read it again and decide anew",
+        version=item.version,
+    )
+
+
+def checked_outcome(outcome: str | None) -> str | None:
+    """`failure`, as runs say it, is `failed` here."""
+    if outcome is None:
+        return None
+    if outcome == "failure":
+        return Outcome.FAILED
+    if outcome not in set(Outcome):
+        raise InvalidInput(
+            f"outcome {outcome[:40]!r} is unknown; there are {', '.join(Outcome)}",
+            field="outcome",
+        )
+    return outcome

@@ -1,0 +1,115 @@
+"""Brings back what nobody is working on any more, and wakes what has become due.
+
+Two stale rules: a claim whose lease lapsed goes back to the queue (or fails once its
+attempts are used up); an item started without a lease that was quiet for too long is
+blocked, with a note, for a person to look at.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from rota.model.claims import Claim
+from rota.model.clock import Clock, IdFactory, from_text, to_text
+from rota.model.status import Outcome, Verb
+from rota.model.work import WorkItem
+from rota.queue import moves
+from rota.queue.moves import Order
+from rota.storage.port import Store, Topic, Transaction
+
+STALE_AFTER = timedelta(minutes=30)
+KEEP_KEYS = timedelta(days=30)
+BATCH = 500
+ACTOR = "sweeper"
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one sweep did: ids of items released, failed and blocked; how many came due."""
+
+    released: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+    due: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.released or self.failed or self.blocked or self.due)
+
+
+def catch_up(tx: Transaction, now: str) -> bool:
+    """What a claim does before it gives up, so that nothing is stuck where no server runs."""
+    due = tx.promote_due(now)
+    lapsed = [_lapse(tx, claim, now) for claim in tx.lapsed_claims(now, BATCH)]
+    return bool(due or lapsed)
+
+
+def _lapse(tx: Transaction, claim: Claim, now: str) -> tuple[Verb, str]:
+    item = moves.find(tx, claim.work_item_id)
+    spent = item.attempts >= item.max_attempts
+    verb = Verb.FAIL if spent else Verb.RELEASE
+    order = Order(
+        verb,
+        item.id,
+        ACTOR,
+        token=claim.token,
+        outcome=Outcome.FAILED if spent else None,
+        reason="attempts_exhausted" if spent else "lease_expired",
+        details={"agent": claim.agent, "expired_at": claim.expires_at, "attempt": item.attempts},
+    )
+    moves.apply(tx, order, "", now)
+    return verb, item.id
+
+
+def _block(tx: Transaction, item: WorkItem, before: str, now: str) -> str:
+    minutes = int(STALE_AFTER.total_seconds() // 60)
+    note = f"No update since {item.updated_at}: blocked after {minutes} minutes without one." + (
+        f"\nLast note: {item.notes}" if item.notes else ""
+    )
+    order = Order(Verb.BLOCK, item.id, ACTOR, notes=note, reason="stale", version=item.version)
+    moves.apply(tx, order, "", now)
+    return item.id
+
+
+class Sweeper:
+    """One chore with a `tick`; the daemon calls it, and so may anybody."""
+
+    def __init__(self, store: Store, clock: Clock, *, stale_after: timedelta = STALE_AFTER) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = IdFactory(clock)
+        self.stale_after = stale_after
+
+    async def tick(self) -> Swept:
+        moment = self._clock.now()
+        now, before = to_text(moment), to_text(moment - self.stale_after)
+
+        def body(tx: Transaction) -> Swept:
+            due = tx.promote_due(now)
+            if due:
+                tx.wake(Topic.READY)
+            lapsed = [_lapse(tx, claim, now) for claim in tx.lapsed_claims(now, BATCH)]
+            quiet = [_block(tx, item, before, now) for item in tx.quiet_items(before, BATCH)]
+            return Swept(
+                released=tuple(item_id for verb, item_id in lapsed if verb is Verb.RELEASE),
+                failed=tuple(item_id for verb, item_id in lapsed if verb is Verb.FAIL),
+                blocked=tuple(quiet),
+                due=due,
+            )
+
+        return await self._store.transact(body)
+
+    async def pause(self, longest: float) -> float:
+        """Seconds until something may be due, at most `longest`."""
+
+        def body(tx: Transaction) -> list[str | None]:
+            return [tx.next_due(), tx.next_expiry()]
+
+        moments = [from_text(text) for text in await self._store.read(body) if text]
+        if not moments:
+            return longest
+        ahead = (min(moments) - self._clock.now()).total_seconds()
+        return min(max(ahead, 0.01), longest)
+
+    async def prune(self) -> int:
+        """Forget Idempotency-Keys that nobody will repeat any more."""
+        before = to_text(self._clock.now() - KEEP_KEYS)
+        return await self._store.transact(lambda tx: tx.forget_keys(before))

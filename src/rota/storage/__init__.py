@@ -1,0 +1,1 @@
+"""Everything that knows SQL. Other rooms see `rota.storage.port` only."""

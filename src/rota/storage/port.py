@@ -1,0 +1,289 @@
+"""What the rest of Rota may ask of a database, in the words of the domain.
+
+`Store` brings a synchronous body into one transaction; `Transaction` is what the
+body speaks to. The body cannot await, so nobody calls the network under a lock.
+Both databases pass one contract suite; these docstrings are the contract.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from rota.model.access import ApiToken
+from rota.model.agents import Agent, AgentLoad
+from rota.model.claims import Claim, ClaimedItem
+from rota.model.events import Event, EventFilter, NewEvent
+from rota.model.status import Status
+from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
+
+T = TypeVar("T")
+
+
+class RunAgain(Exception):
+    """Raised by a body that lost a race: its transaction is undone and it is run again."""
+
+
+class Topic(StrEnum):
+    """What a commit may wake somebody for."""
+
+    READY = "ready"  # an item may have become claimable
+    EVENTS = "events"  # the event log has grown
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One transition, complete with its guards.
+
+    The row changes only if the item stands in one of `sources`, at `version`
+    where one is named, and the live claim's token (or the lack of a claim)
+    agrees; `force` leaves the claim out of it.
+    """
+
+    item_id: str
+    sources: tuple[Status, ...]
+    target: Status
+    now: str
+    reason: str | None
+    outcome: str | None = None
+    notes: str | None = None
+    artifact_url: str | None = None
+    agent: str | None = None  # set when given, kept when None
+    drop_agent: bool = False
+    slot: int | None = None
+    new_epoch: bool = False
+    reset_attempts: bool = False
+    available_at: str | None = None  # set when given, kept when None
+    token: str | None = None
+    force: bool = False
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """A claim about to be made: who, how many, which, and the tokens to hand out."""
+
+    agent: str
+    slots: int
+    tokens: Sequence[str]  # as many as items are wanted
+    dispatch_ids: Sequence[str]
+    now: str
+    lease_seconds: float
+    expires_at: str
+    types: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    project_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """One entry of a batch completion, by the holder's token."""
+
+    item_id: str
+    token: str
+    notes: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """New values of an item's describing fields; the names are columns."""
+
+    item_id: str
+    now: str
+    changes: dict[str, object]
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """Which migrations a database has had, and which it still wants."""
+
+    applied: list[str]
+    pending: list[str]
+    unknown: list[str]  # applied by a newer Rota
+    changed: list[str]  # applied, but the text differs from ours
+
+
+class Transaction(Protocol):
+    """The verbs of the ledger. Everything done here is committed together or not at all."""
+
+    def wake(self, topic: Topic) -> None:
+        """Wake whoever waits for this topic, once the transaction is committed."""
+
+    # projects
+    def insert_project(self, project: Project) -> None: ...
+    def get_project(self, project_id: str) -> Project | None: ...
+    def list_projects(self, after: str | None, limit: int) -> list[Project]:
+        """In the order of their ids, which is the order they were made in."""
+
+    def update_project(self, project: Project) -> bool: ...
+
+    # agents
+    def get_agent(self, name: str) -> Agent | None: ...
+    def put_agent(self, agent: Agent) -> None: ...
+    def agent_loads(self) -> list[AgentLoad]:
+        """Every agent that is configured or has work on its hands, by name."""
+
+    def busy_slots(self, agent: str) -> set[int]: ...
+
+    # items
+    def insert_items(self, items: Sequence[tuple[str, NewItem]], now: str) -> None:
+        """Store new items as queued, with their labels; blockers are added by `add_blockers`."""
+
+    def get_item(self, item_id: str) -> WorkItem | None: ...
+    def get_items(self, item_ids: Sequence[str]) -> list[WorkItem]:
+        """Those that exist, in the order asked for."""
+
+    def list_items(self, wanted: ItemFilter) -> list[WorkItem]:
+        """By priority and age, or by age alone (`by_age`); at most `limit`, after `after`."""
+
+    def move(self, move: Move) -> WorkItem | None:
+        """Make one guarded transition; None when a guard refused it and nothing changed."""
+
+    def edit(self, edit: Edit) -> WorkItem | None:
+        """Change describing fields; None when the version has passed or there is no item."""
+
+    def set_labels(self, item_id: str, labels: Iterable[str]) -> None: ...
+    def promote_due(self, now: str) -> int:
+        """Let deferred items whose time has come be claimed; how many there were."""
+
+    def next_due(self) -> str | None:
+        """When the next deferred item becomes claimable."""
+
+    def count_by_status(self) -> dict[Status, int]: ...
+    def queued_before(self, item: WorkItem) -> int:
+        """How many claimable items stand before this one, counted up to 1,000."""
+
+    # links
+    def add_blockers(self, item_id: str, blocker_ids: Sequence[str]) -> list[str]:
+        """Make an item wait for others, and return the ids that do not exist.
+
+        Serialised against the blockers' completion: a blocker that completes
+        at the same moment is either counted and taken off again, or not counted.
+        """
+
+    def clear_blockers(self, item_id: str) -> None: ...
+    def blockers_of(self, item_id: str) -> list[Link]: ...
+    def blocked_by(self, item_id: str) -> list[Link]:
+        """The items that wait for this one."""
+
+    def reaches(self, start: str, target: str) -> bool:
+        """Does `start` wait, directly or through others, for `target`?"""
+
+    def unblock_dependents(self, item_id: str, now: str) -> list[WorkItem]:
+        """Take a completed blocker off its dependents; those that wait for nothing any more."""
+
+    # claims
+    def take(self, take: Take) -> list[ClaimedItem]:
+        """Claim: dispatched to the agent first, then queued; by priority, then age.
+
+        Each item gets a new epoch, a slot, a claim, its dispatch row and its
+        events in this transaction. Never waits for, nor returns, an item that
+        another transaction is taking.
+        """
+
+    def lease(self, claim: Claim) -> WorkItem | None:
+        """Put a claim on an item that this transaction started; None if it is not started."""
+
+    def live_claim(self, item_id: str) -> Claim | None: ...
+    def find_claim(self, item_id: str, token: str) -> Claim | None:
+        """The claim with this token, live or ended."""
+
+    def extend_claim(
+        self, item_id: str, token: str, now: str, expires_at: str, progress: str | None
+    ) -> Claim | None:
+        """Push the expiry of a live claim out; None when it is not live."""
+
+    def end_claim(self, item_id: str, now: str, reason: str) -> None: ...
+    def finish(self, entries: Sequence[Finish], actor: str | None, now: str) -> list[WorkItem]:
+        """Complete many claimed items at once; the items whose guard held."""
+
+    def lapsed_claims(self, now: str, limit: int) -> list[Claim]: ...
+    def quiet_items(self, before: str, limit: int) -> list[WorkItem]:
+        """In progress without a lease, and neither updated nor noted since `before`."""
+
+    def next_expiry(self) -> str | None: ...
+
+    # dispatch log
+    def log_dispatch(self, dispatch_id: str, item_id: str, agent: str, now: str) -> None: ...
+    def close_dispatch(self, item_id: str, now: str, outcome: str) -> None:
+        """Close the item's open dispatch row, if there is one."""
+
+    def dispatches_of(self, item_id: str) -> list[Dispatch]: ...
+
+    # events
+    def append(self, events: Sequence[NewEvent]) -> None: ...
+    def events_after(
+        self, after: int, limit: int, wanted: EventFilter = EventFilter()
+    ) -> list[Event]:
+        """Committed events behind `after`, in an order in which nothing is skipped.
+
+        A later call with the last `seq` returned misses no event, also none of
+        a transaction that took its numbers early and committed late.
+        """
+
+    def events_of(self, item_id: str, limit: int) -> list[Event]:
+        """The newest `limit` events of an item, oldest first."""
+
+    def last_event(self) -> int:
+        """The `seq` to follow from when the past is of no interest."""
+
+    # idempotency keys
+    def find_key(self, key: str) -> tuple[str, list[str]] | None:
+        """The request hash and item ids kept under a key."""
+
+    def keep_key(self, key: str, request_hash: str, item_ids: Sequence[str], now: str) -> bool:
+        """Remember a key; False when it is there already."""
+
+    def forget_keys(self, before: str) -> int: ...
+
+    # API tokens
+    def insert_token(self, token: ApiToken, secret_hash: str) -> None: ...
+    def find_token(self, secret_hash: str) -> ApiToken | None: ...
+    def list_tokens(self) -> list[ApiToken]: ...
+    def revoke_token(self, token_id: str, now: str) -> bool: ...
+    def touch_token(self, token_id: str, now: str) -> None: ...
+    def has_live_tokens(self, now: str) -> bool: ...
+
+
+class Store(Protocol):
+    """One database. Safe to use from one event loop; several processes may share it."""
+
+    url: str
+
+    async def open(self) -> None:
+        """Connect and check the schema; raises `SchemaBehind` or `SchemaAhead`."""
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go."""
+
+    async def transact(self, body: Callable[[Transaction], T]) -> T:
+        """Run `body` in one transaction; return only after it is durably committed.
+
+        A body may be run again when the database asks for it (a deadlock, two
+        claims for one slot), so it must not touch anything but its transaction.
+        An exception of the body rolls its changes back, and only its own.
+        """
+
+    async def read(self, body: Callable[[Transaction], T], *, long: bool = False) -> T:
+        """Run a body that only reads. `long` keeps it off the event loop."""
+
+    async def wait(self, topic: Topic, seen: int, timeout: float) -> int:
+        """Wait until the topic's counter has passed `seen` or time is up; the counter.
+
+        A wake-up may be missed when a notification is lost, so callers treat
+        the timeout as a reason to look again.
+        """
+
+    def counter(self, topic: Topic) -> int: ...
+
+    async def schema(self) -> SchemaState: ...
+    async def upgrade(self) -> list[str]:
+        """Apply what is missing, under a lock; the names applied."""
+
+    async def backup(self, target: Path) -> None:
+        """Write a consistent copy while others go on working."""
+
+    async def size(self) -> int:
+        """Bytes the database takes."""

@@ -1,0 +1,515 @@
+"""PostgreSQL behind the same port: a small fair pool of threads, each with its connection.
+
+Bodies are synchronous here too, so one text of every verb serves both databases. A
+transaction that the server breaks off before its commit was sent is run again; one
+whose commit got no answer is reported as unknown, never as failed.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import queue
+import random
+import secrets
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from rota.model.claims import Claim, ClaimedItem
+from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.errors import (
+    CommitUnknown,
+    NoFreeSlot,
+    Refused,
+    RotaError,
+    StorageError,
+    StorageUnavailable,
+)
+from rota.model.work import WorkItem
+from rota.storage.migrations import TABLE, demand_current, migrations, state_of
+from rota.storage.port import Finish, RunAgain, SchemaState, Take, Topic, Transaction
+from rota.storage.select import candidates
+from rota.storage.statements import load_statements, to_psycopg
+from rota.storage.transaction import Parameters, Row, SqlTransaction, item_of, take_parameters
+from rota.storage.wakeups import Wakeups
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Row]
+
+LANES = 10
+TRIES = 8
+CONNECT_SECONDS = 5
+CHANNEL = "rota"
+UPGRADE_LOCK = 0x526F7461  # "Rota": one upgrade at a time, whoever starts it
+_RUN_AGAIN = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.UniqueViolation,
+    RunAgain,
+)
+
+
+class PostgresTransaction(SqlTransaction):
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._cursor = connection.cursor(binary=True)
+        self._sql = _statements()
+
+    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
+        return self._text(self._sql[statement], parameters)
+
+    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
+        if ":" in statement:
+            statement = _converted(statement)
+        self._cursor.execute(statement, parameters, prepare=True)
+        return self._cursor.fetchall() if self._cursor.description else []
+
+    def _text_of(self, name: str) -> str:
+        return load_statements("postgres")[name]
+
+    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
+        statement = self._sql[name]
+        if "%(rows)s" in statement:
+            self._text(statement, {"rows": json.dumps(rows)})
+            return
+        for row in rows:
+            self._text(statement, row)
+
+    def _changed(self, statement: str, /, **parameters: object) -> int:
+        self._rows(statement, **parameters)
+        return self._cursor.rowcount
+
+    def take(self, take: Take) -> list[ClaimedItem]:
+        found = candidates(
+            len(take.types), len(take.labels), take.project_id is not None,
+            "FOR UPDATE SKIP LOCKED",
+        )  # fmt: skip
+        statement = self._text_of("take_items").replace("/*candidates*/", found)
+        rows = self._text(
+            statement,
+            take_parameters(take)
+            | {
+                "slots": take.slots,
+                "want": min(len(take.tokens), take.slots),
+                "tokens": list(take.tokens),
+                "dispatch_ids": list(take.dispatch_ids),
+                "now": take.now,
+                "lease_seconds": take.lease_seconds,
+                "expires_at": take.expires_at,
+            },
+        )
+        if rows:
+            self.topics.add(Topic.EVENTS)
+        return [_claimed(item_of(row), take) for row in rows]
+
+    def finish(self, entries: Sequence[Finish], actor: str | None, now: str) -> list[WorkItem]:
+        rows = self._rows(
+            "finish_items",
+            ids=[entry.item_id for entry in entries],
+            tokens=[entry.token for entry in entries],
+            notes=[entry.notes for entry in entries],
+            actor=actor,
+            now=now,
+        )
+        if rows:
+            self.topics.add(Topic.EVENTS)
+        return [item_of(row) for row in rows]
+
+
+def _claimed(item: WorkItem, take: Take) -> ClaimedItem:
+    claim = Claim(
+        item.id, item.epoch, item.claim_token or "", take.agent, item.slot or 0, take.now,
+        take.lease_seconds, take.expires_at,
+    )  # fmt: skip
+    return ClaimedItem(item, claim)
+
+
+_SQL: dict[str, str] = {}
+_TEXTS: dict[str, str] = {}
+
+
+def _statements() -> dict[str, str]:
+    if not _SQL:
+        _SQL.update({k: to_psycopg(v) for k, v in load_statements("postgres").items()})
+    return _SQL
+
+
+def _converted(statement: str) -> str:
+    """Statements put together from parts, in psycopg's spelling; each is converted once."""
+    if statement not in _TEXTS:
+        _TEXTS[statement] = to_psycopg(statement)
+    return _TEXTS[statement]
+
+
+@dataclass(slots=True)
+class _Request:
+    body: Callable[[Transaction], Any]
+    future: "asyncio.Future[Any]"
+    writes: bool
+
+
+class PostgresStore:
+    def __init__(self, url: str, *, lanes: int = LANES, clock: Clock | None = None) -> None:
+        self.url = _without_password(url)
+        self._conninfo = url
+        self._lanes = lanes
+        self._clock = clock or SystemClock()
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._wakeups = Wakeups()
+        self._herald: _Herald | None = None
+        self._closed = True
+
+    # life
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        state = await asyncio.to_thread(self._schema_now)
+        if not state.applied:
+            await asyncio.to_thread(self._upgrade_now)
+        else:
+            demand_current(state, self.url)
+        await asyncio.to_thread(self._settle_restored)
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._lane, name=f"rota-pg-{n}", daemon=True)
+            for n in range(self._lanes)
+        ]
+        self._herald = _Herald(self._conninfo, self._heard)
+        for thread in self._threads:
+            thread.start()
+        self._herald.start()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for _ in self._threads:
+            self._requests.put(None)
+        await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+        if self._herald is not None:
+            self._herald.stop()
+
+    def _connect(self) -> Connection:
+        with self._translated():
+            return psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=CONNECT_SECONDS,
+                application_name="rota",
+                options="-c timezone=UTC",
+            )
+
+    # reads and writes
+
+    async def transact(self, body: Callable[[Transaction], T]) -> T:
+        return await self._submit(body, writes=True)
+
+    async def read(self, body: Callable[[Transaction], T], *, long: bool = False) -> T:
+        return await self._submit(body, writes=False)
+
+    async def _submit(self, body: Callable[[Transaction], T], *, writes: bool) -> T:
+        if self._closed:
+            raise StorageUnavailable(f"{self.url} is closed")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._requests.put(_Request(body, future, writes))
+        return await future
+
+    def counter(self, topic: Topic) -> int:
+        return self._wakeups.counter(topic)
+
+    async def wait(self, topic: Topic, seen: int, timeout: float) -> int:
+        return await self._wakeups.wait(topic, seen, timeout)
+
+    def _heard(self, topics: set[Topic]) -> None:
+        """From the listening thread: another process has committed."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wakeups.bump, topics)
+
+    # a lane: one thread, one connection
+
+    def _lane(self) -> None:
+        connection: Connection | None = None
+        while (request := self._requests.get()) is not None:
+            result, error, topics = None, None, set[Topic]()
+            try:
+                connection, result, topics = self._run(connection, request)
+            except Exception as problem:
+                error = problem
+                if connection is not None and connection.closed:
+                    connection = None
+            self._answer(request, result, error, topics)
+        if connection is not None:
+            connection.close()
+
+    def _answer(
+        self, request: _Request, result: Any, error: Exception | None, topics: set[Topic]
+    ) -> None:
+        if topics and self._herald is not None:
+            self._herald.tell(topics)
+
+        def deliver() -> None:
+            if not request.future.done():
+                if error is not None:
+                    request.future.set_exception(error)
+                else:
+                    request.future.set_result(result)
+            self._wakeups.bump(topics)
+
+        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody is left to hear it
+            self._loop.call_soon_threadsafe(deliver)
+
+    def _run(
+        self, connection: Connection | None, request: _Request
+    ) -> tuple[Connection, Any, set[Topic]]:
+        """Run a body until it commits or is refused. Each try is one whole transaction."""
+        for turn in range(TRIES):
+            if connection is None or connection.closed:
+                connection = self._connect()
+            try:
+                with self._translated():
+                    return (connection, *_once(connection, request))
+            except _RUN_AGAIN as error:
+                if turn == TRIES - 1:
+                    raise _gave_up(error) from error
+            except _Broken as error:
+                connection.close()
+                if turn >= 1:
+                    raise StorageUnavailable(
+                        f"{self.url}: the connection was lost; try again"
+                    ) from error
+            threading.Event().wait(random.uniform(0, 0.002) * 2**turn)
+        raise AssertionError("unreachable")
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (RotaError, RunAgain, errors.UniqueViolation):
+            raise
+        except (errors.SerializationFailure, errors.DeadlockDetected):
+            raise
+        except psycopg.Error as error:
+            raise _translate(error, self.url) from error
+
+    # schema and care
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[Connection]:
+        connection = self._connect()
+        try:
+            with self._translated():
+                yield connection
+        finally:
+            connection.close()
+
+    def _schema_now(self) -> SchemaState:
+        with self._borrowed() as connection:
+            return state_of("postgres", _applied(connection))
+
+    def _upgrade_now(self) -> list[str]:
+        """All that is missing, in one transaction under a lock: a crash leaves the old whole."""
+        with self._borrowed() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
+            state = state_of("postgres", _applied(connection))
+            if state.unknown or state.changed:
+                demand_current(state, self.url)
+            connection.execute(TABLE)
+            for migration in migrations("postgres"):
+                if migration.name in state.pending:
+                    connection.execute(migration.text)
+                    connection.execute(
+                        "INSERT INTO schema_migrations VALUES (%s, %s, %s)",
+                        (migration.name, migration.sha256, to_text(self._clock.now())),
+                    )
+            return state.pending
+
+    def _settle_restored(self) -> None:
+        with self._borrowed() as connection:
+            sql = _statements()
+            row = connection.execute(sql["newest_txid_ahead"]).fetchone()
+            if row and row[0]:
+                connection.execute(sql["settle_txids"])
+
+    async def schema(self) -> SchemaState:
+        return await asyncio.to_thread(self._schema_now)
+
+    async def upgrade(self) -> list[str]:
+        return await asyncio.to_thread(self._upgrade_now)
+
+    async def backup(self, target: Path) -> None:
+        await asyncio.to_thread(self._backup_now, target)
+
+    def _backup_now(self, target: Path) -> None:
+        """`pg_dump` knows best; its custom format is restored with `pg_restore`."""
+        partial = target.with_name(target.name + ".partial")
+        command = ["pg_dump", "--format=custom", f"--file={partial}", "--dbname", self._conninfo]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise StorageUnavailable(
+                "pg_dump was not found; install PostgreSQL's client programs to back up"
+            ) from None
+        if done.returncode != 0:
+            partial.unlink(missing_ok=True)
+            raise StorageUnavailable(f"pg_dump failed: {done.stderr.strip()[:500]}")
+        partial.chmod(0o600)
+        os.replace(partial, target)
+
+    async def size(self) -> int:
+        def now() -> int:
+            with self._borrowed() as connection:
+                row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+                return int(row[0]) if row else 0
+
+        return await asyncio.to_thread(now)
+
+
+class _Broken(Exception):
+    """The connection went away before the commit was sent: the transaction never happened."""
+
+
+def _once(connection: Connection, request: _Request) -> tuple[Any, set[Topic]]:
+    try:
+        connection.execute(
+            "BEGIN" if request.writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        )
+        transaction = PostgresTransaction(connection)
+        try:
+            result = request.body(transaction)
+        except BaseException:
+            if not connection.closed:
+                connection.execute("ROLLBACK")
+            raise
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        if connection.broken or connection.closed:
+            raise _Broken from error
+        raise
+    try:
+        connection.execute("COMMIT")
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        if request.writes and (connection.broken or connection.closed):
+            raise CommitUnknown(
+                "the connection broke while committing; read the item again, or repeat the"
+                " request with the same Idempotency-Key"
+            ) from error
+        raise
+    return result, transaction.topics
+
+
+class _Herald:
+    """Tells other processes that something was committed, and hears it from them.
+
+    NOTIFY is sent behind the commit and not inside it: inside, PostgreSQL
+    serialises all commits that notify, and the waits for the disk no longer
+    overlap. A crash in between costs latency only, because everyone polls too.
+    """
+
+    def __init__(self, conninfo: str, heard: Callable[[set[Topic]], None]) -> None:
+        self._conninfo = conninfo
+        self._heard = heard
+        self._name = secrets.token_hex(4)
+        self._pending: set[Topic] = set()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(loop,), name=name, daemon=True)
+            for name, loop in (("rota-notify", self._speak), ("rota-listen", self._listen))
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def tell(self, topics: set[Topic]) -> None:
+        with self._wake:
+            self._pending |= topics
+            self._wake.notify_all()
+
+    def _guarded(self, loop: Callable[[Connection], None]) -> None:
+        """Reconnects for ever, with a pause: a dead connection costs latency, never work."""
+        while not self._stopping:
+            with contextlib.suppress(psycopg.Error):
+                with psycopg.connect(
+                    self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS,
+                    application_name="rota-wake",
+                ) as connection:  # fmt: skip
+                    loop(connection)
+            with self._wake:
+                if not self._stopping:
+                    self._wake.wait(1.0)
+
+    def _speak(self, connection: Connection) -> None:
+        while True:
+            with self._wake:
+                while not self._pending and not self._stopping:
+                    self._wake.wait()
+                if self._stopping:
+                    return
+                topics, self._pending = self._pending, set()
+            payload = f"{self._name} {' '.join(sorted(topics))}"
+            connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+
+    def _listen(self, connection: Connection) -> None:
+        connection.execute(f"LISTEN {CHANNEL}")
+        self._heard(set(Topic))  # whatever was said while nobody listened
+        while not self._stopping:
+            for notice in connection.notifies(timeout=0.5):
+                sender, *topics = notice.payload.split()
+                if sender != self._name:
+                    self._heard({Topic(topic) for topic in topics if topic in set(Topic)})
+
+
+def _applied(connection: Connection) -> dict[str, str]:
+    row = connection.execute("SELECT to_regclass('schema_migrations')").fetchone()
+    if row is None or row[0] is None:
+        return {}
+    rows = connection.execute("SELECT name, sha256 FROM schema_migrations").fetchall()
+    return {str(name): str(sha256) for name, sha256 in rows}
+
+
+def _gave_up(error: Exception) -> RotaError:
+    if isinstance(error, errors.UniqueViolation):
+        name = error.diag.constraint_name or ""
+        if name == "one_in_progress_per_slot":
+            return NoFreeSlot("the agent already works on an item in this slot")
+        if name == "one_item_per_source_ref":
+            return Refused("an item with this source reference exists already")
+        return StorageError(f"the database refused the change: {error}")
+    return StorageUnavailable("too much contention for this change; try again")
+
+
+def _translate(error: psycopg.Error, url: str) -> Exception:
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, errors.DiskFull):
+        return StorageUnavailable(f"{url}: the disk is full; free some space and try again")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StorageUnavailable(f"{url} is read-only; connect to the primary server")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StorageUnavailable(f"{url} cannot be reached: {text}")
+    return StorageError(f"{url}: {text}")
+
+
+def _without_password(url: str) -> str:
+    """The address as it may be shown: in logs, errors and `rota doctor`."""
+    head, at, tail = url.rpartition("@")
+    scheme, slashes, user = head.partition("://")
+    return f"{scheme}{slashes}{user.partition(':')[0]}{at}{tail}" if at else url

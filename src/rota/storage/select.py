@@ -1,0 +1,135 @@
+"""Statements whose text depends on the filters asked for: lists and claim candidates.
+
+Each branch reads one index in its own order and stops at the limit; the outer
+sort merges at most a handful of such branches. Without this, a list over
+several statuses would sort the whole table.
+"""
+
+from functools import lru_cache
+
+from rota.model.events import EventFilter
+from rota.model.status import Status
+from rota.model.work import ItemFilter
+from rota.storage.statements import load_statements
+
+_ORDER = "ORDER BY priority, created_at, id"
+_READY = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0"
+
+
+def _labels(count: int) -> str:
+    return "".join(
+        f" AND EXISTS (SELECT 1 FROM work_item_labels l WHERE l.work_item_id = work_items.id"
+        f" AND l.label = :label_{index})"
+        for index in range(count)
+    )
+
+
+@lru_cache(maxsize=256)
+def candidates(types: int, labels: int, project: bool, lock: str = "") -> str:
+    """Which items a claim may take, best first: `rank` 0 is dispatched to the agent."""
+    narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
+    kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
+    owners = [
+        (0, "status = 'dispatched' AND assigned_agent = :agent"),
+        (1, "status = 'queued' AND assigned_agent = :agent"),
+        (1, "status = 'queued' AND assigned_agent IS NULL"),
+    ]
+    branches = [
+        f"SELECT * FROM (SELECT {rank} AS rank, priority, created_at, id FROM work_items"
+        f" WHERE {owner} AND {_READY}{kind}{narrow} {_ORDER} LIMIT :want {lock}) AS b{n}{k}"
+        for n, (rank, owner) in enumerate(owners)
+        for k, kind in enumerate(kinds)
+    ]
+    union = " UNION ALL ".join(branches)
+    return (
+        f"SELECT id, rank, priority, created_at FROM ({union}) AS found"
+        " ORDER BY rank, priority, created_at, id LIMIT :want"
+    )
+
+
+def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
+    """The filters that hold for every branch of a list."""
+    parameters: dict[str, object] = {"limit": wanted.limit}
+    terms: list[str] = []
+    simple = {
+        "assigned_agent = :agent": ("agent", wanted.agent),
+        "project_id = :project_id": ("project_id", wanted.project_id),
+        "type = :type": ("type", wanted.type),
+        "created_at > :created_after": ("created_after", wanted.created_after),
+        "completed_at > :completed_after": ("completed_after", wanted.completed_after),
+        "updated_at > :updated_after": ("updated_after", wanted.updated_after),
+    }
+    for term, (name, value) in simple.items():
+        if value is not None:
+            terms.append(term)
+            parameters[name] = value
+    if wanted.label is not None:
+        terms.append(_labels(1).removeprefix(" AND "))
+        parameters["label_0"] = wanted.label
+    if wanted.text is not None:
+        terms.append(
+            "(lower(description) LIKE :text ESCAPE '\\' OR lower(coalesce(body, '')) LIKE :text"
+            " ESCAPE '\\')"
+        )
+        parameters["text"] = f"%{_escape(wanted.text.lower())}%"
+    return terms, parameters
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def listing(wanted: ItemFilter) -> tuple[str, dict[str, object]]:
+    terms, parameters = _conditions(wanted)
+    if wanted.after is not None:
+        priority, created_at, item_id = wanted.after
+        parameters |= {"at_created": created_at, "at_id": item_id}
+        if wanted.by_age:
+            terms.append("(created_at, id) > (:at_created, :at_id)")
+        else:
+            parameters["at_priority"] = priority
+            terms.append("(priority, created_at, id) > (:at_priority, :at_created, :at_id)")
+    if wanted.by_age:
+        return _by_age(wanted, terms, parameters), parameters
+    return _by_priority(wanted, terms, parameters), parameters
+
+
+def _by_age(wanted: ItemFilter, terms: list[str], parameters: dict[str, object]) -> str:
+    if wanted.statuses:
+        names = [f"status_{index}" for index in range(len(wanted.statuses))]
+        parameters |= dict(zip(names, wanted.statuses, strict=True))
+        terms = [f"status IN ({', '.join(':' + name for name in names)})", *terms]
+    where = f" WHERE {' AND '.join(terms)}" if terms else ""
+    return f"SELECT {item_columns()} FROM work_items{where} ORDER BY created_at, id LIMIT :limit"
+
+
+def _by_priority(wanted: ItemFilter, terms: list[str], parameters: dict[str, object]) -> str:
+    branches = []
+    for index, status in enumerate(wanted.statuses or tuple(Status)):
+        parameters[f"status_{index}"] = str(status)
+        where = " AND ".join([f"status = :status_{index}", *terms])
+        branches.append(
+            f"SELECT * FROM (SELECT {item_columns()} FROM work_items WHERE {where}"
+            f" {_ORDER} LIMIT :limit) AS b{index}"
+        )
+    return f"SELECT * FROM ({' UNION ALL '.join(branches)}) AS found {_ORDER} LIMIT :limit"
+
+
+@lru_cache(maxsize=1)
+def item_columns() -> str:
+    head = load_statements("sqlite")["get_item"]
+    return head.removeprefix("SELECT ").split(" FROM ")[0]
+
+
+def narrowed(statement: str, wanted: EventFilter) -> tuple[str, dict[str, object]]:
+    """An event statement with its `/*filters*/` marker filled in."""
+    terms = ""
+    parameters: dict[str, object] = {}
+    if wanted.work_item_id is not None:
+        terms += " AND work_item_id = :work_item_id"
+        parameters["work_item_id"] = wanted.work_item_id
+    if wanted.types:
+        names = [f"type_{index}" for index in range(len(wanted.types))]
+        terms += f" AND type IN ({', '.join(':' + name for name in names)})"
+        parameters |= dict(zip(names, wanted.types, strict=True))
+    return statement.replace("/*filters*/", terms), parameters

@@ -1,0 +1,22 @@
+-- fragment: event
+seq, type, occurred_at, actor, work_item_id, project_id, agent, reason, from_status, to_status,
+epoch, data
+
+-- name: append_events
+INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
+                    from_status, to_status, epoch, data)
+VALUES (:type, :occurred_at, :actor, :work_item_id, :project_id, :agent, :reason,
+        :from_status, :to_status, :epoch, :data)
+
+-- name: events_after
+-- SQLite has one writer at a time, so sequence numbers are in the order of commits.
+-- The marker is where filters go (rota.storage.select.narrowed).
+SELECT @event FROM events WHERE seq > :after /*filters*/ ORDER BY seq LIMIT :limit
+
+-- name: events_of
+SELECT @event FROM (
+  SELECT @event FROM events WHERE work_item_id = :id ORDER BY seq DESC LIMIT :limit) AS newest
+ORDER BY seq
+
+-- name: last_event
+SELECT coalesce(max(seq), 0) FROM events

@@ -1,0 +1,30 @@
+-- name: append_events
+INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
+                    from_status, to_status, epoch, data)
+SELECT type, occurred_at, actor, work_item_id, project_id, agent, reason,
+       from_status, to_status, epoch, data
+FROM json_to_recordset(CAST(:rows AS json)) AS r (
+  type text, occurred_at text, actor text, work_item_id text, project_id text, agent text,
+  reason text, from_status text, to_status text, epoch int, data text)
+
+-- name: events_after
+-- Numbers are handed out before commit, so number order is not commit order. Readers follow
+-- (txid, seq) and stop before the oldest transaction still open: whatever commits later has a
+-- higher txid, so it comes behind everything that was read. Number order with the same limit
+-- would not do: an older transaction may take a higher number than a younger, still open one.
+SELECT @event FROM events
+WHERE (txid, seq) > (coalesce((SELECT txid FROM events WHERE seq = :after), '0'::xid8), :after)
+  AND txid < pg_snapshot_xmin(pg_current_snapshot()) /*filters*/
+ORDER BY txid, seq LIMIT :limit
+
+-- name: last_event
+SELECT coalesce((SELECT seq FROM events WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
+                 ORDER BY txid DESC, seq DESC LIMIT 1), 0)
+
+-- name: newest_txid_ahead
+-- True after a restore into a new cluster: old events bear numbers of the old one's counter.
+SELECT EXISTS (SELECT 1 FROM events
+               WHERE txid >= pg_snapshot_xmax(pg_current_snapshot()))
+
+-- name: settle_txids
+UPDATE events SET txid = '0'::xid8 WHERE txid <> '0'::xid8

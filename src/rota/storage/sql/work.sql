@@ -1,0 +1,106 @@
+-- fragment: item
+-- The columns of an item in the order of the dataclass.
+id, project_id, type, description, body, payload, priority, status, reason, assigned_agent, pinned,
+slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels, artifact_url, attempts,
+max_attempts, available_at, deferred, hold_reason, open_blockers, dependents, epoch, claim_token,
+version, source, source_ref, came_from
+
+-- fragment: claimable
+-- What every way of taking an item asks of it beside its status.
+hold_reason IS NULL AND open_blockers = 0 AND deferred = 0
+
+-- name: insert_items
+-- Stores one new item as queued.
+INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
+                        assigned_agent, pinned, created_by, created_at, updated_at, labels, max_attempts,
+                        available_at, deferred, source, source_ref)
+VALUES (:id, :project_id, :type, :description, :body, :payload, :priority, 'queued',
+        :assigned_agent, :pinned, :created_by, :now, :now, :labels, :max_attempts,
+        :available_at, :deferred, :source, :source_ref)
+
+-- name: get_item
+SELECT @item FROM work_items WHERE id = :id
+
+-- name: move_item
+-- One transition. Every guard is in the WHERE clause and on this one row, so that PostgreSQL
+-- checks it again on the newest version of the row after waiting for a lock.
+UPDATE work_items SET
+  came_from = status,
+  status = :target,
+  reason = :reason,
+  updated_at = :now,
+  completed_at = :completed_at,
+  outcome = :outcome,
+  notes = coalesce(:notes, notes),
+  artifact_url = coalesce(:artifact_url, artifact_url),
+  assigned_agent = CASE WHEN :drop_agent = 1 AND pinned = 0 THEN NULL
+                        ELSE coalesce(:agent, assigned_agent) END,
+  pinned = CASE WHEN coalesce(:agent, assigned_agent) <> assigned_agent THEN 0 ELSE pinned END,
+  slot = :slot,
+  epoch = epoch + :new_epoch,
+  claim_token = NULL,
+  attempts = CASE WHEN :reset_attempts = 1 THEN 0 ELSE attempts + :new_epoch END,
+  available_at = coalesce(:available_at, available_at),
+  deferred = CASE WHEN coalesce(:available_at, '') > :now THEN 1 ELSE deferred END,
+  version = version + 1
+WHERE id = :id
+  AND status IN (:source_1, :source_2, :source_3)
+  AND version = coalesce(:version, version)
+  AND (:force = 1 OR coalesce(claim_token, '') = :token)
+RETURNING @item
+
+-- name: take_item
+-- Starts an item that `claim_candidates` found, with a claim.
+UPDATE work_items SET
+  came_from = status,
+  status = 'in_progress',
+  reason = 'claimed',
+  updated_at = :now,
+  assigned_agent = :agent,
+  slot = :slot,
+  epoch = epoch + 1,
+  claim_token = :token,
+  attempts = attempts + 1,
+  version = version + 1
+WHERE id = :id
+RETURNING @item
+
+-- name: set_claim_token
+-- Puts a lease on an item that was started in this transaction.
+UPDATE work_items SET claim_token = :token WHERE id = :id AND status = 'in_progress'
+RETURNING @item
+
+-- name: count_by_status
+SELECT status, count(*) FROM work_items GROUP BY status
+
+-- name: queued_before
+SELECT count(*) FROM (
+  SELECT 1 FROM work_items
+  WHERE status = 'queued' AND assigned_agent IS NULL AND @claimable
+    AND (priority, created_at, id) < (:priority, :created_at, :id)
+  LIMIT 1000) AS ahead
+
+-- name: promote_due
+-- Lets deferred items be claimed once their time has come.
+UPDATE work_items SET deferred = 0 WHERE deferred = 1 AND available_at <= :now
+
+-- name: next_due
+SELECT min(available_at) FROM work_items WHERE deferred = 1
+
+-- name: insert_labels
+INSERT INTO work_item_labels (label, work_item_id) VALUES (:label, :id) ON CONFLICT DO NOTHING
+
+-- name: delete_labels
+DELETE FROM work_item_labels WHERE work_item_id = :id
+
+-- name: set_labels
+UPDATE work_items SET labels = :labels WHERE id = :id
+
+-- name: busy_slots
+SELECT slot FROM work_items WHERE assigned_agent = :agent AND status = 'in_progress'
+
+-- name: quiet_items
+-- In progress without a lease, and nothing heard since; `blocked` is what becomes of them.
+SELECT @item FROM work_items
+WHERE status = 'in_progress' AND claim_token IS NULL AND updated_at < :before
+LIMIT :limit

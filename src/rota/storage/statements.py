@@ -1,0 +1,49 @@
+"""Reads the named statements: portable text, with an override per database by the same name.
+
+A file holds statements that each begin with `-- name: x`; `-- fragment: x` names a
+piece that others include as `@x`. Parameters are written `:name`.
+"""
+
+import re
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+_HEAD = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"@(\w+)")
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+
+def _files(folder: Traversable) -> list[Traversable]:
+    return sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+
+
+def _parse(text: str) -> dict[tuple[str, str], str]:
+    parts = _HEAD.split(text)[1:]
+    return {
+        (kind, name): "\n".join(
+            line for line in body.strip().splitlines() if not line.startswith("--")
+        )
+        for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    }
+
+
+@cache
+def load_statements(dialect: str) -> dict[str, str]:
+    root = resources.files("rota.storage") / "sql"
+    found: dict[tuple[str, str], str] = {}
+    for folder in (root, root / dialect):
+        if folder.is_dir():
+            for file in _files(folder):
+                found |= _parse(file.read_text())
+    fragments = {name: body for (kind, name), body in found.items() if kind == "fragment"}
+    return {
+        name: _INCLUDE.sub(lambda match: fragments[match[1]], body)
+        for (kind, name), body in found.items()
+        if kind == "name"
+    }
+
+
+def to_psycopg(statement: str) -> str:
+    """`:name` becomes `%(name)s`; a literal percent sign is doubled."""
+    return _PARAMETER.sub(r"%(\1)s", statement.replace("%", "%%"))

@@ -1,0 +1,556 @@
+"""The verbs of the ledger over SQL, written once for both databases.
+
+A database brings three primitives (`_rows`, `_many`, `_text`) and may override a
+verb where one set-based statement is worth it.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rota.model.access import ApiToken
+from rota.model.agents import Agent, AgentLoad
+from rota.model.claims import Claim, ClaimedItem
+from rota.model.events import Event, EventFilter, EventType, NewEvent
+from rota.model.status import TERMINAL, Outcome, Status
+from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
+from rota.storage.port import Edit, Finish, Move, Take, Topic
+from rota.storage.select import candidates, item_columns, listing, narrowed
+
+Row = tuple[Any, ...]
+Parameters = Mapping[str, object]
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_STATUS = {str(status): status for status in Status}
+_OUTCOME = {str(outcome): outcome for outcome in Outcome}
+
+# Columns an edit may name: a key of `Edit.changes` becomes part of the statement.
+_EDITABLE = frozenset(
+    {
+        "type", "description", "body", "payload", "priority", "project_id", "assigned_agent",
+        "pinned", "notes", "labels", "max_attempts", "available_at", "deferred", "hold_reason",
+        "artifact_url",
+    }
+)  # fmt: skip
+
+
+def item_of(row: Row) -> WorkItem:
+    (
+        id_, project_id, type_, description, body, payload, priority, status, reason, agent,
+        pinned, slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels, artifact_url,
+        attempts, max_attempts, available_at, deferred, hold, open_blockers, dependents, epoch,
+        token, version, source, source_ref, came_from,
+    ) = row  # fmt: skip
+    return WorkItem(
+        id_, project_id, type_, description, body,
+        None if payload is None else json.loads(payload),
+        priority, _STATUS[status], reason, agent, bool(pinned), slot, created_by, created_at,
+        updated_at, completed_at, None if outcome is None else _OUTCOME[outcome], notes,
+        () if labels == "[]" else tuple(json.loads(labels)),
+        artifact_url, attempts, max_attempts, available_at, bool(deferred), hold, open_blockers,
+        dependents, epoch, token, version, source, source_ref,
+        None if came_from is None else _STATUS[came_from],
+    )  # fmt: skip
+
+
+def event_of(row: Row) -> Event:
+    *facts, data = row
+    return Event(*facts, json.loads(data))
+
+
+def _link(row: Row) -> Link:
+    return Link(row[0], row[1], _STATUS[row[2]], row[3])
+
+
+def _agent(row: Row) -> Agent:
+    return Agent(row[0], row[1], bool(row[2]), row[3], row[4])
+
+
+def _token(row: Row) -> ApiToken:
+    return ApiToken(row[0], row[1], tuple(json.loads(row[2])), *row[3:])
+
+
+def new_item_row(item_id: str, item: NewItem, now: str) -> dict[str, object]:
+    return {
+        "id": item_id,
+        "project_id": item.project_id,
+        "type": item.type,
+        "description": item.description,
+        "body": item.body,
+        "payload": None if item.payload is None else _encode(item.payload),
+        "priority": int(item.priority),
+        "assigned_agent": item.assigned_agent,
+        "pinned": int(item.assigned_agent is not None),
+        "created_by": item.created_by,
+        "now": now,
+        "labels": _encode(item.labels) if item.labels else "[]",
+        "max_attempts": item.max_attempts,
+        "available_at": item.available_at,
+        "deferred": int(item.available_at is not None and item.available_at > now),
+        "source": item.source,
+        "source_ref": item.source_ref,
+    }
+
+
+def event_row(event: NewEvent) -> dict[str, object]:
+    return {
+        "type": event.type,
+        "occurred_at": event.occurred_at,
+        "actor": event.actor,
+        "work_item_id": event.work_item_id,
+        "project_id": event.project_id,
+        "agent": event.agent,
+        "reason": event.reason,
+        "from_status": event.from_status,
+        "to_status": event.to_status,
+        "epoch": event.epoch,
+        "data": _encode(event.data) if event.data else "{}",
+    }
+
+
+def take_parameters(take: Take) -> dict[str, object]:
+    """The filters of a claim, under the names that `candidates` uses."""
+    named: dict[str, object] = {"agent": take.agent}
+    named |= {f"type_{index}": kind for index, kind in enumerate(take.types)}
+    named |= {f"label_{index}": label for index, label in enumerate(take.labels)}
+    if take.project_id is not None:
+        named["project_id"] = take.project_id
+    return named
+
+
+class SqlTransaction(ABC):
+    def __init__(self) -> None:
+        self.topics: set[Topic] = set()
+
+    @abstractmethod
+    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
+        """Run the statement of this name."""
+
+    @abstractmethod
+    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
+        """Run a named statement once for each row, as cheaply as the database can."""
+
+    @abstractmethod
+    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
+        """Run a statement that was put together by `rota.storage.select`."""
+
+    def _one(self, statement: str, /, **parameters: object) -> Row | None:
+        rows = self._rows(statement, **parameters)
+        return rows[0] if rows else None
+
+    def wake(self, topic: Topic) -> None:
+        self.topics.add(topic)
+
+    # projects
+
+    def insert_project(self, project: Project) -> None:
+        self._rows(
+            "insert_project",
+            id=project.id,
+            name=project.name,
+            external_ref=project.external_ref,
+            created_at=project.created_at,
+            updated_at=project.updated_at,
+        )
+
+    def get_project(self, project_id: str) -> Project | None:
+        row = self._one("get_project", id=project_id)
+        return Project(*row) if row else None
+
+    def list_projects(self, after: str | None, limit: int) -> list[Project]:
+        return [
+            Project(*row) for row in self._rows("list_projects", after=after or "", limit=limit)
+        ]
+
+    def update_project(self, project: Project) -> bool:
+        return bool(
+            self._rows(
+                "update_project",
+                id=project.id,
+                name=project.name,
+                external_ref=project.external_ref,
+                updated_at=project.updated_at,
+            )
+        )
+
+    # agents
+
+    def get_agent(self, name: str) -> Agent | None:
+        row = self._one("get_agent", name=name)
+        return _agent(row) if row else None
+
+    def put_agent(self, agent: Agent) -> None:
+        self._rows(
+            "put_agent",
+            name=agent.name,
+            max_concurrent=agent.max_concurrent,
+            paused=int(agent.paused),
+            now=agent.updated_at,
+        )
+
+    def agent_loads(self) -> list[AgentLoad]:
+        return [AgentLoad(_agent(row[:5]), row[5], row[6]) for row in self._rows("agent_loads")]
+
+    def busy_slots(self, agent: str) -> set[int]:
+        return {row[0] for row in self._rows("busy_slots", agent=agent)}
+
+    # items
+
+    def insert_items(self, items: Sequence[tuple[str, NewItem]], now: str) -> None:
+        self._many("insert_items", [new_item_row(item_id, item, now) for item_id, item in items])
+        labels = [
+            {"id": item_id, "label": label} for item_id, item in items for label in item.labels
+        ]
+        if labels:
+            self._many("insert_labels", labels)
+
+    def get_item(self, item_id: str) -> WorkItem | None:
+        row = self._one("get_item", id=item_id)
+        return item_of(row) if row else None
+
+    def get_items(self, item_ids: Sequence[str]) -> list[WorkItem]:
+        found = (self.get_item(item_id) for item_id in item_ids)
+        return [item for item in found if item is not None]
+
+    def list_items(self, wanted: ItemFilter) -> list[WorkItem]:
+        return [item_of(row) for row in self._text(*listing(wanted))]
+
+    def move(self, move: Move) -> WorkItem | None:
+        sources = (*move.sources, move.sources[0], move.sources[0])
+        row = self._one(
+            "move_item",
+            id=move.item_id,
+            source_1=sources[0],
+            source_2=sources[1],
+            source_3=sources[2],
+            target=move.target,
+            now=move.now,
+            reason=move.reason,
+            outcome=move.outcome,
+            completed_at=move.now if move.target in TERMINAL else None,
+            notes=move.notes,
+            artifact_url=move.artifact_url,
+            agent=move.agent,
+            drop_agent=int(move.drop_agent),
+            slot=move.slot,
+            new_epoch=int(move.new_epoch),
+            reset_attempts=int(move.reset_attempts),
+            available_at=move.available_at,
+            token=move.token or "",
+            force=int(move.force),
+            version=move.version,
+        )
+        return item_of(row) if row else None
+
+    def edit(self, edit: Edit) -> WorkItem | None:
+        unknown = edit.changes.keys() - _EDITABLE
+        if unknown:
+            raise ValueError(f"not editable: {sorted(unknown)}")
+        assignments = ", ".join(f"{name} = :{name}" for name in edit.changes)
+        rows = self._text(
+            f"UPDATE work_items SET {assignments}{', ' if assignments else ''}"
+            " updated_at = :now, version = version + 1"
+            f" WHERE id = :id AND version = coalesce(:version, version) RETURNING {item_columns()}",
+            {**edit.changes, "now": edit.now, "id": edit.item_id, "version": edit.version},
+        )
+        return item_of(rows[0]) if rows else None
+
+    @abstractmethod
+    def _text_of(self, name: str) -> str: ...
+
+    def set_labels(self, item_id: str, labels: Iterable[str]) -> None:
+        labels = list(labels)
+        self._rows("delete_labels", id=item_id)
+        if labels:
+            self._many("insert_labels", [{"id": item_id, "label": label} for label in labels])
+        self._rows("set_labels", id=item_id, labels=_encode(labels))
+
+    def promote_due(self, now: str) -> int:
+        return self._changed("promote_due", now=now)
+
+    @abstractmethod
+    def _changed(self, statement: str, /, **parameters: object) -> int:
+        """Run a named statement; how many rows it changed."""
+
+    def next_due(self) -> str | None:
+        row = self._one("next_due")
+        return row[0] if row else None
+
+    def count_by_status(self) -> dict[Status, int]:
+        counted = {_STATUS[row[0]]: row[1] for row in self._rows("count_by_status")}
+        return {status: counted.get(status, 0) for status in Status}
+
+    def queued_before(self, item: WorkItem) -> int:
+        row = self._one(
+            "queued_before", priority=item.priority, created_at=item.created_at, id=item.id
+        )
+        return int(row[0]) if row else 0
+
+    # links
+
+    def add_blockers(self, item_id: str, blocker_ids: Sequence[str]) -> list[str]:
+        missing, still_open = [], 0
+        # In one order everywhere, so that two transactions cannot wait for each other.
+        for blocker_id in sorted(blocker_ids):
+            row = self._one("count_dependent", blocker_id=blocker_id)
+            if row is None:
+                missing.append(blocker_id)
+                continue
+            self._rows("add_blocker", id=item_id, blocker_id=blocker_id)
+            still_open += row[0] != Status.COMPLETED
+        if still_open:
+            self._rows("add_open_blockers", id=item_id, n=still_open)
+        return missing
+
+    def clear_blockers(self, item_id: str) -> None:
+        self._rows("release_blockers", id=item_id)
+        self._rows("delete_blockers", id=item_id)
+        self._rows("zero_open_blockers", id=item_id)
+
+    def blockers_of(self, item_id: str) -> list[Link]:
+        return [_link(row) for row in self._rows("blockers_of", id=item_id)]
+
+    def blocked_by(self, item_id: str) -> list[Link]:
+        return [_link(row) for row in self._rows("blocked_by", id=item_id)]
+
+    def reaches(self, start: str, target: str) -> bool:
+        return start == target or bool(self._rows("reaches", start=start, target=target))
+
+    def unblock_dependents(self, item_id: str, now: str) -> list[WorkItem]:
+        rows = self._rows("unblock_dependents", id=item_id, now=now)
+        return [item for item in map(item_of, rows) if item.open_blockers == 0]
+
+    # claims
+
+    def take(self, take: Take) -> list[ClaimedItem]:
+        free = self._free_slots(take)
+        if not free:
+            return []
+        found = self._text(
+            candidates(len(take.types), len(take.labels), take.project_id is not None),
+            take_parameters(take) | {"want": len(free)},
+        )
+        return [
+            self._take_one(take, row[0], slot, number)
+            for number, (row, slot) in enumerate(zip(found, free, strict=False))
+        ]
+
+    def _free_slots(self, take: Take) -> list[int]:
+        busy = self.busy_slots(take.agent)
+        free = (slot for slot in range(take.slots) if slot not in busy)
+        return [slot for _, slot in zip(take.tokens, free, strict=False)]
+
+    def _take_one(self, take: Take, item_id: str, slot: int, number: int) -> ClaimedItem:
+        token, dispatch_id = take.tokens[number], take.dispatch_ids[number]
+        rows = self._rows(
+            "take_item", id=item_id, now=take.now, agent=take.agent, slot=slot, token=token
+        )
+        item = item_of(rows[0])
+        claim = Claim(
+            item.id,
+            item.epoch,
+            token,
+            take.agent,
+            slot,
+            take.now,
+            take.lease_seconds,
+            take.expires_at,
+        )
+        self._insert_claim(claim)
+        events = []
+        if item.came_from is Status.QUEUED:
+            self.log_dispatch(dispatch_id, item.id, take.agent, take.now)
+            events.append(_took(item, EventType.DISPATCHED, Status.QUEUED, Status.DISPATCHED))
+        events.append(_took(item, EventType.STARTED, Status.DISPATCHED, Status.IN_PROGRESS))
+        self.append(events)
+        return ClaimedItem(item, claim)
+
+    def _insert_claim(self, claim: Claim) -> None:
+        self._rows(
+            "insert_claim",
+            id=claim.work_item_id,
+            epoch=claim.epoch,
+            token=claim.token,
+            agent=claim.agent,
+            slot=claim.slot,
+            now=claim.claimed_at,
+            lease_seconds=claim.lease_seconds,
+            expires_at=claim.expires_at,
+        )
+
+    def lease(self, claim: Claim) -> WorkItem | None:
+        rows = self._rows("set_claim_token", id=claim.work_item_id, token=claim.token)
+        self._insert_claim(claim)
+        return item_of(rows[0]) if rows else None
+
+    def live_claim(self, item_id: str) -> Claim | None:
+        row = self._one("live_claim", id=item_id)
+        return Claim(*row) if row else None
+
+    def find_claim(self, item_id: str, token: str) -> Claim | None:
+        row = self._one("find_claim", id=item_id, token=token)
+        return Claim(*row) if row else None
+
+    def extend_claim(
+        self, item_id: str, token: str, now: str, expires_at: str, progress: str | None
+    ) -> Claim | None:
+        row = self._one(
+            "extend_claim",
+            id=item_id,
+            token=token,
+            now=now,
+            expires_at=expires_at,
+            progress=progress,
+        )
+        return Claim(*row) if row else None
+
+    def end_claim(self, item_id: str, now: str, reason: str) -> None:
+        self._rows("end_claim", id=item_id, now=now, reason=reason)
+
+    def finish(self, entries: Sequence[Finish], actor: str | None, now: str) -> list[WorkItem]:
+        done = []
+        for entry in entries:
+            item = self.move(finishing(entry, now))
+            if item is not None:
+                self.end_claim(item.id, now, "complete")
+                self.close_dispatch(item.id, now, Outcome.SUCCESS)
+                done.append(item)
+        self.append([finished(item, actor) for item in done])
+        return done
+
+    def lapsed_claims(self, now: str, limit: int) -> list[Claim]:
+        return [Claim(*row) for row in self._rows("lapsed_claims", now=now, limit=limit)]
+
+    def quiet_items(self, before: str, limit: int) -> list[WorkItem]:
+        return [item_of(row) for row in self._rows("quiet_items", before=before, limit=limit)]
+
+    def next_expiry(self) -> str | None:
+        row = self._one("next_expiry")
+        return row[0] if row else None
+
+    # dispatch log
+
+    def log_dispatch(self, dispatch_id: str, item_id: str, agent: str, now: str) -> None:
+        self._rows("log_dispatch", dispatch_id=dispatch_id, id=item_id, agent=agent, now=now)
+
+    def close_dispatch(self, item_id: str, now: str, outcome: str) -> None:
+        self._rows("close_dispatch", id=item_id, now=now, outcome=outcome)
+
+    def dispatches_of(self, item_id: str) -> list[Dispatch]:
+        return [Dispatch(*row) for row in self._rows("dispatches_of", id=item_id)]
+
+    # events
+
+    def append(self, events: Sequence[NewEvent]) -> None:
+        if events:
+            self._many("append_events", [event_row(event) for event in events])
+            self.topics.add(Topic.EVENTS)
+
+    def events_after(
+        self, after: int, limit: int, wanted: EventFilter = EventFilter()
+    ) -> list[Event]:
+        text, parameters = narrowed(self._text_of("events_after"), wanted)
+        rows = self._text(text, parameters | {"after": after, "limit": limit})
+        return [event_of(row) for row in rows]
+
+    def events_of(self, item_id: str, limit: int) -> list[Event]:
+        return [event_of(row) for row in self._rows("events_of", id=item_id, limit=limit)]
+
+    def last_event(self) -> int:
+        row = self._one("last_event")
+        return int(row[0]) if row else 0
+
+    # idempotency keys
+
+    def find_key(self, key: str) -> tuple[str, list[str]] | None:
+        row = self._one("find_key", key=key)
+        return (row[0], json.loads(row[1])) if row else None
+
+    def keep_key(self, key: str, request_hash: str, item_ids: Sequence[str], now: str) -> bool:
+        return bool(
+            self._rows(
+                "keep_key",
+                key=key,
+                request_hash=request_hash,
+                item_ids=_encode(list(item_ids)),
+                now=now,
+            )
+        )
+
+    def forget_keys(self, before: str) -> int:
+        return self._changed("forget_keys", before=before)
+
+    # API tokens
+
+    def insert_token(self, token: ApiToken, secret_hash: str) -> None:
+        self._rows(
+            "insert_token",
+            id=token.id,
+            name=token.name,
+            secret_hash=secret_hash,
+            scopes=_encode(token.scopes),
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+        )
+
+    def find_token(self, secret_hash: str) -> ApiToken | None:
+        row = self._one("find_token", secret_hash=secret_hash)
+        return _token(row) if row else None
+
+    def list_tokens(self) -> list[ApiToken]:
+        return [_token(row) for row in self._rows("list_tokens")]
+
+    def revoke_token(self, token_id: str, now: str) -> bool:
+        return bool(self._rows("revoke_token", id=token_id, now=now))
+
+    def touch_token(self, token_id: str, now: str) -> None:
+        self._rows("touch_token", id=token_id, now=now)
+
+    def has_live_tokens(self, now: str) -> bool:
+        return bool(self._rows("has_live_tokens", now=now))
+
+
+def _took(item: WorkItem, kind: EventType, source: Status, target: Status) -> NewEvent:
+    return NewEvent(
+        kind,
+        item.updated_at,
+        actor=item.assigned_agent,
+        work_item_id=item.id,
+        project_id=item.project_id,
+        agent=item.assigned_agent,
+        reason="claimed",
+        from_status=source,
+        to_status=target,
+        epoch=item.epoch,
+    )
+
+
+def finishing(entry: Finish, now: str) -> Move:
+    """The guarded move behind one entry of a batch completion."""
+    return Move(
+        entry.item_id,
+        (Status.IN_PROGRESS,),
+        Status.COMPLETED,
+        now,
+        "complete",
+        outcome=Outcome.SUCCESS,
+        notes=entry.notes,
+        token=entry.token,
+    )
+
+
+def finished(item: WorkItem, actor: str | None) -> NewEvent:
+    return NewEvent(
+        EventType.COMPLETED,
+        item.updated_at,
+        actor=actor,
+        work_item_id=item.id,
+        project_id=item.project_id,
+        agent=item.assigned_agent,
+        reason="complete",
+        from_status=item.came_from,
+        to_status=Status.COMPLETED,
+        epoch=item.epoch,
+        data={"outcome": Outcome.SUCCESS},
+    )

