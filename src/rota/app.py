@@ -1,6 +1,5 @@
 """Composition root: the only module that knows which database and which adapters there are."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from rota.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rota.queue import WorkQueue
+    from rota.queue.ledger import Ledger
     from rota.storage.port import Store
 
 
@@ -35,7 +35,7 @@ def sqlite_path(url: str) -> Path:
     path = url.removeprefix("sqlite:///").removeprefix("sqlite://")
     if not path:
         raise InvalidInput("the database path is empty; use sqlite:///path or a path")
-    return Path(os.path.expanduser(path))
+    return Path(path).expanduser()
 
 
 @asynccontextmanager
@@ -49,9 +49,15 @@ async def open_store(url: str, clock: Clock | None = None) -> AsyncIterator["Sto
 
 
 @asynccontextmanager
-async def open_queue(url: str, clock: Clock | None = None) -> AsyncIterator["WorkQueue"]:
-    """The queue on its own, without faces: for programs that embed Rota."""
-    from rota.queue import WorkQueue
+async def open_ledger(url: str, clock: Clock | None = None) -> AsyncIterator["Ledger"]:
+    """The ledger on its own, without faces: for programs that embed Rota, and for the CLI."""
+    from rota.queue.ledger import Ledger
 
     async with open_store(url, clock) as store:
-        yield WorkQueue(store, clock)
+        yield Ledger.on(store, clock)
+
+
+@asynccontextmanager
+async def open_queue(url: str, clock: Clock | None = None) -> AsyncIterator["WorkQueue"]:
+    async with open_ledger(url, clock) as ledger:
+        yield ledger.queue

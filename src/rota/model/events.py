@@ -84,3 +84,6 @@ class Event:
 class EventFilter:
     work_item_id: str | None = None
     types: tuple[str, ...] = ()
+
+
+EVERY_EVENT = EventFilter()

@@ -49,13 +49,13 @@ class Verb(StrEnum):
 class Rule:
     """One verb: the statuses it leads from, the one it leads to, the field it needs."""
 
-    sources: frozenset[Status]
+    sources: tuple[Status, ...]
     target: Status
     needs: str | None = None
 
 
 def _rule(*sources: Status, to: Status, needs: str | None = None) -> Rule:
-    return Rule(frozenset(sources), to, needs)
+    return Rule(sources, to, needs)
 
 
 S = Status

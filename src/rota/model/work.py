@@ -1,8 +1,7 @@
 """Work items and projects: what is to be done, and where it stands."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -139,30 +138,6 @@ class ItemFilter:
     by_age: bool = False
     after: tuple[int, str, str] | None = None
     limit: int = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    items: list[WorkItem]
-    cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ItemDetail:
-    """Everything the ledger knows of one item."""
-
-    item: WorkItem
-    dispatch_log: list[Dispatch]
-    events: list[Any]
-    claim: Any | None
-    blocked_by: list[Link]
-    blocks: list[Link]
-    late_results: list[Any] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    by_status: Mapping[Status, int]
 
 
 def check_name(value: str, what: str) -> str:

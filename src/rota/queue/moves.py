@@ -148,7 +148,7 @@ def _guarded(order: Order, agent: str | None, slot: int | None, now: str) -> Mov
     rule = RULES[order.verb]
     return Move(
         order.item_id,
-        tuple(sorted(rule.sources)),
+        rule.sources,
         rule.target,
         now,
         order.reason or order.verb,

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
 from rota.model.claims import Claim, ClaimedItem
-from rota.model.events import Event, EventFilter, NewEvent
+from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
 
@@ -215,7 +215,7 @@ class Transaction(Protocol):
     # events
     def append(self, events: Sequence[NewEvent]) -> None: ...
     def events_after(
-        self, after: int, limit: int, wanted: EventFilter = EventFilter()
+        self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT
     ) -> list[Event]:
         """Committed events behind `after`, in an order in which nothing is skipped.
 

@@ -8,7 +8,6 @@ whose commit got no answer is reported as unknown, never as failed.
 import asyncio
 import contextlib
 import json
-import os
 import queue
 import random
 import secrets
@@ -16,6 +15,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,11 +63,12 @@ class PostgresTransaction(SqlTransaction):
         self._sql = _statements()
 
     def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
-        return self._text(self._sql[statement], parameters)
+        return self._execute(self._sql[statement], parameters)
 
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
-        if ":" in statement:
-            statement = _converted(statement)
+        return self._execute(_converted(statement), parameters)
+
+    def _execute(self, statement: str, parameters: Parameters) -> list[Row]:
         self._cursor.execute(statement, parameters, prepare=True)
         return self._cursor.fetchall() if self._cursor.description else []
 
@@ -77,21 +78,20 @@ class PostgresTransaction(SqlTransaction):
     def _many(self, name: str, rows: Sequence[Parameters]) -> None:
         statement = self._sql[name]
         if "%(rows)s" in statement:
-            self._text(statement, {"rows": json.dumps(rows)})
+            self._execute(statement, {"rows": json.dumps(rows)})
             return
         for row in rows:
-            self._text(statement, row)
+            self._execute(statement, row)
 
     def _changed(self, statement: str, /, **parameters: object) -> int:
         self._rows(statement, **parameters)
         return self._cursor.rowcount
 
     def take(self, take: Take) -> list[ClaimedItem]:
-        found = candidates(
-            len(take.types), len(take.labels), take.project_id is not None,
-            "FOR UPDATE SKIP LOCKED",
-        )  # fmt: skip
-        statement = self._text_of("take_items").replace("/*candidates*/", found)
+        branches = candidates(
+            len(take.types), len(take.labels), take.project_id is not None, "postgres"
+        )
+        statement = self._text_of("take_items").replace("/*candidates*/", _union(branches))
         rows = self._text(
             statement,
             take_parameters(take)
@@ -121,6 +121,15 @@ class PostgresTransaction(SqlTransaction):
         if rows:
             self.topics.add(Topic.EVENTS)
         return [item_of(row) for row in rows]
+
+
+@lru_cache(maxsize=256)
+def _union(branches: tuple[str, ...]) -> str:
+    union = " UNION ALL ".join(f"SELECT * FROM ({one}) AS b{n}" for n, one in enumerate(branches))
+    return (
+        f"SELECT id, least(rank, 1) AS rank, priority FROM ({union}) AS branches"
+        " ORDER BY 2, priority, id LIMIT :want"
+    )
 
 
 def _claimed(item: WorkItem, take: Take) -> ClaimedItem:
@@ -245,7 +254,7 @@ class PostgresStore:
             result, error, topics = None, None, set[Topic]()
             try:
                 connection, result, topics = self._run(connection, request)
-            except Exception as problem:
+            except Exception as problem:  # noqa: BLE001 - the caller must be answered
                 error = problem
                 if connection is not None and connection.closed:
                     connection = None
@@ -365,7 +374,7 @@ class PostgresStore:
             partial.unlink(missing_ok=True)
             raise StorageUnavailable(f"pg_dump failed: {done.stderr.strip()[:500]}")
         partial.chmod(0o600)
-        os.replace(partial, target)
+        partial.replace(target)
 
     async def size(self) -> int:
         def now() -> int:
@@ -447,12 +456,11 @@ class _Herald:
     def _guarded(self, loop: Callable[[Connection], None]) -> None:
         """Reconnects for ever, with a pause: a dead connection costs latency, never work."""
         while not self._stopping:
-            with contextlib.suppress(psycopg.Error):
-                with psycopg.connect(
-                    self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS,
-                    application_name="rota-wake",
-                ) as connection:  # fmt: skip
-                    loop(connection)
+            with contextlib.suppress(psycopg.Error), psycopg.connect(
+                self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS,
+                application_name="rota-wake",
+            ) as connection:  # fmt: skip
+                loop(connection)
             with self._wake:
                 if not self._stopping:
                     self._wake.wait(1.0)

@@ -25,26 +25,34 @@ def _labels(count: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def candidates(types: int, labels: int, project: bool, lock: str = "") -> str:
-    """Which items a claim may take, best first: `rank` 0 is dispatched to the agent."""
+def candidates(types: int, labels: int, project: bool, dialect: str) -> tuple[str, ...]:
+    """The statements that find what a claim may take, in the order of their right.
+
+    First what is dispatched to the agent, then what is queued in its name, then
+    what nobody is named for. Several types give several statements each, because
+    each reads one index from its beginning; the caller merges.
+    """
     narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
-    owners = [
-        (0, "status = 'dispatched' AND assigned_agent = :agent"),
-        (1, "status = 'queued' AND assigned_agent = :agent"),
-        (1, "status = 'queued' AND assigned_agent IS NULL"),
-    ]
-    branches = [
-        f"SELECT * FROM (SELECT {rank} AS rank, priority, created_at, id FROM work_items"
-        f" WHERE {owner} AND {_READY}{kind}{narrow} {_ORDER} LIMIT :want {lock}) AS b{n}{k}"
-        for n, (rank, owner) in enumerate(owners)
-        for k, kind in enumerate(kinds)
-    ]
-    union = " UNION ALL ".join(branches)
-    return (
-        f"SELECT id, rank, priority, created_at FROM ({union}) AS found"
-        " ORDER BY rank, priority, created_at, id LIMIT :want"
+    owners = {
+        "status = 'dispatched' AND assigned_agent = :agent": "",
+        "status = 'queued' AND assigned_agent = :agent": "",
+        "status = 'queued' AND assigned_agent IS NULL": "" if project else _hint(types, dialect),
+    }
+    lock = " FOR UPDATE SKIP LOCKED" if dialect == "postgres" else ""
+    return tuple(
+        f"SELECT id, {rank} AS rank, priority FROM work_items{hint} WHERE {owner} AND {_READY}"
+        f"{kind}{narrow} ORDER BY priority, id LIMIT :want{lock}"
+        for rank, (owner, hint) in enumerate(owners.items())
+        for kind in kinds
     )
+
+
+def _hint(types: int, dialect: str) -> str:
+    """SQLite would choose the index by status, which also holds what may not be taken."""
+    if dialect != "sqlite":
+        return ""
+    return f" INDEXED BY work_items_ready{'_by_type' if types else ''}"
 
 
 def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:

@@ -244,7 +244,7 @@ class SqliteStore:
                 connection.execute("BEGIN IMMEDIATE")
                 answers, topics = self._run_bodies(connection, requests)
                 connection.execute("COMMIT")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - every waiting caller must be answered
             # Nothing of this group is on disk, so nobody may be told that it is.
             _roll_back(connection)
             return [_Answer(request, error=error) for request in requests], set()
@@ -331,7 +331,7 @@ class SqliteStore:
                         backup.step(1_000)
                 copy.execute("PRAGMA journal_mode = DELETE")
                 copy.close()
-            os.replace(partial, target)
+            partial.replace(target)
         except OSError as error:
             raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
         finally:

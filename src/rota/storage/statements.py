@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 
 _HEAD = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"@(\w+)")
-_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_PARAMETER = re.compile(r"(?<!:):([a-z][a-z0-9_]*)")
 
 
 def _files(folder: Traversable) -> list[Traversable]:

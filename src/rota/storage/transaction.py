@@ -12,7 +12,7 @@ from typing import Any
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
 from rota.model.claims import Claim, ClaimedItem
-from rota.model.events import Event, EventFilter, EventType, NewEvent
+from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
 from rota.model.status import TERMINAL, Outcome, Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
 from rota.storage.port import Edit, Finish, Move, Take, Topic
@@ -38,8 +38,8 @@ _EDITABLE = frozenset(
 def item_of(row: Row) -> WorkItem:
     (
         id_, project_id, type_, description, body, payload, priority, status, reason, agent,
-        pinned, slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels, artifact_url,
-        attempts, max_attempts, available_at, deferred, hold, open_blockers, dependents, epoch,
+        pinned, slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels,
+        artifact_url, attempts, max_attempts, available_at, deferred, hold, open_blockers, dependents, epoch,
         token, version, source, source_ref, came_from,
     ) = row  # fmt: skip
     return WorkItem(
@@ -55,8 +55,8 @@ def item_of(row: Row) -> WorkItem:
 
 
 def event_of(row: Row) -> Event:
-    *facts, data = row
-    return Event(*facts, json.loads(data))
+    facts: list[Any] = [*row[:-1], json.loads(row[-1])]
+    return Event(*facts)
 
 
 def _link(row: Row) -> Link:
@@ -217,13 +217,13 @@ class SqlTransaction(ABC):
         return [item_of(row) for row in self._text(*listing(wanted))]
 
     def move(self, move: Move) -> WorkItem | None:
-        sources = (*move.sources, move.sources[0], move.sources[0])
+        sources = move.sources
         row = self._one(
             "move_item",
             id=move.item_id,
             source_1=sources[0],
-            source_2=sources[1],
-            source_3=sources[2],
+            source_2=sources[1 % len(sources)],
+            source_3=sources[2 % len(sources)],
             target=move.target,
             now=move.now,
             reason=move.reason,
@@ -282,9 +282,7 @@ class SqlTransaction(ABC):
         return {status: counted.get(status, 0) for status in Status}
 
     def queued_before(self, item: WorkItem) -> int:
-        row = self._one(
-            "queued_before", priority=item.priority, created_at=item.created_at, id=item.id
-        )
+        row = self._one("queued_before", priority=item.priority, id=item.id)
         return int(row[0]) if row else 0
 
     # links
@@ -327,14 +325,26 @@ class SqlTransaction(ABC):
         free = self._free_slots(take)
         if not free:
             return []
-        found = self._text(
-            candidates(len(take.types), len(take.labels), take.project_id is not None),
-            take_parameters(take) | {"want": len(free)},
-        )
+        found = self._candidates(take, len(free))
         return [
-            self._take_one(take, row[0], slot, number)
-            for number, (row, slot) in enumerate(zip(found, free, strict=False))
+            self._take_one(take, item_id, slot, number)
+            for number, (item_id, slot) in enumerate(zip(found, free, strict=False))
         ]
+
+    def _candidates(self, take: Take, want: int) -> list[str]:
+        parameters = take_parameters(take) | {"want": want}
+        found: list[tuple[int, int, str]] = []
+        branches = candidates(
+            len(take.types), len(take.labels), take.project_id is not None, "sqlite"
+        )
+        for statement in branches:
+            found += [
+                (min(rank, 1), priority, i)
+                for i, rank, priority in self._text(statement, parameters)
+            ]
+        if len(found) > 1:
+            found.sort()
+        return [item_id for _, _, item_id in found[:want]]
 
     def _free_slots(self, take: Take) -> list[int]:
         busy = self.busy_slots(take.agent)
@@ -448,7 +458,7 @@ class SqlTransaction(ABC):
             self.topics.add(Topic.EVENTS)
 
     def events_after(
-        self, after: int, limit: int, wanted: EventFilter = EventFilter()
+        self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT
     ) -> list[Event]:
         text, parameters = narrowed(self._text_of("events_after"), wanted)
         rows = self._text(text, parameters | {"after": after, "limit": limit})

@@ -77,7 +77,7 @@ SELECT status, count(*) FROM work_items GROUP BY status
 SELECT count(*) FROM (
   SELECT 1 FROM work_items
   WHERE status = 'queued' AND assigned_agent IS NULL AND @claimable
-    AND (priority, created_at, id) < (:priority, :created_at, :id)
+    AND (priority, id) < (:priority, :id)
   LIMIT 1000) AS ahead
 
 -- name: promote_due

@@ -1,0 +1,25 @@
+"""The suites by name. A suite is a module with `run(options) -> Outcome`, imported when asked for."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.report import Outcome
+
+NAMES = ("sqlite", "postgres", "depth", "pickup", "http", "startup")
+
+
+@dataclass(frozen=True)
+class Options:
+    items: int
+    seconds: float  # the most one cell may take
+    rounds: int
+    quick: bool
+    directory: Path  # on the disk to be measured
+    only: frozenset[str]  # subjects, all when empty
+
+
+def run(name: str, options: Options) -> Outcome:
+    return importlib.import_module(f"bench.suites.{name}").run(options)

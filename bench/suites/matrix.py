@@ -1,0 +1,36 @@
+"""Cells × subjects, in an order that lets a slow moment of the machine hit all subjects alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from bench.cell import Cell, Figure, Operation, Subject
+from bench.fleet import Places, measure
+from bench.suites import Options
+
+_PROCESSES = (1, 2)
+
+
+def cells(operations: Sequence[tuple[Operation, Sequence[int]]], options: Options) -> Iterator[Cell]:
+    for operation, concurrencies in operations:
+        for concurrency in concurrencies:
+            for processes in _PROCESSES:
+                yield Cell(operation, concurrency, processes, options.items, options.seconds)
+
+
+def measured(
+    subjects: Sequence[Subject], wanted: Iterator[Cell], places: Places, options: Options
+) -> list[Figure]:
+    chosen = [s for s in subjects if not options.only or s.name in options.only]
+    figures = []
+    for cell in wanted:
+        for subject in chosen:
+            figures.append(measure(subject, cell, places, options.rounds))
+            _tell(figures[-1], cell)
+    return figures
+
+
+def _tell(figure: Figure, cell: Cell) -> None:
+    rate = f"{figure.rate:,.0f}/s of {figure.items} items" if figure.rate else figure.note
+    print(f"  {cell.label:32} {figure.subject:14} {rate}", file=sys.stderr, flush=True)

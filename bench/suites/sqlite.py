@@ -1,0 +1,40 @@
+"""Queues on one SQLite file, every commit on disk before it is answered."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.cell import Operation, Place, Subject
+from bench.peers.huey import Huey
+from bench.peers.litequeue import Litequeue
+from bench.peers.persist_queue import PersistQueue
+from bench.report import Outcome, comparison, with_ratios
+from bench.rota_side import Rota
+from bench.suites import Options, matrix
+
+_OPERATIONS = (
+    (Operation.ENQUEUE, (1, 10, 50)),
+    (Operation.WORK, (1, 10, 50)),
+    (Operation.ENQUEUE_BATCH, (100,)),
+    (Operation.WORK_BATCH, (10, 50)),
+)
+
+
+def run(options: Options) -> Outcome:
+    subjects: list[Subject] = [Rota(), Huey(), PersistQueue(), Litequeue()]
+
+    @contextmanager
+    def places() -> Iterator[Place]:
+        with tempfile.TemporaryDirectory(prefix="bench-", dir=options.directory) as folder:
+            yield Place(Path(folder))
+
+    wanted = matrix.cells(_OPERATIONS, options)
+    figures = matrix.measured(subjects, wanted, places, options)
+    return Outcome(
+        figures=with_ratios(figures),
+        tables=[comparison("SQLite", figures)],
+        configuration={subject.name: subject.configuration for subject in subjects},
+    )

@@ -1,0 +1,208 @@
+"""Why is nobody working on this? Every reason, and what would change it."""
+
+from dataclasses import dataclass
+
+from rota.model.agents import Agent
+from rota.model.status import Status
+from rota.model.work import WorkItem
+from rota.queue import moves
+from rota.storage.port import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    code: str
+    message: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    item: WorkItem
+    claimable: bool
+    summary: str
+    reasons: list[Reason]
+
+
+def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
+    item = moves.find(tx, item_id)
+    obstacles = [*_holds(item), *_blockers(tx, item), *_not_due(item, now)]
+    standing = _standing(tx, item, now)
+    waiting = item.status in (Status.QUEUED, Status.DISPATCHED)
+    claimable = waiting and not obstacles and not any(r.code in _STOPS for r in standing)
+    reasons = [*obstacles, *standing] if waiting else [*standing, *obstacles]
+    return Explanation(item, claimable, reasons[0].message, reasons)
+
+
+_STOPS = frozenset({"no_free_slot", "agent_paused"})
+
+
+def _holds(item: WorkItem) -> list[Reason]:
+    if item.hold_reason is None:
+        return []
+    return [Reason("held", f"it is held: {item.hold_reason}", f"rota unhold {item.id}")]
+
+
+def _not_due(item: WorkItem, now: str) -> list[Reason]:
+    if not item.deferred or item.available_at is None or item.available_at <= now:
+        return []
+    return [
+        Reason(
+            "not_due",
+            f"it is not available before {item.available_at}",
+            f"wait, or change available_at: rota edit {item.id} --available-at now",
+        )
+    ]
+
+
+def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
+    reasons = []
+    for link in tx.blockers_of(item.id):
+        if link.blocker_status is Status.COMPLETED:
+            continue
+        if link.blocker_status in (Status.FAILED, Status.CANCELLED):
+            reasons.append(
+                Reason(
+                    "blocker_will_not_complete",
+                    f"it waits for {link.blocker_id}, which is {link.blocker_status};"
+                    " only a completed blocker sets it free",
+                    (
+                        f"rota retry {link.blocker_id}, or take the link off: "
+                        if link.blocker_status is Status.FAILED
+                        else "take the link off: "
+                    )
+                    + f"rota edit {item.id} --blocked-by none",
+                )
+            )
+        else:
+            reasons.append(
+                Reason(
+                    "blocked_by",
+                    f"it waits for {link.blocker_id} ({link.blocker_status}):"
+                    f" {link.blocker_description[:80]}",
+                    f"complete {link.blocker_id}",
+                )
+            )
+    return reasons
+
+
+def _standing(tx: Transaction, item: WorkItem, now: str) -> list[Reason]:
+    """What its status itself says; at least one reason."""
+    match item.status:
+        case Status.QUEUED:
+            return _queued(tx, item)
+        case Status.DISPATCHED:
+            return _dispatched(tx, item)
+        case Status.IN_PROGRESS:
+            return [_in_progress(tx, item, now)]
+        case Status.BLOCKED:
+            return [
+                Reason(
+                    "blocked",
+                    f"it is blocked: {item.notes or item.reason}",
+                    f"rota resume {item.id}, or rota release {item.id} for somebody else",
+                )
+            ]
+        case Status.IN_REVIEW:
+            return [
+                Reason(
+                    "in_review",
+                    f"it waits for a review: {item.artifact_url}",
+                    f"rota done {item.id} to accept it, or rota reopen {item.id}",
+                )
+            ]
+        case Status.COMPLETED:
+            return [Reason("completed", f"it was completed at {item.completed_at}")]
+        case Status.FAILED:
+            return [
+                Reason(
+                    "failed",
+                    f"it failed at {item.completed_at}"
+                    + (f" ({item.reason})" if item.reason not in (None, "fail") else "")
+                    + (f": {item.notes}" if item.notes else ""),
+                    f"rota retry {item.id}",
+                )
+            ]
+        case Status.CANCELLED:
+            return [Reason("cancelled", f"it was cancelled at {item.completed_at}")]
+
+
+def _queued(tx: Transaction, item: WorkItem) -> list[Reason]:
+    if item.assigned_agent is not None:
+        return [
+            *_agent(tx, item.assigned_agent),
+            Reason(
+                "named",
+                f"only '{item.assigned_agent}' may take it, and has not asked for work yet",
+                f"start that agent, or name nobody: rota edit {item.id} --agent none",
+            ),
+        ]
+    ahead = tx.queued_before(item)
+    if ahead:
+        many = f"{ahead} items" if ahead < 1_000 else "1000 items or more"
+        return [
+            Reason(
+                "behind_others",
+                f"it is ready; {many} stand before it",
+                f"raise its priority (rota edit {item.id} --priority 1), or add agents",
+            )
+        ]
+    return [
+        Reason(
+            "nobody_asked",
+            "it is ready and first in line; no agent has asked for work since",
+            "start an agent, or take it: rota claim --agent NAME",
+        )
+    ]
+
+
+def _dispatched(tx: Transaction, item: WorkItem) -> list[Reason]:
+    agent = item.assigned_agent or ""
+    return [
+        *_agent(tx, agent),
+        Reason(
+            "waits_for_agent",
+            f"it is dispatched to '{agent}', which has not picked it up yet",
+            f"start that agent, or rota release {item.id} for somebody else",
+        ),
+    ]
+
+
+def _agent(tx: Transaction, name: str) -> list[Reason]:
+    agent = tx.get_agent(name) or Agent(name)
+    reasons = []
+    if agent.paused:
+        reasons.append(
+            Reason("agent_paused", f"agent '{name}' is paused", f"rota agent resume {name}")
+        )
+    busy = len(tx.busy_slots(name))
+    if busy >= agent.max_concurrent:
+        reasons.append(
+            Reason(
+                "no_free_slot",
+                f"agent '{name}' works on {busy} of {agent.max_concurrent} items",
+                f"wait, or rota agent set {name} --max-concurrent {agent.max_concurrent + 1}",
+            )
+        )
+    return reasons
+
+
+def _in_progress(tx: Transaction, item: WorkItem, now: str) -> Reason:
+    claim = tx.live_claim(item.id)
+    if claim is None:
+        return Reason(
+            "in_progress",
+            f"'{item.assigned_agent}' works on it, without a lease, since {item.updated_at}",
+            f"rota release {item.id} --force takes it away",
+        )
+    if claim.expires_at <= now:
+        return Reason(
+            "lease_expired",
+            f"'{claim.agent}' held it and let the lease lapse at {claim.expires_at}",
+            "the sweeper brings it back within a second of a running server; or rota stale",
+        )
+    return Reason(
+        "in_progress",
+        f"'{claim.agent}' works on it; its lease runs until {claim.expires_at}",
+        f"rota release {item.id} --force takes it away",
+    )

@@ -1,0 +1,73 @@
+"""API tokens: made once, shown once, kept as hashes."""
+
+import secrets
+from collections.abc import Sequence
+
+from rota.model.access import ApiToken, Caller, caller_of, check_scopes, hash_secret
+from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
+from rota.model.errors import NotFound, Unauthenticated
+from rota.model.work import check_text
+from rota.queue import intake
+from rota.storage.port import Store, Transaction
+
+PREFIX = "rota_"
+# `last_used_at` is written at most this often, so that reading does not become writing.
+TOUCH_SECONDS = 60
+
+
+class Tokens:
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._ids = IdFactory(self._clock)
+
+    async def create(
+        self, name: str, scopes: Sequence[str], expires_at: str | None = None
+    ) -> tuple[ApiToken, str]:
+        """The token and its secret, which cannot be shown again."""
+        check_text(name, "name", 100)
+        kept = check_scopes(tuple(scopes))
+        expires = intake.check_moment(expires_at, "expires_at")
+        secret = PREFIX + secrets.token_urlsafe(32)
+        token = ApiToken(
+            self._ids.new(), name, kept, to_text(self._clock.now()), expires, None, None
+        )
+        await self._store.transact(lambda tx: tx.insert_token(token, hash_secret(secret)))
+        return token, secret
+
+    async def list(self) -> list[ApiToken]:
+        return await self._store.read(lambda tx: tx.list_tokens())
+
+    async def revoke(self, token_id: str) -> None:
+        now = to_text(self._clock.now())
+        if not await self._store.transact(lambda tx: tx.revoke_token(token_id, now)):
+            raise NotFound(f"there is no live token {token_id[:100]!r}", id=token_id[:100])
+
+    async def required(self) -> bool:
+        """Once a live token exists, every request needs one."""
+        now = to_text(self._clock.now())
+        return await self._store.read(lambda tx: tx.has_live_tokens(now))
+
+    async def caller(self, secret: str) -> Caller:
+        """Whose secret this is. The look-up is by hash, so its time tells nothing of secrets."""
+        moment = self._clock.now()
+        hashed = hash_secret(secret)
+        token = await self._store.read(lambda tx: tx.find_token(hashed))
+        if token is None or token.revoked_at is not None:
+            raise Unauthenticated("this token is not known here, or was revoked")
+        if token.expires_at is not None and from_text(token.expires_at) <= moment:
+            raise Unauthenticated(f"this token expired at {token.expires_at}")
+        if self._worth_noting(token, moment.timestamp()):
+            await self._note_use(token, to_text(moment))
+        return caller_of(token)
+
+    def _worth_noting(self, token: ApiToken, now: float) -> bool:
+        if token.last_used_at is None:
+            return True
+        return now - from_text(token.last_used_at).timestamp() > TOUCH_SECONDS
+
+    async def _note_use(self, token: ApiToken, now: str) -> None:
+        def body(tx: Transaction) -> None:
+            tx.touch_token(token.id, now)
+
+        await self._store.transact(body)

@@ -1,0 +1,245 @@
+"""Reads for all faces: lists, one item with its history, events, counts."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rota.model.agents import AgentLoad
+from rota.model.claims import Claim
+from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.errors import BadCursor, InvalidInput, NotFound
+from rota.model.events import Event, EventFilter, EventType
+from rota.model.status import TERMINAL, Status
+from rota.model.work import MAX_PAGE, Dispatch, ItemFilter, Link, Project, WorkItem, check_text
+from rota.queue import explain, intake, moves
+from rota.queue.explain import Explanation
+from rota.storage.port import Store, Topic, Transaction
+
+# A page up to this size is read on the event loop; see rota.storage.sqlite.
+SHORT_PAGE = 100
+EVENTS_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: list[WorkItem]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPage:
+    projects: list[Project]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Everything the ledger knows of one item."""
+
+    item: WorkItem
+    dispatch_log: list[Dispatch]
+    events: list[Event]
+    claim: Claim | None
+    blocked_by: list[Link]
+    blocks: list[Link]
+
+    @property
+    def late_results(self) -> list[Event]:
+        return [event for event in self.events if event.type == EventType.LATE_RESULT]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a list was asked for, in the words of the API."""
+
+    statuses: tuple[str, ...] = ()
+    agent: str | None = None
+    project_id: str | None = None
+    type: str | None = None
+    label: str | None = None
+    q: str | None = None
+    since: str | None = None
+    updated_since: str | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class Views:
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+
+    async def items(self, query: Query) -> Page:
+        wanted = _filter(query)
+
+        def body(tx: Transaction) -> list[WorkItem]:
+            return tx.list_items(wanted)
+
+        short = query.limit <= SHORT_PAGE and wanted.text is None and wanted.updated_after is None
+        found = await self._store.read(body, long=not short)
+        more = len(found) > query.limit
+        page = found[: query.limit]
+        return Page(page, _cursor(page[-1], wanted.by_age) if more else None)
+
+    async def item(self, item_id: str) -> WorkItem:
+        return await self._store.read(lambda tx: moves.find(tx, item_id))
+
+    async def detail(self, item_id: str) -> Detail:
+        def body(tx: Transaction) -> Detail:
+            item = moves.find(tx, item_id)
+            return Detail(
+                item,
+                tx.dispatches_of(item.id),
+                tx.events_of(item.id, EVENTS_SHOWN),
+                tx.live_claim(item.id),
+                tx.blockers_of(item.id),
+                tx.blocked_by(item.id),
+            )
+
+        return await self._store.read(body)
+
+    async def explain(self, item_id: str) -> Explanation:
+        now = to_text(self._clock.now())
+        return await self._store.read(lambda tx: explain.explain(tx, item_id, now))
+
+    async def project(self, project_id: str) -> Project:
+        found = await self._store.read(lambda tx: tx.get_project(project_id))
+        if found is None:
+            raise NotFound(f"there is no project {project_id[:100]!r}", id=project_id[:100])
+        return found
+
+    async def projects(self, limit: int = 50, cursor: str | None = None) -> ProjectPage:
+        _check_limit(limit)
+        after = None
+        if cursor is not None:
+            after = _text(_read_cursor(cursor, "p", 1)[0])
+        found = await self._store.read(lambda tx: tx.list_projects(after, limit + 1))
+        page = found[:limit]
+        return ProjectPage(page, _pack(["p", page[-1].id]) if len(found) > limit else None)
+
+    async def agents(self) -> list[AgentLoad]:
+        return await self._store.read(lambda tx: tx.agent_loads(), long=True)
+
+    async def counts(self) -> dict[Status, int]:
+        return await self._store.read(lambda tx: tx.count_by_status(), long=True)
+
+    async def events(
+        self,
+        after: int = 0,
+        limit: int = 50,
+        work_item_id: str | None = None,
+        types: Sequence[str] = (),
+    ) -> list[Event]:
+        _check_limit(limit)
+        known = set(EventType)
+        for kind in types:
+            if kind not in known:
+                raise InvalidInput(
+                    f"type: {kind[:80]!r} is no event type; there are {', '.join(sorted(known))}",
+                    field="type",
+                )
+        wanted = EventFilter(work_item_id, tuple(types))
+        return await self._store.read(
+            lambda tx: tx.events_after(after, limit, wanted), long=limit > SHORT_PAGE
+        )
+
+    async def last_event(self) -> int:
+        return await self._store.read(lambda tx: tx.last_event())
+
+    def events_seen(self) -> int:
+        return self._store.counter(Topic.EVENTS)
+
+    async def wait_for_events(self, seen: int, seconds: float) -> int:
+        """Sleep until the event log may have grown; see `Store.wait`."""
+        return await self._store.wait(Topic.EVENTS, seen, seconds)
+
+    async def alive(self) -> None:
+        """Raises `StorageUnavailable` when the database does not answer."""
+        await self._store.read(lambda tx: tx.next_due())
+
+
+def _filter(query: Query) -> ItemFilter:
+    _check_limit(query.limit)
+    statuses = tuple(dict.fromkeys(_status(text) for text in query.statuses))
+    since = intake.check_moment(query.since, "since")
+    # The monitoring calls ask "what was completed since": there, since means the end.
+    ended = bool(statuses) and all(status in TERMINAL for status in statuses)
+    for field in ("agent", "project_id", "type", "label", "q"):
+        value = getattr(query, field)
+        if value is not None:
+            check_text(value, field, 500)
+    by_age = since is not None
+    return ItemFilter(
+        statuses=statuses,
+        agent=query.agent,
+        project_id=query.project_id,
+        type=query.type,
+        label=query.label,
+        text=query.q,
+        created_after=None if ended else since,
+        completed_after=since if ended else None,
+        updated_after=intake.check_moment(query.updated_since, "updated_since"),
+        by_age=by_age,
+        after=None if query.cursor is None else _position(query.cursor, by_age),
+        limit=query.limit + 1,
+    )
+
+
+def _status(text: str) -> Status:
+    try:
+        return Status(text)
+    except ValueError:
+        raise InvalidInput(
+            f"status: {text[:40]!r} is unknown; there are {', '.join(Status)}", field="status"
+        ) from None
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit: {limit} is out of range; use 1 to {MAX_PAGE}", field="limit")
+
+
+# Cursors: the sort key of the last item shown, packed so that nobody builds on its form.
+
+
+def _cursor(item: WorkItem, by_age: bool) -> str:
+    return _pack(["a" if by_age else "w", item.priority, item.created_at, item.id])
+
+
+def _pack(parts: list[Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
+
+
+def _position(cursor: str, by_age: bool) -> tuple[int, str, str]:
+    priority, created_at, item_id = _read_cursor(cursor, "a" if by_age else "w", 3)
+    if not isinstance(priority, int) or not 0 <= priority <= 9:
+        raise _bad_cursor()
+    return priority, _text(created_at), _text(item_id)
+
+
+def _text(part: Any) -> str:
+    if not isinstance(part, str) or "\x00" in part or not part.isascii():
+        raise _bad_cursor()
+    return part
+
+
+def _read_cursor(cursor: str, kind: str, length: int) -> list[Any]:
+    try:
+        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        parts = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, UnicodeError, RecursionError):
+        raise _bad_cursor() from None
+    if not isinstance(parts, list) or len(parts) != length + 1 or parts[0] != kind:
+        raise _bad_cursor()
+    return parts[1:]
+
+
+def _bad_cursor() -> BadCursor:
+    return BadCursor(
+        "cursor: not one of ours, or of a list with another order; take it from the Link header"
+        " of the page before",
+        field="cursor",
+    )
