@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import click
@@ -47,14 +48,20 @@ def main(
     )
     if machine.filesystem(options.directory) == "tmpfs":
         raise click.UsageError(f"{options.directory} is in memory: nothing there is durable; use --dir")
-    for name in names or suites.NAMES:
-        _one(name, options, as_json)
+    failed = [name for name in names or suites.NAMES if not _one(name, options, as_json)]
+    if failed:
+        raise click.ClickException(f"not measured: {', '.join(failed)}")
 
 
-def _one(name: str, options: suites.Options, as_json: bool) -> None:
+def _one(name: str, options: suites.Options, as_json: bool) -> bool:
+    """Whether the suite could be measured; a failure costs its own figures, not the others'."""
     print(f"{name}:", file=sys.stderr, flush=True)
     found = machine.facts(options.directory)
-    outcome = suites.run(name, options)
+    try:
+        outcome = suites.run(name, options)
+    except Exception:
+        traceback.print_exc()
+        return False
     content = report.document(name, outcome, found)
     path = report.write(_RESULTS / "quick" if options.quick else _RESULTS, content)
     if as_json:
@@ -63,6 +70,7 @@ def _one(name: str, options: suites.Options, as_json: bool) -> None:
         report.show(outcome)
         sync = found["fdatasync_4k_us"]
         print(f"fdatasync 4 KiB: p50 {sync['p50']} µs, p99 {sync['p99']} µs. Written: {path}")
+    return True
 
 
 if __name__ == "__main__":

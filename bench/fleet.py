@@ -7,9 +7,10 @@ import os
 import statistics
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
+from typing import Any
 
 from bench.cell import CLAIMING, Cell, Figure, Gate, NotOffered, Place, Subject, Tally
 
@@ -18,6 +19,7 @@ Places = Callable[[], AbstractContextManager[Place]]
 # Spawned, not forked: no subject inherits another's threads, connections or SQLite library.
 _CONTEXT = multiprocessing.get_context("spawn")
 _PATIENCE = 120.0  # seconds beyond the cell's own limit before a child counts as stuck
+_ERRAND_SECONDS = 1800.0  # a million items take their time
 
 
 def measure(subject: Subject, cell: Cell, places: Places, rounds: int = 1) -> Figure:
@@ -41,7 +43,7 @@ def _blank(subject: Subject, cell: Cell, note: str) -> Figure:
 
 def _once(subject: Subject, cell: Cell, places: Places) -> Figure:
     with places() as place:
-        _in_child(_set_up, subject, place, cell)
+        in_child(_set_up, subject, place, cell)
         os.sync()  # the fill's dirty pages must not be flushed on the cell's time
         return _figure(subject, cell, _run_children(subject, place, cell))
 
@@ -76,54 +78,62 @@ class ChildFailed(Exception):
 
 def _run_children(subject: Subject, place: Place, cell: Cell) -> list[Tally]:
     barrier = _CONTEXT.Barrier(cell.processes)
-    children = [_start(_child, subject, place, cell, barrier) for _ in range(cell.processes)]
-    return [_collect(process, pipe, cell.seconds) for process, pipe in children]
-
-
-def _in_child(work: Callable[..., object], *arguments: object) -> None:
-    process, pipe = _start(_errand, work, arguments)
-    _collect(process, pipe, seconds=600.0)
-
-
-def _start(target: Callable[..., None], *arguments: object) -> tuple:
-    ours, theirs = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=target, args=(*arguments, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    return process, ours
-
-
-def _collect(process, pipe: Connection, seconds: float) -> Tally:
+    children = [Child(_work_cell, subject, place, cell, barrier) for _ in range(cell.processes)]
     try:
-        if not pipe.poll(seconds + _PATIENCE):
-            raise ChildFailed(f"no answer after {seconds + _PATIENCE:.0f} s")
-        answer = pipe.recv()
-    except EOFError:
-        raise ChildFailed(f"process ended with code {process.exitcode}") from None
+        return [child.answer(cell.seconds + _PATIENCE) for child in children]
     finally:
-        process.join(timeout=5)
-        process.kill()
-    if isinstance(answer, str):
-        raise ChildFailed(answer)
-    return answer
+        for child in children:
+            child.end()
 
 
-def _child(
-    subject: Subject, place: Place, cell: Cell, barrier: Barrier, pipe: Connection
-) -> None:
-    gate = Gate(lambda: barrier.wait(timeout=_PATIENCE))
-    _answer(pipe, lambda: subject.run(place, cell, gate))
-
-
-def _errand(work: Callable[..., object], arguments: tuple, pipe: Connection) -> None:
-    _answer(pipe, lambda: work(*arguments))
-
-
-def _answer(pipe: Connection, work: Callable[[], object]) -> None:
+def in_child(work: Callable[..., Any], *arguments: object) -> Any:
+    """Call in a process of its own, which leaves nothing behind in ours."""
+    child = Child(work, *arguments)
     try:
-        pipe.send(work())
+        return child.answer(_ERRAND_SECONDS)
+    finally:
+        child.end()
+
+
+class Child:
+    """A spawned process that calls one function and sends back what it returned."""
+
+    def __init__(self, work: Callable[..., Any], *arguments: object) -> None:
+        self._pipe, theirs = _CONTEXT.Pipe(duplex=False)
+        target = (work, arguments, theirs)
+        self._process = _CONTEXT.Process(target=_answer, args=target, daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def answer(self, seconds: float) -> Any:
+        try:
+            if not self._pipe.poll(seconds):
+                raise ChildFailed(f"no answer after {seconds:.0f} s")
+            failure, value = self._pipe.recv()
+        except EOFError:
+            raise ChildFailed("the process ended without an answer") from None
+        if failure:
+            raise ChildFailed(failure)
+        return value
+
+    def end(self) -> None:
+        self._process.join(timeout=1)
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+
+def _work_cell(subject: Subject, place: Place, cell: Cell, barrier: Barrier) -> Tally:
+    return subject.run(place, cell, Gate(lambda: barrier.wait(timeout=_PATIENCE)))
+
+
+def _answer(work: Callable[..., Any], arguments: tuple[object, ...], pipe: Connection) -> None:
+    try:
+        answer = (None, work(*arguments))
     except BaseException as error:
-        pipe.send(_last_line(error))
+        answer = (_last_line(error), None)
+    with suppress(BrokenPipeError):  # the parent gave up on this cell
+        pipe.send(answer)
 
 
 def _last_line(error: BaseException) -> str:

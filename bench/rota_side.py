@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -16,6 +24,9 @@ from bench.server import settle
 if TYPE_CHECKING:
     from rota.queue import WorkQueue
 
+COMMAND = str(Path(sys.executable).with_name("rota"))
+
+_START_SECONDS = 30.0
 _LEASE_SECONDS = 60
 _FILL_BATCH = 1000
 _ACTOR = "bench"
@@ -101,6 +112,88 @@ async def complete_many(queue: WorkQueue, agent: str, held: Held) -> None:
 
 async def allow(queue: WorkQueue, agent: str, slots: int) -> None:
     await queue.set_agent(agent, max_concurrent=slots)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running `rota up`."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def resident_bytes(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def answers(self) -> bool:
+        with suppress(OSError):
+            return request(self.port, "GET", "/health")[0] == 200
+        return False
+
+
+class ServerFailed(Exception):
+    """`rota up` ended or did not answer; the text is the end of its output."""
+
+
+@contextmanager
+def up(place: Place, state: Path) -> Iterator[Server]:
+    """`rota up` with a state directory of its own, until the block ends."""
+    port = _free_port()
+    surroundings = {
+        **os.environ,
+        "DATABASE_URL": database_url(place),
+        "PORT": str(port),
+        "ROTA_STATE_DIR": str(state / ".rota"),
+    }
+    log = state / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [COMMAND, "up"], cwd=state, env=surroundings, stdout=output, stderr=output
+        )
+    server = Server(port, process)
+    try:
+        _wait_until_up(server, log)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _wait_until_up(server: Server, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not server.answers():
+        if server.process.poll() is not None or time.monotonic() > deadline:
+            raise ServerFailed(log.read_text(errors="replace")[-1000:])
+        time.sleep(0.05)
+
+
+def request(port: int, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(
+            method, path, json.dumps(body), headers={"Content-Type": "application/json"}
+        )
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def fill_over_http(port: int, items: int) -> None:
+    item = {"type": "noop", "description": "x"}
+    for start in range(0, items, _FILL_BATCH):
+        batch = [item] * min(_FILL_BATCH, items - start)
+        status, text = request(port, "POST", "/work/batch", batch)
+        if status != 201:
+            raise ServerFailed(f"POST /work/batch: {status} {text[:300]!r}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 async def _prepare(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,13 +13,16 @@ from bench.lanes import by_threads
 if TYPE_CHECKING:
     from huey import SqliteHuey
 
+_INSTANCES = 10
+
 
 class Huey:
     name = "huey"
     configuration = (
-        "SqliteHuey(fsync=True): WAL, synchronous=FULL, one instance per thread (faster for workers "
-        "than one shared behind its lock). Dequeue deletes the row, so claim+complete is ONE commit "
-        "and a worker that dies loses its item; a no-op's result None is not stored"
+        "SqliteHuey(fsync=True): WAL, synchronous=FULL, threads on up to "
+        f"{_INSTANCES} instances, each a connection behind its lock (for workers faster than one, and "
+        "50 starve each other). Dequeue deletes the row, so claim+complete is ONE commit and a worker "
+        "that dies loses its item; a no-op's result None is not stored"
     )
 
     def check(self, cell: Cell) -> None:
@@ -36,8 +40,9 @@ class Huey:
         huey.storage.close()
 
     def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
-        hueys = [_open(place, fsync=True) for _ in range(cell.lanes)]
-        return by_threads([_turn(huey, cell) for huey in hueys], cell, gate)
+        hueys = [_open(place, fsync=True) for _ in range(min(cell.lanes, _INSTANCES))]
+        turns = itertools.cycle([_turn(huey, cell) for huey in hueys])
+        return by_threads(list(itertools.islice(turns, cell.lanes)), cell, gate)
 
 
 def _turn(huey: SqliteHuey, cell: Cell) -> Callable[[], int]:

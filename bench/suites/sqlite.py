@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 
-from bench.cell import Operation, Place, Subject
+from bench.cell import Operation, Subject
 from bench.peers.huey import Huey
 from bench.peers.litequeue import Litequeue
 from bench.peers.persist_queue import PersistQueue
+from bench.places import directory_place
 from bench.report import Outcome, comparison, with_ratios
 from bench.rota_side import Rota
 from bench.suites import Options, matrix
@@ -25,12 +23,7 @@ _OPERATIONS = (
 
 def run(options: Options) -> Outcome:
     subjects: list[Subject] = [Rota(), Huey(), PersistQueue(), Litequeue()]
-
-    @contextmanager
-    def places() -> Iterator[Place]:
-        with tempfile.TemporaryDirectory(prefix="bench-", dir=options.directory) as folder:
-            yield Place(Path(folder))
-
+    places = partial(directory_place, options.directory)
     wanted = matrix.cells(_OPERATIONS, options)
     figures = matrix.measured(subjects, wanted, places, options)
     return Outcome(

@@ -1,12 +1,16 @@
 """Composition root: the only module that knows which database and which adapters there are."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rota import __version__
+from rota.config import Settings, StateDir
 from rota.model.clock import Clock
-from rota.model.errors import InvalidInput
+from rota.model.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:
     from rota.queue import WorkQueue
@@ -61,3 +65,65 @@ async def open_ledger(url: str, clock: Clock | None = None) -> AsyncIterator["Le
 async def open_queue(url: str, clock: Clock | None = None) -> AsyncIterator["WorkQueue"]:
     async with open_ledger(url, clock) as ledger:
         yield ledger.queue
+
+
+def up(settings: Settings) -> None:
+    """`rota up`: every loop of this machine in one process, until a signal ends it."""
+    import asyncio
+
+    import uvloop
+
+    from rota.config.logs import configure_logging
+
+    configure_logging()
+    with (
+        StateDir(settings.state_dir).occupied(),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    import asyncio
+
+    from rota import daemon
+
+    async with open_ledger(settings.database) as ledger:
+        await _demand_safe_address(settings, ledger)
+        listener = daemon.bind(settings.host, settings.port)
+        settings = replace(settings, port=listener.getsockname()[1])
+        stopping = asyncio.Event()
+        face = daemon.Face(
+            make_asgi(ledger, settings, stopping),
+            settings.drain_seconds,
+            lambda: _announce(settings, ledger),
+        )
+        chores: list[daemon.Chore] = [daemon.Pruning(ledger.sweeper)]
+        if settings.sweeper:
+            chores.append(daemon.Sweeping(ledger.sweeper))
+        await daemon.run(face, listener, chores, stopping)
+
+
+async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:
+    if settings.on_loopback or settings.insecure or await ledger.tokens.required():
+        return
+    raise Refused(
+        f"{settings.host} can be reached from other machines, and no token protects this server;"
+        " create one first (rota token create NAME --scope admin), or say --insecure if the"
+        " network itself keeps strangers out"
+    )
+
+
+def _announce(settings: Settings, ledger: "Ledger") -> None:
+    """The first thing a person sees: where to look, and what to do next."""
+    StateDir(settings.state_dir).announce(settings.url)
+    lines = [
+        f"Rota {__version__}",
+        f"  dashboard  {settings.url}/",
+        f"  API        {settings.url}/docs",
+        f"  database   {ledger.database}",
+        '  next       in another terminal:  rota add --type chore "Say hello"',
+        "  stop       Ctrl-C (twice: at once)",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()

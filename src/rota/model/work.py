@@ -136,7 +136,7 @@ class ItemFilter:
     completed_after: str | None = None
     updated_after: str | None = None
     by_age: bool = False
-    after: tuple[int, str, str] | None = None
+    after: tuple[int, str] | None = None  # priority and id of the last item shown
     limit: int = 50
 
 

@@ -48,6 +48,8 @@ def checked(item: NewItem) -> NewItem:
     check_priority(item.priority)
     check_attempts(item.max_attempts)
     check_payload(item.payload)
+    if not (item.labels or item.blocked_by or item.available_at):
+        return item
     return replace(
         item,
         labels=check_labels(item.labels),

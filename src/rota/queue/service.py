@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
@@ -135,14 +134,14 @@ class WorkQueue:
         """Store all of them or none; with a key, at most once."""
         if not 1 <= len(items) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} items; this one has {len(items)}")
+        now = self._now()  # before the ids: an id is never older than its item (see first_id)
         fresh = [
-            (self._ids.new(), replace(intake.checked(item), created_by=item.created_by or actor))
+            (self._ids.new(), intake.checked(item if item.created_by else signed(item, actor)))
             for item in items
         ]
         request_hash = _hash_of(items) if key is not None else ""
         if key is not None:
             check_text(key, "Idempotency-Key", 255)
-        now = self._now()
 
         def body(tx: Transaction) -> Submitted:
             if key is not None and (kept := tx.find_key(key)):
@@ -172,16 +171,16 @@ class WorkQueue:
             intake.check_url(order.artifact_url)
         if order.agent is not None:
             check_name(order.agent, "agent")
-        return replace(
-            order,
-            outcome=moves.checked_outcome(order.outcome),
-            available_at=intake.check_moment(order.available_at, "available_at"),
-        )
+        outcome = moves.checked_outcome(order.outcome)
+        available_at = intake.check_moment(order.available_at, "available_at")
+        if outcome == order.outcome and available_at == order.available_at:
+            return order
+        return replace(order, outcome=outcome, available_at=available_at)
 
     def lease(self, seconds: float) -> moves.Lease:
         """A lease to put into an order that starts an item."""
         expires_at = self._expiry(seconds)
-        return moves.Lease(new_token(), seconds, expires_at)
+        return moves.Lease(self._ids.token(), seconds, expires_at)
 
     def _expiry(self, seconds: float) -> str:
         if not 1 <= seconds <= MAX_LEASE_SECONDS:
@@ -297,13 +296,13 @@ class WorkQueue:
     async def _claim_once(self, request: ClaimRequest) -> ClaimResult:
         """A claimer that is cancelled while its claim commits gives back what it got."""
         now, expires_at = self._now(), self._expiry(request.lease_seconds)
-        tokens = [new_token() for _ in range(request.limit)]
+        tokens = [self._ids.token() for _ in range(request.limit)]
         ids = [self._ids.new() for _ in range(request.limit)]
 
         def body(tx: Transaction) -> ClaimResult:
             return claiming.take(tx, request, tokens, ids, now, expires_at)
 
-        claiming_now = asyncio.ensure_future(self._store.transact(body))
+        claiming_now = self._store.transact(body)
         try:
             return await asyncio.shield(claiming_now)
         except asyncio.CancelledError:
@@ -368,8 +367,8 @@ class WorkQueue:
         return await self._store.transact(body)
 
 
-def new_token() -> str:
-    return secrets.token_urlsafe(16)
+def signed(item: NewItem, actor: str | None) -> NewItem:
+    return item if actor is None else replace(item, created_by=actor)
 
 
 def _given(result: Moved | Lost) -> Moved:

@@ -206,18 +206,18 @@ def _check_limit(limit: int) -> None:
 
 
 def _cursor(item: WorkItem, by_age: bool) -> str:
-    return _pack(["a" if by_age else "w", item.priority, item.created_at, item.id])
+    return _pack(["a" if by_age else "w", item.priority, item.id])
 
 
 def _pack(parts: list[Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
 
-def _position(cursor: str, by_age: bool) -> tuple[int, str, str]:
-    priority, created_at, item_id = _read_cursor(cursor, "a" if by_age else "w", 3)
+def _position(cursor: str, by_age: bool) -> tuple[int, str]:
+    priority, item_id = _read_cursor(cursor, "a" if by_age else "w", 2)
     if not isinstance(priority, int) or not 0 <= priority <= 9:
         raise _bad_cursor()
-    return priority, _text(created_at), _text(item_id)
+    return priority, _text(item_id)
 
 
 def _text(part: Any) -> str:

@@ -5,6 +5,7 @@ body speaks to. The body cannot await, so nobody calls the network under a lock.
 Both databases pass one contract suite; these docstrings are the contract.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -258,12 +259,13 @@ class Store(Protocol):
     async def close(self) -> None:
         """Finish what was accepted, then let go."""
 
-    async def transact(self, body: Callable[[Transaction], T]) -> T:
+    def transact(self, body: Callable[[Transaction], T]) -> asyncio.Future[T]:
         """Run `body` in one transaction; return only after it is durably committed.
 
         A body may be run again when the database asks for it (a deadlock, two
         claims for one slot), so it must not touch anything but its transaction.
         An exception of the body rolls its changes back, and only its own.
+        A caller who is cancelled while waiting does not undo what was accepted.
         """
 
     async def read(self, body: Callable[[Transaction], T], *, long: bool = False) -> T:

@@ -127,8 +127,8 @@ class PostgresTransaction(SqlTransaction):
 def _union(branches: tuple[str, ...]) -> str:
     union = " UNION ALL ".join(f"SELECT * FROM ({one}) AS b{n}" for n, one in enumerate(branches))
     return (
-        f"SELECT id, least(rank, 1) AS rank, priority FROM ({union}) AS branches"
-        " ORDER BY 2, priority, id LIMIT :want"
+        f"SELECT status, priority, id FROM ({union}) AS branches"
+        " ORDER BY status, priority, id LIMIT :want"
     )
 
 
@@ -222,18 +222,18 @@ class PostgresStore:
 
     # reads and writes
 
-    async def transact(self, body: Callable[[Transaction], T]) -> T:
-        return await self._submit(body, writes=True)
+    def transact(self, body: Callable[[Transaction], T]) -> asyncio.Future[T]:
+        return self._submit(body, writes=True)
 
     async def read(self, body: Callable[[Transaction], T], *, long: bool = False) -> T:
         return await self._submit(body, writes=False)
 
-    async def _submit(self, body: Callable[[Transaction], T], *, writes: bool) -> T:
+    def _submit(self, body: Callable[[Transaction], T], *, writes: bool) -> asyncio.Future[T]:
         if self._closed:
             raise StorageUnavailable(f"{self.url} is closed")
         future: asyncio.Future[T] = self._loop.create_future()
         self._requests.put(_Request(body, future, writes))
-        return await future
+        return future
 
     def counter(self, topic: Topic) -> int:
         return self._wakeups.counter(topic)
@@ -471,16 +471,26 @@ class _Herald:
                 while not self._pending and not self._stopping:
                     self._wake.wait()
                 if self._stopping:
-                    return
+                    break
                 topics, self._pending = self._pending, set()
-            payload = f"{self._name} {' '.join(sorted(topics))}"
-            connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+            try:
+                self._notify(connection, topics)
+            except psycopg.Error:
+                self.tell(topics)  # said again on the next connection
+                raise
+        self._notify(connection, set())  # so that our own listener does not sleep on
+
+    def _notify(self, connection: Connection, topics: set[Topic]) -> None:
+        payload = f"{self._name} {' '.join(sorted(topics))}"
+        connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
 
     def _listen(self, connection: Connection) -> None:
         connection.execute(f"LISTEN {CHANNEL}")
         self._heard(set(Topic))  # whatever was said while nobody listened
         while not self._stopping:
             for notice in connection.notifies(timeout=0.5):
+                if self._stopping:
+                    return
                 sender, *topics = notice.payload.split()
                 if sender != self._name:
                     self._heard({Topic(topic) for topic in topics if topic in set(Topic)})

@@ -7,12 +7,14 @@ several statuses would sort the whole table.
 
 from functools import lru_cache
 
+from rota.model.clock import first_id
 from rota.model.events import EventFilter
 from rota.model.status import Status
 from rota.model.work import ItemFilter
 from rota.storage.statements import load_statements
 
-_ORDER = "ORDER BY priority, created_at, id"
+# Ids are made in the order of creation, so they stand for age in every order and index.
+_ORDER = "ORDER BY priority, id"
 _READY = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0"
 
 
@@ -28,22 +30,23 @@ def _labels(count: int) -> str:
 def candidates(types: int, labels: int, project: bool, dialect: str) -> tuple[str, ...]:
     """The statements that find what a claim may take, in the order of their right.
 
-    First what is dispatched to the agent, then what is queued in its name, then
-    what nobody is named for. Several types give several statements each, because
-    each reads one index from its beginning; the caller merges.
+    One reads what is dispatched to the agent or queued in its name, one what
+    nobody is named for. Several types give several statements each, because each
+    reads one index from its beginning; the caller merges by (status, priority, id).
     """
     narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
+    # 'dispatched' comes before 'queued' in the alphabet and in right, so one index range
+    # holds both in the order they are taken.
     owners = {
-        "status = 'dispatched' AND assigned_agent = :agent": "",
-        "status = 'queued' AND assigned_agent = :agent": "",
+        "status IN ('dispatched', 'queued') AND assigned_agent = :agent": "",
         "status = 'queued' AND assigned_agent IS NULL": "" if project else _hint(types, dialect),
     }
     lock = " FOR UPDATE SKIP LOCKED" if dialect == "postgres" else ""
     return tuple(
-        f"SELECT id, {rank} AS rank, priority FROM work_items{hint} WHERE {owner} AND {_READY}"
-        f"{kind}{narrow} ORDER BY priority, id LIMIT :want{lock}"
-        for rank, (owner, hint) in enumerate(owners.items())
+        f"SELECT status, priority, id FROM work_items{hint} WHERE {owner} AND {_READY}"
+        f"{kind}{narrow} ORDER BY status, priority, id LIMIT :want{lock}"
+        for owner, hint in owners.items()
         for kind in kinds
     )
 
@@ -71,6 +74,10 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
         if value is not None:
             terms.append(term)
             parameters[name] = value
+    if wanted.created_after is not None:
+        # An id is never older than its item, so the scan may begin at the first id of that time.
+        terms.append("id >= :first_id")
+        parameters["first_id"] = first_id(wanted.created_after)
     if wanted.label is not None:
         terms.append(_labels(1).removeprefix(" AND "))
         parameters["label_0"] = wanted.label
@@ -90,13 +97,13 @@ def _escape(text: str) -> str:
 def listing(wanted: ItemFilter) -> tuple[str, dict[str, object]]:
     terms, parameters = _conditions(wanted)
     if wanted.after is not None:
-        priority, created_at, item_id = wanted.after
-        parameters |= {"at_created": created_at, "at_id": item_id}
+        priority, item_id = wanted.after
+        parameters["at_id"] = item_id
         if wanted.by_age:
-            terms.append("(created_at, id) > (:at_created, :at_id)")
+            terms.append("id > :at_id")
         else:
             parameters["at_priority"] = priority
-            terms.append("(priority, created_at, id) > (:at_priority, :at_created, :at_id)")
+            terms.append("(priority, id) > (:at_priority, :at_id)")
     if wanted.by_age:
         return _by_age(wanted, terms, parameters), parameters
     return _by_priority(wanted, terms, parameters), parameters
@@ -108,7 +115,7 @@ def _by_age(wanted: ItemFilter, terms: list[str], parameters: dict[str, object])
         parameters |= dict(zip(names, wanted.statuses, strict=True))
         terms = [f"status IN ({', '.join(':' + name for name in names)})", *terms]
     where = f" WHERE {' AND '.join(terms)}" if terms else ""
-    return f"SELECT {item_columns()} FROM work_items{where} ORDER BY created_at, id LIMIT :limit"
+    return f"SELECT {item_columns()} FROM work_items{where} ORDER BY id LIMIT :limit"
 
 
 def _by_priority(wanted: ItemFilter, terms: list[str], parameters: dict[str, object]) -> str:

@@ -143,6 +143,9 @@ class SqliteStore:
     def _connect(self, *, readonly: bool = False) -> apsw.Connection:
         with _translated(self.path):
             connection = apsw.Connection(str(self.path), statementcachesize=256)
+            # Without this, SQLite compiles a statement anew on every call once one of its parameters
+            # has been compared with the condition of a partial index: 10 to 20 µs each time.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
@@ -160,12 +163,12 @@ class SqliteStore:
 
     # reads and writes
 
-    async def transact(self, body: Callable[[Transaction], T]) -> T:
+    def transact(self, body: Callable[[Transaction], T]) -> asyncio.Future[T]:
         if self._writer is None or self._stopping:
             raise StorageUnavailable(f"{self.url} is closed")
         future: asyncio.Future[T] = self._loop.create_future()
         self._requests.put(_Request(body, future))
-        return await future
+        return future
 
     async def read(self, body: Callable[[Transaction], T], *, long: bool = False) -> T:
         if self._reader is None or self._pool is None:

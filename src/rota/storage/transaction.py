@@ -333,15 +333,11 @@ class SqlTransaction(ABC):
 
     def _candidates(self, take: Take, want: int) -> list[str]:
         parameters = take_parameters(take) | {"want": want}
-        found: list[tuple[int, int, str]] = []
-        branches = candidates(
+        found: list[Row] = []
+        for statement in candidates(
             len(take.types), len(take.labels), take.project_id is not None, "sqlite"
-        )
-        for statement in branches:
-            found += [
-                (min(rank, 1), priority, i)
-                for i, rank, priority in self._text(statement, parameters)
-            ]
+        ):
+            found += self._text(statement, parameters)
         if len(found) > 1:
             found.sort()
         return [item_id for _, _, item_id in found[:want]]

@@ -74,8 +74,10 @@ CREATE UNIQUE INDEX one_in_progress_per_slot
 CREATE UNIQUE INDEX one_item_per_source_ref
   ON work_items (source, source_ref) WHERE source IS NOT NULL;
 
--- What a claim reads: only items that anybody may take now, in the order they are taken. Ids
--- are in the order of creation, and the index is touched by every claim: the shorter, the better.
+-- Ids are in the order of creation, so they serve as age in every index: each move of an item
+-- touches several of these trees, and the shorter their keys, the better.
+
+-- What a claim reads: only items that anybody may take now, in the order they are taken.
 CREATE INDEX work_items_ready
   ON work_items (priority, id)
   WHERE status = 'queued' AND assigned_agent IS NULL AND hold_reason IS NULL
@@ -85,13 +87,12 @@ CREATE INDEX work_items_ready_by_type
   ON work_items (type, priority, id)
   WHERE status = 'queued' AND assigned_agent IS NULL AND hold_reason IS NULL
     AND open_blockers = 0 AND deferred = 0;
-CREATE INDEX work_items_by_status ON work_items (status, priority, created_at, id);
+CREATE INDEX work_items_by_status ON work_items (status, priority, id);
 CREATE INDEX work_items_by_agent
-  ON work_items (assigned_agent, status, priority, created_at, id)
+  ON work_items (assigned_agent, status, priority, id)
   WHERE assigned_agent IS NOT NULL;
 CREATE INDEX work_items_by_project
-  ON work_items (project_id, status, priority, created_at, id) WHERE project_id IS NOT NULL;
-CREATE INDEX work_items_by_age ON work_items (created_at, id);
+  ON work_items (project_id, status, priority, id) WHERE project_id IS NOT NULL;
 CREATE INDEX work_items_by_end ON work_items (completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX work_items_deferred ON work_items (available_at) WHERE deferred = 1;
 

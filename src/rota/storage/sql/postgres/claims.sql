@@ -10,7 +10,7 @@ WITH free AS (
 ), found AS MATERIALIZED (
   /*candidates*/
 ), picked AS (
-  SELECT id, row_number() OVER (ORDER BY rank, priority, id) AS k FROM found
+  SELECT id, row_number() OVER (ORDER BY status, priority, id) AS k FROM found
 ), keys AS (
   SELECT token, dispatch_id, k
   FROM unnest(CAST(:tokens AS text[]), CAST(:dispatch_ids AS text[])) WITH ORDINALITY

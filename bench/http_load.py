@@ -1,0 +1,189 @@
+"""A load generator that costs less than the server it drives: raw sockets, one request in flight
+per connection, requests built beforehand. Run as a process of its own:
+
+    python -m bench.http_load PORT health|submit|work CONNECTIONS SECONDS
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+import msgspec
+import uvloop
+
+from bench.lanes import cpu_seconds
+
+Answer = tuple[int, bytes]  # status and body
+Script = Generator[bytes, Answer, None]  # yields requests, is sent answers, returns when done
+
+
+@dataclass
+class Score:
+    """What all connections of a run have reached together."""
+
+    deadline: float
+    latencies: list[float] = field(default_factory=list)
+    errors: int = 0
+    first_error: str = ""
+
+    def running(self) -> bool:
+        return time.perf_counter() < self.deadline
+
+    def record(self, started: float, answer: Answer) -> None:
+        if answer[0] < 400:
+            self.latencies.append(time.perf_counter() - started)
+            return
+        self.errors += 1
+        self.first_error = self.first_error or f"{answer[0]} {answer[1][:200].decode('replace')}"
+
+
+class _Token(msgspec.Struct):
+    token: str
+
+
+class _Claimed(msgspec.Struct):
+    id: str
+    claim: _Token
+
+
+_CLAIMED = msgspec.json.Decoder(list[_Claimed])
+
+
+def _request(method: str, path: str, body: bytes = b"") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _repeated(request: bytes, score: Score) -> Script:
+    while score.running():
+        started = time.perf_counter()
+        answer = yield request
+        score.record(started, answer)
+
+
+def health(score: Score, number: int) -> Script:
+    return _repeated(_request("GET", "/health"), score)
+
+
+def submit(score: Score, number: int) -> Script:
+    body = b'{"type":"noop","description":"x"}'
+    return _repeated(_request("POST", "/work", body), score)
+
+
+def work(score: Score, number: int) -> Script:
+    """A claim and its completion are one turn; a connection is an agent of its own."""
+    body = json.dumps({"agent": f"lane-{number}", "limit": 1, "lease_seconds": 60}).encode()
+    claim = _request("POST", "/work/claim", body)
+    while score.running():
+        started = time.perf_counter()
+        answer = yield claim
+        if answer[0] >= 400:
+            score.record(started, answer)
+            continue
+        held = _CLAIMED.decode(answer[1])
+        if not held:
+            return
+        answer = yield _completion(held[0])
+        score.record(started, answer)
+
+
+def _completion(held: _Claimed) -> bytes:
+    body = f'{{"token":"{held.claim.token}","outcome":"success"}}'.encode()
+    return _request("POST", f"/work/{held.id}/complete", body)
+
+
+SCRIPTS: dict[str, Callable[[Score, int], Script]] = {
+    "health": health,
+    "submit": submit,
+    "work": work,
+}
+
+
+class Connection(asyncio.Protocol):
+    """Plays one script: sends what it yields and hands it what comes back."""
+
+    def __init__(self, script: Script, ended: asyncio.Future[None]) -> None:
+        self._script = script
+        self._ended = ended
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(next(self._script))
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        answer = self._whole_answer()
+        if answer is None:
+            return
+        try:
+            self._transport.write(self._script.send(answer))
+        except StopIteration:
+            self._transport.close()
+
+    def connection_lost(self, reason: Exception | None) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    def _whole_answer(self) -> Answer | None:
+        """With one request in flight, what has been received is one answer or part of it."""
+        head, separator, body = self._received.partition(b"\r\n\r\n")
+        if not separator or len(body) < _content_length(head):
+            return None
+        self._received = b""
+        return int(head[9:12]), body
+
+
+def _content_length(head: bytes) -> int:
+    _, _, rest = head.lower().partition(b"\r\ncontent-length:")
+    return int(rest.partition(b"\r\n")[0] or 0)
+
+
+async def load(port: int, script: str, connections: int, seconds: float) -> dict[str, object]:
+    loop = asyncio.get_running_loop()
+    cpu = cpu_seconds()
+    started = time.perf_counter()
+    score = Score(started + seconds)
+    ends = []
+    for number in range(connections):
+        ended = loop.create_future()
+        playing = SCRIPTS[script](score, number)
+        await loop.create_connection(_player(playing, ended), "127.0.0.1", port)
+        ends.append(ended)
+    await asyncio.gather(*ends)
+    elapsed = time.perf_counter() - started
+    return _summary(score, elapsed, cpu_seconds() - cpu)
+
+
+def _player(script: Script, ended: asyncio.Future[None]) -> Callable[[], Connection]:
+    return lambda: Connection(script, ended)
+
+
+def _summary(score: Score, elapsed: float, cpu: float) -> dict[str, object]:
+    taken = sorted(score.latencies) or [0.0]
+    return {
+        "turns": len(score.latencies),
+        "seconds": round(elapsed, 3),
+        "rate": round(len(score.latencies) / elapsed, 1),
+        "p50_ms": round(taken[len(taken) // 2] * 1e3, 3),
+        "p99_ms": round(taken[int(len(taken) * 0.99)] * 1e3, 3),
+        "errors": score.errors,
+        "first_error": score.first_error,
+        "generator_cpu": round(cpu / elapsed, 2),  # near 1 the generator was the limit
+    }
+
+
+def main() -> None:
+    port, script, connections, seconds = sys.argv[1:5]
+    summary = uvloop.run(load(int(port), script, int(connections), float(seconds)))
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()

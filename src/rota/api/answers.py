@@ -1,0 +1,93 @@
+"""What a handler gives back: status, body and headers, ready to be sent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from rota.api import problems
+from rota.api.asgi import Receive, Send
+from rota.model.errors import RotaError
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+encode = msgspec.json.Encoder().encode
+
+_SAFE: RawHeaders = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+_PAGE: RawHeaders = [
+    (b"x-frame-options", b"DENY"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+]
+
+
+class Reply(Protocol):
+    status: int
+
+    async def deliver(self, receive: Receive, send: Send) -> None: ...
+
+
+@dataclass(slots=True)
+class Answer:
+    status: int
+    body: bytes = b""
+    media_type: bytes | None = None
+    headers: RawHeaders = field(default_factory=list)
+
+    async def deliver(self, receive: Receive, send: Send) -> None:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status,
+                "headers": [*raw_headers(self.media_type, len(self.body)), *self.headers],
+            }
+        )
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def raw_headers(media_type: bytes | None, length: int | None) -> RawHeaders:
+    found = list(_SAFE)
+    if media_type is not None:
+        found.append((b"content-type", media_type))
+        if media_type.startswith(b"text/html"):
+            found += _PAGE
+    if length is not None and media_type is not None:
+        found.append((b"content-length", b"%d" % length))
+    return found
+
+
+def json_answer(
+    content: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Answer:
+    return Answer(status, encode(content), b"application/json", _raw(headers))
+
+
+def text_answer(text: str, media_type: str) -> Answer:
+    return Answer(200, text.encode(), media_type.encode())
+
+
+def empty_answer(status: int = 204, headers: Mapping[str, str] | None = None) -> Answer:
+    return Answer(status, headers=_raw(headers))
+
+
+def problem_answer(error: RotaError) -> Answer:
+    body = encode(problems.document(error))
+    return Answer(
+        problems.status_of(error),
+        body,
+        b"application/problem+json",
+        _raw(problems.headers(error)),
+    )
+
+
+def _raw(headers: Mapping[str, str] | None) -> RawHeaders:
+    if not headers:
+        return []
+    return [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -1,0 +1,39 @@
+"""The ASGI interface as this face uses it, and how it watches a connection."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = dict[bytes, bytes]
+
+
+class ClientGone(Exception):
+    """Nobody is left to answer."""
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def attend(
+    work: "asyncio.Future[Any]", receive: Receive, stopping: asyncio.Event
+) -> bool:
+    """Let `work` go on until it is done, its client is gone or the server stops.
+
+    Afterwards it is done or cancelled. True when the client is gone.
+    """
+    gone = asyncio.ensure_future(_disconnected(receive))
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait((work, gone, stop), return_when=asyncio.FIRST_COMPLETED)
+        return gone.done()
+    finally:
+        for task in (work, gone, stop):
+            task.cancel()
+        await asyncio.gather(work, gone, stop, return_exceptions=True)

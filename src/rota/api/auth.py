@@ -1,0 +1,111 @@
+"""Who is calling: tokens, and a limit on guessing them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rota.api.asgi import Headers
+from rota.api.problems import TooManyFailures
+from rota.api.settings import ApiSettings
+from rota.model.access import Caller, everyone, hash_secret
+from rota.model.errors import Unauthenticated
+from rota.queue.tokens import Tokens
+
+MOST_REMEMBERED = 10_000
+LONGEST_ACTOR = 100
+LONGEST_SECRET = 500
+
+
+def actor_of(headers: Headers) -> str:
+    """How a caller without a token names itself for the log. It proves nothing."""
+    text = headers.get(b"rota-actor", b"").decode("utf-8", "replace")
+    plain = "".join(letter for letter in text if letter.isprintable()).strip()
+    return plain[:LONGEST_ACTOR] or "local"
+
+
+@dataclass(slots=True)
+class _Failures:
+    """Wrong tokens by address, counted in windows."""
+
+    most: int
+    seconds: float
+    _seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def left(self, address: str, now: float) -> float:
+        """Seconds for which this address is not listened to; 0 when it is."""
+        count, end = self._seen.get(address, (0, 0.0))
+        return end - now if count >= self.most and end > now else 0.0
+
+    def add(self, address: str, now: float) -> None:
+        if len(self._seen) >= MOST_REMEMBERED:
+            self._seen = {who: one for who, one in self._seen.items() if one[1] > now}
+        if len(self._seen) >= MOST_REMEMBERED:
+            self._seen.clear()
+        count, end = self._seen.get(address, (0, 0.0))
+        self._seen[address] = (count + 1, end) if end > now else (1, now + self.seconds)
+
+
+class Gate:
+    """Finds the caller of a request. Answers about tokens are reused for about a second."""
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        settings: ApiSettings,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tokens = tokens
+        self._settings = settings
+        self._monotonic = monotonic
+        self._failures = _Failures(settings.auth_failures, settings.auth_window_seconds)
+        self.forget()
+
+    def forget(self) -> None:
+        """Tokens were made or revoked here: ask again."""
+        self._required = (True, 0.0)
+        self._callers: dict[str, tuple[Caller, float]] = {}
+
+    async def protected(self) -> bool:
+        """Is a token needed?"""
+        if self._settings.trusted:
+            return False
+        now = self._monotonic()
+        if self._required[1] <= now:
+            needed = await self._tokens.required() or not self._settings.open_without_tokens
+            self._required = (needed, now + self._settings.remember_seconds)
+        return self._required[0]
+
+    async def caller(self, headers: Headers, address: str) -> Caller:
+        if not await self.protected():
+            return everyone(actor_of(headers))
+        scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise Unauthenticated("this server wants a token: Authorization: Bearer rota_…")
+        return await self._holder(secret.strip()[:LONGEST_SECRET], address)
+
+    async def _holder(self, secret: str, address: str) -> Caller:
+        now, hashed = self._monotonic(), hash_secret(secret)
+        known = self._callers.get(hashed)
+        if known is not None and known[1] > now:
+            return known[0]
+        # A token that was good is asked about again, so that one worker with a revoked token
+        # does not lock out the others on its machine.
+        left = 0.0 if known else self._failures.left(address, now)
+        if left:
+            raise TooManyFailures(
+                "too many wrong tokens from this address; wait and try again",
+                headers={"retry-after": str(int(left) + 1)},
+            )
+        return await self._ask(secret, hashed, address, now)
+
+    async def _ask(self, secret: str, hashed: str, address: str, now: float) -> Caller:
+        try:
+            caller = await self._tokens.caller(secret)
+        except Unauthenticated:
+            self._callers.pop(hashed, None)
+            self._failures.add(address, now)
+            raise
+        if len(self._callers) >= MOST_REMEMBERED:
+            self._callers.clear()
+        self._callers[hashed] = (caller, now + self._settings.remember_seconds)
+        return caller

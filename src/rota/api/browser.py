@@ -1,0 +1,83 @@
+"""What a web page could do to a server on this machine, refused.
+
+A page can make the browser send requests to localhost, and by DNS rebinding under a
+name of its own. So the Host must be ours, and whatever changes something must not come
+from another page's script or form.
+"""
+
+import ipaddress
+
+from rota.api.asgi import Headers
+from rota.api.problems import BadHost, CrossOrigin, UnsupportedMedia
+from rota.api.settings import LOOPBACK_NAMES, ApiSettings
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAME_SITES = frozenset({b"same-origin", b"none"})
+
+
+class BrowserGuard:
+    def __init__(self, settings: ApiSettings) -> None:
+        self._settings = settings
+        self._names = LOOPBACK_NAMES | {settings.host.lower()} | settings.allowed_hosts
+        self._origins = frozenset(origin.encode() for origin in settings.allowed_origins)
+
+    def check(self, method: str, headers: Headers, *, protected: bool) -> None:
+        """`protected`: a token is demanded, which a page of somebody else does not have."""
+        self._check_host(headers.get(b"host", b""), protected=protected)
+        if method not in SAFE_METHODS:
+            self.check_origin(headers)
+            _check_media_type(headers)
+
+    def _check_host(self, raw: bytes, *, protected: bool) -> None:
+        name = _host_name(raw.decode("latin-1"))
+        if name in self._names or "*" in self._names:
+            return
+        if not self._settings.on_loopback and (protected or _cannot_be_rebound(name)):
+            return
+        raise BadHost(
+            f"this server is not called {name[:100]!r}; use its own name, or allow this one with"
+            " allowed_hosts"
+        )
+
+    def check_origin(self, headers: Headers) -> None:
+        origin = headers.get(b"origin")
+        if origin is not None and origin not in self._origins:
+            host = headers.get(b"host", b"")
+            if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
+                raise _cross_origin(f"Origin {origin.decode('latin-1')[:100]!r}")
+        elif origin is None and headers.get(b"sec-fetch-site", b"none") not in _SAME_SITES:
+            raise _cross_origin("Sec-Fetch-Site")
+
+
+def _host_name(host: str) -> str:
+    """Without the port: `[::1]:8080` is `[::1]`."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).rstrip(".").lower()
+
+
+def _cannot_be_rebound(name: str) -> bool:
+    """An address, or a name without a dot, which no stranger's DNS server can answer for."""
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return bool(name) and "." not in name
+    return True
+
+
+def _cross_origin(what: str) -> CrossOrigin:
+    return CrossOrigin(f"a page of another site asked for this ({what}); that is refused")
+
+
+def has_body(headers: Headers) -> bool:
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+
+def _check_media_type(headers: Headers) -> None:
+    """A form or a script without leave from us cannot send JSON under its own name."""
+    if not has_body(headers):
+        return
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != b"application/json":
+        raise UnsupportedMedia(
+            f"the body must be application/json, not {media_type.decode('latin-1')[:80]!r}"
+        )

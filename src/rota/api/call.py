@@ -1,0 +1,136 @@
+"""One request, as a handler sees it."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from rota.api.asgi import ClientGone, Headers, Receive, Scope
+from rota.api.problems import BadJson, TooLarge, invalid
+from rota.api.settings import ApiSettings
+from rota.model.access import Caller
+from rota.model.errors import InvalidInput, NotFound, VersionMismatch
+from rota.queue.ledger import Ledger
+
+if TYPE_CHECKING:
+    from rota.api.metrics import Metrics
+    from rota.api.routing import Endpoint
+
+Q = TypeVar("Q")
+
+MAX_PARAMETERS = 200
+LONGEST_ID = 100
+
+
+@dataclass(slots=True)
+class Call:
+    ledger: Ledger
+    settings: ApiSettings
+    metrics: "Metrics"
+    stopping: asyncio.Event
+    scope: Scope
+    receive: Receive
+    headers: Headers
+    caller: Caller
+    parameters: list[str]
+
+    @property
+    def actor(self) -> str:
+        return self.caller.name
+
+    @property
+    def id(self) -> str:
+        """The path's parameter. What cannot be an id of ours is not asked of the database."""
+        text = self.parameters[0]
+        if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
+            raise NotFound(f"there is no {text[:LONGEST_ID]!r} here", id=text[:LONGEST_ID])
+        return text
+
+    def header(self, name: bytes) -> str | None:
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def if_match(self) -> int | None:
+        """The version that `If-Match` names; any spelling of an entity tag will do."""
+        text = self.header(b"if-match")
+        if text is None or text.strip() == "*":
+            return None
+        plain = text.strip().removeprefix("W/").strip('"')
+        if not (plain.isascii() and plain.isdigit() and len(plain) < 10):
+            raise VersionMismatch(f"If-Match: {text[:80]!r} is no version of this item")
+        return int(plain)
+
+    def next_page(self, **position: str) -> Mapping[str, str]:
+        """A Link header for the page behind this one, with the same filters."""
+        pairs = parse_qsl(self.scope["query_string"].decode("latin-1"))
+        kept = [(name, value) for name, value in pairs if name not in position]
+        query = urlencode([*kept, *position.items()])
+        return {"link": f'<{self.scope["path"]}?{query}>; rel="next"'}
+
+
+def read_query(endpoint: "Endpoint", scope: Scope) -> Any:
+    values: dict[str, Any] = {}
+    for name, value in _pairs(scope["query_string"]):
+        if not value:  # `status=` is how a form says that any will do
+            continue
+        if name in endpoint.lists:
+            values.setdefault(name, []).extend(part for part in value.split(",") if part)
+        elif name in values:
+            raise InvalidInput(f"{name[:80]}: is given twice", field=name[:80])
+        else:
+            values[name] = value
+    try:
+        return msgspec.convert(values, endpoint.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_PARAMETERS
+        )
+    except ValueError:
+        raise InvalidInput(f"at most {MAX_PARAMETERS} parameters are read") from None
+
+
+async def read_body(endpoint: "Endpoint", headers: Headers, receive: Receive, limit: int) -> Any:
+    raw = await _bytes(headers, receive, limit)
+    if not raw and endpoint.body_optional:
+        raw = b"{}"
+    return decode(endpoint.decoder, raw)
+
+
+def decode(decoder: "msgspec.json.Decoder[Q]", raw: bytes) -> Q:
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadJson(f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise BadJson("the body is nested too deeply") from None
+
+
+async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
+    """The whole body, refused as soon as it is known to be too large."""
+    declared = headers.get(b"content-length", b"")
+    if declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
+    raw, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        raw += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(raw) > limit:
+            raise _too_large(limit)
+    return raw
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body is larger than {limit} bytes", limit=limit)

@@ -1,0 +1,133 @@
+"""Every error as a problem document (RFC 9457): the one place where errors become statuses."""
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import msgspec
+
+from rota.model.errors import (
+    BadCursor,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    Refused,
+    RotaError,
+    SchemaAhead,
+    SchemaBehind,
+    StorageUnavailable,
+    Unauthenticated,
+    VersionMismatch,
+)
+
+
+class FaceError(RotaError):
+    """Wrong as HTTP, whatever the ledger would say to it."""
+
+    status: ClassVar[int] = 400
+
+
+class BadJson(FaceError):
+    code = "bad_json"
+
+
+class MethodNotAllowed(FaceError):
+    code = "method_not_allowed"
+    status = 405
+
+
+class TooLarge(FaceError):
+    code = "too_large"
+    status = 413
+
+
+class UnsupportedMedia(FaceError):
+    code = "unsupported_media_type"
+    status = 415
+
+
+class CrossOrigin(FaceError):
+    code = "cross_origin"
+    status = 403
+
+
+class BadHost(FaceError):
+    code = "bad_host"
+    status = 421
+
+
+class TooManyFailures(FaceError):
+    code = "too_many_failures"
+    status = 429
+
+
+STATUS_OF: dict[type[RotaError], int] = {
+    InvalidInput: 422,
+    BadCursor: 400,
+    NotFound: 404,
+    Refused: 409,
+    VersionMismatch: 412,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    StorageUnavailable: 503,
+    SchemaBehind: 503,
+    SchemaAhead: 503,
+}
+
+# The details of an error go into the document by their names, but for those of the document itself.
+_RENAMED = {"status": "item_status"}
+_NOT_SHOWN = frozenset({"field", "headers"})
+
+
+def status_of(error: RotaError) -> int:
+    if isinstance(error, FaceError):
+        return error.status
+    return next((STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF), 500)
+
+
+def document(error: RotaError) -> dict[str, Any]:
+    status = status_of(error)
+    problem: dict[str, Any] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": error.message,
+        "code": error.code,
+    }
+    for name, value in error.details.items():
+        if name not in _NOT_SHOWN:
+            problem[_RENAMED.get(name, name)] = value
+    if (field := error.details.get("field")) is not None:
+        problem["errors"] = [{"field": field, "message": error.message}]
+    return problem
+
+
+def headers(error: RotaError) -> Mapping[str, str]:
+    if isinstance(error, Unauthenticated):
+        return {"www-authenticate": "Bearer"}
+    if isinstance(error, StorageUnavailable):
+        return {"retry-after": "1"}
+    found: Mapping[str, str] = error.details.get("headers", {})
+    return found
+
+
+class Internal(RotaError):
+    """What a caller is told of an error that is ours; the rest is in the log."""
+
+    code = "internal"
+
+
+# How msgspec says where: "Expected `int`, got `str` - at `$.priority`".
+_PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
+_NAMED = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
+
+
+def invalid(error: msgspec.ValidationError) -> InvalidInput:
+    """What a wire model refused, with the field's name."""
+    found = _PLACE.match(str(error))
+    message, place = (found[1], found[2]) if found else (str(error), None)
+    named = _NAMED.search(message)
+    field = ".".join(part for part in (place, named[1] if named else None) if part)[:200]
+    detail = f"{field}: {message}" if field else message
+    return InvalidInput(detail[:500], field=field or "body")

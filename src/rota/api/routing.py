@@ -1,0 +1,139 @@
+"""Endpoints: a handler with everything that routing and documentation need to know of it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from inspect import cleandoc
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from rota.api.answers import Reply
+
+Handler = Callable[..., Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    method: str
+    path: str
+    run: Handler
+    scope: str | None  # None: open to everyone
+    name: str
+    summary: str
+    text: str
+    tag: str
+    body: Any = None
+    decoder: Any = None
+    body_optional: bool = False
+    query: Any = None
+    lists: frozenset[str] = frozenset()
+    gives: Any = None
+    status: int = 200
+    also: tuple[int, ...] = ()  # other statuses of success, with the same answer
+    refuses: tuple[int, ...] = ()
+    takes: tuple[str, ...] = ()  # request headers that mean something here
+    sets: tuple[str, ...] = ()  # response headers worth knowing
+    media_type: str = "application/json"
+    hidden: bool = False  # not part of the API document
+
+
+def endpoint(
+    method: str,
+    path: str,
+    *,
+    scope: str | None,
+    tag: str,
+    body: Any = None,
+    name: str | None = None,
+    text: str | None = None,
+    **facts: Any,
+) -> Callable[[Handler], Endpoint]:
+    """Make an endpoint of a handler; body and query are what its signature says."""
+
+    def made(run: Handler) -> Endpoint:
+        hints = get_type_hints(run, include_extras=True)
+        accepted = body or hints.get("body")
+        query = hints.get("query")
+        summary, _, rest = cleandoc(text or run.__doc__ or "").partition("\n")
+        return Endpoint(
+            method,
+            path,
+            run,
+            scope,
+            name or run.__name__,
+            summary.rstrip("."),
+            rest.strip(),
+            tag,
+            body=accepted,
+            decoder=None if accepted is None else msgspec.json.Decoder(accepted),
+            body_optional=_all_optional(accepted),
+            query=query,
+            lists=_lists(query),
+            **facts,
+        )
+
+    return made
+
+
+def _all_optional(body: Any) -> bool:
+    if not isinstance(body, type) or not issubclass(body, msgspec.Struct):
+        return False
+    return not any(one.required for one in msgspec.structs.fields(body))
+
+
+def _lists(query: Any) -> frozenset[str]:
+    """Parameters that may be given several times."""
+    if query is None:
+        return frozenset()
+    fields = msgspec.structs.fields(query)
+    return frozenset(one.encode_name for one in fields if _is_list(one.type))
+
+
+def _is_list(kind: Any) -> bool:
+    return getattr(kind, "__origin__", kind) is tuple or any(map(_is_list, get_args(kind)[:1]))
+
+
+@dataclass(slots=True)
+class _Node:
+    fixed: dict[str, "_Node"] = field(default_factory=dict)
+    any: "_Node | None" = None
+    methods: dict[str, Endpoint] = field(default_factory=dict)
+
+
+class Routes:
+    """A tree of path segments; a fixed segment goes before a parameter."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._root = _Node()
+        for one in endpoints:
+            self._add(one)
+
+    def _add(self, one: Endpoint) -> None:
+        node = self._root
+        for segment in one.path.split("/")[1:]:
+            if segment.startswith("{"):
+                node.any = node.any or _Node()
+                node = node.any
+            else:
+                node = node.fixed.setdefault(segment, _Node())
+        if one.method in node.methods:
+            raise ValueError(f"{one.method} {one.path} has two handlers")
+        node.methods[one.method] = one
+
+    def find(self, path: str) -> tuple[dict[str, Endpoint], list[str]]:
+        """The handlers at this path by method, none if it is unknown, and its parameters."""
+        node, parameters = self._root, []
+        for segment in path.split("/")[1:]:
+            following = node.fixed.get(segment)
+            if following is None:
+                following = node.any
+                if following is None or not segment:
+                    return {}, []
+                parameters.append(segment)
+            node = following
+        return node.methods, parameters
+
+
+def allowed(methods: dict[str, Endpoint]) -> str:
+    found = {*methods, "OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
+    return ", ".join(sorted(found))

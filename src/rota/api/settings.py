@@ -1,0 +1,37 @@
+"""How the HTTP face behaves: given once, when the app is made."""
+
+import ipaddress
+from dataclasses import dataclass
+
+from rota import __version__
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    version: str = __version__
+    host: str = "127.0.0.1"  # what the server is bound to
+    insecure: bool = False  # open without tokens also beyond loopback
+    trusted: bool = False  # the caller is this process: no tokens, no browser checks
+    allowed_hosts: frozenset[str] = frozenset()  # names it is called by, beyond its own
+    allowed_origins: frozenset[str] = frozenset()  # where pages may come from, beyond its own
+    max_body_bytes: int = 1024 * 1024
+    heartbeat_seconds: float = 15.0  # a comment on event streams, so that proxies keep them open
+    remember_seconds: float = 1.0  # how long an answer about tokens may be reused
+    auth_failures: int = 10  # wrong tokens per address and window, then 429
+    auth_window_seconds: float = 60.0
+
+    @property
+    def on_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def open_without_tokens(self) -> bool:
+        """Revoking the last token must not open a server that others can reach."""
+        return self.trusted or self.insecure or self.on_loopback

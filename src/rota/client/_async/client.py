@@ -1,0 +1,71 @@
+"""The client itself: all calls, the claim loop, and how both come to an end."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rota.client._async import runtime
+from rota.client._async.loop import DEFAULT_LEASE_SECONDS, Work
+from rota.client._async.records import RecordCalls
+from rota.client._async.verbs import VerbCalls
+from rota.client.beating import heartbeats_for
+from rota.client.heartbeats import Heartbeats
+
+if TYPE_CHECKING:
+    from rota.client._async.claimed import ClaimedItem
+
+
+class WorkQueueClient(VerbCalls, RecordCalls):
+    """Everything the API can do, as methods; answers are what its JSON says.
+
+    `async with WorkQueueClient() as client:` closes connections at the end. Reads,
+    submissions and a holder's verbs are repeated when a connection fails; other
+    writes are not, because whether they were carried out is not known.
+    """
+
+    _heartbeats: Heartbeats | None = None
+
+    async def __aenter__(self) -> "WorkQueueClient":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def work(
+        self,
+        agent: str,
+        *,
+        types: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        project_id: str | None = None,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        concurrency: int = 1,
+        stop: runtime.Event | None = None,
+    ) -> Work:
+        """Work through the queue as this agent; see `rota.client.Work`."""
+        return Work(
+            self,
+            agent,
+            types=types,
+            labels=labels,
+            project_id=project_id,
+            lease_seconds=lease_seconds,
+            concurrency=concurrency,
+            stop=stop,
+        )
+
+    async def stop(self, grace: float = 0.0) -> None:
+        """End all claim loops: nothing more is taken; after `grace` seconds, all is given back."""
+        for work in list(self._loops):
+            await work.stop(grace)
+
+    async def aclose(self) -> None:
+        await self.stop()
+        if self._heartbeats is not None:
+            self._heartbeats.close()
+        await self._transport.aclose()

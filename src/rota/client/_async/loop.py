@@ -1,0 +1,189 @@
+"""The claim loop: takes an item, keeps its lease, settles it, takes the next.
+
+    async with client.work(agent="steve-w", types=["bug_fix"]) as work:
+        async for item in work:
+            result = await mend(item.payload)
+            await item.complete(notes=result)
+
+A body that ends without a verdict has completed its item. One that is left in another way
+(break, an exception, a cancelled task) gives its item back, with the reason. `async with` does
+that at once; a bare `async for item in client.work(…)` does it when Python closes the iterator,
+which CPython does as soon as nothing refers to it any more.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rota.client._async import runtime
+from rota.client._async.calls import Json
+from rota.client._async.claimed import ClaimedItem
+from rota.client.errors import PASSING, ServerFailed
+from rota.client.retries import Retries
+from rota.model.clock import to_text
+from rota.model.errors import RotaError
+
+if TYPE_CHECKING:
+    from rota.client._async.client import WorkQueueClient
+
+log = logging.getLogger("rota.client")
+
+DEFAULT_LEASE_SECONDS = 60.0
+_AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
+_LONGEST_BACKOFF = 300.0
+
+Handler = Callable[[ClaimedItem], Coroutine[Any, Any, object]]
+
+
+class Work:
+    """What `client.work(…)` gives: iterate over it, or hand it a function with `run`."""
+
+    def __init__(
+        self,
+        client: "WorkQueueClient",
+        agent: str,
+        *,
+        types: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        project_id: str | None = None,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        concurrency: int = 1,
+        stop: runtime.Event | None = None,
+    ) -> None:
+        self._client = client
+        self._agent = agent
+        self._wanted: Json = {"types": types, "labels": labels, "project_id": project_id}
+        self._lease_seconds = lease_seconds
+        self._concurrency = concurrency
+        self._stop = stop or runtime.Event()
+        self._idle = runtime.Event()
+        self._held: list[ClaimedItem] = []
+        client.began(self)
+
+    # iterate
+
+    async def __aiter__(self) -> AsyncIterator[ClaimedItem]:
+        if self._concurrency != 1:
+            raise ValueError("a loop has one body at a time; with concurrency, use run(function)")
+        while (item := await self._next()) is not None:
+            try:
+                yield item
+            except BaseException:  # the loop was left: nothing else is ever thrown in here
+                await self._put_back(item, "body_left")
+                raise
+            await self._settle(item)
+
+    async def __aenter__(self) -> "Work":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop(reason=_reason(kind))
+
+    # or hand over a function
+
+    async def run(self, handler: Handler) -> None:
+        """Let `concurrency` bodies run side by side until `stop`.
+
+        A body whose claim is lost is cancelled. One that raises gives its item back
+        for a later attempt, and fails it when its attempts are spent.
+        """
+        await runtime.side_by_side(lambda: self._lane(handler), self._concurrency, self._stop)
+
+    async def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:
+        """Take nothing more; what is still held after `grace` seconds is given back."""
+        self._stop.set()
+        if self._held and grace > 0:
+            self._idle.clear()
+            await runtime.pause(self._idle, grace)
+        for item in list(self._held):
+            await self._put_back(item, reason)
+        self._client.ended(self)
+
+    # the life of an item
+
+    async def _next(self) -> ClaimedItem | None:
+        attempt = 0
+        while not self._stop.is_set():
+            try:
+                claimed = await runtime.unless(self._stop, self._claim())
+            except (*PASSING, ServerFailed) as error:
+                attempt += 1
+                log.warning("no claim, the server is asked again: %s", error.message)
+                await runtime.pause(self._stop, _AGAIN.pause(attempt, error))
+                continue
+            attempt = 0
+            if claimed:
+                return self._begin(claimed[0])
+        return None
+
+    async def _claim(self) -> list[Json]:
+        return await self._client.claim(
+            self._agent,
+            lease_seconds=self._lease_seconds,
+            wait_seconds=runtime.POLL_SECONDS,
+            **self._wanted,
+        )
+
+    def _begin(self, data: Json) -> ClaimedItem:
+        item = ClaimedItem(self._client, data, self._lease_seconds)
+        self._held.append(item)
+        self._client.heartbeats.hold(item.lease)
+        return item
+
+    async def _settle(self, item: ClaimedItem) -> None:
+        """The body has ended. What the server thinks of a lost item is its own affair."""
+        if item.verdict is None:
+            await item.complete()
+        self._end(item)
+
+    async def _put_back(self, item: ClaimedItem, reason: str) -> None:
+        try:
+            if item.verdict is None:
+                await item.release(reason)
+        except RotaError as error:
+            log.warning("%s was not given back, its lease will lapse: %s", item.id, error.message)
+        self._end(item)
+
+    def _end(self, item: ClaimedItem) -> None:
+        self._client.let_go(item)
+        if item in self._held:
+            self._held.remove(item)
+        if not self._held:
+            self._idle.set()
+
+    async def _lane(self, handler: Handler) -> None:
+        while (item := await self._next()) is not None:
+            try:
+                await runtime.attended(handler(item), item.lease)
+            except Exception as error:
+                log.exception("the body for %s failed", item.id)
+                await self._try_later(item, error)
+            except BaseException:
+                await self._put_back(item, "shut_down")
+                raise
+            await self._settle(item)
+
+    async def _try_later(self, item: ClaimedItem, error: Exception) -> None:
+        if item.verdict is not None:
+            return
+        if item.attempts_spent:
+            await item.fail(f"{type(error).__name__}: {error}"[:2_000])
+            return
+        seconds = min(2.0**item.attempts, _LONGEST_BACKOFF)
+        moment = to_text(datetime.now(UTC) + timedelta(seconds=seconds))
+        await item.release(_reason(type(error)), available_at=moment)
+
+
+def _reason(kind: type[BaseException] | None) -> str:
+    if kind is None or issubclass(kind, GeneratorExit):
+        return "body_left"
+    if issubclass(kind, runtime.SHUT_DOWN):
+        return "shut_down"
+    return f"body_raised: {kind.__name__}"

@@ -1,0 +1,57 @@
+"""What threads and asyncio do differently; its counterpart in `_async` is written by hand too.
+
+Where asyncio hands over a call that has not begun, a thread has already made it: the argument
+here is the result.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from rota.client.lease import Lease
+from rota.client.plain import PlainTransport
+from rota.client.transport import SyncTransport
+
+T = TypeVar("T")
+
+Event = threading.Event
+sleep = time.sleep
+
+# A thread that waits for an answer cannot be called back, so it asks again more often.
+POLL_SECONDS = 5.0
+SHUT_DOWN = (KeyboardInterrupt, SystemExit)
+
+
+def default_transport(url: str) -> SyncTransport:
+    return PlainTransport(url)
+
+
+def pause(event: Event, seconds: float) -> None:
+    """Until the event is set, or time is up."""
+    event.wait(seconds)
+
+
+def unless(stop: Event, answer: T) -> T | None:
+    """The answer; a call that was made cannot be given up any more."""
+    return answer
+
+
+def attended(done: object, lease: Lease) -> None:
+    """The body has run; a thread cannot be cancelled, so it looks at `item.lost` itself."""
+
+
+def side_by_side(lane: Callable[[], None], count: int, stop: Event) -> None:
+    """Run so many lanes; the first that fails stops the others and is raised."""
+    if count == 1:
+        lane()
+        return
+    with ThreadPoolExecutor(count, thread_name_prefix="rota-lane") as pool:
+        lanes = [pool.submit(lane) for _ in range(count)]
+        try:
+            wait(lanes, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+        for one in lanes:
+            one.result()

@@ -1,0 +1,108 @@
+"""Answers of the server as errors of ours: the tree of `rota.model.errors`, and three leaves.
+
+RotaError
+├── …                      every refusal, as the server meant it: ClaimLost, NotFound, InvalidInput
+├── ConnectionFailed       no answer; `sent` says whether the request may have been carried out
+└── ServerFailed           an answer that is none of ours: a crash, a proxy, another program
+    └── ServerUnavailable  the same, but passing: 429, 502, 503, 504
+
+`StorageUnavailable`, `ServerUnavailable` and `ConnectionFailed` are worth another try; see
+`rota.client.retries` for when that is safe.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rota.client.transport import Answer
+from rota.model.errors import (
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    Refused,
+    RotaError,
+    StorageUnavailable,
+    Unauthenticated,
+    VersionMismatch,
+)
+
+
+class ConnectionFailed(RotaError):
+    code = "connection_failed"
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message, sent=sent)
+        self.sent = sent
+
+
+class ServerFailed(RotaError):
+    code = "server_error"
+
+
+class ServerUnavailable(ServerFailed):
+    code = "server_unavailable"
+
+
+PASSING = (ConnectionFailed, ServerUnavailable, StorageUnavailable)
+
+_BY_STATUS: dict[int, type[RotaError]] = {
+    400: InvalidInput,
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+    405: InvalidInput,
+    409: Refused,
+    412: VersionMismatch,
+    413: InvalidInput,
+    415: InvalidInput,
+    422: InvalidInput,
+    429: ServerUnavailable,
+    502: ServerUnavailable,
+    503: ServerUnavailable,
+    504: ServerUnavailable,
+}
+_OF_THE_FORM = frozenset({"type", "title", "status", "detail", "code", "instance"})
+
+
+def _leaves(kind: type[RotaError]) -> Iterator[type[RotaError]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _leaves(one)
+
+
+def _class_of(code: object, status: int) -> type[RotaError]:
+    known = {kind.code: kind for kind in _leaves(RotaError) if kind is not ConnectionFailed}
+    return known.get(str(code)) or _BY_STATUS.get(status, ServerFailed)
+
+
+def error_of(answer: Answer) -> RotaError:
+    """The error that an answer of 300 or more stands for."""
+    problem = _problem(answer)
+    kind = _class_of(problem.get("code"), answer.status)
+    details = {name: value for name, value in problem.items() if name not in _OF_THE_FORM}
+    if retry_after := answer.headers.get("retry-after"):
+        details["retry_after"] = retry_after
+    message = problem.get("detail") or problem.get("title") or _blank(answer)
+    return kind(str(message), **{**details, "http_status": answer.status})
+
+
+def error_in(entry: dict[str, Any]) -> RotaError:
+    """The error that one entry of a batch carries instead of its item."""
+    kind = _class_of(entry.get("code"), int(entry.get("status") or 0))
+    details = {name: value for name, value in entry.items() if name not in _OF_THE_FORM}
+    return kind(str(entry.get("detail") or entry.get("code")), **details)
+
+
+def _problem(answer: Answer) -> dict[str, Any]:
+    """Whatever stands on the way (a proxy, another server) may answer with anything."""
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _blank(answer: Answer) -> str:
+    if 300 <= answer.status < 400:
+        return f"the server answered {answer.status} and wants us elsewhere; check ROTA_URL"
+    return f"the server answered {answer.status} and did not say why; is it a Rota server?"

@@ -1,0 +1,53 @@
+"""A lease as its holder sees it: how long it may still be trusted, and whether it is lost."""
+
+import threading
+import time
+from collections.abc import Callable
+
+
+def clock() -> float:
+    """Seconds that also pass while the machine sleeps: a lease does not wait for a lid."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class Lease:
+    """Shared by the one who works and the thread that sends heartbeats."""
+
+    def __init__(self, work_item_id: str, token: str, seconds: float) -> None:
+        self.work_item_id = work_item_id
+        self.token = token
+        self.seconds = seconds
+        self._renewed_at = clock()
+        self._lock = threading.Lock()
+        self._lost = False
+        self._when_lost: list[Callable[[], None]] = []
+
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    @property
+    def lapsed(self) -> bool:
+        """Past its time by our own clock: somebody else may have the item."""
+        return clock() - self._renewed_at >= self.seconds
+
+    def renewed(self, asked_at: float) -> None:
+        """Counted from when we asked: the server's answer may have been long on its way."""
+        self._renewed_at = max(self._renewed_at, asked_at)
+
+    def lose(self) -> None:
+        with self._lock:
+            callbacks = [] if self._lost else self._when_lost
+            self._lost, self._when_lost = True, []
+        for callback in callbacks:
+            callback()
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Called once, from any thread; at once when it is lost already."""
+        with self._lock:
+            if not self._lost:
+                self._when_lost.append(callback)
+                return
+        callback()

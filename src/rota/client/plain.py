@@ -1,0 +1,164 @@
+"""HTTP by the standard library: nothing heavy to import, connections kept alive, any thread."""
+
+import http.client
+import select
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+
+from rota.client.errors import ConnectionFailed
+from rota.client.transport import CONNECT_SECONDS, Address, Answer, Request, address_of
+
+_IDLE_KEPT = 4
+_CHUNK = 65_536
+
+
+class PlainTransport:
+    def __init__(self, url: str) -> None:
+        self._address = address_of(url)
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def send(self, request: Request) -> Answer:
+        connection = self._connected(request.timeout)
+        try:
+            response = _exchange(connection, self._address, request)
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise _no_answer(self._address, request, error) from error
+        except BaseException:
+            connection.close()  # half an answer stands in it
+            raise
+        self._keep(connection, response.will_close)
+        return Answer(response.status, _headers(response), body)
+
+    def open(self, request: Request) -> "PlainStream":
+        connection = self._connected(request.timeout)
+        try:
+            response = _exchange(connection, self._address, request)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise _no_answer(self._address, request, error) from error
+        except BaseException:
+            connection.close()
+            raise
+        return PlainStream(connection, response, self._address, request)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def beside(self) -> "PlainTransport":
+        return PlainTransport(self._address.url)
+
+    def _connected(self, timeout: float) -> http.client.HTTPConnection:
+        connection = self._idle_one() or _connect(self._address)
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        return connection
+
+    def _idle_one(self) -> http.client.HTTPConnection | None:
+        """A kept connection that the server has not closed meanwhile.
+
+        Looked at before use, because a request written to a closed one is lost in
+        a way that leaves open whether it was carried out.
+        """
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            if connection.sock is not None and not _readable(connection.sock):
+                return connection
+            connection.close()
+
+    def _keep(self, connection: http.client.HTTPConnection, will_close: bool) -> None:
+        with self._lock:
+            if not will_close and len(self._idle) < _IDLE_KEPT:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+class PlainStream:
+    def __init__(
+        self,
+        connection: http.client.HTTPConnection,
+        response: http.client.HTTPResponse,
+        address: Address,
+        request: Request,
+    ) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = _headers(response)
+        self._connection = connection
+        self._response = response
+        self._address = address
+        self._request = request
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while chunk := self._response.read1(_CHUNK):
+                yield chunk
+        except (OSError, http.client.HTTPException) as error:
+            raise _no_answer(self._address, self._request, error) from error
+
+    def close(self) -> None:
+        self._response.close()
+        self._connection.close()
+
+
+def _connect(address: Address) -> http.client.HTTPConnection:
+    kind = http.client.HTTPSConnection if address.secure else http.client.HTTPConnection
+    connection = kind(address.host, address.port, timeout=CONNECT_SECONDS)
+    try:
+        connection.connect()
+    except OSError as error:
+        connection.close()
+        raise ConnectionFailed(
+            f"cannot reach {address.url}: {_why(error)}; is the server running, and is the"
+            " address right?",
+            sent=False,
+        ) from error
+    # Answers are small and waited for: do not hold the last packet back.
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _exchange(
+    connection: http.client.HTTPConnection, address: Address, request: Request
+) -> http.client.HTTPResponse:
+    connection.request(
+        request.method, address.prefix + request.path, request.body, dict(request.headers)
+    )
+    return connection.getresponse()
+
+
+def _readable(sock: socket.socket) -> bool:
+    """Something to read before we asked: the end of the connection, or nonsense."""
+    try:
+        return bool(select.select([sock], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
+
+
+def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}
+
+
+def _no_answer(address: Address, request: Request, error: Exception) -> ConnectionFailed:
+    if isinstance(error, TimeoutError):
+        why = f"no answer within {request.timeout:g} s"
+    else:
+        why = f"the connection broke ({_why(error)})"
+    return ConnectionFailed(
+        f"{address.url}: {why}; whether the request was carried out is not known", sent=True
+    )
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no connection within {CONNECT_SECONDS:g} s"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,104 @@
+"""How a request gets to a server: the ports that the transports fill.
+
+`plain` speaks HTTP by the standard library, `pooled` speaks it on asyncio by httpx2, and
+`inprocess` calls the application itself, without a socket. Every one of them raises
+`ConnectionFailed` when there is no answer, and nothing else of its own.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from rota.model.errors import InvalidInput
+
+CONNECT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str  # with its query
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    timeout: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+
+class SyncStream(Protocol):
+    """An answer whose body arrives bit by bit; it ends when the server ends it."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def close(self) -> None: ...
+
+
+class SyncTransport(Protocol):
+    """Safe to use from several threads."""
+
+    def send(self, request: Request) -> Answer: ...
+    def open(self, request: Request) -> SyncStream: ...
+    def close(self) -> None: ...
+    def beside(self) -> "SyncTransport":
+        """A way to the same server for the heartbeat thread."""
+
+
+class AsyncStream(Protocol):
+    status: int
+    headers: Mapping[str, str]
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
+class AsyncTransport(Protocol):
+    async def send(self, request: Request) -> Answer: ...
+    async def open(self, request: Request) -> AsyncStream: ...
+    async def aclose(self) -> None: ...
+    def beside(self) -> SyncTransport:
+        """A way to the same server for the heartbeat thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is; `prefix` is the path a proxy may have put it under."""
+
+    secure: bool
+    host: str
+    port: int
+    prefix: str
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.secure else 'http'}://{host}:{self.port}{self.prefix}"
+
+
+def address_of(url: str) -> Address:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _no_address(url) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _no_address(url)
+    if parts.username or parts.password:
+        raise InvalidInput("the server's address holds a password; put a token in ROTA_TOKEN")
+    secure = parts.scheme == "https"
+    return Address(
+        secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/")
+    )
+
+
+def _no_address(url: str) -> InvalidInput:
+    return InvalidInput(
+        f"{url[:100]!r} is not a server's address; write http://127.0.0.1:8080, for example"
+    )

@@ -1,0 +1,6 @@
+"""Configuration: what the environment and the command line say, and the state directory."""
+
+from rota.config.settings import Settings
+from rota.config.state_dir import RunningServer, StateDir
+
+__all__ = ["RunningServer", "Settings", "StateDir"]

@@ -1,0 +1,71 @@
+"""Where Rota listens and keeps its state: environment variables and command-line options."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.model.errors import InvalidInput
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    host: str = "127.0.0.1"
+    port: int = 8080
+    state_dir: Path = Path(".rota")
+    database: str = ".rota/rota.db"
+    insecure: bool = False
+    sweeper: bool = True
+    dashboard: bool = True
+    drain_seconds: float = 10.0
+
+    @classmethod
+    def from_environment(
+        cls,
+        environ: Mapping[str, str] | None = None,
+        *,
+        host: str | None = None,
+        port: int | str | None = None,
+        database: str | None = None,
+        state_dir: str | Path | None = None,
+        insecure: bool = False,
+        sweeper: bool = True,
+        dashboard: bool = True,
+    ) -> "Settings":
+        """An option wins over its variable, a variable over the default."""
+        env = os.environ if environ is None else environ
+        state = Path(state_dir or env.get("ROTA_STATE_DIR") or ".rota")
+        return cls(
+            host=host or env.get("ROTA_HOST") or "127.0.0.1",
+            port=_port(port if port is not None else env.get("PORT") or 8080),
+            state_dir=state,
+            database=database or env.get("DATABASE_URL") or str(state / "rota.db"),
+            insecure=insecure,
+            sweeper=sweeper,
+            dashboard=dashboard,
+        )
+
+    @property
+    def on_loopback(self) -> bool:
+        return self.host in LOOPBACK
+
+    @property
+    def url(self) -> str:
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def _port(value: int | str) -> int:
+    try:
+        port = int(value)
+    except ValueError:
+        port = -1
+    if not 0 <= port <= 65_535:
+        raise InvalidInput(
+            f"port: {str(value)[:40]!r} is not a port; set PORT or --port to a number from 1 to"
+            " 65535 (0 takes a free one)",
+            field="port",
+        )
+    return port
