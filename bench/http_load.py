@@ -12,11 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from typing import cast
 
 import msgspec
 import uvloop
 
 from bench.lanes import cpu_seconds
+
+_PATIENCE = 30.0  # seconds beyond the run's own for the last answers
 
 Answer = tuple[int, bytes]  # status and body
 Script = Generator[bytes, Answer, None]  # yields requests, is sent answers, returns when done
@@ -113,9 +116,8 @@ class Connection(asyncio.Protocol):
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(next(self._script))
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(next(self._script))
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -125,11 +127,21 @@ class Connection(asyncio.Protocol):
         try:
             self._transport.write(self._script.send(answer))
         except StopIteration:
-            self._transport.close()
+            self._end(None)
+        except Exception as error:
+            self._end(error)
 
     def connection_lost(self, reason: Exception | None) -> None:
-        if not self._ended.done():
+        self._end(reason or ConnectionResetError("the server closed a connection"))
+
+    def _end(self, error: Exception | None) -> None:
+        if self._ended.done():
+            return
+        if error is None:
             self._ended.set_result(None)
+        else:
+            self._ended.set_exception(error)
+        self._transport.close()
 
     def _whole_answer(self) -> Answer | None:
         """With one request in flight, what has been received is one answer or part of it."""
@@ -156,7 +168,7 @@ async def load(port: int, script: str, connections: int, seconds: float) -> dict
         playing = SCRIPTS[script](score, number)
         await loop.create_connection(_player(playing, ended), "127.0.0.1", port)
         ends.append(ended)
-    await asyncio.gather(*ends)
+    await asyncio.wait_for(asyncio.gather(*ends), seconds + _PATIENCE)
     elapsed = time.perf_counter() - started
     return _summary(score, elapsed, cpu_seconds() - cpu)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,7 +53,8 @@ def write(folder: Path, content: dict[str, Any]) -> Path:
 def show(outcome: Outcome) -> None:
     from rich.console import Console
 
-    console = Console()
+    # In a pipe rich falls back to 80 columns and breaks every row.
+    console = Console(width=None if sys.stdout.isatty() else 140)
     for table in outcome.tables:
         console.print(_drawn(table))
     for name, text in outcome.configuration.items():

@@ -55,7 +55,7 @@ def _serving(place: Place) -> Iterator[rota_side.Server]:
 
 def _load(port: int, script: str, seconds: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.http_load", port, script, _CONNECTIONS, seconds]
-    answer = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
+    answer = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
     summary: dict[str, Any] = json.loads(answer.stdout)
     return summary
 

@@ -41,11 +41,12 @@ class BrowserGuard:
 
     def check_origin(self, headers: Headers) -> None:
         origin = headers.get(b"origin")
-        if origin is not None and origin not in self._origins:
-            host = headers.get(b"host", b"")
-            if origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
-                raise _cross_origin(f"Origin {origin.decode('latin-1')[:100]!r}")
-        elif origin is None and headers.get(b"sec-fetch-site", b"none") not in _SAME_SITES:
+        if origin in self._origins:
+            return
+        host = headers.get(b"host", b"").lower()
+        if origin is not None and origin.lower() not in (b"http://" + host, b"https://" + host):
+            raise _cross_origin(f"Origin {origin.decode('latin-1')[:100]!r}")
+        if headers.get(b"sec-fetch-site", b"none") not in _SAME_SITES:
             raise _cross_origin("Sec-Fetch-Site")
 
 

@@ -11,10 +11,10 @@ RotaError
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from rota.client.transport import Answer
+from rota.model import errors
 from rota.model.errors import (
     Forbidden,
     InvalidInput,
@@ -55,6 +55,7 @@ _BY_STATUS: dict[int, type[RotaError]] = {
     412: VersionMismatch,
     413: InvalidInput,
     415: InvalidInput,
+    421: InvalidInput,
     422: InvalidInput,
     429: ServerUnavailable,
     502: ServerUnavailable,
@@ -64,33 +65,30 @@ _BY_STATUS: dict[int, type[RotaError]] = {
 _OF_THE_FORM = frozenset({"type", "title", "status", "detail", "code", "instance"})
 
 
-def _leaves(kind: type[RotaError]) -> Iterator[type[RotaError]]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _leaves(one)
+# Only the ledger's own: a face has codes of its own, which are told by their status.
+_BY_CODE: dict[str, type[RotaError]] = {
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, RotaError)
+}
 
 
 def _class_of(code: object, status: int) -> type[RotaError]:
-    known = {kind.code: kind for kind in _leaves(RotaError) if kind is not ConnectionFailed}
-    return known.get(str(code)) or _BY_STATUS.get(status, ServerFailed)
+    return _BY_CODE.get(str(code)) or _BY_STATUS.get(status, ServerFailed)
 
 
 def error_of(answer: Answer) -> RotaError:
     """The error that an answer of 300 or more stands for."""
     problem = _problem(answer)
-    kind = _class_of(problem.get("code"), answer.status)
+    code = problem.get("code")
+    kind = _class_of(code, answer.status)
     details = {name: value for name, value in problem.items() if name not in _OF_THE_FORM}
     if retry_after := answer.headers.get("retry-after"):
         details["retry_after"] = retry_after
+    if code is not None and code != kind.code:
+        details["code"] = code
     message = problem.get("detail") or problem.get("title") or _blank(answer)
     return kind(str(message), **{**details, "http_status": answer.status})
-
-
-def error_in(entry: dict[str, Any]) -> RotaError:
-    """The error that one entry of a batch carries instead of its item."""
-    kind = _class_of(entry.get("code"), int(entry.get("status") or 0))
-    details = {name: value for name, value in entry.items() if name not in _OF_THE_FORM}
-    return kind(str(entry.get("detail") or entry.get("code")), **details)
 
 
 def _problem(answer: Answer) -> dict[str, Any]:

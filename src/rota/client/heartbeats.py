@@ -4,16 +4,18 @@ A thread also under asyncio: a body that blocks the event loop for a minute, wit
 subprocess or a long computation, is busy and not dead, and keeps its item.
 """
 
+import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
+from urllib.parse import quote
 
+from rota.client.errors import error_of
 from rota.client.lease import Lease, clock
+from rota.client.transport import Request, SyncTransport
 from rota.model.errors import ClaimLost, NotFound
 
 log = logging.getLogger("rota.client")
-
-Beat = Callable[[Lease, float], object]  # sends one heartbeat, within so many seconds
 
 # A lease is renewed three times before it would end, so two heartbeats may go missing.
 _BEATS_PER_LEASE = 3
@@ -22,8 +24,9 @@ _LINGER_SECONDS = 5.0
 
 
 class Heartbeats:
-    def __init__(self, beat: Beat) -> None:
-        self._beat = beat
+    def __init__(self, transport: SyncTransport, headers: Mapping[str, str]) -> None:
+        self._transport = transport
+        self._headers = headers
         self._changed = threading.Condition()
         self._due: dict[Lease, float] = {}
         self._thread: threading.Thread | None = None
@@ -51,6 +54,7 @@ class Heartbeats:
             self._changed.notify()
         if thread is not None and thread is not threading.current_thread():
             thread.join(_LONGEST_ANSWER)
+        self._transport.close()
 
     def _run(self) -> None:
         while (lease := self._next()) is not None:
@@ -82,13 +86,21 @@ class Heartbeats:
         try:
             self._beat(lease, min(interval, _LONGEST_ANSWER))
         except (ClaimLost, NotFound) as error:
-            log.warning("%s was taken away: %s", lease.work_item_id, error.message)
             lease.lose()
+            if lease.lost:
+                log.warning("%s was taken away: %s", lease.work_item_id, error.message)
             return None
         except Exception as error:  # noqa: BLE001 - whatever it was, the other leases need us
             return self._missed(lease, error)
         lease.renewed(asked_at)
         return interval
+
+    def _beat(self, lease: Lease, timeout: float) -> None:
+        path = f"/work/{quote(lease.work_item_id, safe='')}/heartbeat"
+        body = json.dumps({"token": lease.token}).encode()
+        answer = self._transport.send(Request("POST", path, self._headers, body, timeout))
+        if answer.status >= 300:
+            raise error_of(answer)
 
     def _missed(self, lease: Lease, error: Exception) -> float | None:
         """Ask again soon, until the lease is over by our own clock: then it is not ours."""

@@ -19,10 +19,12 @@ class Lease:
         self.work_item_id = work_item_id
         self.token = token
         self.seconds = seconds
+        # While the holder's verdict is on its way, an ended claim is no loss but its effect.
+        self.settling = False
         self._renewed_at = clock()
         self._lock = threading.Lock()
         self._lost = False
-        self._when_lost: list[Callable[[], None]] = []
+        self._when_lost: list[Callable[[], object]] = []
 
     @property
     def lost(self) -> bool:
@@ -39,12 +41,14 @@ class Lease:
 
     def lose(self) -> None:
         with self._lock:
-            callbacks = [] if self._lost else self._when_lost
+            if self.settling:
+                return
+            callbacks = self._when_lost
             self._lost, self._when_lost = True, []
         for callback in callbacks:
             callback()
 
-    def when_lost(self, callback: Callable[[], None]) -> None:
+    def when_lost(self, callback: Callable[[], object]) -> None:
         """Called once, from any thread; at once when it is lost already."""
         with self._lock:
             if not self._lost:

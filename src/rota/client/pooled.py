@@ -48,7 +48,9 @@ class PooledTransport:
         return self._client.build_request(
             request.method,
             self._address.url + request.path,
-            headers=dict(request.headers),
+            headers=[
+                (name.encode(), value.encode("latin-1")) for name, value in request.headers.items()
+            ],
             content=request.body,
             timeout=httpx2.Timeout(request.timeout, connect=CONNECT_SECONDS),
         )

@@ -93,9 +93,7 @@ def address_of(url: str) -> Address:
     if parts.username or parts.password:
         raise InvalidInput("the server's address holds a password; put a token in ROTA_TOKEN")
     secure = parts.scheme == "https"
-    return Address(
-        secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/")
-    )
+    return Address(secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/"))
 
 
 def _no_address(url: str) -> InvalidInput:

@@ -22,11 +22,10 @@ class Claim:
     slot: int
     claimed_at: str
     lease_seconds: float
-    expires_at: str
+    expires_at: str | None
     heartbeat_at: str | None = None
     progress: str | None = None
-    ended_at: str | None = None
-    end_reason: str | None = None
+    live: bool = True  # False: it has ended, and what stands above is another's or nobody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +65,6 @@ class Completion:
 
     id: str
     token: str | None
-    outcome: str = "success"
+    outcome: str | None = "success"
     notes: str | None = None
+    actor: str | None = None

@@ -85,6 +85,9 @@ class WorkItem:
     dependents: int
     epoch: int
     claim_token: str | None
+    lease_expires_at: str | None
+    heartbeat_at: str | None
+    progress: str | None
     version: int
     source: str | None
     source_ref: str | None

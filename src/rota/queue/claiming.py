@@ -1,9 +1,8 @@
 """Taking items and finishing them in batches: the hot path."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rota.model.agents import Agent
 from rota.model.claims import (
     MAX_WAIT_SECONDS,
     ClaimRequest,
@@ -13,7 +12,7 @@ from rota.model.claims import (
 )
 from rota.model.clock import IdFactory
 from rota.model.errors import InvalidInput, RotaError
-from rota.model.status import Status, Verb
+from rota.model.status import Outcome, Status, Verb
 from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
 from rota.queue import moves, sweeper
 from rota.queue.intake import LONGEST, check_labels
@@ -50,36 +49,14 @@ def look_again(result: ClaimResult) -> float:
     return LOOK_AGAIN_SECONDS
 
 
-def take(
-    tx: Transaction,
-    request: ClaimRequest,
-    tokens: Sequence[str],
-    dispatch_ids: Sequence[str],
-    now: str,
-    expires_at: str,
-) -> ClaimResult:
-    agent = tx.get_agent(request.agent) or Agent(request.agent)
-    if agent.paused:
-        return ClaimResult([], NothingClaimed.AGENT_PAUSED)
-    wanted = Take(
-        request.agent,
-        agent.max_concurrent,
-        tokens,
-        dispatch_ids,
-        now,
-        request.lease_seconds,
-        expires_at,
-        request.types,
-        request.labels,
-        request.project_id,
-    )
-    items = tx.take(wanted)
-    if not items and sweeper.catch_up(tx, now):
-        items = tx.take(wanted)
-    if items:
-        return ClaimResult(items)
-    full = len(tx.busy_slots(request.agent)) >= agent.max_concurrent
-    return ClaimResult([], NothingClaimed.NO_FREE_SLOT if full else NothingClaimed.NOTHING_READY)
+def take(tx: Transaction, takes: Sequence[Take], now: str) -> list[ClaimResult]:
+    """Claim for all of them; who comes away empty is tried again if the sweep found something."""
+    answers = tx.take(takes, now)
+    empty = [n for n, one in enumerate(answers) if one.reason is NothingClaimed.NOTHING_READY]
+    if empty and sweeper.catch_up(tx, now):
+        for n, again in zip(empty, tx.take([takes[n] for n in empty], now), strict=True):
+            answers[n] = again
+    return answers
 
 
 def new_items(tx: Transaction, fresh: Sequence[tuple[str, NewItem]], now: str) -> list[WorkItem]:
@@ -121,6 +98,9 @@ def _queued(item_id: str, item: NewItem, now: str) -> WorkItem:
         dependents=0,
         epoch=0,
         claim_token=None,
+        lease_expires_at=None,
+        heartbeat_at=None,
+        progress=None,
         version=1,
         source=item.source,
         source_ref=item.source_ref,
@@ -138,32 +118,36 @@ class Finished:
 
 
 def finish(
-    tx: Transaction,
-    entries: Sequence[Completion],
-    actor: str | None,
-    ids: IdFactory,
-    now: str,
+    tx: Transaction, entries: Sequence[Completion], ids: IdFactory, now: str
 ) -> list[Finished]:
-    """Holders' entries in one set-based statement; the rest one by one, to say why."""
-    held = [Finish(e.id, e.token, e.notes) for e in entries if e.token and e.outcome == "success"]
-    done = {item.id: item for item in tx.finish(held, actor, now)} if held else {}
+    """Holders' entries in set-based statements; the rest one by one, to say why."""
+    held = [
+        Finish(entry.id, entry.token, entry.notes, entry.actor)
+        for entry in entries
+        if entry.token and entry.outcome == Outcome.SUCCESS
+    ]
+    done = {item.id: item for item in tx.finish(held, now)} if held else {}
     for item in done.values():
         if item.dependents:
             tx.append(moves.unblocked(tx, item, now))
     return [
         Finished(entry.id, done.pop(entry.id))
         if entry.id in done
-        else _finish_one(tx, entry, actor, ids, now)
+        else _finish_one(tx, entry, ids, now)
         for entry in entries
     ]
 
 
-def _finish_one(
-    tx: Transaction, entry: Completion, actor: str | None, ids: IdFactory, now: str
-) -> Finished:
-    order = Order(Verb.COMPLETE, entry.id, actor, token=entry.token, notes=entry.notes)
+def _finish_one(tx: Transaction, entry: Completion, ids: IdFactory, now: str) -> Finished:
+    order = Order(
+        Verb.COMPLETE,
+        entry.id,
+        entry.actor,
+        token=entry.token,
+        outcome=entry.outcome,
+        notes=entry.notes,
+    )
     try:
-        order = replace(order, outcome=moves.checked_outcome(entry.outcome))
         moves.check_order(order)
         result = moves.apply(tx, order, ids.new(), now)
     except RotaError as error:  # raised before anything was changed

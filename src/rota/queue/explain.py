@@ -195,7 +195,7 @@ def _in_progress(tx: Transaction, item: WorkItem, now: str) -> Reason:
             f"'{item.assigned_agent}' works on it, without a lease, since {item.updated_at}",
             f"rota release {item.id} --force takes it away",
         )
-    if claim.expires_at <= now:
+    if (claim.expires_at or "") <= now:
         return Reason(
             "lease_expired",
             f"'{claim.agent}' held it and let the lease lapse at {claim.expires_at}",

@@ -171,8 +171,6 @@ def _settle(
     tx: Transaction, order: Order, item: WorkItem, dispatch_id: str, now: str
 ) -> Claim | None:
     """Claim and dispatch log follow the item's move."""
-    if order.token is not None or order.force:
-        tx.end_claim(item.id, now, order.reason or order.verb)
     if order.verb is Verb.DISPATCH:
         tx.log_dispatch(dispatch_id, item.id, item.assigned_agent or "", now)
     elif item.status in TERMINAL:
@@ -276,7 +274,6 @@ def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Mov
     whose = f"it is with '{item.assigned_agent}' now" if item.claim_token else "nobody holds it"
     error = ClaimLost(
         f"this claim of {item.id} has ended"
-        + (f" ({claim.end_reason})" if claim else "")
         + f"; the item is {item.status} and {whose}. Stop working on it",
         status=item.status,
         kept=claim is not None,
@@ -290,9 +287,8 @@ def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Mov
 def _is_repeat(order: Order, item: WorkItem, claim: Claim) -> bool:
     """The same verb again by the holder whose claim it ended: the first answer was lost."""
     return (
-        claim.ended_at is not None
-        and claim.end_reason == (order.reason or order.verb)
-        and item.epoch == claim.epoch
+        item.epoch == claim.epoch
+        and item.reason == (order.reason or order.verb)
         and item.status is RULES[order.verb].target
     )
 
@@ -303,7 +299,7 @@ def _late_result(order: Order, item: WorkItem, claim: Claim, now: str) -> NewEve
         "outcome": order.outcome,
         "notes": order.notes,
         "artifact_url": order.artifact_url,
-        "claim_ended": claim.end_reason,
+        "claimed_at": claim.claimed_at,
     }
     return NewEvent(
         EventType.LATE_RESULT,

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from rota.model.agents import Agent
@@ -20,28 +20,21 @@ from rota.model.clock import Clock, IdFactory, SystemClock, later, to_text
 from rota.model.errors import (
     ClaimLost,
     InvalidInput,
-    KeyReused,
     NotFound,
     Refused,
 )
 from rota.model.events import EventType, NewEvent
 from rota.model.status import TERMINAL, Status, Verb, verb_for
 from rota.model.work import MAX_BATCH, NewItem, Project, WorkItem, check_name, check_text
-from rota.queue import claiming, intake, moves
+from rota.queue import claiming, intake, moves, submitting
 from rota.queue.claiming import Finished
+from rota.queue.gathering import Gathering
 from rota.queue.intake import LONGEST
 from rota.queue.moves import Lost, Moved, Order
-from rota.storage.port import Edit, RunAgain, Store, Topic, Transaction
+from rota.queue.submitting import Submitted, add_blockers
+from rota.storage.port import Edit, RunAgain, Store, Take, Topic, Transaction
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """`repeated` when the Idempotency-Key had been used for the same request before."""
-
-    items: list[WorkItem]
-    repeated: bool = False
 
 
 class WorkQueue:
@@ -49,6 +42,9 @@ class WorkQueue:
         self._store = store
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
+        self._submitting = Gathering(store, self._submit_all)
+        self._taking = Gathering(store, self._take_all)
+        self._finishing = Gathering(store, self._finish_all)
 
     def _now(self) -> str:
         return to_text(self._clock.now())
@@ -139,19 +135,17 @@ class WorkQueue:
             (self._ids.new(), intake.checked(item if item.created_by else signed(item, actor)))
             for item in items
         ]
-        request_hash = _hash_of(items) if key is not None else ""
         if key is not None:
             check_text(key, "Idempotency-Key", 255)
+        request_hash = _hash_of(items) if key is not None else ""
+        return await self._submitting.ask(
+            submitting.Submission(fresh, actor, key, request_hash, now)
+        )
 
-        def body(tx: Transaction) -> Submitted:
-            if key is not None and (kept := tx.find_key(key)):
-                return _repeated(tx, key, kept, request_hash)
-            stored = _store_items(tx, fresh, actor, now)
-            if key is not None and not tx.keep_key(key, request_hash, [i for i, _ in fresh], now):
-                raise RunAgain
-            return Submitted(stored)
-
-        return await self._store.transact(body)
+    def _submit_all(
+        self, tx: Transaction, calls: Sequence[submitting.Submission]
+    ) -> Sequence[Submitted | Exception]:
+        return submitting.submit(tx, calls)
 
     # the verbs
 
@@ -159,6 +153,9 @@ class WorkQueue:
         """One verb on one item; raises what refused it."""
         order = self._checked(order)
         moves.check_order(order)
+        if order.verb is Verb.COMPLETE and order.token and _is_plain(order):
+            entry = Completion(order.item_id, order.token, order.outcome, order.notes, order.actor)
+            return Moved(await self._finishing.ask(entry))
         dispatch_id, now = self._ids.new(), self._now()
         return _given(
             await self._store.transact(lambda tx: moves.apply(tx, order, dispatch_id, now))
@@ -227,13 +224,18 @@ class WorkQueue:
             if order.version is not None and item.version != order.version:
                 raise moves.version_mismatch(item, order.version)
             plain = replace(order, version=None)
-            if edits or blocked_by is not None or (target is None and order.notes is not None):
+            late = order.token is not None and item.claim_token != order.token
+            if late and target is None:
+                raise _lost(item, tx.find_claim(item.id, order.token or ""))
+            # A former holder's edits are not believed either; its move says so below.
+            edited = edits or blocked_by is not None or (target is None and order.notes is not None)
+            if edited and not late:
                 item = _edit(tx, item, plain, edits, blocked_by, target, now)
             if target is None:
                 return Moved(item)
             verb = verb_for(item.status, target)
             if verb is None:
-                if order.token is not None and item.claim_token != order.token:
+                if late:
                     verb = _verb_toward(target)
                 else:
                     raise moves.transition_refused(item, target)
@@ -295,19 +297,25 @@ class WorkQueue:
 
     async def _claim_once(self, request: ClaimRequest) -> ClaimResult:
         """A claimer that is cancelled while its claim commits gives back what it got."""
-        now, expires_at = self._now(), self._expiry(request.lease_seconds)
-        tokens = [self._ids.token() for _ in range(request.limit)]
-        ids = [self._ids.new() for _ in range(request.limit)]
-
-        def body(tx: Transaction) -> ClaimResult:
-            return claiming.take(tx, request, tokens, ids, now, expires_at)
-
-        claiming_now = self._store.transact(body)
+        wanted = Take(
+            request.agent,
+            [self._ids.token() for _ in range(request.limit)],
+            [self._ids.new() for _ in range(request.limit)],
+            request.lease_seconds,
+            self._expiry(request.lease_seconds),
+            request.types,
+            request.labels,
+            request.project_id,
+        )
+        taking = self._taking.ask(wanted)
         try:
-            return await asyncio.shield(claiming_now)
+            return await asyncio.shield(taking)
         except asyncio.CancelledError:
-            claiming_now.add_done_callback(self._give_back)
+            taking.add_done_callback(self._give_back)
             raise
+
+    def _take_all(self, tx: Transaction, takes: Sequence[Take]) -> Sequence[ClaimResult]:
+        return claiming.take(tx, takes, self._now())
 
     def _give_back(self, done: "asyncio.Future[ClaimResult]") -> None:
         if done.cancelled() or done.exception() is not None:
@@ -339,7 +347,7 @@ class WorkQueue:
 
         def body(tx: Transaction) -> Claim:
             claim = tx.find_claim(item_id, token)
-            if claim is None or claim.ended_at is not None:
+            if claim is None or not claim.live:
                 raise _lost(moves.find(tx, item_id), claim)
             expires_at = to_text(later(moment, claim.lease_seconds, "lease_seconds"))
             extended = tx.extend_claim(item_id, token, now, expires_at, progress)
@@ -357,14 +365,33 @@ class WorkQueue:
         """Complete a batch in one transaction; one entry's refusal does not touch the others."""
         if not 1 <= len(entries) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
+        checked = []
         for entry in entries:
             intake.check_optional(entry.notes, "notes")
+            outcome = moves.checked_outcome(entry.outcome)
+            checked.append(replace(entry, outcome=outcome, actor=entry.actor or actor))
         now = self._now()
+        return await self._store.transact(lambda tx: claiming.finish(tx, checked, self._ids, now))
 
-        def body(tx: Transaction) -> list[Finished]:
-            return claiming.finish(tx, entries, actor, self._ids, now)
+    def _finish_all(
+        self, tx: Transaction, entries: Sequence[Completion]
+    ) -> Sequence[WorkItem | Exception]:
+        return [
+            answer.item or answer.error or AssertionError("an answer has an item or an error")
+            for answer in claiming.finish(tx, entries, self._ids, self._now())
+        ]
 
-        return await self._store.transact(body)
+
+def _is_plain(order: Order) -> bool:
+    """Nothing but what a batch completion can say."""
+    return not (
+        order.force
+        or order.version is not None
+        or order.reason
+        or order.artifact_url
+        or order.available_at
+        or order.details
+    )
 
 
 def signed(item: NewItem, actor: str | None) -> NewItem:
@@ -375,43 +402,6 @@ def _given(result: Moved | Lost) -> Moved:
     if isinstance(result, Lost):
         raise result.error
     return result
-
-
-def _store_items(
-    tx: Transaction, fresh: Sequence[tuple[str, NewItem]], actor: str | None, now: str
-) -> list[WorkItem]:
-    for project_id in {item.project_id for _, item in fresh if item.project_id is not None}:
-        if tx.get_project(project_id) is None:
-            raise InvalidInput(
-                f"project_id: there is no project {project_id[:100]!r}", field="project_id"
-            )
-    tx.insert_items(fresh, now)
-    for item_id, item in fresh:
-        if item.blocked_by:
-            _add_blockers(tx, item_id, item.blocked_by)
-    stored = claiming.new_items(tx, fresh, now)
-    tx.append([_about(item, EventType.SUBMITTED, now, actor, to=Status.QUEUED) for item in stored])
-    tx.wake(Topic.READY)
-    return stored
-
-
-def _add_blockers(tx: Transaction, item_id: str, blocked_by: Sequence[str]) -> None:
-    missing = tx.add_blockers(item_id, blocked_by)
-    if missing:
-        raise InvalidInput(
-            f"blocked_by: there is no work item {missing[0][:100]!r}", field="blocked_by"
-        )
-
-
-def _repeated(
-    tx: Transaction, key: str, kept: tuple[str, list[str]], request_hash: str
-) -> Submitted:
-    if kept[0] != request_hash:
-        raise KeyReused(
-            f"the Idempotency-Key {key[:80]!r} was used for another request; use a new key for"
-            " new work",
-        )
-    return Submitted(tx.get_items(kept[1]), repeated=True)
 
 
 def _hash_of(items: Sequence[NewItem]) -> str:
@@ -514,7 +504,7 @@ def _replace_blockers(tx: Transaction, item: WorkItem, blocked_by: tuple[str, ..
                 field="blocked_by",
             )
     tx.clear_blockers(item.id)
-    _add_blockers(tx, item.id, blocked_by)
+    add_blockers(tx, item.id, blocked_by)
 
 
 def _note(tx: Transaction, item: WorkItem, notes: str, actor: str | None, now: str) -> None:
@@ -523,9 +513,9 @@ def _note(tx: Transaction, item: WorkItem, notes: str, actor: str | None, now: s
 
 
 def _lost(item: WorkItem, claim: Claim | None) -> ClaimLost:
-    why = f" ({claim.end_reason})" if claim else ""
+    known = "has ended" if claim else "was never made here"
     return ClaimLost(
-        f"this claim of {item.id} has ended{why}; the item is {item.status}. Stop working on it",
+        f"this claim of {item.id} {known}; the item is {item.status}. Stop working on it",
         status=item.status,
     )
 

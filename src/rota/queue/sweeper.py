@@ -8,7 +8,6 @@ blocked, with a note, for a person to look at.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from rota.model.claims import Claim
 from rota.model.clock import Clock, IdFactory, from_text, to_text
 from rota.model.status import Outcome, Verb
 from rota.model.work import WorkItem
@@ -38,22 +37,25 @@ class Swept:
 def catch_up(tx: Transaction, now: str) -> bool:
     """What a claim does before it gives up, so that nothing is stuck where no server runs."""
     due = tx.promote_due(now)
-    lapsed = [_lapse(tx, claim, now) for claim in tx.lapsed_claims(now, BATCH)]
+    lapsed = [_lapse(tx, item, now) for item in tx.lapsed_items(now, BATCH)]
     return bool(due or lapsed)
 
 
-def _lapse(tx: Transaction, claim: Claim, now: str) -> tuple[Verb, str]:
-    item = moves.find(tx, claim.work_item_id)
+def _lapse(tx: Transaction, item: WorkItem, now: str) -> tuple[Verb, str]:
     spent = item.attempts >= item.max_attempts
     verb = Verb.FAIL if spent else Verb.RELEASE
     order = Order(
         verb,
         item.id,
         ACTOR,
-        token=claim.token,
+        token=item.claim_token,
         outcome=Outcome.FAILED if spent else None,
         reason="attempts_exhausted" if spent else "lease_expired",
-        details={"agent": claim.agent, "expired_at": claim.expires_at, "attempt": item.attempts},
+        details={
+            "agent": item.assigned_agent,
+            "expired_at": item.lease_expires_at,
+            "attempt": item.attempts,
+        },
     )
     moves.apply(tx, order, "", now)
     return verb, item.id
@@ -86,7 +88,7 @@ class Sweeper:
             due = tx.promote_due(now)
             if due:
                 tx.wake(Topic.READY)
-            lapsed = [_lapse(tx, claim, now) for claim in tx.lapsed_claims(now, BATCH)]
+            lapsed = [_lapse(tx, item, now) for item in tx.lapsed_items(now, BATCH)]
             quiet = [_block(tx, item, before, now) for item in tx.quiet_items(before, BATCH)]
             return Swept(
                 released=tuple(item_id for verb, item_id in lapsed if verb is Verb.RELEASE),

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
-from rota.model.claims import Claim, ClaimedItem
+from rota.model.claims import Claim, ClaimResult
 from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
@@ -63,13 +63,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """A claim about to be made: who, how many, which, and the tokens to hand out."""
+    """A claim about to be made: who, which items, and the tokens to hand out."""
 
     agent: str
-    slots: int
     tokens: Sequence[str]  # as many as items are wanted
     dispatch_ids: Sequence[str]
-    now: str
     lease_seconds: float
     expires_at: str
     types: tuple[str, ...] = ()
@@ -84,6 +82,7 @@ class Finish:
     item_id: str
     token: str
     notes: str | None
+    actor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +175,13 @@ class Transaction(Protocol):
         """Take a completed blocker off its dependents; those that wait for nothing any more."""
 
     # claims
-    def take(self, take: Take) -> list[ClaimedItem]:
-        """Claim: dispatched to the agent first, then queued; by priority, then age.
+    def take(self, takes: Sequence[Take], now: str) -> list[ClaimResult]:
+        """Claim for several agents at once; one answer each, in their order.
 
-        Each item gets a new epoch, a slot, a claim, its dispatch row and its
-        events in this transaction. Never waits for, nor returns, an item that
-        another transaction is taking.
+        An agent gets what is dispatched to it first, then what is queued in its
+        name or in nobody's; by priority, then age. Each item gets a new epoch, a
+        slot, a claim, its dispatch row and its events in this transaction. Never
+        waits for, nor returns, an item that another transaction is taking.
         """
 
     def lease(self, claim: Claim) -> WorkItem | None:
@@ -196,11 +196,12 @@ class Transaction(Protocol):
     ) -> Claim | None:
         """Push the expiry of a live claim out; None when it is not live."""
 
-    def end_claim(self, item_id: str, now: str, reason: str) -> None: ...
-    def finish(self, entries: Sequence[Finish], actor: str | None, now: str) -> list[WorkItem]:
-        """Complete many claimed items at once; the items whose guard held."""
+    def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
+        """Complete many claimed items at once, with log and events; those whose guard held."""
 
-    def lapsed_claims(self, now: str, limit: int) -> list[Claim]: ...
+    def lapsed_items(self, now: str, limit: int) -> list[WorkItem]:
+        """Claimed items whose lease has run out, locked against other sweepers."""
+
     def quiet_items(self, before: str, limit: int) -> list[WorkItem]:
         """In progress without a lease, and neither updated nor noted since `before`."""
 

@@ -7,7 +7,6 @@ whose commit got no answer is reported as unknown, never as failed.
 
 import asyncio
 import contextlib
-import json
 import queue
 import random
 import secrets
@@ -15,14 +14,12 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
 
-from rota.model.claims import Claim, ClaimedItem
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import (
     CommitUnknown,
@@ -32,12 +29,10 @@ from rota.model.errors import (
     StorageError,
     StorageUnavailable,
 )
-from rota.model.work import WorkItem
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
-from rota.storage.port import Finish, RunAgain, SchemaState, Take, Topic, Transaction
-from rota.storage.select import candidates
+from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
 from rota.storage.statements import load_statements, to_psycopg
-from rota.storage.transaction import Parameters, Row, SqlTransaction, item_of, take_parameters
+from rota.storage.transaction import Parameters, Row, SqlTransaction
 from rota.storage.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -57,6 +52,10 @@ _RUN_AGAIN = (
 
 
 class PostgresTransaction(SqlTransaction):
+    DIALECT = "postgres"
+    TAKE = ("take_items",)  # one statement does it all
+    FINISH = ("finish_items",)
+
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._cursor = connection.cursor(binary=True)
@@ -76,68 +75,12 @@ class PostgresTransaction(SqlTransaction):
         return load_statements("postgres")[name]
 
     def _many(self, name: str, rows: Sequence[Parameters]) -> None:
-        statement = self._sql[name]
-        if "%(rows)s" in statement:
-            self._execute(statement, {"rows": json.dumps(rows)})
-            return
         for row in rows:
-            self._execute(statement, row)
+            self._execute(self._sql[name], row)
 
     def _changed(self, statement: str, /, **parameters: object) -> int:
         self._rows(statement, **parameters)
         return self._cursor.rowcount
-
-    def take(self, take: Take) -> list[ClaimedItem]:
-        branches = candidates(
-            len(take.types), len(take.labels), take.project_id is not None, "postgres"
-        )
-        statement = self._text_of("take_items").replace("/*candidates*/", _union(branches))
-        rows = self._text(
-            statement,
-            take_parameters(take)
-            | {
-                "slots": take.slots,
-                "want": min(len(take.tokens), take.slots),
-                "tokens": list(take.tokens),
-                "dispatch_ids": list(take.dispatch_ids),
-                "now": take.now,
-                "lease_seconds": take.lease_seconds,
-                "expires_at": take.expires_at,
-            },
-        )
-        if rows:
-            self.topics.add(Topic.EVENTS)
-        return [_claimed(item_of(row), take) for row in rows]
-
-    def finish(self, entries: Sequence[Finish], actor: str | None, now: str) -> list[WorkItem]:
-        rows = self._rows(
-            "finish_items",
-            ids=[entry.item_id for entry in entries],
-            tokens=[entry.token for entry in entries],
-            notes=[entry.notes for entry in entries],
-            actor=actor,
-            now=now,
-        )
-        if rows:
-            self.topics.add(Topic.EVENTS)
-        return [item_of(row) for row in rows]
-
-
-@lru_cache(maxsize=256)
-def _union(branches: tuple[str, ...]) -> str:
-    union = " UNION ALL ".join(f"SELECT * FROM ({one}) AS b{n}" for n, one in enumerate(branches))
-    return (
-        f"SELECT status, priority, id FROM ({union}) AS branches"
-        " ORDER BY status, priority, id LIMIT :want"
-    )
-
-
-def _claimed(item: WorkItem, take: Take) -> ClaimedItem:
-    claim = Claim(
-        item.id, item.epoch, item.claim_token or "", take.agent, item.slot or 0, take.now,
-        take.lease_seconds, take.expires_at,
-    )  # fmt: skip
-    return ClaimedItem(item, claim)
 
 
 _SQL: dict[str, str] = {}
@@ -448,6 +391,9 @@ class _Herald:
         for thread in self._threads:
             thread.join()
 
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
     def tell(self, topics: set[Topic]) -> None:
         with self._wake:
             self._pending |= topics
@@ -487,9 +433,9 @@ class _Herald:
     def _listen(self, connection: Connection) -> None:
         connection.execute(f"LISTEN {CHANNEL}")
         self._heard(set(Topic))  # whatever was said while nobody listened
-        while not self._stopping:
+        while not self._is_stopping():
             for notice in connection.notifies(timeout=0.5):
-                if self._stopping:
+                if self._is_stopping():
                     return
                 sender, *topics = notice.payload.split()
                 if sender != self._name:

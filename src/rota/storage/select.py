@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from rota.model.clock import first_id
 from rota.model.events import EventFilter
-from rota.model.status import Status
+from rota.model.status import TERMINAL, Status
 from rota.model.work import ItemFilter
 from rota.storage.statements import load_statements
 
@@ -27,26 +27,28 @@ def _labels(count: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def candidates(types: int, labels: int, project: bool, dialect: str) -> tuple[str, ...]:
-    """The statements that find what a claim may take, in the order of their right.
+def candidates(
+    named: bool, types: int, labels: int, project: bool, dialect: str
+) -> tuple[str, ...]:
+    """The statements that find what a claim may take, each in the order of taking.
 
-    One reads what is dispatched to the agent or queued in its name, one what
-    nobody is named for. Several types give several statements each, because each
-    reads one index from its beginning; the caller merges by (status, priority, id).
+    `named`: what is dispatched to the agent or queued in its name; 'dispatched'
+    comes before 'queued' in the alphabet and in right, so one index range holds
+    both in order. Else what nobody is named for. Several types give a statement
+    each, because each reads one index from its beginning; the caller merges.
     """
+    owner = (
+        "status IN ('dispatched', 'queued') AND assigned_agent = :agent AND completed_at IS NULL"
+        if named
+        else "status = 'queued' AND assigned_agent IS NULL"
+    )
+    hint = "" if named or project else _hint(types, dialect)
     narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
-    # 'dispatched' comes before 'queued' in the alphabet and in right, so one index range
-    # holds both in the order they are taken.
-    owners = {
-        "status IN ('dispatched', 'queued') AND assigned_agent = :agent": "",
-        "status = 'queued' AND assigned_agent IS NULL": "" if project else _hint(types, dialect),
-    }
     lock = " FOR UPDATE SKIP LOCKED" if dialect == "postgres" else ""
     return tuple(
-        f"SELECT status, priority, id FROM work_items{hint} WHERE {owner} AND {_READY}"
+        f"SELECT {item_columns()} FROM work_items{hint} WHERE {owner} AND {_READY}"
         f"{kind}{narrow} ORDER BY status, priority, id LIMIT :want{lock}"
-        for owner, hint in owners.items()
         for kind in kinds
     )
 
@@ -122,7 +124,9 @@ def _by_priority(wanted: ItemFilter, terms: list[str], parameters: dict[str, obj
     branches = []
     for index, status in enumerate(wanted.statuses or tuple(Status)):
         parameters[f"status_{index}"] = str(status)
-        where = " AND ".join([f"status = :status_{index}", *terms])
+        # An agent's finished items are not in its index, and the planner wants to be told so.
+        open_only = ["completed_at IS NULL"] if wanted.agent and status not in TERMINAL else []
+        where = " AND ".join([f"status = :status_{index}", *open_only, *terms])
         branches.append(
             f"SELECT * FROM (SELECT {item_columns()} FROM work_items WHERE {where}"
             f" {_ORDER} LIMIT :limit) AS b{index}"

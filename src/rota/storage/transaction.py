@@ -6,17 +6,19 @@ verb where one set-based statement is worth it.
 
 import json
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
-from rota.model.claims import Claim, ClaimedItem
-from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
+from rota.model.claims import Claim, ClaimResult
+from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.status import TERMINAL, Outcome, Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
 from rota.storage.port import Edit, Finish, Move, Take, Topic
 from rota.storage.select import candidates, item_columns, listing, narrowed
+from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, rows_of, seat, seated
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
@@ -39,8 +41,9 @@ def item_of(row: Row) -> WorkItem:
     (
         id_, project_id, type_, description, body, payload, priority, status, reason, agent,
         pinned, slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels,
-        artifact_url, attempts, max_attempts, available_at, deferred, hold, open_blockers, dependents, epoch,
-        token, version, source, source_ref, came_from,
+        artifact_url, attempts, max_attempts, available_at, deferred, hold, open_blockers,
+        dependents, epoch, token, expires_at, heartbeat_at, progress, version, source,
+        source_ref, came_from,
     ) = row  # fmt: skip
     return WorkItem(
         id_, project_id, type_, description, body,
@@ -49,7 +52,7 @@ def item_of(row: Row) -> WorkItem:
         updated_at, completed_at, None if outcome is None else _OUTCOME[outcome], notes,
         () if labels == "[]" else tuple(json.loads(labels)),
         artifact_url, attempts, max_attempts, available_at, bool(deferred), hold, open_blockers,
-        dependents, epoch, token, version, source, source_ref,
+        dependents, epoch, token, expires_at, heartbeat_at, progress, version, source, source_ref,
         None if came_from is None else _STATUS[came_from],
     )  # fmt: skip
 
@@ -57,6 +60,11 @@ def item_of(row: Row) -> WorkItem:
 def event_of(row: Row) -> Event:
     facts: list[Any] = [*row[:-1], json.loads(row[-1])]
     return Event(*facts)
+
+
+def _claim(row: Row) -> Claim:
+    facts: list[Any] = [*row[:-1], bool(row[-1])]
+    return Claim(*facts)
 
 
 def _link(row: Row) -> Link:
@@ -71,42 +79,25 @@ def _token(row: Row) -> ApiToken:
     return ApiToken(row[0], row[1], tuple(json.loads(row[2])), *row[3:])
 
 
-def new_item_row(item_id: str, item: NewItem, now: str) -> dict[str, object]:
-    return {
-        "id": item_id,
-        "project_id": item.project_id,
-        "type": item.type,
-        "description": item.description,
-        "body": item.body,
-        "payload": None if item.payload is None else _encode(item.payload),
-        "priority": int(item.priority),
-        "assigned_agent": item.assigned_agent,
-        "pinned": int(item.assigned_agent is not None),
-        "created_by": item.created_by,
-        "now": now,
-        "labels": _encode(item.labels) if item.labels else "[]",
-        "max_attempts": item.max_attempts,
-        "available_at": item.available_at,
-        "deferred": int(item.available_at is not None and item.available_at > now),
-        "source": item.source,
-        "source_ref": item.source_ref,
-    }
+def new_item_row(item_id: str, item: NewItem, now: str) -> list[object]:
+    """One entry of `:rows` for the statement `insert_items`."""
+    return [
+        item_id, item.project_id, item.type, item.description, item.body,
+        None if item.payload is None else _encode(item.payload),
+        int(item.priority), item.assigned_agent, int(item.assigned_agent is not None),
+        item.created_by, _encode(item.labels) if item.labels else "[]", item.max_attempts,
+        item.available_at, int(item.available_at is not None and item.available_at > now),
+        item.source, item.source_ref,
+    ]  # fmt: skip
 
 
-def event_row(event: NewEvent) -> dict[str, object]:
-    return {
-        "type": event.type,
-        "occurred_at": event.occurred_at,
-        "actor": event.actor,
-        "work_item_id": event.work_item_id,
-        "project_id": event.project_id,
-        "agent": event.agent,
-        "reason": event.reason,
-        "from_status": event.from_status,
-        "to_status": event.to_status,
-        "epoch": event.epoch,
-        "data": _encode(event.data) if event.data else "{}",
-    }
+def event_row(event: NewEvent) -> list[object]:
+    """One entry of `:rows` for the statement `append_events`."""
+    return [
+        event.type, event.occurred_at, event.actor, event.work_item_id, event.project_id,
+        event.agent, event.reason, event.from_status, event.to_status, event.epoch,
+        _encode(event.data) if event.data else "{}",
+    ]  # fmt: skip
 
 
 def take_parameters(take: Take) -> dict[str, object]:
@@ -120,6 +111,11 @@ def take_parameters(take: Take) -> dict[str, object]:
 
 
 class SqlTransaction(ABC):
+    DIALECT: ClassVar[str]
+    # The statements that write a claim and a batch completion, in their order.
+    TAKE: ClassVar[tuple[str, ...]]
+    FINISH: ClassVar[tuple[str, ...]]
+
     def __init__(self) -> None:
         self.topics: set[Topic] = set()
 
@@ -198,7 +194,8 @@ class SqlTransaction(ABC):
     # items
 
     def insert_items(self, items: Sequence[tuple[str, NewItem]], now: str) -> None:
-        self._many("insert_items", [new_item_row(item_id, item, now) for item_id, item in items])
+        rows = [new_item_row(item_id, item, now) for item_id, item in items]
+        self._rows("insert_items", rows=_encode(rows), now=now)
         labels = [
             {"id": item_id, "label": label} for item_id, item in items for label in item.labels
         ]
@@ -321,58 +318,53 @@ class SqlTransaction(ABC):
 
     # claims
 
-    def take(self, take: Take) -> list[ClaimedItem]:
-        free = self._free_slots(take)
-        if not free:
-            return []
-        found = self._candidates(take, len(free))
-        return [
-            self._take_one(take, item_id, slot, number)
-            for number, (item_id, slot) in enumerate(zip(found, free, strict=False))
-        ]
+    def take(self, takes: Sequence[Take], now: str) -> list[ClaimResult]:
+        answers: dict[int, ClaimResult] = {}
+        for numbers in by_filters(takes).values():
+            group = [takes[number] for number in numbers]
+            for number, party in zip(numbers, self._take_group(group, now), strict=True):
+                answers[number] = party.answer()
+        return [answers[number] for number in range(len(takes))]
 
-    def _candidates(self, take: Take, want: int) -> list[str]:
+    def _take_group(self, takes: list[Take], now: str) -> list[Party]:
+        seats = self._seats({take.agent for take in takes})
+        parties = [seated(take, seats[take.agent]) for take in takes]
+        wanted = sum(len(party.slots) for party in parties)
+        if not wanted:
+            return parties
+        anyone = self._candidates(takes[0], wanted, named=False)
+        named: dict[str, deque[WorkItem]] = {}
+        for party in parties:
+            agent = party.take.agent
+            if agent not in named and party.slots and seats[agent].is_named:
+                named[agent] = self._candidates(party.take, wanted, named=True)
+            hand_out(party, named.get(agent, deque()), anyone, now)
+        if rows := rows_of(parties):
+            self._run_all(self.TAKE, rows=_encode(rows), now=now)
+            self.topics.add(Topic.EVENTS)
+        return parties
+
+    def _seats(self, agents: set[str]) -> dict[str, Seat]:
+        rows = self._rows("seats", agents=_encode(sorted(agents)))
+        return {row[0]: seat(row[1], row[3], bool(row[2]), bool(row[4])) for row in rows}
+
+    def _candidates(self, take: Take, want: int, *, named: bool) -> deque[WorkItem]:
         parameters = take_parameters(take) | {"want": want}
-        found: list[Row] = []
-        for statement in candidates(
-            len(take.types), len(take.labels), take.project_id is not None, "sqlite"
-        ):
-            found += self._text(statement, parameters)
-        if len(found) > 1:
-            found.sort()
-        return [item_id for _, _, item_id in found[:want]]
-
-    def _free_slots(self, take: Take) -> list[int]:
-        busy = self.busy_slots(take.agent)
-        free = (slot for slot in range(take.slots) if slot not in busy)
-        return [slot for _, slot in zip(take.tokens, free, strict=False)]
-
-    def _take_one(self, take: Take, item_id: str, slot: int, number: int) -> ClaimedItem:
-        token, dispatch_id = take.tokens[number], take.dispatch_ids[number]
-        rows = self._rows(
-            "take_item", id=item_id, now=take.now, agent=take.agent, slot=slot, token=token
+        statements = candidates(
+            named, len(take.types), len(take.labels), take.project_id is not None, self.DIALECT
         )
-        item = item_of(rows[0])
-        claim = Claim(
-            item.id,
-            item.epoch,
-            token,
-            take.agent,
-            slot,
-            take.now,
-            take.lease_seconds,
-            take.expires_at,
-        )
-        self._insert_claim(claim)
-        events = []
-        if item.came_from is Status.QUEUED:
-            self.log_dispatch(dispatch_id, item.id, take.agent, take.now)
-            events.append(_took(item, EventType.DISPATCHED, Status.QUEUED, Status.DISPATCHED))
-        events.append(_took(item, EventType.STARTED, Status.DISPATCHED, Status.IN_PROGRESS))
-        self.append(events)
-        return ClaimedItem(item, claim)
+        return in_order(item_of(row) for text in statements for row in self._text(text, parameters))
 
-    def _insert_claim(self, claim: Claim) -> None:
+    def _run_all(self, names: Sequence[str], **parameters: object) -> None:
+        for name in names:
+            self._rows(name, **parameters)
+
+    def lease(self, claim: Claim) -> WorkItem | None:
+        row = self._one(
+            "put_lease", id=claim.work_item_id, token=claim.token, expires_at=claim.expires_at
+        )
+        if row is None:
+            return None
         self._rows(
             "insert_claim",
             id=claim.work_item_id,
@@ -382,51 +374,43 @@ class SqlTransaction(ABC):
             slot=claim.slot,
             now=claim.claimed_at,
             lease_seconds=claim.lease_seconds,
-            expires_at=claim.expires_at,
         )
-
-    def lease(self, claim: Claim) -> WorkItem | None:
-        rows = self._rows("set_claim_token", id=claim.work_item_id, token=claim.token)
-        self._insert_claim(claim)
-        return item_of(rows[0]) if rows else None
+        return item_of(row)
 
     def live_claim(self, item_id: str) -> Claim | None:
         row = self._one("live_claim", id=item_id)
-        return Claim(*row) if row else None
+        return _claim(row) if row else None
 
     def find_claim(self, item_id: str, token: str) -> Claim | None:
         row = self._one("find_claim", id=item_id, token=token)
-        return Claim(*row) if row else None
+        return _claim(row) if row else None
 
     def extend_claim(
         self, item_id: str, token: str, now: str, expires_at: str, progress: str | None
     ) -> Claim | None:
-        row = self._one(
-            "extend_claim",
+        extended = self._rows(
+            "extend_lease",
             id=item_id,
             token=token,
             now=now,
             expires_at=expires_at,
             progress=progress,
         )
-        return Claim(*row) if row else None
+        return self.live_claim(item_id) if extended else None
 
-    def end_claim(self, item_id: str, now: str, reason: str) -> None:
-        self._rows("end_claim", id=item_id, now=now, reason=reason)
+    def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
+        rows = _encode([[entry.item_id, entry.token] for entry in entries])
+        found = {row[0]: item_of(row) for row in self._rows("finishable", rows=rows)}
+        if not found:
+            return []
+        kept = {entry.item_id: entry for entry in reversed(entries) if entry.item_id in found}
+        rows = _encode([_finish_row(entry, found[entry.item_id]) for entry in kept.values()])
+        self._run_all(self.FINISH, rows=rows, now=now)
+        self.topics.add(Topic.EVENTS)
+        return [_finished(found[entry.item_id], entry, now) for entry in kept.values()]
 
-    def finish(self, entries: Sequence[Finish], actor: str | None, now: str) -> list[WorkItem]:
-        done = []
-        for entry in entries:
-            item = self.move(finishing(entry, now))
-            if item is not None:
-                self.end_claim(item.id, now, "complete")
-                self.close_dispatch(item.id, now, Outcome.SUCCESS)
-                done.append(item)
-        self.append([finished(item, actor) for item in done])
-        return done
-
-    def lapsed_claims(self, now: str, limit: int) -> list[Claim]:
-        return [Claim(*row) for row in self._rows("lapsed_claims", now=now, limit=limit)]
+    def lapsed_items(self, now: str, limit: int) -> list[WorkItem]:
+        return [item_of(row) for row in self._rows("lapsed_items", now=now, limit=limit)]
 
     def quiet_items(self, before: str, limit: int) -> list[WorkItem]:
         return [item_of(row) for row in self._rows("quiet_items", before=before, limit=limit)]
@@ -450,7 +434,7 @@ class SqlTransaction(ABC):
 
     def append(self, events: Sequence[NewEvent]) -> None:
         if events:
-            self._many("append_events", [event_row(event) for event in events])
+            self._rows("append_events", rows=_encode([event_row(event) for event in events]))
             self.topics.add(Topic.EVENTS)
 
     def events_after(
@@ -517,46 +501,22 @@ class SqlTransaction(ABC):
         return bool(self._rows("has_live_tokens", now=now))
 
 
-def _took(item: WorkItem, kind: EventType, source: Status, target: Status) -> NewEvent:
-    return NewEvent(
-        kind,
-        item.updated_at,
-        actor=item.assigned_agent,
-        work_item_id=item.id,
-        project_id=item.project_id,
-        agent=item.assigned_agent,
-        reason="claimed",
-        from_status=source,
-        to_status=target,
-        epoch=item.epoch,
-    )
+def _finish_row(entry: Finish, item: WorkItem) -> list[object]:
+    data: dict[str, object] = {"outcome": Outcome.SUCCESS}
+    if entry.notes is not None:
+        data["notes"] = entry.notes
+    return [
+        item.id, entry.token, entry.notes, entry.actor, item.project_id, item.assigned_agent,
+        item.epoch, _encode(data),
+    ]  # fmt: skip
 
 
-def finishing(entry: Finish, now: str) -> Move:
-    """The guarded move behind one entry of a batch completion."""
-    return Move(
-        entry.item_id,
-        (Status.IN_PROGRESS,),
-        Status.COMPLETED,
-        now,
-        "complete",
-        outcome=Outcome.SUCCESS,
-        notes=entry.notes,
-        token=entry.token,
-    )
-
-
-def finished(item: WorkItem, actor: str | None) -> NewEvent:
-    return NewEvent(
-        EventType.COMPLETED,
-        item.updated_at,
-        actor=actor,
-        work_item_id=item.id,
-        project_id=item.project_id,
-        agent=item.assigned_agent,
-        reason="complete",
-        from_status=item.came_from,
-        to_status=Status.COMPLETED,
-        epoch=item.epoch,
-        data={"outcome": Outcome.SUCCESS},
-    )
+def _finished(item: WorkItem, entry: Finish, now: str) -> WorkItem:
+    """The item as the statement `finish_items` has left it."""
+    item.came_from, item.status, item.reason = item.status, Status.COMPLETED, "complete"
+    item.updated_at = item.completed_at = now
+    item.outcome, item.slot, item.claim_token = Outcome.SUCCESS, None, None
+    item.lease_expires_at = item.heartbeat_at = item.progress = None
+    item.notes = item.notes if entry.notes is None else entry.notes
+    item.version += 1
+    return item

@@ -54,7 +54,7 @@ class Calls:
         repeatable: bool = False,
         timeout: float | None = None,
     ) -> Any:
-        request = self._request(method, path, body, query, headers, timeout)
+        request = self._request(method, path, body, query=query, headers=headers, timeout=timeout)
         return content(await self._answered(request, repeatable or method == "GET"))
 
     async def _one(self, method: str, path: str, body: Any = None, **how: Any) -> Json:
@@ -74,6 +74,7 @@ class Calls:
         method: str,
         path: str,
         body: Any = None,
+        *,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
@@ -93,7 +94,7 @@ class Calls:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         if self._actor:
-            headers["Rota-Actor"] = quote(self._actor, safe=" @+:/")
+            headers["Rota-Actor"] = header_text(self._actor)
         return headers
 
     async def _answered(self, request: Request, repeatable: bool) -> Answer:
@@ -134,6 +135,12 @@ def segment(value: str) -> str:
         return quote(value, safe="")
     except UnicodeEncodeError:
         raise NotFound("an id does not contain half a surrogate pair") from None
+
+
+def header_text(value: str) -> str:
+    """UTF-8 in the guise of Latin-1, which is all that a header may hold; on one line."""
+    plain = "".join(letter for letter in value if letter.isprintable())
+    return plain.encode(errors="replace").decode("latin-1")
 
 
 def encoded(body: Any) -> bytes:

@@ -8,7 +8,7 @@ from rota.client._async.calls import Json
 from rota.client.errors import PASSING
 from rota.client.lease import Lease
 from rota.client.retries import Retries
-from rota.model.errors import ClaimLost, NotFound, Refused
+from rota.model.errors import ClaimLost, NotFound, Refused, RotaError
 
 if TYPE_CHECKING:
     from rota.client._async.client import WorkQueueClient
@@ -96,7 +96,11 @@ class ClaimedItem:
         return await self._give("hand_over", artifact_url=artifact_url, notes=notes)
 
     async def release(
-        self, reason: str | None = None, *, notes: str | None = None, available_at: str | None = None
+        self,
+        reason: str | None = None,
+        *,
+        notes: str | None = None,
+        available_at: str | None = None,
     ) -> bool:
         return await self._give("release", reason=reason, notes=notes, available_at=available_at)
 
@@ -107,21 +111,38 @@ class ClaimedItem:
         """Say how far it is; a heartbeat too."""
         return await self._client.heartbeat(self.id, self.lease.token, progress=progress)
 
+    async def give_back(self, reason: str) -> None:
+        """Release it without insisting, for a worker that is on its way out."""
+        if self.verdict is not None:
+            return
+        self.verdict = "release"
+        try:
+            await self._client.release(self.id, self.lease.token, reason=reason)
+        except RotaError as error:
+            log.warning("%s was not given back, its lease will lapse: %s", self.id, error.message)
+        self.lease.lose()
+
     async def _give(self, verb: str, **fields: Any) -> bool:
         if self.verdict is not None and not self.lost:
             raise Refused(f"{self.id} has its verdict already: {self.verdict}")
-        self.verdict = self.verdict or verb
+        self.verdict, self.lease.settling = verb, True
         try:
-            return await self._delivered(verb, fields)
-        except Refused as error:
-            if isinstance(error, ClaimLost):
-                return self._too_late(error.message)
-            self.verdict = None
+            await self._deliver(verb, fields)
+        except (ClaimLost, NotFound, *PASSING) as error:
+            log.warning("%s was lost before its verdict was heard: %s", self.id, error.message)
+            self.lease.settling = False
+            self.lease.lose()
+            return False
+        except BaseException:  # refused, or cancelled half-way: it is still ours
+            self.verdict, self.lease.settling = None, False
+            self._client.heartbeats.hold(self.lease)
             raise
-        except NotFound as error:
-            return self._too_late(error.message)
+        finally:
+            if self.verdict is not None:
+                self._client.heartbeats.let_go(self.lease)
+        return True
 
-    async def _delivered(self, verb: str, fields: dict[str, Any]) -> bool:
+    async def _deliver(self, verb: str, fields: dict[str, Any]) -> None:
         """Until the server has heard it, or the lease is over: then it is not ours to say."""
         attempt = 1
         while True:
@@ -129,15 +150,8 @@ class ClaimedItem:
                 await getattr(self._client, verb)(self.id, token=self.lease.token, **fields)
             except PASSING as error:
                 if self.lease.lapsed:
-                    return self._too_late(error.message)
+                    raise
                 await runtime.sleep(_DELIVERY.pause(attempt, error))
                 attempt += 1
             else:
-                self._client.let_go(self)
-                return True
-
-    def _too_late(self, why: str) -> bool:
-        log.warning("%s was lost before its verdict was heard: %s", self.id, why)
-        self.lease.lose()
-        self._client.let_go(self)
-        return False
+                return

@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Any
+from weakref import WeakSet
 
 from rota.client._async import runtime
 from rota.client._async.loop import DEFAULT_LEASE_SECONDS, Work
 from rota.client._async.records import RecordCalls
 from rota.client._async.verbs import VerbCalls
-from rota.client.beating import heartbeats_for
 from rota.client.heartbeats import Heartbeats
-
-if TYPE_CHECKING:
-    from rota.client._async.claimed import ClaimedItem
 
 
 class WorkQueueClient(VerbCalls, RecordCalls):
@@ -23,7 +20,10 @@ class WorkQueueClient(VerbCalls, RecordCalls):
     writes are not, because whether they were carried out is not known.
     """
 
-    _heartbeats: Heartbeats | None = None
+    def __init__(self, url: str | None = None, token: str | None = None, **how: Any) -> None:
+        super().__init__(url, token, **how)
+        self._loops: WeakSet[Work] = WeakSet()
+        self._heartbeats: Heartbeats | None = None
 
     async def __aenter__(self) -> "WorkQueueClient":
         return self
@@ -48,7 +48,7 @@ class WorkQueueClient(VerbCalls, RecordCalls):
         stop: runtime.Event | None = None,
     ) -> Work:
         """Work through the queue as this agent; see `rota.client.Work`."""
-        return Work(
+        loop = Work(
             self,
             agent,
             types=types,
@@ -58,6 +58,14 @@ class WorkQueueClient(VerbCalls, RecordCalls):
             concurrency=concurrency,
             stop=stop,
         )
+        self._loops.add(loop)
+        return loop
+
+    @property
+    def heartbeats(self) -> Heartbeats:
+        if self._heartbeats is None:
+            self._heartbeats = Heartbeats(self._transport.beside(), self._headers(True))
+        return self._heartbeats
 
     async def stop(self, grace: float = 0.0) -> None:
         """End all claim loops: nothing more is taken; after `grace` seconds, all is given back."""

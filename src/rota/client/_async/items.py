@@ -4,7 +4,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from rota.client._async.calls import Calls, Json, given, segment
+from rota.client._async.calls import Calls, Json, given, header_text, segment
 
 
 class ItemCalls(Calls):
@@ -129,9 +129,7 @@ class ItemCalls(Calls):
         item = await self.work_update(work_item_id, "dispatched", agent=agent)
         return await self.work_update(work_item_id, "in_progress") if start else item
 
-    async def edit(
-        self, work_item_id: str, *, version: int | None = None, **changes: Any
-    ) -> Json:
+    async def edit(self, work_item_id: str, *, version: int | None = None, **changes: Any) -> Json:
         """Change describing fields: `edit(id, priority=1, labels=["urgent"], body=None)`."""
         return await self._patch(work_item_id, changes, version)
 
@@ -166,4 +164,7 @@ class ItemCalls(Calls):
 
 
 def _keyed(key: str | None) -> dict[str, Any]:
-    return {"headers": {"Idempotency-Key": key or secrets.token_hex(16)}, "repeatable": True}
+    return {
+        "headers": {"Idempotency-Key": header_text(key or secrets.token_hex(16))},
+        "repeatable": True,
+    }

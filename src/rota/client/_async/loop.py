@@ -23,7 +23,6 @@ from rota.client._async.claimed import ClaimedItem
 from rota.client.errors import PASSING, ServerFailed
 from rota.client.retries import Retries
 from rota.model.clock import to_text
-from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
     from rota.client._async.client import WorkQueueClient
@@ -60,7 +59,6 @@ class Work:
         self._stop = stop or runtime.Event()
         self._idle = runtime.Event()
         self._held: list[ClaimedItem] = []
-        client.began(self)
 
     # iterate
 
@@ -104,7 +102,6 @@ class Work:
             await runtime.pause(self._idle, grace)
         for item in list(self._held):
             await self._put_back(item, reason)
-        self._client.ended(self)
 
     # the life of an item
 
@@ -119,8 +116,12 @@ class Work:
                 await runtime.pause(self._stop, _AGAIN.pause(attempt, error))
                 continue
             attempt = 0
-            if claimed:
-                return self._begin(claimed[0])
+            if not claimed:
+                continue
+            item = self._begin(claimed[0])
+            if not self._stop.is_set():
+                return item
+            await self._put_back(item, "shut_down")
         return None
 
     async def _claim(self) -> list[Json]:
@@ -138,21 +139,21 @@ class Work:
         return item
 
     async def _settle(self, item: ClaimedItem) -> None:
-        """The body has ended. What the server thinks of a lost item is its own affair."""
-        if item.verdict is None:
-            await item.complete()
-        self._end(item)
+        """The body has ended; when its claim was lost, the server keeps this as a late result."""
+        try:
+            if item.verdict is None:
+                await item.complete()
+        finally:
+            self._end(item)
 
     async def _put_back(self, item: ClaimedItem, reason: str) -> None:
         try:
-            if item.verdict is None:
-                await item.release(reason)
-        except RotaError as error:
-            log.warning("%s was not given back, its lease will lapse: %s", item.id, error.message)
-        self._end(item)
+            await item.give_back(reason)
+        finally:
+            self._end(item)
 
     def _end(self, item: ClaimedItem) -> None:
-        self._client.let_go(item)
+        self._client.heartbeats.let_go(item.lease)
         if item in self._held:
             self._held.remove(item)
         if not self._held:

@@ -59,7 +59,9 @@ async def attended(body: Coroutine[Any, Any, object], lease: Lease) -> None:
         task.result()
 
 
-async def side_by_side(lane: Callable[[], Coroutine[Any, Any, None]], count: int, stop: Event) -> None:
+async def side_by_side(
+    lane: Callable[[], Coroutine[Any, Any, None]], count: int, stop: Event
+) -> None:
     """Run so many lanes; the first that fails stops the others and is raised."""
     lanes = [asyncio.ensure_future(lane()) for _ in range(count)]
     try:

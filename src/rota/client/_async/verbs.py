@@ -83,7 +83,7 @@ class VerbCalls(ItemCalls):
         )
 
     async def dispatch(self, work_item_id: str, agent: str | None = None) -> Json:
-        return await self._verb("dispatch", work_item_id, agent=agent)
+        return await self._verb("dispatch", work_item_id, assigned_agent=agent)
 
     async def start(
         self, work_item_id: str, *, agent: str | None = None, lease_seconds: float | None = None

@@ -3,20 +3,22 @@
 id, project_id, type, description, body, payload, priority, status, reason, assigned_agent, pinned,
 slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels, artifact_url, attempts,
 max_attempts, available_at, deferred, hold_reason, open_blockers, dependents, epoch, claim_token,
-version, source, source_ref, came_from
+lease_expires_at, heartbeat_at, progress, version, source, source_ref, came_from
 
 -- fragment: claimable
 -- What every way of taking an item asks of it beside its status.
 hold_reason IS NULL AND open_blockers = 0 AND deferred = 0
 
 -- name: insert_items
--- Stores one new item as queued.
+-- Stores new items as queued. `:rows` is a JSON array, one array an item; a payload goes in as
+-- text within it, so that it comes back byte for byte.
 INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
-                        assigned_agent, pinned, created_by, created_at, updated_at, labels, max_attempts,
-                        available_at, deferred, source, source_ref)
-VALUES (:id, :project_id, :type, :description, :body, :payload, :priority, 'queued',
-        :assigned_agent, :pinned, :created_by, :now, :now, :labels, :max_attempts,
-        :available_at, :deferred, :source, :source_ref)
+                        assigned_agent, pinned, created_by, created_at, updated_at, labels,
+                        max_attempts, available_at, deferred, source, source_ref)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       'queued', value ->> 7, value ->> 8, value ->> 9, :now, :now, value ->> 10, value ->> 11,
+       value ->> 12, value ->> 13, value ->> 14, value ->> 15
+FROM json_each(:rows)
 
 -- name: get_item
 SELECT @item FROM work_items WHERE id = :id
@@ -39,6 +41,9 @@ UPDATE work_items SET
   slot = :slot,
   epoch = epoch + :new_epoch,
   claim_token = NULL,
+  lease_expires_at = NULL,
+  heartbeat_at = NULL,
+  progress = NULL,
   attempts = CASE WHEN :reset_attempts = 1 THEN 0 ELSE attempts + :new_epoch END,
   available_at = coalesce(:available_at, available_at),
   deferred = CASE WHEN coalesce(:available_at, '') > :now THEN 1 ELSE deferred END,
@@ -49,26 +54,23 @@ WHERE id = :id
   AND (:force = 1 OR coalesce(claim_token, '') = :token)
 RETURNING @item
 
--- name: take_item
--- Starts an item that `claim_candidates` found, with a claim.
-UPDATE work_items SET
-  came_from = status,
-  status = 'in_progress',
-  reason = 'claimed',
-  updated_at = :now,
-  assigned_agent = :agent,
-  slot = :slot,
-  epoch = epoch + 1,
-  claim_token = :token,
-  attempts = attempts + 1,
-  version = version + 1
-WHERE id = :id
+-- name: put_lease
+-- Puts a claim on an item that was started in this transaction.
+UPDATE work_items SET claim_token = :token, lease_expires_at = :expires_at
+WHERE id = :id AND status = 'in_progress'
 RETURNING @item
 
--- name: set_claim_token
--- Puts a lease on an item that was started in this transaction.
-UPDATE work_items SET claim_token = :token WHERE id = :id AND status = 'in_progress'
-RETURNING @item
+-- name: extend_lease
+UPDATE work_items SET lease_expires_at = :expires_at, heartbeat_at = :now,
+                      progress = coalesce(:progress, progress)
+WHERE id = :id AND claim_token = :token
+RETURNING id
+
+-- name: lapsed_items
+SELECT @item FROM work_items WHERE lease_expires_at <= :now ORDER BY lease_expires_at LIMIT :limit
+
+-- name: next_expiry
+SELECT min(lease_expires_at) FROM work_items WHERE lease_expires_at IS NOT NULL
 
 -- name: count_by_status
 SELECT status, count(*) FROM work_items GROUP BY status

@@ -49,6 +49,9 @@ CREATE TABLE work_items (
   dependents     integer NOT NULL DEFAULT 0 CHECK (dependents >= 0),
   epoch          integer NOT NULL DEFAULT 0,
   claim_token    text COLLATE "C",
+  lease_expires_at text COLLATE "C",
+  heartbeat_at   text COLLATE "C",
+  progress       text COLLATE "C",
   version        integer NOT NULL DEFAULT 1,
   source         text COLLATE "C",
   source_ref     text COLLATE "C",
@@ -65,7 +68,8 @@ CREATE TABLE work_items (
     status NOT IN ('dispatched', 'in_progress') OR assigned_agent IS NOT NULL),
   CONSTRAINT slot_while_in_progress CHECK ((status = 'in_progress') = (slot IS NOT NULL)),
   -- The live claim's token stands in the row itself, so that one guarded statement can compare it.
-  CONSTRAINT claimed_while_in_progress CHECK (claim_token IS NULL OR status = 'in_progress')
+  CONSTRAINT claimed_while_in_progress CHECK (claim_token IS NULL OR status = 'in_progress'),
+  CONSTRAINT claimed_for_a_time CHECK ((claim_token IS NULL) = (lease_expires_at IS NULL))
 );
 
 -- One in_progress item per agent and slot: the promise, kept by the table itself.
@@ -90,10 +94,12 @@ CREATE INDEX work_items_ready_by_type
 CREATE INDEX work_items_by_status ON work_items (status, priority, id);
 CREATE INDEX work_items_by_agent
   ON work_items (assigned_agent, status, priority, id)
-  WHERE assigned_agent IS NOT NULL;
+  WHERE assigned_agent IS NOT NULL AND completed_at IS NULL;
 CREATE INDEX work_items_by_project
   ON work_items (project_id, status, priority, id) WHERE project_id IS NOT NULL;
 CREATE INDEX work_items_by_end ON work_items (completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX work_items_by_lease
+  ON work_items (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
 CREATE INDEX work_items_deferred ON work_items (available_at) WHERE deferred = 1;
 
 CREATE TABLE work_item_labels (
@@ -133,23 +139,18 @@ END $$;
 CREATE TRIGGER dispatch_log_closes_once BEFORE UPDATE OR DELETE ON dispatch_log
   FOR EACH ROW EXECUTE FUNCTION dispatch_log_guard();
 
+-- Every claim ever made, so that a former holder is known when it comes back. Which one is live,
+-- and how long, stands in the item's row.
 CREATE TABLE claims (
-  work_item_id text COLLATE "C" NOT NULL REFERENCES work_items (id),
-  epoch        integer NOT NULL,
-  token        text COLLATE "C" NOT NULL,
-  agent        text COLLATE "C" NOT NULL,
-  slot         integer NOT NULL,
-  claimed_at   text COLLATE "C" NOT NULL,
+  work_item_id  text COLLATE "C" NOT NULL REFERENCES work_items (id),
+  epoch         integer NOT NULL,
+  token         text COLLATE "C" NOT NULL,
+  agent         text COLLATE "C" NOT NULL,
+  slot          integer NOT NULL,
+  claimed_at    text COLLATE "C" NOT NULL,
   lease_seconds double precision NOT NULL,
-  expires_at   text COLLATE "C" NOT NULL,
-  heartbeat_at text COLLATE "C",
-  progress     text COLLATE "C",
-  ended_at     text COLLATE "C",
-  end_reason   text COLLATE "C",
   PRIMARY KEY (work_item_id, epoch)
 );
-CREATE UNIQUE INDEX one_live_claim ON claims (work_item_id) WHERE ended_at IS NULL;
-CREATE INDEX claims_by_expiry ON claims (expires_at) WHERE ended_at IS NULL;
 
 -- No foreign keys here: history may outlive what it tells of.
 CREATE TABLE events (

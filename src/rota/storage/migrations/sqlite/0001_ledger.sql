@@ -49,6 +49,9 @@ CREATE TABLE work_items (
   dependents     INTEGER NOT NULL DEFAULT 0 CHECK (dependents >= 0),
   epoch          INTEGER NOT NULL DEFAULT 0,
   claim_token    TEXT,
+  lease_expires_at TEXT,
+  heartbeat_at   TEXT,
+  progress       TEXT,
   version        INTEGER NOT NULL DEFAULT 1,
   source         TEXT,
   source_ref     TEXT,
@@ -65,7 +68,8 @@ CREATE TABLE work_items (
     status NOT IN ('dispatched', 'in_progress') OR assigned_agent IS NOT NULL),
   CONSTRAINT slot_while_in_progress CHECK ((status = 'in_progress') = (slot IS NOT NULL)),
   -- The live claim's token stands in the row itself, so that one guarded statement can compare it.
-  CONSTRAINT claimed_while_in_progress CHECK (claim_token IS NULL OR status = 'in_progress')
+  CONSTRAINT claimed_while_in_progress CHECK (claim_token IS NULL OR status = 'in_progress'),
+  CONSTRAINT claimed_for_a_time CHECK ((claim_token IS NULL) = (lease_expires_at IS NULL))
 ) STRICT, WITHOUT ROWID;  -- every index ends in the id anyway; this saves one tree and one step
 
 -- One in_progress item per agent and slot: the promise, kept by the table itself.
@@ -90,10 +94,12 @@ CREATE INDEX work_items_ready_by_type
 CREATE INDEX work_items_by_status ON work_items (status, priority, id);
 CREATE INDEX work_items_by_agent
   ON work_items (assigned_agent, status, priority, id)
-  WHERE assigned_agent IS NOT NULL;
+  WHERE assigned_agent IS NOT NULL AND completed_at IS NULL;
 CREATE INDEX work_items_by_project
   ON work_items (project_id, status, priority, id) WHERE project_id IS NOT NULL;
 CREATE INDEX work_items_by_end ON work_items (completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX work_items_by_lease
+  ON work_items (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
 CREATE INDEX work_items_deferred ON work_items (available_at) WHERE deferred = 1;
 
 CREATE TABLE work_item_labels (
@@ -118,7 +124,7 @@ CREATE TABLE dispatch_log (
   completed_at TEXT,
   outcome      TEXT CHECK (outcome IN ('success', 'failed', 'cancelled', 'released')),
   CHECK ((completed_at IS NULL) = (outcome IS NULL))
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX dispatch_log_by_item ON dispatch_log (work_item_id, dispatched_at);
 
 CREATE TRIGGER dispatch_log_closes_once BEFORE UPDATE ON dispatch_log
@@ -129,23 +135,18 @@ BEGIN SELECT RAISE(ABORT, 'dispatch_log is append-only: a row may be closed once
 CREATE TRIGGER dispatch_log_keeps BEFORE DELETE ON dispatch_log
 BEGIN SELECT RAISE(ABORT, 'dispatch_log is append-only'); END;
 
+-- Every claim ever made, so that a former holder is known when it comes back. Which one is live,
+-- and how long, stands in the item's row.
 CREATE TABLE claims (
-  work_item_id TEXT NOT NULL REFERENCES work_items (id),
-  epoch        INTEGER NOT NULL,
-  token        TEXT NOT NULL,
-  agent        TEXT NOT NULL,
-  slot         INTEGER NOT NULL,
-  claimed_at   TEXT NOT NULL,
+  work_item_id  TEXT NOT NULL REFERENCES work_items (id),
+  epoch         INTEGER NOT NULL,
+  token         TEXT NOT NULL,
+  agent         TEXT NOT NULL,
+  slot          INTEGER NOT NULL,
+  claimed_at    TEXT NOT NULL,
   lease_seconds REAL NOT NULL,
-  expires_at   TEXT NOT NULL,
-  heartbeat_at TEXT,
-  progress     TEXT,
-  ended_at     TEXT,
-  end_reason   TEXT,
   PRIMARY KEY (work_item_id, epoch)
 ) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX one_live_claim ON claims (work_item_id) WHERE ended_at IS NULL;
-CREATE INDEX claims_by_expiry ON claims (expires_at) WHERE ended_at IS NULL;
 
 -- No foreign keys here: history may outlive what it tells of.
 CREATE TABLE events (

@@ -1,11 +1,9 @@
 -- name: append_events
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch, data)
-SELECT type, occurred_at, actor, work_item_id, project_id, agent, reason,
-       from_status, to_status, epoch, data
-FROM json_to_recordset(CAST(:rows AS json)) AS r (
-  type text, occurred_at text, actor text, work_item_id text, project_id text, agent text,
-  reason text, from_status text, to_status text, epoch int, data text)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7, value ->> 8, (value ->> 9)::int, value ->> 10
+FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k) ORDER BY k
 
 -- name: events_after
 -- Numbers are handed out before commit, so number order is not commit order. Readers follow

@@ -1,0 +1,257 @@
+"""What may come in: bodies and query parameters. The limits are the ledger's own."""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from rota.model.claims import DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_SLOTS, MAX_WAIT_SECONDS
+from rota.model.status import Outcome, Status
+from rota.model.work import (
+    DEFAULT_MAX_ATTEMPTS,
+    MAX_BATCH,
+    MAX_BLOCKERS,
+    MAX_LABELS,
+    MAX_PAGE,
+    NAME,
+)
+from rota.queue.intake import LONGEST
+
+_TOKEN = "^[!-~]+$"  # printable ASCII: nothing that a database could choke on
+_LONGEST_FILTER = 500
+_LAST_SEQ = 2**63 - 1
+
+Id = Annotated[str, Meta(min_length=1, max_length=100, pattern=_TOKEN)]
+ClaimToken = Annotated[str, Meta(min_length=1, max_length=200, pattern=_TOKEN)]
+AgentName = Annotated[str, Meta(pattern=f"^{NAME.pattern}$", examples=["steve-w"])]
+Moment = Annotated[
+    str,
+    Meta(
+        max_length=64, extra_json_schema={"format": "date-time"}, examples=["2026-05-01T19:42:33Z"]
+    ),
+]
+Type = Annotated[str, Meta(max_length=LONGEST["type"], pattern=r"\S", examples=["code_review"])]
+Description = Annotated[str, Meta(max_length=LONGEST["description"], pattern=r"\S")]
+Body = Annotated[str, Meta(max_length=LONGEST["body"])]
+Notes = Annotated[str, Meta(max_length=LONGEST["notes"])]
+Why = Annotated[str, Meta(max_length=LONGEST["reason"])]
+Label = Annotated[str, Meta(max_length=LONGEST["label"], pattern=r"\S")]
+Labels = Annotated[tuple[Label, ...], Meta(max_length=MAX_LABELS)]
+Blockers = Annotated[tuple[Id, ...], Meta(max_length=MAX_BLOCKERS)]
+Priority = Annotated[int, Meta(ge=1, le=5, description="1 is the highest")]
+Attempts = Annotated[int, Meta(ge=1, le=1_000)]
+Url = Annotated[
+    str, Meta(max_length=LONGEST["artifact_url"], examples=["https://example.org/pull/3"])
+]
+LeaseSeconds = Annotated[float, Meta(ge=1, le=MAX_LEASE_SECONDS)]
+StatusName = Annotated[str, Meta(extra_json_schema={"enum": [str(one) for one in Status]})]
+OutcomeName = Annotated[
+    str, Meta(extra_json_schema={"enum": [*(str(one) for one in Outcome), "failure"]})
+]
+Wanted = Annotated[str, Meta(max_length=_LONGEST_FILTER, pattern=r"\S")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
+Cursor = Annotated[str, Meta(max_length=1_000, description="from the Link header of a page")]
+
+
+class Strict(Struct, frozen=True, forbid_unknown_fields=True):
+    """Wrong types and unknown fields are refused."""
+
+
+# projects, agents, tokens
+
+
+class NewProject(Strict, frozen=True):
+    name: Annotated[str, Meta(max_length=LONGEST["name"], pattern=r"\S")]
+    external_ref: Annotated[str, Meta(max_length=LONGEST["external_ref"])] | None = None
+
+
+class ProjectChange(Strict, frozen=True):
+    name: Annotated[str, Meta(max_length=LONGEST["name"], pattern=r"\S")] | UnsetType = UNSET
+    external_ref: (
+        Annotated[str, Meta(max_length=LONGEST["external_ref"])] | None | UnsetType
+    ) = UNSET
+
+
+class AgentChange(Strict, frozen=True):
+    max_concurrent: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] | None = None
+    paused: bool | None = None
+
+
+class NewToken(Strict, frozen=True):
+    name: Annotated[str, Meta(max_length=100, pattern=r"\S")]
+    scopes: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(min_length=1)]
+    expires_at: Moment | None = None
+
+
+# items
+
+
+class NewWork(Strict, frozen=True):
+    type: Type
+    description: Description
+    payload: Any = None
+    priority: Priority = 3
+    project_id: Id | None = None
+    assigned_agent: AgentName | None = None
+    created_by: Annotated[str, Meta(max_length=LONGEST["created_by"])] | None = None
+    body: Body | None = None
+    labels: Labels = ()
+    blocked_by: Blockers = ()
+    max_attempts: Attempts = DEFAULT_MAX_ATTEMPTS
+    available_at: Moment | None = None
+    source: Annotated[str, Meta(max_length=LONGEST["source"])] | None = None
+    source_ref: Annotated[str, Meta(max_length=LONGEST["source_ref"])] | None = None
+
+
+NewBatch = Annotated[tuple[NewWork, ...], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class Change(Strict, frozen=True):
+    """A field that is absent stays as it is; null takes its value away."""
+
+    status: StatusName | None = None
+    outcome: OutcomeName | None = None
+    notes: Notes | None | UnsetType = UNSET
+    assigned_agent: AgentName | None | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    type: Type | UnsetType = UNSET
+    description: Description | UnsetType = UNSET
+    body: Body | None | UnsetType = UNSET
+    payload: Any | UnsetType = UNSET
+    labels: Labels | None | UnsetType = UNSET
+    project_id: Id | None | UnsetType = UNSET
+    blocked_by: Blockers | None | UnsetType = UNSET
+    max_attempts: Attempts | UnsetType = UNSET
+    available_at: Moment | None | UnsetType = UNSET
+    artifact_url: Url | None | UnsetType = UNSET
+    token: ClaimToken | None = None
+    force: bool = False
+    reason: Why | None = None
+
+
+# the verbs
+
+
+class Start(Strict, frozen=True):
+    agent: AgentName | None = None
+    lease_seconds: LeaseSeconds | None = None
+    notes: Notes | None = None
+    reason: Why | None = None
+
+
+class Finish(Strict, frozen=True):
+    token: ClaimToken | None = None
+    outcome: OutcomeName | None = None
+    notes: Notes | None = None
+    artifact_url: Url | None = None
+    reason: Why | None = None
+    force: bool = False
+
+
+class Block(Strict, frozen=True):
+    notes: Notes | None = None
+    token: ClaimToken | None = None
+    reason: Why | None = None
+    force: bool = False
+
+
+class HandOver(Strict, frozen=True):
+    artifact_url: Url | None = None
+    token: ClaimToken | None = None
+    notes: Notes | None = None
+    reason: Why | None = None
+    force: bool = False
+
+
+class Release(Strict, frozen=True):
+    token: ClaimToken | None = None
+    available_at: Moment | None = None
+    notes: Notes | None = None
+    reason: Why | None = None
+    force: bool = False
+
+
+class Requeue(Strict, frozen=True):
+    available_at: Moment | None = None
+    notes: Notes | None = None
+    reason: Why | None = None
+
+
+class Dispatch(Strict, frozen=True):
+    assigned_agent: AgentName | None = None
+    notes: Notes | None = None
+    reason: Why | None = None
+
+
+class Cancel(Strict, frozen=True):
+    notes: Notes | None = None
+    reason: Why | None = None
+
+
+class Hold(Strict, frozen=True):
+    reason: Annotated[str, Meta(max_length=LONGEST["hold_reason"], pattern=r"\S")]
+
+
+class Unhold(Strict, frozen=True):
+    pass
+
+
+class Note(Strict, frozen=True):
+    notes: Annotated[str, Meta(max_length=LONGEST["notes"], pattern=r"\S")]
+    token: ClaimToken | None = None
+
+
+# claims
+
+
+class ClaimWork(Strict, frozen=True):
+    agent: AgentName
+    limit: Annotated[int, Meta(ge=1, le=MAX_BATCH)] = 1
+    types: Annotated[tuple[Type, ...], Meta(max_length=50)] = ()
+    labels: Labels = ()
+    project_id: Id | None = None
+    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
+    wait_seconds: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0
+
+
+class Heartbeat(Strict, frozen=True):
+    token: ClaimToken
+    notes: Notes | None = None
+    progress: Annotated[str, Meta(max_length=LONGEST["progress"])] | None = None
+
+
+class CompleteOne(Strict, frozen=True):
+    id: Id
+    token: ClaimToken | None = None
+    outcome: OutcomeName = "success"
+    notes: Notes | None = None
+
+
+CompleteBatch = Annotated[tuple[CompleteOne, ...], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+# query parameters
+
+
+class WorkQuery(Strict, frozen=True):
+    status: tuple[StatusName, ...] = ()
+    agent: Wanted | None = None
+    project_id: Wanted | None = None
+    type: Wanted | None = None
+    label: Wanted | None = None
+    q: Wanted | None = None
+    since: Moment | None = None
+    updated_since: Moment | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class PageQuery(Strict, frozen=True):
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class EventQuery(Strict, frozen=True):
+    after: Annotated[int, Meta(ge=0, le=_LAST_SEQ)] | None = None
+    limit: Limit = 50
+    work_item_id: Id | None = None
+    type: tuple[Wanted, ...] = ()

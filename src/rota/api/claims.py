@@ -1,0 +1,125 @@
+"""Claims: take work, keep it, finish many at once."""
+
+import asyncio
+
+from rota.api import schemas, wire
+from rota.api.answers import Answer, json_answer
+from rota.api.asgi import ClientGone, attend
+from rota.api.bodies import ClaimWork, CompleteBatch, CompleteOne, Heartbeat
+from rota.api.call import Call
+from rota.api.permits import demand_own
+from rota.api.routing import endpoint
+from rota.model.access import WORK
+from rota.model.claims import ClaimRequest, ClaimResult, Completion, NothingClaimed
+from rota.model.errors import ClaimLost, RotaError
+from rota.model.status import Verb
+from rota.queue.claiming import Finished
+from rota.queue.moves import Order
+
+TAG = "claims"
+
+
+@endpoint(
+    "POST", "/work/claim", scope=WORK, tag=TAG, gives=list[schemas.Item], refuses=(409,),
+    sets=("Rota-Reason",),
+)  # fmt: skip
+async def claim_work(call: Call, body: ClaimWork) -> Answer:
+    """Take work, and wait for it if asked to.
+
+    Items dispatched to the agent come first, then queued ones that name nobody else. Each has a
+    `claim` with the token that every later call about it must show. An empty list comes with
+    `Rota-Reason`: nothing_ready, no_free_slot or agent_paused.
+    """
+    call.caller.demand_agent(body.agent)
+    request = ClaimRequest(
+        body.agent,
+        body.limit,
+        body.types,
+        body.labels,
+        body.project_id,
+        body.lease_seconds,
+        body.wait_seconds,
+    )
+    wait = _patiently if body.wait_seconds else _at_once
+    result = await wait(call, request)
+    call.metrics.claims += len(result.items)
+    headers = {"rota-reason": str(result.reason)} if result.reason else None
+    return json_answer([wire.item_of(one.item, one.claim) for one in result.items], 200, headers)
+
+
+async def _at_once(call: Call, request: ClaimRequest) -> ClaimResult:
+    return await call.ledger.queue.claim(request)
+
+
+async def _patiently(call: Call, request: ClaimRequest) -> ClaimResult:
+    """Ends early when the client is gone, and then keeps nothing, or when the server stops."""
+    claiming = asyncio.ensure_future(call.ledger.queue.claim(request))
+    gone = await attend(claiming, call.receive, call.stopping)
+    if not claiming.cancelled():
+        result = claiming.result()
+        if not gone:
+            return result
+        await _give_back(call, result)
+    if gone:
+        raise ClientGone
+    return ClaimResult([], NothingClaimed.NOTHING_READY)
+
+
+async def _give_back(call: Call, result: ClaimResult) -> None:
+    for one in result.items:
+        await call.ledger.queue.apply(
+            Order(
+                Verb.RELEASE,
+                one.item.id,
+                one.claim.agent,
+                token=one.claim.token,
+                reason="claimer_gone",
+            )
+        )
+
+
+@endpoint(
+    "POST", "/work/{id}/heartbeat", scope=WORK, tag=TAG, gives=schemas.LeaseExtended,
+    refuses=(409,),
+)  # fmt: skip
+async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
+    """Keep a claim for another lease; 409 `claim_lost` means: stop working on it."""
+    if call.caller.agents is not None:
+        demand_own(call.caller, await call.ledger.views.item(call.id), body.token)
+    claim = await call.ledger.queue.heartbeat(
+        call.id, body.token, notes=body.notes, progress=body.progress, actor=call.actor
+    )
+    return json_answer(wire.extended_of(claim))
+
+
+@endpoint("POST", "/work/complete", scope=WORK, tag=TAG, gives=list[schemas.Completed])
+async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
+    """Complete many items; one's refusal does not touch the others."""
+    refused = await _refused(call, body)
+    asked = [
+        Completion(one.id, one.token, one.outcome, one.notes)
+        for index, one in enumerate(body)
+        if index not in refused
+    ]
+    queue = call.ledger.queue
+    done = iter(await queue.complete_many(asked, actor=call.actor) if asked else ())
+    answers = [refused.get(index) or next(done) for index in range(len(body))]
+    call.metrics.completions += sum(one.item is not None for one in answers)
+    call.metrics.conflicts += sum(isinstance(one.error, ClaimLost) for one in answers)
+    return json_answer([wire.completed_of(one) for one in answers])
+
+
+async def _refused(call: Call, body: tuple[CompleteOne, ...]) -> dict[int, Finished]:
+    """What an agent's token may not complete, by its place in the batch."""
+    if call.caller.agents is None:
+        return {}
+    refused: dict[int, Finished] = {}
+    for index, one in enumerate(body):
+        try:
+            demand_own(call.caller, await call.ledger.views.item(one.id), one.token)
+        except RotaError as error:
+            refused[index] = Finished(one.id, error=error)
+    return refused
+
+
+ENDPOINTS = (claim_work, heartbeat_work, complete_batch)

@@ -1,0 +1,78 @@
+"""Agents and tokens: who works, and who may call."""
+
+from rota.api import schemas, wire
+from rota.api.answers import Answer, empty_answer, json_answer
+from rota.api.auth import Gate
+from rota.api.bodies import AgentChange, NewToken
+from rota.api.call import Call
+from rota.api.routing import Endpoint, endpoint
+from rota.model.access import ADMIN, DISPATCH, READ
+from rota.model.agents import Agent, AgentLoad
+from rota.model.errors import NotFound
+from rota.model.work import check_name
+
+
+async def _load(call: Call, name: str) -> AgentLoad | None:
+    loads = await call.ledger.views.agents()
+    return next((load for load in loads if load.agent.name == name), None)
+
+
+@endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent])
+async def list_agents(call: Call) -> Answer:
+    """List agents that are configured or have work on their hands."""
+    return json_answer([wire.agent_of(load) for load in await call.ledger.views.agents()])
+
+
+@endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
+async def show_agent(call: Call) -> Answer:
+    """Look at one agent."""
+    load = await _load(call, call.id)
+    if load is None:
+        raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
+    return json_answer(wire.agent_of(load))
+
+
+@endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
+async def change_agent(call: Call, body: AgentChange) -> Answer:
+    """Say how many items an agent may work on, or pause it.
+
+    An agent that nobody has heard of becomes known by this.
+    """
+    name = check_name(call.id, "agent")
+    agent: Agent = await call.ledger.queue.set_agent(
+        name, max_concurrent=body.max_concurrent, paused=body.paused, actor=call.actor
+    )
+    return json_answer(wire.agent_of(await _load(call, name) or AgentLoad(agent, 0, 0)))
+
+
+def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
+    """Tokens; a change of them is known at once to the gate of this server."""
+
+    @endpoint("GET", "/tokens", scope=ADMIN, tag="tokens", gives=list[schemas.Token])
+    async def list_tokens(call: Call) -> Answer:
+        """List tokens, without their secrets."""
+        return json_answer([wire.token_of(one) for one in await call.ledger.tokens.list()])
+
+    @endpoint(
+        "POST", "/tokens", scope=ADMIN, tag="tokens", gives=schemas.TokenWithSecret, status=201
+    )
+    async def create_token(call: Call, body: NewToken) -> Answer:
+        """Make a token; its secret is shown this once.
+
+        From the first token on, every call but `GET /health` needs one.
+        """
+        token, secret = await call.ledger.tokens.create(body.name, body.scopes, body.expires_at)
+        gate.forget()
+        return json_answer(wire.token_with(token, secret), 201)
+
+    @endpoint("DELETE", "/tokens/{id}", scope=ADMIN, tag="tokens", status=204)
+    async def revoke_token(call: Call) -> Answer:
+        """Revoke a token."""
+        await call.ledger.tokens.revoke(call.id)
+        gate.forget()
+        return empty_answer()
+
+    return list_tokens, create_token, revoke_token
+
+
+ENDPOINTS = (list_agents, show_agent, change_agent)

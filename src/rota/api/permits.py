@@ -1,0 +1,71 @@
+"""What a caller may do to which item, beyond the scope of the route."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from rota.api.call import Call
+from rota.model.access import DISPATCH, WORK, Caller
+from rota.model.errors import VersionMismatch
+from rota.model.status import Status, Verb, verb_for
+from rota.model.work import WorkItem
+from rota.queue.moves import Order
+
+T = TypeVar("T")
+
+# Who works on an item may say how it goes; where it goes is the dispatcher's to say.
+SCOPE_OF: dict[Verb, str] = {
+    Verb.DISPATCH: DISPATCH,
+    Verb.START: WORK,
+    Verb.COMPLETE: WORK,
+    Verb.FAIL: WORK,
+    Verb.BLOCK: WORK,
+    Verb.RESUME: WORK,
+    Verb.HAND_OVER: WORK,
+    Verb.RELEASE: WORK,
+    Verb.REOPEN: DISPATCH,
+    Verb.RETRY: DISPATCH,
+    Verb.CANCEL: DISPATCH,
+}
+
+_ATTEMPTS = 10
+
+
+def demand_own(caller: Caller, item: WorkItem, token: str | None) -> None:
+    """An agent's token is for that agent's items.
+
+    A former holder shows a claim token that is not the live one: it may ask, and
+    the ledger tells it that its claim is lost.
+    """
+    if token is None or token == item.claim_token:
+        caller.demand_agent(item.assigned_agent)
+
+
+async def carry_out(
+    call: Call,
+    order: Order,
+    act: Callable[[Order], Awaitable[T]],
+    *,
+    target: Status | None = None,
+) -> T:
+    """Do it at once for those who may do all; for others look at the item first.
+
+    What was looked at is fenced by the item's version, so that nothing slips in
+    between; whoever lost that race looks again.
+    """
+    caller = call.caller
+    if order.force:
+        caller.demand(DISPATCH)
+    if caller.agents is None and (target is None or caller.may(DISPATCH)):
+        return await act(order)
+    for _ in range(_ATTEMPTS):
+        item = await call.ledger.views.item(order.item_id)
+        demand_own(caller, item, order.token)
+        if target is not None and (verb := verb_for(item.status, target)) is not None:
+            caller.demand(SCOPE_OF[verb])
+        try:
+            return await act(order if order.version else replace(order, version=item.version))
+        except VersionMismatch:
+            if order.version:
+                raise
+    raise VersionMismatch(f"{order.item_id} changes too often; try again")

@@ -1,0 +1,207 @@
+"""What goes out: the ledger's words as JSON, and nothing that is only the ledger's business.
+
+A claim's token is in the answer to its claimer and nowhere else.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from rota.model.status import Outcome, Status
+
+
+class Project(Struct, frozen=True):
+    id: str
+    name: str
+    external_ref: str | None
+    created_at: str
+    updated_at: str
+
+
+class ItemFields(Struct, frozen=True, gc=False):
+    id: str
+    project_id: str | None
+    type: str
+    description: str
+    payload: Any
+    priority: int
+    status: Status
+    assigned_agent: str | None
+    created_by: str | None
+    created_at: str
+    updated_at: str
+    completed_at: str | None
+    outcome: Outcome | None
+    notes: str | None
+    reason: str | None
+    body: str | None
+    labels: tuple[str, ...]
+    artifact_url: str | None
+    attempts: int
+    max_attempts: int
+    available_at: str | None
+    hold_reason: str | None
+    open_blockers: int
+    epoch: int
+    version: int
+    source: str | None
+    source_ref: str | None
+
+
+class ClaimGrant(Struct, frozen=True, gc=False):
+    """For the claimer alone: whoever shows the token may move the item."""
+
+    token: str
+    epoch: int
+    expires_at: str
+    lease_seconds: float
+
+
+class ClaimView(Struct, frozen=True):
+    agent: str
+    epoch: int
+    claimed_at: str
+    expires_at: str
+    lease_seconds: float
+    heartbeat_at: str | None
+    progress: str | None
+
+
+class Item(ItemFields, frozen=True, gc=False):
+    claim: ClaimGrant | UnsetType = UNSET
+
+
+class Dispatch(Struct, frozen=True):
+    id: str
+    work_item_id: str
+    dispatched_at: str
+    agent: str
+    completed_at: str | None
+    outcome: str | None
+
+
+class Event(Struct, frozen=True, gc=False):
+    event_id: str
+    seq: int
+    type: str
+    occurred_at: str
+    work_item_id: str | None
+    project_id: str | None
+    actor: str | None
+    agent: str | None
+    reason: str | None
+    from_status: str | None
+    to_status: str | None
+    epoch: int | None
+    payload: Mapping[str, Any]
+
+
+class Link(Struct, frozen=True):
+    id: str
+    status: Status
+    description: str
+
+
+class Links(Struct, frozen=True):
+    blocked_by: list[Link]
+    blocks: list[Link]
+
+
+class ItemDetail(ItemFields, frozen=True):
+    dispatch_log: list[Dispatch]
+    events: list[Event]
+    claim: ClaimView | None
+    links: Links
+    late_results: list[Event]
+
+
+class Reason(Struct, frozen=True):
+    code: str
+    message: str
+    fix: str | None
+
+
+class Explained(Struct, frozen=True):
+    id: str
+    status: Status
+    claimable: bool
+    summary: str
+    reasons: list[Reason]
+
+
+class LeaseExtended(Struct, frozen=True):
+    id: str
+    epoch: int
+    expires_at: str
+    lease_seconds: float
+
+
+class EntryError(Struct, frozen=True):
+    code: str
+    detail: str
+
+
+class Completed(Struct, frozen=True):
+    """`item` when ok, `error` when not."""
+
+    id: str
+    ok: bool
+    item: Item | UnsetType = UNSET
+    error: EntryError | UnsetType = UNSET
+
+
+class Agent(Struct, frozen=True):
+    name: str
+    max_concurrent: int
+    paused: bool
+    in_progress: int
+    dispatched: int
+
+
+class Sweep(Struct, frozen=True):
+    """Ids of the items that were moved, and how many deferred ones have become due."""
+
+    released: tuple[str, ...]
+    failed: tuple[str, ...]
+    blocked: tuple[str, ...]
+    due: int
+
+
+class Token(Struct, frozen=True):
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+class TokenWithSecret(Token, frozen=True):
+    """The secret is shown this once."""
+
+    secret: str
+
+
+class Health(Struct, frozen=True):
+    status: str
+    version: str
+    database: str
+
+
+class FieldError(Struct, frozen=True):
+    field: str
+    message: str
+
+
+class Problem(Struct, frozen=True):
+    """RFC 9457. `code` is for programs and never changes; `detail` is for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    allowed: list[str] | UnsetType = UNSET
+    errors: list[FieldError] | UnsetType = UNSET

@@ -1,0 +1,140 @@
+"""The ledger's words turned into what goes over the wire."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from rota.api.schemas import (
+    Agent,
+    ClaimGrant,
+    ClaimView,
+    Completed,
+    Dispatch,
+    EntryError,
+    Event,
+    Explained,
+    Item,
+    ItemDetail,
+    LeaseExtended,
+    Link,
+    Links,
+    Project,
+    Reason,
+    Sweep,
+    Token,
+    TokenWithSecret,
+)
+from rota.model import access, agents, claims, events, work
+from rota.queue.claiming import Finished
+from rota.queue.explain import Explanation
+from rota.queue.sweeper import Swept
+from rota.queue.views import Detail
+
+
+def _facts(item: work.WorkItem) -> tuple[Any, ...]:
+    """The values of `schemas.ItemFields`, in its order."""
+    return (
+        item.id, item.project_id, item.type, item.description, item.payload, item.priority,
+        item.status, item.assigned_agent, item.created_by, item.created_at, item.updated_at,
+        item.completed_at, item.outcome, item.notes, item.reason, item.body, item.labels,
+        item.artifact_url, item.attempts, item.max_attempts, item.available_at, item.hold_reason,
+        item.open_blockers, item.epoch, item.version, item.source, item.source_ref,
+    )  # fmt: skip
+
+
+def item_of(item: work.WorkItem, claim: claims.Claim | None = None) -> Item:
+    return Item(*_facts(item), UNSET if claim is None else _grant(claim))
+
+
+def _grant(claim: claims.Claim) -> ClaimGrant:
+    return ClaimGrant(claim.token, claim.epoch, claim.expires_at, claim.lease_seconds)
+
+
+def detail_of(detail: Detail) -> ItemDetail:
+    return ItemDetail(
+        *_facts(detail.item),
+        [dispatch_of(one) for one in detail.dispatch_log],
+        [event_of(one) for one in detail.events],
+        None if detail.claim is None else _view(detail.claim),
+        Links(
+            [Link(one.blocker_id, one.blocker_status, one.blocker_description)
+             for one in detail.blocked_by],
+            [Link(one.item_id, one.blocker_status, one.blocker_description)
+             for one in detail.blocks],
+        ),
+        [event_of(one) for one in detail.late_results],
+    )  # fmt: skip
+
+
+def _view(claim: claims.Claim) -> ClaimView:
+    return ClaimView(
+        claim.agent,
+        claim.epoch,
+        claim.claimed_at,
+        claim.expires_at,
+        claim.lease_seconds,
+        claim.heartbeat_at,
+        claim.progress,
+    )
+
+
+def project_of(project: work.Project) -> Project:
+    return Project(
+        project.id, project.name, project.external_ref, project.created_at, project.updated_at
+    )
+
+
+def dispatch_of(one: work.Dispatch) -> Dispatch:
+    return Dispatch(
+        one.id, one.work_item_id, one.dispatched_at, one.agent, one.completed_at, one.outcome
+    )
+
+
+def event_of(event: events.Event) -> Event:
+    return Event(
+        str(event.seq), event.seq, event.type, event.occurred_at, event.work_item_id,
+        event.project_id, event.actor, event.agent, event.reason, event.from_status,
+        event.to_status, event.epoch, event.data,
+    )  # fmt: skip
+
+
+def explained_of(explanation: Explanation) -> Explained:
+    item = explanation.item
+    reasons = [Reason(one.code, one.message, one.fix) for one in explanation.reasons]
+    return Explained(item.id, item.status, explanation.claimable, explanation.summary, reasons)
+
+
+def extended_of(claim: claims.Claim) -> LeaseExtended:
+    return LeaseExtended(claim.work_item_id, claim.epoch, claim.expires_at, claim.lease_seconds)
+
+
+def completed_of(one: Finished) -> Completed:
+    if one.item is not None:
+        return Completed(one.id, True, item=item_of(one.item))
+    error = one.error
+    assert error is not None
+    return Completed(one.id, False, error=EntryError(error.code, error.message))
+
+
+def agent_of(load: agents.AgentLoad) -> Agent:
+    agent = load.agent
+    return Agent(agent.name, agent.max_concurrent, agent.paused, load.in_progress, load.dispatched)
+
+
+def sweep_of(swept: Swept) -> Sweep:
+    return Sweep(swept.released, swept.failed, swept.blocked, swept.due)
+
+
+def token_of(token: access.ApiToken) -> Token:
+    return Token(*_token_facts(token))
+
+
+def token_with(token: access.ApiToken, secret: str) -> TokenWithSecret:
+    return TokenWithSecret(*_token_facts(token), secret)
+
+
+def _token_facts(token: access.ApiToken) -> tuple[Any, ...]:
+    return (
+        token.id, token.name, token.scopes, token.created_at, token.expires_at, token.revoked_at,
+        token.last_used_at,
+    )  # fmt: skip

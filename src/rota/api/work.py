@@ -1,0 +1,228 @@
+"""Items: submit, list, look, change, cancel."""
+
+from typing import Any
+
+import msgspec
+
+from rota.api import schemas, wire
+from rota.api.answers import Answer, empty_answer, json_answer
+from rota.api.bodies import Change, NewBatch, NewWork, WorkQuery
+from rota.api.call import Call
+from rota.api.permits import carry_out
+from rota.api.routing import endpoint
+from rota.model.access import DISPATCH, READ, WORK
+from rota.model.errors import InvalidInput, MissingRequirement
+from rota.model.status import Status, Verb
+from rota.model.work import NewItem, WorkItem
+from rota.queue.moves import Order
+from rota.queue.views import Query
+
+TAG = "work"
+
+# Fields that steer the queue; the others describe the work, and whoever does it may correct them.
+_STEERING = frozenset(
+    {"assigned_agent", "priority", "project_id", "blocked_by", "max_attempts", "available_at"}
+)
+_DESCRIBING = (
+    "type", "description", "body", "payload", "priority", "labels", "project_id", "max_attempts",
+    "available_at",
+)  # fmt: skip
+
+
+def item_answer(item: WorkItem, status: int = 200) -> Answer:
+    return json_answer(wire.item_of(item), status, {"etag": f'"{item.version}"'})
+
+
+def _new(body: NewWork) -> NewItem:
+    return NewItem(
+        body.type,
+        body.description,
+        body.body,
+        body.payload,
+        body.priority,
+        body.project_id,
+        body.assigned_agent,
+        body.created_by,
+        body.labels,
+        body.blocked_by,
+        body.max_attempts,
+        body.available_at,
+        body.source,
+        body.source_ref,
+    )
+
+
+def _key(call: Call) -> str | None:
+    """Keys are the caller's own: another caller's key of the same name is another key."""
+    key = call.header(b"idempotency-key")
+    if key is None:
+        return None
+    if not key.strip() or len(key) > 150:
+        raise InvalidInput("Idempotency-Key: use 1 to 150 characters", field="Idempotency-Key")
+    return f"{call.actor}:{key}"
+
+
+@endpoint(
+    "POST", "/work", scope=WORK, tag=TAG, gives=schemas.Item, status=201, also=(200,),
+    refuses=(409,), takes=("Idempotency-Key",), sets=("ETag", "Location"),
+)  # fmt: skip
+async def submit_work(call: Call, body: NewWork) -> Answer:
+    """Submit one item.
+
+    It is stored as `queued`, also when it names an agent: dispatching is a step of its own.
+    The same `Idempotency-Key` with the same body gives the same item again, with 200.
+    """
+    done = await call.ledger.queue.submit_many([_new(body)], actor=call.actor, key=_key(call))
+    item = done.items[0]
+    headers = {"etag": f'"{item.version}"', "location": f"/work/{item.id}"}
+    return json_answer(wire.item_of(item), 200 if done.repeated else 201, headers)
+
+
+@endpoint(
+    "POST", "/work/batch", scope=WORK, tag=TAG, gives=list[schemas.Item], status=201, also=(200,),
+    refuses=(409,), takes=("Idempotency-Key",),
+)  # fmt: skip
+async def submit_batch(call: Call, body: NewBatch) -> Answer:
+    """Submit many items, all or none."""
+    items = [_new(one) for one in body]
+    done = await call.ledger.queue.submit_many(items, actor=call.actor, key=_key(call))
+    return json_answer([wire.item_of(one) for one in done.items], 200 if done.repeated else 201)
+
+
+@endpoint(
+    "GET", "/work", scope=READ, tag=TAG, gives=list[schemas.Item], refuses=(400,), sets=("Link",)
+)
+async def list_work(call: Call, query: WorkQuery) -> Answer:
+    """List items by priority and age.
+
+    Several statuses by repeating `status` or with commas. With `since` the list goes by age;
+    it means "created after", and where only final statuses are asked for, "ended after".
+    """
+    page = await call.ledger.views.items(
+        Query(
+            query.status,
+            query.agent,
+            query.project_id,
+            query.type,
+            query.label,
+            query.q,
+            query.since,
+            query.updated_since,
+            query.limit,
+            query.cursor,
+        )
+    )
+    headers = call.next_page(cursor=page.cursor) if page.cursor else None
+    return json_answer([wire.item_of(one) for one in page.items], 200, headers)
+
+
+@endpoint("GET", "/work/{id}", scope=READ, tag=TAG, gives=schemas.ItemDetail, sets=("ETag",))
+async def show_work(call: Call) -> Answer:
+    """Look at one item, with its history, claim and links."""
+    detail = await call.ledger.views.detail(call.id)
+    return json_answer(wire.detail_of(detail), 200, {"etag": f'"{detail.item.version}"'})
+
+
+@endpoint("GET", "/work/{id}/explain", scope=READ, tag=TAG, gives=schemas.Explained)
+async def explain_work(call: Call) -> Answer:
+    """Say why nobody works on it, and what would change that."""
+    return json_answer(wire.explained_of(await call.ledger.views.explain(call.id)))
+
+
+@endpoint(
+    "PATCH", "/work/{id}", scope=WORK, tag=TAG, gives=schemas.Item, refuses=(409, 412),
+    takes=("If-Match",), sets=("ETag",),
+)  # fmt: skip
+async def change_work(call: Call, body: Change) -> Answer:
+    """Change fields, and make the one move that a status names.
+
+    Where the status machine has no such arrow the answer is 409 with `allowed`.
+    """
+    target = _target(body.status)
+    changes = _changes(body, target)
+    if _STEERING & changes.keys() or (body.blocked_by is not msgspec.UNSET):
+        call.caller.demand(DISPATCH)
+    blocked_by = None if body.blocked_by is msgspec.UNSET else (body.blocked_by or ())
+    item = await carry_out(
+        call,
+        _order(call, body, target),
+        lambda order: call.ledger.queue.change(order, target, changes, blocked_by),
+        target=target,
+    )
+    call.metrics.completions += target is Status.COMPLETED
+    return item_answer(item)
+
+
+def _target(name: str | None) -> Status | None:
+    if name is None:
+        return None
+    try:
+        return Status(name)
+    except ValueError:
+        known = [str(one) for one in Status]
+        raise InvalidInput(
+            f"status: {name[:40]!r} is unknown; there are {', '.join(known)}",
+            field="status",
+            allowed=known,
+        ) from None
+
+
+def _names_agent(target: Status | None) -> bool:
+    """Moves that take the agent along; elsewhere naming one is an edit."""
+    return target in (Status.DISPATCHED, Status.IN_PROGRESS)
+
+
+def _changes(body: Change, target: Status | None) -> dict[str, Any]:
+    given = {name: getattr(body, name) for name in _DESCRIBING}
+    changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    if body.assigned_agent is not msgspec.UNSET and not _names_agent(target):
+        changes["assigned_agent"] = body.assigned_agent
+    if body.notes is None:
+        changes["notes"] = None
+    if body.artifact_url is None or (target is None and body.artifact_url is not msgspec.UNSET):
+        changes["artifact_url"] = body.artifact_url
+    return changes
+
+
+def _order(call: Call, body: Change, target: Status | None) -> Order:
+    """Its verb follows from where the item stands."""
+    agent = body.assigned_agent or None if _names_agent(target) else None
+    if target is Status.DISPATCHED and body.assigned_agent is None:
+        raise MissingRequirement("dispatch needs assigned_agent", field="assigned_agent")
+    return Order(
+        Verb.RELEASE,
+        call.id,
+        call.actor,
+        token=body.token,
+        outcome=body.outcome,
+        notes=body.notes or None,
+        artifact_url=body.artifact_url or None,
+        agent=agent,
+        reason=body.reason,
+        version=call.if_match(),
+        force=body.force,
+    )
+
+
+@endpoint(
+    "DELETE", "/work/{id}", scope=DISPATCH, tag=TAG, status=204, refuses=(409, 412),
+    takes=("If-Match",),
+)  # fmt: skip
+async def delete_work(call: Call) -> Answer:
+    """Cancel an item that nobody has started."""
+    order = Order(
+        Verb.CANCEL, call.id, call.actor, outcome="cancelled", version=call.if_match()
+    )
+    await call.ledger.queue.apply(order)
+    return empty_answer()
+
+
+ENDPOINTS = (
+    submit_work,
+    submit_batch,
+    list_work,
+    show_work,
+    explain_work,
+    change_work,
+    delete_work,
+)

@@ -1,0 +1,50 @@
+"""Commands that are imported when they are called, so that `rota --help` is quick."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+
+# section → command → (where it is, what it does): the second so that a list needs no import.
+Sections = Mapping[str, Mapping[str, tuple[str, str]]]
+
+
+class LazyGroup(click.Group):
+    def __init__(self, *args: object, sections: Sections, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type] - click checks its own
+        self._sections = sections
+        self._homes = {name: home for part in sections.values() for name, home in part.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._homes)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._homes:
+            return None
+        module, _, name = self._homes[cmd_name][0].partition(":")
+        command = getattr(import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}:{name} is no command")
+        return command
+
+    def short_help(self, name: str) -> str:
+        return self._homes[name][1]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, self._homes))
+        for title, commands in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), help) for name, (_, help) in commands.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self._homes:
+            raise click.UsageError(f"there is no command {args[0]!r}{self._similar(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _similar(self, name: str) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, self._homes, n=3)
+        return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,78 @@
+"""The table of commands."""
+
+import click
+
+from rota import __version__
+from rota.cli.lazy import LazyGroup, Sections
+from rota.cli.session import Session, shared_options
+
+SECTIONS: Sections = {
+    "Run": {
+        "up": ("rota.cli.up:up", "Serve the queue, its API and the dashboard."),
+        "serve": ("rota.cli.up:serve", "Serve as `up` does, but leave the sweeping to another."),
+        "doctor": ("rota.cli.doctor:doctor", "Check that everything is in order."),
+        "db": ("rota.cli.database:db", "Look after the database."),
+    },
+    "Submit and look": {
+        "add": ("rota.cli.items:add", "Submit a work item."),
+        "list": ("rota.cli.items:list_items", "List items by priority and age."),
+        "ready": ("rota.cli.items:ready", "List what could be claimed now."),
+        "show": ("rota.cli.show:show", "Show one item with its history."),
+        "explain": ("rota.cli.show:explain", "Say why nobody works on an item."),
+        "watch": ("rota.cli.watch:watch", "Follow events as they happen."),
+        "edit": ("rota.cli.edit:edit", "Change what an item says."),
+        "note": ("rota.cli.edit:note", "Leave a note on an item."),
+    },
+    "Work": {
+        "claim": ("rota.cli.claim:claim", "Take the best item there is for an agent."),
+        "heartbeat": ("rota.cli.claim:heartbeat", "Keep a claim alive."),
+        "start": ("rota.cli.verbs:start", "Begin a dispatched item."),
+        "done": ("rota.cli.verbs:done", "Complete an item."),
+        "fail": ("rota.cli.verbs:fail", "Give an item up as failed."),
+        "block": ("rota.cli.verbs:block", "Say that an item cannot go on, and why."),
+        "resume": ("rota.cli.verbs:resume", "Go on with a blocked item."),
+        "release": ("rota.cli.verbs:release", "Give an item back to the queue."),
+        "hand-over": ("rota.cli.verbs:hand_over", "Give an item to review."),
+    },
+    "Direct": {
+        "dispatch": ("rota.cli.verbs:dispatch", "Name the agent that shall do an item."),
+        "retry": ("rota.cli.verbs:retry", "Queue a failed item again."),
+        "cancel": ("rota.cli.verbs:cancel", "Cancel an item before work has begun."),
+        "reopen": ("rota.cli.verbs:reopen", "Send an item in review back to the queue."),
+        "hold": ("rota.cli.edit:hold", "Keep an item from being picked up."),
+        "unhold": ("rota.cli.edit:unhold", "Take the hold off an item."),
+        "stale": ("rota.cli.watch:stale", "Bring back what nobody works on any more."),
+    },
+    "Around": {
+        "project": ("rota.cli.projects:project", "Groups of items."),
+        "agent": ("rota.cli.agents:agent", "Who works, and on how much at once."),
+        "token": ("rota.cli.tokens:token", "Who may reach the API."),
+    },
+}
+
+ENDING = """\b
+Without --url or ROTA_URL, commands talk to the server that runs on the state directory; when none
+runs there, they open the database themselves. ROTA_TOKEN holds the server's token.
+\b
+With --json, standard output holds one document: {"schema_version", "data", "meta"}, or
+{"schema_version", "error": {"code", "message", "details"}}; streams have one per line.
+\b
+Exit codes: 0 ok, 1 negative answer, 2 usage, 3 not authenticated, 4 forbidden, 5 network,
+6 server or storage, 7 conflict or lost claim.
+\b
+Example: rota add "Mend the gate" --type bug_fix --priority high
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    epilog=ENDING,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="rota %(version)s")
+@shared_options
+@click.pass_context
+def rota(context: click.Context) -> None:
+    """Rota hands work to fleets of agents and never loses track of it."""
+    context.ensure_object(Session)

@@ -1,0 +1,57 @@
+"""Words from the ledger, made fit for a terminal: nothing in them may command it.
+
+Titles and notes come from strangers. A control character could move the cursor, rename the
+window or hide a line; a bidirectional one could show a line other than it is.
+"""
+
+import unicodedata
+from datetime import UTC, datetime
+
+# Joiners belong to the spelling of some languages and of many emoji.
+_KEPT = frozenset("\u200c\u200d")
+_REMOVED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def lines(text: object) -> str:
+    """Several lines of text without any control character but the line feed."""
+    spelled = str(text).replace("\r\n", "\n").replace("\t", "    ")
+    if spelled.isascii() and spelled.isprintable():
+        return spelled
+    return "".join(letter for letter in spelled if letter == "\n" or _is_plain(letter))
+
+
+def one_line(text: object) -> str:
+    return " ".join(lines(text).split())
+
+
+def _is_plain(letter: str) -> bool:
+    return letter in _KEPT or unicodedata.category(letter) not in _REMOVED
+
+
+def shortened(text: object, longest: int) -> str:
+    line = one_line(text)
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def age(moment: str | None, now: datetime | None = None) -> str:
+    """How long ago, in one number: 12s, 3m, 2h, 5d; ahead of us with a plus."""
+    if not moment:
+        return ""
+    seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
+    sign = "+" if seconds < 0 else ""
+    return sign + span(abs(seconds))
+
+
+def span(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def local_time(moment: str | None) -> str:
+    """A time as the clock on the viewer's wall shows it, and how long ago that was."""
+    if not moment:
+        return ""
+    here = datetime.fromisoformat(moment).astimezone()
+    return f"{here:%Y-%m-%d %H:%M:%S %z} ({age(moment)})"

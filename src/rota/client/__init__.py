@@ -1,0 +1,51 @@
+"""The client of the API, for asyncio and for threads.
+
+    from rota.client import WorkQueueClient
+
+    async with WorkQueueClient() as client:              # ROTA_URL and ROTA_TOKEN
+        await client.work_add("bug_fix", "Mend the gate", {"gate": 3})
+        async with client.work(agent="steve-w") as work:
+            async for item in work:
+                await item.complete(notes="mended")
+
+`SyncWorkQueueClient` has the same methods without `await`. Both are made of one text: `_sync`
+is generated from `_async`. Errors are those of `rota.model.errors`, with `ConnectionFailed` and
+`ServerFailed` beside them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rota.client._async.claimed import ClaimedItem as ClaimedItem
+    from rota.client._async.client import WorkQueueClient as WorkQueueClient
+    from rota.client._async.loop import Work as Work
+    from rota.client._sync.client import SyncWorkQueueClient as SyncWorkQueueClient
+    from rota.client.errors import ConnectionFailed as ConnectionFailed
+    from rota.client.errors import ServerFailed as ServerFailed
+    from rota.client.errors import ServerUnavailable as ServerUnavailable
+    from rota.client.retries import Retries as Retries
+    from rota.model.errors import ClaimLost as ClaimLost
+    from rota.model.errors import RotaError as RotaError
+
+# Found when asked for: the command line needs only one side, and asyncio is slow to import.
+_HOMES = {
+    "ClaimedItem": "_async.claimed:ClaimedItem",
+    "WorkQueueClient": "_async.client:WorkQueueClient",
+    "Work": "_async.loop:Work",
+    "SyncWorkQueueClient": "_sync.client:SyncWorkQueueClient",
+    "ConnectionFailed": "errors:ConnectionFailed",
+    "ServerFailed": "errors:ServerFailed",
+    "ServerUnavailable": "errors:ServerUnavailable",
+    "Retries": "retries:Retries",
+    "ClaimLost": "errors:ClaimLost",
+    "RotaError": "errors:RotaError",
+}
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - the one list of names is above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(import_module(f"{__name__}.{module}"), attribute)

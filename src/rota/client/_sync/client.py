@@ -1,0 +1,81 @@
+# Made from ../_async/client.py by tools/generate_sync_client.py: change it there.
+
+"""The client itself: all calls, the claim loop, and how both come to an end."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+from weakref import WeakSet
+
+from rota.client._sync import runtime
+from rota.client._sync.loop import DEFAULT_LEASE_SECONDS, Work
+from rota.client._sync.records import RecordCalls
+from rota.client._sync.verbs import VerbCalls
+from rota.client.heartbeats import Heartbeats
+
+
+class SyncWorkQueueClient(VerbCalls, RecordCalls):
+    """Everything the API can do, as methods; answers are what its JSON says.
+
+    `with SyncWorkQueueClient() as client:` closes connections at the end. Reads,
+    submissions and a holder's verbs are repeated when a connection fails; other
+    writes are not, because whether they were carried out is not known.
+    """
+
+    def __init__(self, url: str | None = None, token: str | None = None, **how: Any) -> None:
+        super().__init__(url, token, **how)
+        self._loops: WeakSet[Work] = WeakSet()
+        self._heartbeats: Heartbeats | None = None
+
+    def __enter__(self) -> "SyncWorkQueueClient":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def work(
+        self,
+        agent: str,
+        *,
+        types: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        project_id: str | None = None,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        concurrency: int = 1,
+        stop: runtime.Event | None = None,
+    ) -> Work:
+        """Work through the queue as this agent; see `rota.client.Work`."""
+        loop = Work(
+            self,
+            agent,
+            types=types,
+            labels=labels,
+            project_id=project_id,
+            lease_seconds=lease_seconds,
+            concurrency=concurrency,
+            stop=stop,
+        )
+        self._loops.add(loop)
+        return loop
+
+    @property
+    def heartbeats(self) -> Heartbeats:
+        if self._heartbeats is None:
+            self._heartbeats = Heartbeats(self._transport.beside(), self._headers(True))
+        return self._heartbeats
+
+    def stop(self, grace: float = 0.0) -> None:
+        """End all claim loops: nothing more is taken; after `grace` seconds, all is given back."""
+        for work in list(self._loops):
+            work.stop(grace)
+
+    def close(self) -> None:
+        self.stop()
+        if self._heartbeats is not None:
+            self._heartbeats.close()
+        self._transport.close()

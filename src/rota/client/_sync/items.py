@@ -1,0 +1,171 @@
+# Made from ../_async/items.py by tools/generate_sync_client.py: change it there.
+
+"""Calls that submit, read and change work items."""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rota.client._sync.calls import Calls, Json, given, header_text, segment
+
+
+class ItemCalls(Calls):
+    def work_add(
+        self,
+        type: str,  # noqa: A002 - the field's name in the ledger
+        description: str,
+        payload: Any = None,
+        agent: str | None = None,
+        project_id: str | None = None,
+        *,
+        priority: int | None = None,
+        body: str | None = None,
+        labels: Sequence[str] | None = None,
+        blocked_by: Sequence[str] | None = None,
+        max_attempts: int | None = None,
+        available_at: str | None = None,
+        created_by: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Submit an item. Safe to repeat: without a key of yours, one is made for this call."""
+        item = given(
+            type=type,
+            description=description,
+            payload=payload,
+            assigned_agent=agent,
+            project_id=project_id,
+            priority=priority,
+            body=body,
+            labels=labels,
+            blocked_by=blocked_by,
+            max_attempts=max_attempts,
+            available_at=available_at,
+            created_by=created_by,
+        )
+        return self._one("POST", "/work", item, **_keyed(idempotency_key))
+
+    def work_add_many(
+        self, items: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> list[Json]:
+        """Submit up to 1,000 items, all or none; their fields are those of `POST /work`."""
+        batch = [dict(item) for item in items]
+        return self._many("POST", "/work/batch", batch, **_keyed(idempotency_key))
+
+    def work_each(
+        self,
+        status: str | Sequence[str] | None = None,
+        agent: str | None = None,
+        project_id: str | None = None,
+        *,
+        type: str | None = None,  # noqa: A002 - the field's name in the ledger
+        label: str | None = None,
+        q: str | None = None,
+        since: str | None = None,
+        updated_since: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Json]:
+        """Items by priority and age, fetched page by page as you go."""
+        query = {
+            "status": [status] if isinstance(status, str) else list(status or ()),
+            "agent": agent,
+            "project_id": project_id,
+            "type": type,
+            "label": label,
+            "q": q,
+            "since": since,
+            "updated_since": updated_since,
+        }
+        yield from self._each("/work", query, limit)
+
+    def work_list(
+        self,
+        status: str | Sequence[str] | None = None,
+        agent: str | None = None,
+        project_id: str | None = None,
+        *,
+        type: str | None = None,  # noqa: A002 - the field's name in the ledger
+        label: str | None = None,
+        q: str | None = None,
+        since: str | None = None,
+        updated_since: str | None = None,
+        limit: int | None = None,
+    ) -> list[Json]:
+        """All items that match, or the first `limit` of them."""
+        found = self.work_each(
+            status,
+            agent,
+            project_id,
+            type=type,
+            label=label,
+            q=q,
+            since=since,
+            updated_since=updated_since,
+            limit=limit,
+        )
+        return list(found)
+
+    def work_get(self, work_item_id: str) -> Json:
+        """The item with its dispatch log, events, claim and links."""
+        return self._item("GET", work_item_id)
+
+    def work_update(
+        self,
+        work_item_id: str,
+        status: str | None = None,
+        outcome: str | None = None,
+        notes: str | None = None,
+        *,
+        agent: str | None = None,
+        token: str | None = None,
+        version: int | None = None,
+    ) -> Json:
+        """Move an item by naming the status it shall have; refused moves raise `Refused`."""
+        changes = given(
+            status=status, outcome=outcome, notes=notes, assigned_agent=agent, token=token
+        )
+        return self._patch(work_item_id, changes, version)
+
+    def work_dispatch(self, work_item_id: str, agent: str, start: bool = True) -> Json:
+        """Name the agent that shall do it and, unless `start` is False, mark it as picked up."""
+        item = self.work_update(work_item_id, "dispatched", agent=agent)
+        return self.work_update(work_item_id, "in_progress") if start else item
+
+    def edit(self, work_item_id: str, *, version: int | None = None, **changes: Any) -> Json:
+        """Change describing fields: `edit(id, priority=1, labels=["urgent"], body=None)`."""
+        return self._patch(work_item_id, changes, version)
+
+    def note(self, work_item_id: str, notes: str, *, token: str | None = None) -> Json:
+        return self._item("POST", work_item_id, "/note", given(notes=notes, token=token))
+
+    def hold(self, work_item_id: str, reason: str) -> Json:
+        """Nobody picks it up until `unhold`."""
+        return self._item("POST", work_item_id, "/hold", {"reason": reason})
+
+    def unhold(self, work_item_id: str) -> Json:
+        return self._item("POST", work_item_id, "/unhold", {})
+
+    def explain(self, work_item_id: str) -> Json:
+        """Why nobody works on it, and what would change that."""
+        return self._item("GET", work_item_id, "/explain")
+
+    def _patch(self, work_item_id: str, changes: Json, version: int | None) -> Json:
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        return self._item("PATCH", work_item_id, body=changes, headers=headers)
+
+    def _item(
+        self,
+        method: str,
+        work_item_id: str,
+        action: str = "",
+        body: Any = None,
+        **how: Any,
+    ) -> Json:
+        path = f"/work/{segment(work_item_id)}{action}"
+        return self._one(method, path, body, **how)
+
+
+def _keyed(key: str | None) -> dict[str, Any]:
+    return {
+        "headers": {"Idempotency-Key": header_text(key or secrets.token_hex(16))},
+        "repeatable": True,
+    }

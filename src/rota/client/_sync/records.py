@@ -1,0 +1,145 @@
+# Made from ../_async/records.py by tools/generate_sync_client.py: change it there.
+
+"""Calls about everything around the items: projects, agents, tokens, events, sweeps."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rota.client._sync import runtime
+from rota.client._sync.calls import Calls, Json, given, not_ours, segment
+from rota.client.errors import PASSING, error_of
+from rota.client.sse import Parser
+from rota.client.transport import Answer, SyncStream
+
+log = logging.getLogger("rota.client")
+
+# The server sends a sign of life more often than this; without one the stream is opened anew.
+SILENCE_SECONDS = 60.0
+
+
+class RecordCalls(Calls):
+    def health(self) -> Json:
+        return self._one("GET", "/health")
+
+    # projects
+
+    def create_project(self, name: str, external_ref: str | None = None) -> Json:
+        body = given(name=name, external_ref=external_ref)
+        return self._one("POST", "/projects", body)
+
+    def get_project(self, project_id: str) -> Json:
+        return self._one("GET", f"/projects/{segment(project_id)}")
+
+    def list_projects(self, limit: int | None = None) -> list[Json]:
+        return list(self._each("/projects", {}, limit))
+
+    def update_project(self, project_id: str, **changes: Any) -> Json:
+        """`update_project(id, name="…", external_ref=None)`."""
+        return self._one("PATCH", f"/projects/{segment(project_id)}", changes)
+
+    # agents
+
+    def agents(self) -> list[Json]:
+        """Agents that are configured or busy, with what is on their hands."""
+        return self._many("GET", "/agents")
+
+    def set_agent(
+        self, name: str, *, max_concurrent: int | None = None, paused: bool | None = None
+    ) -> Json:
+        body = given(max_concurrent=max_concurrent, paused=paused)
+        return self._one("PATCH", f"/agents/{segment(name)}", body)
+
+    # tokens
+
+    def tokens(self) -> list[Json]:
+        return self._many("GET", "/tokens")
+
+    def create_token(self, name: str, scopes: Sequence[str], expires_at: str | None = None) -> Json:
+        """The answer's `secret` is shown this once."""
+        body = given(name=name, scopes=list(scopes), expires_at=expires_at)
+        return self._one("POST", "/tokens", body)
+
+    def revoke_token(self, token_id: str) -> None:
+        self._call("DELETE", f"/tokens/{segment(token_id)}")
+
+    # sweeps
+
+    def sweep(self) -> Json:
+        """Bring back what nobody works on any more; what was released, failed and blocked."""
+        return self._one("POST", "/sweep", {})
+
+    def work_stale_check(self) -> Json:
+        """`sweep` by the name it has in the dispatcher's routine."""
+        return self.sweep()
+
+    # events
+
+    def events(
+        self,
+        after: int = 0,
+        *,
+        work_item_id: str | None = None,
+        types: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> list[Json]:
+        """The event log behind `after`, oldest first; at most `limit` (the server's page)."""
+        query = {"after": after, **_wanted(work_item_id, types), "limit": limit}
+        return self._many("GET", "/events", query=query)
+
+    def watch(
+        self,
+        after: int | None = None,
+        *,
+        work_item_id: str | None = None,
+        types: Sequence[str] = (),
+    ) -> Iterator[Json]:
+        """Events as they happen, for ever: from now on, or everything behind `after`.
+
+        A connection that breaks is opened anew behind the last event seen.
+        """
+        attempt = 0
+        while True:
+            try:
+                stream = self._subscribed(after, _wanted(work_item_id, types))
+                try:
+                    for event in _events(stream):
+                        attempt, after = 0, event.get("seq", after)
+                        yield event
+                finally:
+                    stream.close()
+            except PASSING as error:
+                log.info("the event stream broke: %s", error.message)
+            attempt += 1
+            runtime.sleep(self._retries.pause(attempt))
+
+    def _subscribed(self, after: int | None, query: Mapping[str, Any]) -> SyncStream:
+        headers = {"Accept": "text/event-stream"}
+        if after is not None:
+            headers["Last-Event-ID"] = str(after)
+        request = self._request(
+            "GET", "/events", query=query, headers=headers, timeout=SILENCE_SECONDS
+        )
+        stream = self._transport.open(request)
+        if stream.status == 200:
+            return stream
+        try:
+            body = b"".join(list(stream))
+        finally:
+            stream.close()
+        raise error_of(Answer(stream.status, stream.headers, body))
+
+
+def _wanted(work_item_id: str | None, types: Sequence[str]) -> dict[str, Any]:
+    return {"work_item_id": work_item_id, "type": list(types)}
+
+
+def _events(stream: SyncStream) -> Iterator[Json]:
+    parser = Parser()
+    try:
+        for chunk in stream:
+            for message in parser.feed(chunk):
+                yield {**json.loads(message.data)}
+    except (ValueError, TypeError) as error:
+        raise not_ours() from error

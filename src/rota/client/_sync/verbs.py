@@ -1,0 +1,192 @@
+# Made from ../_async/verbs.py by tools/generate_sync_client.py: change it there.
+
+"""Calls that take items and move them on.
+
+With a claim's token, a verb may be repeated without harm: the server knows it by the token.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rota.client._sync.calls import Json, content, given, not_ours
+from rota.client._sync.items import ItemCalls
+
+# An answer to a long poll needs this much longer than the poll itself.
+_ANSWER_SECONDS = 10.0
+
+
+class VerbCalls(ItemCalls):
+    def claim(
+        self,
+        agent: str,
+        *,
+        limit: int | None = None,
+        types: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        project_id: str | None = None,
+        lease_seconds: float | None = None,
+        wait_seconds: float | None = None,
+    ) -> list[Json]:
+        """Take what is best for this agent; an empty list when there is nothing.
+
+        Never repeated on its own: a claim without an answer may have been made,
+        and lapses by itself.
+        """
+        items, _ = self.claim_or_reason(
+            agent,
+            limit=limit,
+            types=types,
+            labels=labels,
+            project_id=project_id,
+            lease_seconds=lease_seconds,
+            wait_seconds=wait_seconds,
+        )
+        return items
+
+    def claim_or_reason(
+        self,
+        agent: str,
+        *,
+        limit: int | None = None,
+        types: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        project_id: str | None = None,
+        lease_seconds: float | None = None,
+        wait_seconds: float | None = None,
+    ) -> tuple[list[Json], str | None]:
+        """As `claim`; with empty hands also why: nothing_ready, no_free_slot, agent_paused."""
+        wanted = given(
+            agent=agent,
+            limit=limit,
+            types=types,
+            labels=labels,
+            project_id=project_id,
+            lease_seconds=lease_seconds,
+            wait_seconds=wait_seconds,
+        )
+        timeout = max(self._timeout, (wait_seconds or 0) + _ANSWER_SECONDS)
+        request = self._request("POST", "/work/claim", wanted, timeout=timeout)
+        answer = self._answered(request, False)
+        items = content(answer)
+        if not isinstance(items, list):
+            raise not_ours()
+        return items, answer.headers.get("rota-reason")
+
+    def heartbeat(
+        self,
+        work_item_id: str,
+        token: str,
+        notes: str | None = None,
+        progress: str | None = None,
+    ) -> Json:
+        """Push the lease out; `ClaimLost` says to stop working on it."""
+        return self._verb("heartbeat", work_item_id, token=token, notes=notes, progress=progress)
+
+    def dispatch(self, work_item_id: str, agent: str | None = None) -> Json:
+        return self._verb("dispatch", work_item_id, assigned_agent=agent)
+
+    def start(
+        self, work_item_id: str, *, agent: str | None = None, lease_seconds: float | None = None
+    ) -> Json:
+        """Begin a dispatched item; with `lease_seconds` the answer holds a claim."""
+        return self._verb("start", work_item_id, agent=agent, lease_seconds=lease_seconds)
+
+    def complete(
+        self,
+        work_item_id: str,
+        token: str | None = None,
+        *,
+        outcome: str = "success",
+        notes: str | None = None,
+        force: bool = False,
+    ) -> Json:
+        return self._verb(
+            "complete", work_item_id, token=token, outcome=outcome, notes=notes, force=force
+        )
+
+    def complete_many(self, entries: Sequence[Mapping[str, Any]]) -> list[Json]:
+        """Complete `[{"id": …, "token": …, "notes": …}, …]`; one answer per entry, in order."""
+        batch = [dict(entry) for entry in entries]
+        fenced = all(entry.get("token") for entry in batch)
+        return self._many("POST", "/work/complete", batch, repeatable=fenced)
+
+    def fail(
+        self,
+        work_item_id: str,
+        token: str | None = None,
+        *,
+        outcome: str = "failed",
+        notes: str | None = None,
+        force: bool = False,
+    ) -> Json:
+        return self._verb(
+            "fail", work_item_id, token=token, outcome=outcome, notes=notes, force=force
+        )
+
+    def block(
+        self, work_item_id: str, notes: str, token: str | None = None, *, force: bool = False
+    ) -> Json:
+        """It cannot go on; `notes` say what it waits for."""
+        return self._verb("block", work_item_id, token=token, notes=notes, force=force)
+
+    def resume(
+        self, work_item_id: str, *, notes: str | None = None, lease_seconds: float | None = None
+    ) -> Json:
+        return self._verb("resume", work_item_id, notes=notes, lease_seconds=lease_seconds)
+
+    def release(
+        self,
+        work_item_id: str,
+        token: str | None = None,
+        *,
+        reason: str | None = None,
+        notes: str | None = None,
+        available_at: str | None = None,
+        force: bool = False,
+    ) -> Json:
+        """Give it back to the queue, for somebody else or for later."""
+        return self._verb(
+            "release",
+            work_item_id,
+            token=token,
+            reason=reason,
+            notes=notes,
+            available_at=available_at,
+            force=force,
+        )
+
+    def retry(self, work_item_id: str, *, notes: str | None = None) -> Json:
+        return self._verb("retry", work_item_id, notes=notes)
+
+    def cancel(self, work_item_id: str, *, notes: str | None = None) -> Json:
+        return self._verb("cancel", work_item_id, notes=notes)
+
+    def hand_over(
+        self,
+        work_item_id: str,
+        artifact_url: str,
+        token: str | None = None,
+        *,
+        notes: str | None = None,
+        force: bool = False,
+    ) -> Json:
+        """Give it to review; `artifact_url` is where the result stands."""
+        return self._verb(
+            "hand_over",
+            work_item_id,
+            token=token,
+            artifact_url=artifact_url,
+            notes=notes,
+            force=force,
+        )
+
+    def reopen(self, work_item_id: str, *, notes: str | None = None) -> Json:
+        return self._verb("reopen", work_item_id, notes=notes)
+
+    def _verb(
+        self, verb: str, work_item_id: str, *, token: str | None = None, **fields: Any
+    ) -> Json:
+        if not fields.get("force"):
+            fields.pop("force", None)
+        body = given(token=token, **fields)
+        return self._item("POST", work_item_id, f"/{verb}", body, repeatable=token is not None)

@@ -1,0 +1,109 @@
+"""New items into the ledger: many calls in one transaction, each stored whole or not at all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rota.model.errors import InvalidInput, KeyReused, RotaError
+from rota.model.events import EventType, NewEvent
+from rota.model.status import Status
+from rota.model.work import NewItem, WorkItem
+from rota.queue import claiming
+from rota.storage.port import RunAgain, Topic, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One call: its items with their ids, and the key that makes it safe to repeat."""
+
+    fresh: Sequence[tuple[str, NewItem]]
+    actor: str | None
+    key: str | None
+    request_hash: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """`repeated` when the Idempotency-Key had been used for the same request before."""
+
+    items: list[WorkItem]
+    repeated: bool = False
+
+
+def submit(tx: Transaction, calls: Sequence[Submission]) -> list[Submitted | Exception]:
+    """Every call is answered. What is refused is refused before anything is written."""
+    answers: dict[int, Submitted | Exception] = {}
+    accepted: dict[str | int, int] = {}
+    for number, call in enumerate(calls):
+        early = _without_writing(tx, call)
+        if early is not None:
+            answers[number] = early
+        else:
+            accepted.setdefault(call.key or number, number)
+    if accepted:
+        answers |= _store(tx, {number: calls[number] for number in accepted.values()})
+    for number, call in enumerate(calls):
+        if number not in answers:  # the same key twice in one gathering
+            answers[number] = _without_writing(tx, call) or AssertionError("its key was just kept")
+    return [answers[number] for number in range(len(calls))]
+
+
+def _without_writing(tx: Transaction, call: Submission) -> Submitted | RotaError | None:
+    """The answer to a call that needs nothing stored: a repeat, or a refusal."""
+    if call.key is not None and (kept := tx.find_key(call.key)):
+        if kept[0] != call.request_hash:
+            return KeyReused(
+                f"the Idempotency-Key {call.key[:80]!r} was used for another request; use a new"
+                " key for new work"
+            )
+        return Submitted(tx.get_items(kept[1]), repeated=True)
+    for _, item in call.fresh:
+        if item.project_id is not None and tx.get_project(item.project_id) is None:
+            return InvalidInput(
+                f"project_id: there is no project {item.project_id[:100]!r}", field="project_id"
+            )
+        for blocker in item.blocked_by:
+            if tx.get_item(blocker) is None:
+                return _no_blocker(blocker)
+    return None
+
+
+def _store(tx: Transaction, calls: dict[int, Submission]) -> dict[int, Submitted]:
+    # The earliest time of all: an id may be younger than its item, never older (see first_id).
+    now = min(call.now for call in calls.values())
+    fresh = [pair for call in calls.values() for pair in call.fresh]
+    tx.insert_items(fresh, now)
+    for item_id, item in fresh:
+        if item.blocked_by:
+            add_blockers(tx, item_id, item.blocked_by)
+    for call in calls.values():
+        ids = [item_id for item_id, _ in call.fresh]
+        if call.key is not None and not tx.keep_key(call.key, call.request_hash, ids, now):
+            raise RunAgain  # another process has just used the key
+    stored = {number: claiming.new_items(tx, call.fresh, now) for number, call in calls.items()}
+    tx.append([_event(item, calls[n].actor, now) for n, items in stored.items() for item in items])
+    tx.wake(Topic.READY)
+    return {number: Submitted(items) for number, items in stored.items()}
+
+
+def _event(item: WorkItem, actor: str | None, now: str) -> NewEvent:
+    return NewEvent(
+        EventType.SUBMITTED,
+        now,
+        actor=actor,
+        work_item_id=item.id,
+        project_id=item.project_id,
+        agent=item.assigned_agent,
+        to_status=Status.QUEUED,
+        epoch=0,
+    )
+
+
+def add_blockers(tx: Transaction, item_id: str, blocked_by: Sequence[str]) -> None:
+    missing = tx.add_blockers(item_id, blocked_by)
+    if missing:
+        raise _no_blocker(missing[0])
+
+
+def _no_blocker(blocker: str) -> InvalidInput:
+    return InvalidInput(f"blocked_by: there is no work item {blocker[:100]!r}", field="blocked_by")

@@ -1,0 +1,110 @@
+"""Who gets what: pure bookkeeping between the statements of a claim."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rota.model.claims import Claim, ClaimedItem, ClaimResult, NothingClaimed
+from rota.model.status import Status
+from rota.model.work import WorkItem
+from rota.storage.port import Take
+
+Filters = tuple[tuple[str, ...], tuple[str, ...], str | None]
+
+
+@dataclass(slots=True)
+class Seat:
+    """What an agent may take: its free slots, lowest first, and whether it is named anywhere."""
+
+    free: deque[int]
+    paused: bool
+    is_named: bool
+
+
+@dataclass(slots=True)
+class Party:
+    """One claim of a group: the slots it may fill, and what it got."""
+
+    take: Take
+    slots: list[int]
+    paused: bool
+    got: list[ClaimedItem] = field(default_factory=list)
+
+    def answer(self) -> ClaimResult:
+        if self.got:
+            return ClaimResult(self.got)
+        if self.paused:
+            return ClaimResult([], NothingClaimed.AGENT_PAUSED)
+        return ClaimResult(
+            [], NothingClaimed.NOTHING_READY if self.slots else NothingClaimed.NO_FREE_SLOT
+        )
+
+
+def by_filters(takes: Sequence[Take]) -> dict[Filters, list[int]]:
+    """Claims that ask for the same kind of item are served from one look at the queue."""
+    groups: dict[Filters, list[int]] = {}
+    for number, take in enumerate(takes):
+        groups.setdefault((take.types, take.labels, take.project_id), []).append(number)
+    return groups
+
+
+def seat(max_concurrent: int, busy: str | None, paused: bool, is_named: bool) -> Seat:
+    taken = {int(slot) for slot in busy.split(",")} if busy else set()
+    return Seat(deque(s for s in range(max_concurrent) if s not in taken), paused, is_named)
+
+
+def seated(take: Take, seat: Seat) -> Party:
+    """Give a claim as many of its agent's free slots as it wants items."""
+    if seat.paused:
+        return Party(take, [], paused=True)
+    count = min(len(take.tokens), len(seat.free))
+    return Party(take, [seat.free.popleft() for _ in range(count)], paused=False)
+
+
+def in_order(items: Iterable[WorkItem]) -> deque[WorkItem]:
+    return deque(sorted(items, key=_right))
+
+
+def _right(item: WorkItem) -> tuple[str, int, str]:
+    return item.status, item.priority, item.id
+
+
+def hand_out(party: Party, named: deque[WorkItem], anyone: deque[WorkItem], now: str) -> None:
+    """Fill the party's slots with the best of what is its own and what is anyone's."""
+    for number, slot in enumerate(party.slots):
+        if named and (not anyone or _right(named[0]) < _right(anyone[0])):
+            item = named.popleft()
+        elif anyone:
+            item = anyone.popleft()
+        else:
+            return
+        party.got.append(_started(party.take, item, slot, number, now))
+
+
+def _started(take: Take, item: WorkItem, slot: int, number: int, now: str) -> ClaimedItem:
+    """The item as the statement `take_items` will leave it; its row is ours until the commit."""
+    item.came_from, item.status, item.reason = item.status, Status.IN_PROGRESS, "claimed"
+    item.assigned_agent, item.slot, item.updated_at = take.agent, slot, now
+    item.epoch += 1
+    item.attempts += 1
+    item.version += 1
+    token = take.tokens[number]
+    item.claim_token, item.lease_expires_at = token, take.expires_at
+    item.heartbeat_at = item.progress = None
+    claim = Claim(
+        item.id, item.epoch, token, take.agent, slot, now, take.lease_seconds, take.expires_at
+    )
+    return ClaimedItem(item, claim)
+
+
+def rows_of(parties: Iterable[Party]) -> list[list[object]]:
+    """The entries of `:rows` for the statements of a claim (see sql/claims.sql)."""
+    return [
+        [
+            item.id, claim.epoch, claim.token, claim.agent, claim.slot,
+            party.take.dispatch_ids[number] if item.came_from is Status.QUEUED else None,
+            claim.expires_at, claim.lease_seconds, item.project_id,
+        ]
+        for party in parties
+        for number, (item, claim) in enumerate((one.item, one.claim) for one in party.got)
+    ]  # fmt: skip
