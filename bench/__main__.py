@@ -25,8 +25,9 @@ _FULL = {"items": 20_000, "seconds": 5.0}
 @click.option("--only", multiple=True, help="Measure this subject only; may be repeated.")
 @click.option("--quick", is_flag=True, help="A glance, not evidence: kept in results/quick.")
 @click.option("--json", "as_json", is_flag=True, help="Print the documents instead of tables.")
-@click.option("--dir", "directory", type=click.Path(exists=True, path_type=Path), help="Disk to use.")
+@click.option("--dir", "directory", type=click.Path(exists=True, path_type=Path), help="On disk.")
 def main(
+    *,
     names: tuple[str, ...],
     items: int | None,
     seconds: float | None,
@@ -47,7 +48,7 @@ def main(
         only=frozenset(only),
     )
     if machine.filesystem(options.directory) == "tmpfs":
-        raise click.UsageError(f"{options.directory} is in memory: nothing there is durable; use --dir")
+        raise click.UsageError(f"{options.directory} is in memory, not durable; name a --dir")
     failed = [name for name in names or suites.NAMES if not _one(name, options, as_json)]
     if failed:
         raise click.ClickException(f"not measured: {', '.join(failed)}")
@@ -59,7 +60,7 @@ def _one(name: str, options: suites.Options, as_json: bool) -> bool:
     found = machine.facts(options.directory)
     try:
         outcome = suites.run(name, options)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever it was, the next suite has its own chance
         traceback.print_exc()
         return False
     content = report.document(name, outcome, found)

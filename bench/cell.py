@@ -1,4 +1,4 @@
-"""The words of the harness: a cell is one figure to be measured, a tally one process's share of it."""
+"""The words of the harness: a cell is a figure to be taken, a tally one process's share of it."""
 
 from __future__ import annotations
 

@@ -36,9 +36,7 @@ def measure(subject: Subject, cell: Cell, places: Places, rounds: int = 1) -> Fi
 
 
 def _blank(subject: Subject, cell: Cell, note: str) -> Figure:
-    return Figure(
-        subject.name, str(cell.operation), cell.concurrency, cell.processes, note=note
-    )
+    return Figure(subject.name, str(cell.operation), cell.concurrency, cell.processes, note=note)
 
 
 def _once(subject: Subject, cell: Cell, places: Places) -> Figure:
@@ -128,9 +126,10 @@ def _work_cell(subject: Subject, place: Place, cell: Cell, barrier: Barrier) -> 
 
 
 def _answer(work: Callable[..., Any], arguments: tuple[object, ...], pipe: Connection) -> None:
+    answer: tuple[str | None, Any]
     try:
         answer = (None, work(*arguments))
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - it is told to the parent
         answer = (_last_line(error), None)
     with suppress(BrokenPipeError):  # the parent gave up on this cell
         pipe.send(answer)

@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(self._script.send(answer))
         except StopIteration:
             self._end(None)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the future raises it
             self._end(error)
 
     def connection_lost(self, reason: Exception | None) -> None:

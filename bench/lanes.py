@@ -1,4 +1,4 @@
-"""Lanes: the callers of one process, as threads or as tasks, that work a share until it is used up."""
+"""Lanes: the callers of one process, as threads or as tasks, working until their share is done."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def by_threads(turns: Sequence[Callable[[], int]], cell: Cell, gate: Gate) -> Ta
         try:
             ready.wait()
             _work(turn, holder[0])
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again below, by the caller
             errors.append(error)
 
     threads = [threading.Thread(target=lane, args=(turn,)) for turn in turns]
@@ -75,9 +75,7 @@ def _work(turn: Callable[[], int], share: Share) -> None:
         share.finished(moved)
 
 
-async def by_tasks(
-    turns: Sequence[Callable[[], Awaitable[int]]], cell: Cell, gate: Gate
-) -> Tally:
+async def by_tasks(turns: Sequence[Callable[[], Awaitable[int]]], cell: Cell, gate: Gate) -> Tally:
     """As `by_threads`, on one event loop."""
     share = Share(cell, gate)
 

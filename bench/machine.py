@@ -1,4 +1,4 @@
-"""What the figures were taken on: without it a rate means nothing, and with it only ratios travel."""
+"""What the figures were taken on. Even beside it, only ratios travel to another machine."""
 
 from __future__ import annotations
 

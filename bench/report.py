@@ -1,4 +1,4 @@
-"""A suite's outcome, as a table on the terminal and as a JSON file that a later run can be held to."""
+"""A suite's outcome, as a table on the terminal and as a JSON file to hold later runs to."""
 
 from __future__ import annotations
 

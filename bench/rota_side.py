@@ -37,9 +37,9 @@ Held = list[tuple[str, str]]  # claimed items: id and token
 class Rota:
     name = "rota"
     configuration = (
-        "WorkQueue in process, as `rota up` opens it: SQLite in WAL with synchronous=FULL and group "
-        "commit, or PostgreSQL with synchronous_commit=on; claim (lease, token, event) and complete "
-        "are two commits, each lane is an agent of its own; uvloop"
+        "WorkQueue in process, as `rota up` opens it: SQLite in WAL with synchronous=FULL and "
+        "group commit, or PostgreSQL with synchronous_commit=on; claim (lease, token, event) and "
+        "complete are two commits, each lane is an agent of its own; uvloop"
     )
 
     def check(self, cell: Cell) -> None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-from rota.testing.postgres import PostgresServer, postgres_server
 
 from bench.cell import Place
+from rota.testing.postgres import PostgresServer, postgres_server
 
 # Room for 2 processes of 50 connections; everything else is PostgreSQL's default, for everyone.
 _SETTINGS = {"max_connections": "250", "shared_buffers": "256MB"}

@@ -19,10 +19,10 @@ _INSTANCES = 10
 class Huey:
     name = "huey"
     configuration = (
-        "SqliteHuey(fsync=True): WAL, synchronous=FULL, threads on up to "
-        f"{_INSTANCES} instances, each a connection behind its lock (for workers faster than one, and "
-        "50 starve each other). Dequeue deletes the row, so claim+complete is ONE commit and a worker "
-        "that dies loses its item; a no-op's result None is not stored"
+        f"SqliteHuey(fsync=True): WAL, synchronous=FULL, threads on up to {_INSTANCES} instances, "
+        "each a connection behind its lock (faster than one for workers; 50 starve each other). "
+        "Dequeue deletes the row, so claim+complete is ONE commit and a worker that dies loses its "
+        "item; a no-op's result None is not stored"
     )
 
     def check(self, cell: Cell) -> None:
@@ -66,9 +66,7 @@ def _open(place: Place, fsync: bool) -> SqliteHuey:
     from huey import SqliteHuey
 
     logging.getLogger("huey").setLevel(logging.ERROR)
-    return SqliteHuey(
-        "bench", filename=str(place.directory / "huey.db"), fsync=fsync, timeout=60
-    )
+    return SqliteHuey("bench", filename=str(place.directory / "huey.db"), fsync=fsync, timeout=60)
 
 
 def _noop() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-
 from typing import TYPE_CHECKING
 
 from bench.cell import Cell, Gate, NotOffered, Operation, Place, Tally
@@ -22,9 +21,9 @@ class Litequeue:
     name = "litequeue"
     configuration = (
         "LiteQueue, WAL, synchronous raised from its NORMAL to FULL; pop and done are two commits. "
-        "Three favours: one connection per process behind a lock of ours (many of its own starve each "
-        "other), ANALYZE after the fill (else every pop sorts all ready rows: 7 times slower), prune "
-        f"every {_PRUNE_EVERY} items"
+        "Three favours: one connection per process behind a lock of ours (many of its own starve "
+        "each other), ANALYZE after the fill (else a pop sorts all ready rows: 7 times slower), "
+        f"prune every {_PRUNE_EVERY} items"
     )
 
     def check(self, cell: Cell) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.cell import CLAIMING, Cell, Gate, NotOffered, Operation, Place, Tally
 from bench.lanes import by_threads
@@ -35,8 +35,7 @@ class PersistQueue:
 
     def fill(self, place: Place, items: int) -> None:
         queue = _open(place)
-        for connection in (queue._getter, queue._putter):
-            connection.execute("PRAGMA synchronous = OFF")
+        _set_synchronous(queue, "OFF")
         for number in range(items):
             queue.put(number)
         queue.close()
@@ -74,6 +73,12 @@ def _open(place: Place) -> SQLiteAckQueue:
     from persistqueue import SQLiteAckQueue
 
     queue = SQLiteAckQueue(str(place.directory), multithreading=True, timeout=60)
-    for connection in (queue._getter, queue._putter):
-        connection.execute("PRAGMA synchronous = FULL")
+    _set_synchronous(queue, "FULL")
     return queue
+
+
+def _set_synchronous(queue: SQLiteAckQueue, value: str) -> None:
+    """It has no option for this, so we reach for its two connections."""
+    connections: tuple[Any, ...] = (queue._getter, queue._putter)
+    for connection in connections:
+        connection.execute(f"PRAGMA synchronous = {value}")

@@ -1,4 +1,4 @@
-"""The suites by name. A suite is a module with `run(options) -> Outcome`, imported when asked for."""
+"""The suites by name: each a module with `run(options) -> Outcome`, imported when asked for."""
 
 from __future__ import annotations
 
@@ -22,4 +22,5 @@ class Options:
 
 
 def run(name: str, options: Options) -> Outcome:
-    return importlib.import_module(f"bench.suites.{name}").run(options)
+    outcome: Outcome = importlib.import_module(f"bench.suites.{name}").run(options)
+    return outcome

@@ -13,9 +13,9 @@ from bench import rota_side
 from bench.cell import Place
 from bench.fleet import in_child
 from bench.lanes import cpu_seconds
+from bench.places import both_databases
 from bench.report import Outcome, Table
 from bench.server import settle
-from bench.places import both_databases
 from bench.suites import Options
 
 _BATCH = 50

@@ -1,4 +1,4 @@
-"""The HTTP face of `rota up` under 64 keep-alive connections, each call durable before its answer."""
+"""The HTTP face of `rota up` under 64 keep-alive connections; a change is durable when answered."""
 
 from __future__ import annotations
 
@@ -42,14 +42,17 @@ def _measure(database: str, place: Place, options: Options) -> list[dict[str, An
                 rota_side.fill_over_http(server.port, options.items)
             found.append(_load(server.port, script, options.seconds))
     health = found[0]["rate"]
-    return [_figure(database, name, one, health) for name, one in zip(_REQUESTS, found, strict=True)]
+    return [
+        _figure(database, name, one, health) for name, one in zip(_REQUESTS, found, strict=True)
+    ]
 
 
 @contextmanager
 def _serving(place: Place) -> Iterator[rota_side.Server]:
-    with tempfile.TemporaryDirectory(prefix="bench-state-") as state, rota_side.up(
-        place, Path(state)
-    ) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-state-") as state,
+        rota_side.up(place, Path(state)) as server,
+    ):
         yield server
 
 

@@ -12,7 +12,9 @@ from bench.suites import Options
 _PROCESSES = (1, 2)
 
 
-def cells(operations: Sequence[tuple[Operation, Sequence[int]]], options: Options) -> Iterator[Cell]:
+def cells(
+    operations: Sequence[tuple[Operation, Sequence[int]]], options: Options
+) -> Iterator[Cell]:
     for operation, concurrencies in operations:
         for concurrency in concurrencies:
             for processes in _PROCESSES:

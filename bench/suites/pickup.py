@@ -12,8 +12,8 @@ from bench import rota_side
 from bench.cell import Place
 from bench.fleet import in_child
 from bench.lanes import cpu_seconds
-from bench.report import Outcome, Table
 from bench.places import both_databases
+from bench.report import Outcome, Table
 from bench.suites import Options
 
 _AGENT = "waiter"
@@ -28,7 +28,9 @@ def run(options: Options) -> Outcome:
         {"database": database, **in_child(_measure, place, samples, idle_seconds)}
         for database, place in both_databases(options.directory)
     ]
-    return Outcome(figures, [Table("Pick-up by a waiting worker", _COLUMNS, list(map(_row, figures)))])
+    return Outcome(
+        figures, [Table("Pick-up by a waiting worker", _COLUMNS, list(map(_row, figures)))]
+    )
 
 
 def _measure(place: Place, samples: int, idle_seconds: float) -> dict[str, Any]:
@@ -78,9 +80,7 @@ async def _worker(queue: Any, claimed: asyncio.Queue[float]) -> None:
 
 async def _idle_share(queue: Any, seconds: float) -> float:
     """CPU of the whole process, as a share of one core, while its only worker waits."""
-    waiting = asyncio.create_task(
-        rota_side.claim(queue, "idler", wait_seconds=_WAIT_SECONDS)
-    )
+    waiting = asyncio.create_task(rota_side.claim(queue, "idler", wait_seconds=_WAIT_SECONDS))
     await asyncio.sleep(0.5)
     burnt = cpu_seconds()
     await asyncio.sleep(seconds)

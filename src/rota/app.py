@@ -13,6 +13,9 @@ from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from rota.api import Api
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
     from rota.storage.port import Store
@@ -102,6 +105,21 @@ async def _serve(settings: Settings) -> None:
         if settings.sweeper:
             chores.append(daemon.Sweeping(ledger.sweeper))
         await daemon.run(face, listener, chores, stopping)
+
+
+def make_asgi(
+    ledger: "Ledger", settings: Settings, stopping: "asyncio.Event | None" = None
+) -> "Api":
+    """The faces of a server as one ASGI app."""
+    from rota import dashboard
+    from rota.api import ApiSettings, create_app
+
+    return create_app(
+        ledger,
+        ApiSettings(host=settings.host, insecure=settings.insecure),
+        stopping=stopping,
+        endpoints=dashboard.ENDPOINTS if settings.dashboard else (),
+    )
 
 
 async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:

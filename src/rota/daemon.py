@@ -46,9 +46,7 @@ class Sweeping:
     async def tick(self) -> float:
         swept = await self._sweeper.tick()
         if swept.released or swept.failed or swept.blocked:
-            log.info(
-                "swept", released=swept.released, failed=swept.failed, blocked=swept.blocked
-            )
+            log.info("swept", released=swept.released, failed=swept.failed, blocked=swept.blocked)
         return await self._sweeper.pause(SWEEP_SECONDS)
 
 

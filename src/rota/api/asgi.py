@@ -21,9 +21,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def attend(
-    work: "asyncio.Future[Any]", receive: Receive, stopping: asyncio.Event
-) -> bool:
+async def attend(work: "asyncio.Future[Any]", receive: Receive, stopping: asyncio.Event) -> bool:
     """Let `work` go on until it is done, its client is gone or the server stops.
 
     Afterwards it is done or cancelled. True when the client is gone.

@@ -16,12 +16,12 @@ from rota.model.work import (
 )
 from rota.queue.intake import LONGEST
 
-_TOKEN = "^[!-~]+$"  # printable ASCII: nothing that a database could choke on
+_PLAIN = "^[!-~]+$"  # printable ASCII: nothing that a database could choke on
 _LONGEST_FILTER = 500
 _LAST_SEQ = 2**63 - 1
 
-Id = Annotated[str, Meta(min_length=1, max_length=100, pattern=_TOKEN)]
-ClaimToken = Annotated[str, Meta(min_length=1, max_length=200, pattern=_TOKEN)]
+Id = Annotated[str, Meta(min_length=1, max_length=100, pattern=_PLAIN)]
+ClaimToken = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
 AgentName = Annotated[str, Meta(pattern=f"^{NAME.pattern}$", examples=["steve-w"])]
 Moment = Annotated[
     str,
@@ -66,9 +66,9 @@ class NewProject(Strict, frozen=True):
 
 class ProjectChange(Strict, frozen=True):
     name: Annotated[str, Meta(max_length=LONGEST["name"], pattern=r"\S")] | UnsetType = UNSET
-    external_ref: (
-        Annotated[str, Meta(max_length=LONGEST["external_ref"])] | None | UnsetType
-    ) = UNSET
+    external_ref: Annotated[str, Meta(max_length=LONGEST["external_ref"])] | UnsetType | None = (
+        UNSET
+    )
 
 
 class AgentChange(Strict, frozen=True):
@@ -98,8 +98,6 @@ class NewWork(Strict, frozen=True):
     blocked_by: Blockers = ()
     max_attempts: Attempts = DEFAULT_MAX_ATTEMPTS
     available_at: Moment | None = None
-    source: Annotated[str, Meta(max_length=LONGEST["source"])] | None = None
-    source_ref: Annotated[str, Meta(max_length=LONGEST["source_ref"])] | None = None
 
 
 NewBatch = Annotated[tuple[NewWork, ...], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -110,19 +108,19 @@ class Change(Strict, frozen=True):
 
     status: StatusName | None = None
     outcome: OutcomeName | None = None
-    notes: Notes | None | UnsetType = UNSET
-    assigned_agent: AgentName | None | UnsetType = UNSET
+    notes: Notes | UnsetType | None = UNSET
+    assigned_agent: AgentName | UnsetType | None = UNSET
     priority: Priority | UnsetType = UNSET
     type: Type | UnsetType = UNSET
     description: Description | UnsetType = UNSET
-    body: Body | None | UnsetType = UNSET
+    body: Body | UnsetType | None = UNSET
     payload: Any | UnsetType = UNSET
-    labels: Labels | None | UnsetType = UNSET
-    project_id: Id | None | UnsetType = UNSET
-    blocked_by: Blockers | None | UnsetType = UNSET
+    labels: Labels | UnsetType | None = UNSET
+    project_id: Id | UnsetType | None = UNSET
+    blocked_by: Blockers | UnsetType | None = UNSET
     max_attempts: Attempts | UnsetType = UNSET
-    available_at: Moment | None | UnsetType = UNSET
-    artifact_url: Url | None | UnsetType = UNSET
+    available_at: Moment | UnsetType | None = UNSET
+    artifact_url: Url | UnsetType | None = UNSET
     token: ClaimToken | None = None
     force: bool = False
     reason: Why | None = None

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from rota.api import schemas, wire
-from rota.api.answers import Answer, Reply, encode, json_answer, raw_headers
+from rota.api.answers import Reply, encode, json_answer, raw_headers
 from rota.api.asgi import Receive, Send, attend
 from rota.api.bodies import EventQuery
 from rota.api.call import Call
@@ -109,7 +109,8 @@ class EventStream:
             await self.views.wait_for_events(seen, min(left, LOOK_AGAIN_SECONDS))
 
     async def _next_page(self) -> list[Event]:
-        last = await self.views.last_event()
+        filtered = self.work_item_id is not None or self.types
+        last = await self.views.last_event() if filtered else 0
         page = await self.views.events(self.after, PAGE, self.work_item_id, self.types)
         if page:
             self.after = page[-1].seq
@@ -126,7 +127,6 @@ def _frame(event: Event) -> bytes:
 
 def _chunk(body: bytes, *, more: bool = True) -> dict[str, object]:
     return {"type": "http.response.body", "body": body, "more_body": more}
-
 
 
 ENDPOINTS = (list_events,)

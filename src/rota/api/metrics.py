@@ -63,9 +63,7 @@ class Metrics:
         registry.register(_Figures([*self._collect(items, version, database)]))
         return generate_latest(registry)
 
-    def _collect(
-        self, items: Mapping[str, int], version: str, database: str
-    ) -> "Iterator[Metric]":
+    def _collect(self, items: Mapping[str, int], version: str, database: str) -> "Iterator[Metric]":
         from prometheus_client.core import (  # noqa: PLC0415 - see above
             CounterMetricFamily,
             GaugeMetricFamily,
@@ -89,8 +87,8 @@ class Metrics:
         requests = CounterMetricFamily(
             "rota_http_requests", "Requests answered", labels=["method", "route", "status"]
         )
-        for (method, route, status), count in list(self._requests.items()):
-            requests.add_metric([method, route, str(status)], count)
+        for (method, route, code), count in list(self._requests.items()):
+            requests.add_metric([method, route, str(code)], count)
         yield requests
         seconds = HistogramMetricFamily(
             "rota_http_request_seconds", "Time to the answer", labels=["method", "route"]

@@ -18,9 +18,7 @@ TAG = "projects"
 )  # fmt: skip
 async def create_project(call: Call, body: NewProject) -> Answer:
     """Create a project."""
-    project = await call.ledger.queue.create_project(
-        body.name, body.external_ref, actor=call.actor
-    )
+    project = await call.ledger.queue.create_project(body.name, body.external_ref, actor=call.actor)
     return json_answer(wire.project_of(project), 201, {"location": f"/projects/{project.id}"})
 
 

@@ -100,6 +100,25 @@ class _Node:
     methods: dict[str, Endpoint] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a path leads to; nothing by no method when it is unknown."""
+
+    methods: dict[str, Endpoint]
+    parameters: list[str]
+
+    def endpoint(self, method: str) -> Endpoint | None:
+        return self.methods.get("GET" if method == "HEAD" else method)
+
+    @property
+    def allow(self) -> str:
+        others = {"OPTIONS", "HEAD"} if "GET" in self.methods else {"OPTIONS"}
+        return ", ".join(sorted({*self.methods, *others}))
+
+
+_NOTHING = Found({}, [])
+
+
 class Routes:
     """A tree of path segments; a fixed segment goes before a parameter."""
 
@@ -120,20 +139,15 @@ class Routes:
             raise ValueError(f"{one.method} {one.path} has two handlers")
         node.methods[one.method] = one
 
-    def find(self, path: str) -> tuple[dict[str, Endpoint], list[str]]:
-        """The handlers at this path by method, none if it is unknown, and its parameters."""
-        node, parameters = self._root, []
+    def find(self, path: str) -> Found:
+        node = self._root
+        parameters: list[str] = []
         for segment in path.split("/")[1:]:
             following = node.fixed.get(segment)
             if following is None:
                 following = node.any
                 if following is None or not segment:
-                    return {}, []
+                    return _NOTHING
                 parameters.append(segment)
             node = following
-        return node.methods, parameters
-
-
-def allowed(methods: dict[str, Endpoint]) -> str:
-    found = {*methods, "OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
-    return ", ".join(sorted(found))
+        return Found(node.methods, parameters)

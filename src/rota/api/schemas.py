@@ -68,7 +68,7 @@ class ClaimView(Struct, frozen=True):
     progress: str | None
 
 
-class Item(ItemFields, frozen=True, gc=False):
+class Item(ItemFields, frozen=True, gc=False, kw_only=True):
     claim: ClaimGrant | UnsetType = UNSET
 
 
@@ -108,7 +108,7 @@ class Links(Struct, frozen=True):
     blocks: list[Link]
 
 
-class ItemDetail(ItemFields, frozen=True):
+class ItemDetail(ItemFields, frozen=True, kw_only=True):
     dispatch_log: list[Dispatch]
     events: list[Event]
     claim: ClaimView | None
@@ -178,7 +178,7 @@ class Token(Struct, frozen=True):
     last_used_at: str | None
 
 
-class TokenWithSecret(Token, frozen=True):
+class TokenWithSecret(Token, frozen=True, kw_only=True):
     """The secret is shown this once."""
 
     secret: str

@@ -43,27 +43,36 @@ def _facts(item: work.WorkItem) -> tuple[Any, ...]:
 
 
 def item_of(item: work.WorkItem, claim: claims.Claim | None = None) -> Item:
-    return Item(*_facts(item), UNSET if claim is None else _grant(claim))
+    return Item(*_facts(item), claim=UNSET if claim is None else _grant(claim))
 
 
 def _grant(claim: claims.Claim) -> ClaimGrant:
-    return ClaimGrant(claim.token, claim.epoch, claim.expires_at, claim.lease_seconds)
+    return ClaimGrant(claim.token, claim.epoch, _until(claim), claim.lease_seconds)
+
+
+def _until(claim: claims.Claim) -> str:
+    return claim.expires_at or ""  # only a live claim is shown, and that has an end
 
 
 def detail_of(detail: Detail) -> ItemDetail:
     return ItemDetail(
         *_facts(detail.item),
-        [dispatch_of(one) for one in detail.dispatch_log],
-        [event_of(one) for one in detail.events],
-        None if detail.claim is None else _view(detail.claim),
-        Links(
-            [Link(one.blocker_id, one.blocker_status, one.blocker_description)
-             for one in detail.blocked_by],
-            [Link(one.item_id, one.blocker_status, one.blocker_description)
-             for one in detail.blocks],
+        dispatch_log=[dispatch_of(one) for one in detail.dispatch_log],
+        events=[event_of(one) for one in detail.events],
+        claim=None if detail.claim is None else _view(detail.claim),
+        links=Links(
+            [_blocker(one) for one in detail.blocked_by], [*map(_dependent, detail.blocks)]
         ),
-        [event_of(one) for one in detail.late_results],
-    )  # fmt: skip
+        late_results=[event_of(one) for one in detail.late_results],
+    )
+
+
+def _blocker(link: work.Link) -> Link:
+    return Link(link.blocker_id, link.blocker_status, link.blocker_description)
+
+
+def _dependent(link: work.Link) -> Link:
+    return Link(link.item_id, link.blocker_status, link.blocker_description)
 
 
 def _view(claim: claims.Claim) -> ClaimView:
@@ -71,7 +80,7 @@ def _view(claim: claims.Claim) -> ClaimView:
         claim.agent,
         claim.epoch,
         claim.claimed_at,
-        claim.expires_at,
+        _until(claim),
         claim.lease_seconds,
         claim.heartbeat_at,
         claim.progress,
@@ -105,15 +114,13 @@ def explained_of(explanation: Explanation) -> Explained:
 
 
 def extended_of(claim: claims.Claim) -> LeaseExtended:
-    return LeaseExtended(claim.work_item_id, claim.epoch, claim.expires_at, claim.lease_seconds)
+    return LeaseExtended(claim.work_item_id, claim.epoch, _until(claim), claim.lease_seconds)
 
 
 def completed_of(one: Finished) -> Completed:
-    if one.item is not None:
-        return Completed(one.id, True, item=item_of(one.item))
-    error = one.error
-    assert error is not None
-    return Completed(one.id, False, error=EntryError(error.code, error.message))
+    if one.error is not None:
+        return Completed(one.id, False, error=EntryError(one.error.code, one.error.message))
+    return Completed(one.id, True, item=UNSET if one.item is None else item_of(one.item))
 
 
 def agent_of(load: agents.AgentLoad) -> Agent:
@@ -130,7 +137,7 @@ def token_of(token: access.ApiToken) -> Token:
 
 
 def token_with(token: access.ApiToken, secret: str) -> TokenWithSecret:
-    return TokenWithSecret(*_token_facts(token), secret)
+    return TokenWithSecret(*_token_facts(token), secret=secret)
 
 
 def _token_facts(token: access.ApiToken) -> tuple[Any, ...]:

@@ -47,8 +47,6 @@ def _new(body: NewWork) -> NewItem:
         body.blocked_by,
         body.max_attempts,
         body.available_at,
-        body.source,
-        body.source_ref,
     )
 
 
@@ -210,9 +208,7 @@ def _order(call: Call, body: Change, target: Status | None) -> Order:
 )  # fmt: skip
 async def delete_work(call: Call) -> Answer:
     """Cancel an item that nobody has started."""
-    order = Order(
-        Verb.CANCEL, call.id, call.actor, outcome="cancelled", version=call.if_match()
-    )
+    order = Order(Verb.CANCEL, call.id, call.actor, outcome="cancelled", version=call.if_match())
     await call.ledger.queue.apply(order)
     return empty_answer()
 

@@ -26,9 +26,7 @@ def _redact(
 
 def configure_logging(level: int = logging.INFO) -> None:
     people = sys.stderr.isatty()
-    render: Any = (
-        structlog.dev.ConsoleRenderer() if people else structlog.processors.JSONRenderer()
-    )
+    render: Any = structlog.dev.ConsoleRenderer() if people else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

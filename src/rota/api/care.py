@@ -1,0 +1,54 @@
+"""Looking after the server itself: health, figures, the sweep."""
+
+import asyncio
+
+from rota.api import schemas, wire
+from rota.api.answers import Answer, json_answer
+from rota.api.call import Call
+from rota.api.routing import endpoint
+from rota.model.access import DISPATCH, READ
+from rota.model.errors import StorageUnavailable
+
+TAG = "care"
+HEALTH_SECONDS = 5.0
+PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8"
+
+
+def database_kind(address: str) -> str:
+    scheme = address.partition("://")[0]
+    return "postgresql" if scheme.startswith("postgres") else scheme
+
+
+@endpoint("GET", "/health", scope=None, tag=TAG, gives=schemas.Health)
+async def health(call: Call) -> Answer:
+    """Say whether the database answers. Open to everyone."""
+    try:
+        await asyncio.wait_for(call.ledger.views.alive(), HEALTH_SECONDS)
+    except TimeoutError:
+        raise StorageUnavailable("the database does not answer") from None
+    kind = database_kind(call.ledger.database)
+    return json_answer(schemas.Health("ok", call.settings.version, kind))
+
+
+@endpoint("GET", "/metrics", scope=READ, tag=TAG, gives=str, media_type=PROMETHEUS)
+async def metrics(call: Call) -> Answer:
+    """Figures for Prometheus."""
+    counts = {str(status): count for status, count in (await call.ledger.views.counts()).items()}
+    kind = database_kind(call.ledger.database)
+    text = await asyncio.to_thread(call.metrics.render, counts, call.settings.version, kind)
+    return Answer(200, text, PROMETHEUS.encode())
+
+
+@endpoint("POST", "/sweep", scope=DISPATCH, tag=TAG, gives=schemas.Sweep)
+async def sweep(call: Call) -> Answer:
+    """Bring back now what nobody works on any more.
+
+    A running server does this by itself: leases that lapsed go back to the queue, items started
+    without a lease and quiet for 30 minutes are blocked.
+    """
+    swept = await call.ledger.sweeper.tick()
+    call.metrics.swept(swept)
+    return json_answer(wire.sweep_of(swept))
+
+
+ENDPOINTS = (health, metrics, sweep)

@@ -1,0 +1,184 @@
+"""The OpenAPI 3.1 document, made of the endpoints themselves."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from rota.api.routing import Endpoint
+from rota.api.schemas import Problem
+
+_REF = "#/components/schemas/{name}"
+
+_HEADERS_IN: dict[str, tuple[str, dict[str, Any]]] = {
+    "Idempotency-Key": (
+        "The same key and body give the same answer again; another body is 409.",
+        {"type": "string", "minLength": 1, "maxLength": 150, "pattern": "^[A-Za-z0-9._:-]+$"},
+    ),
+    "If-Match": (
+        "The item's `version`; 412 if it has passed.",
+        {"type": "string"},
+    ),
+    "Last-Event-ID": (
+        "Resume an event stream behind this event.",
+        {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    ),
+}
+_HEADERS_OUT = {
+    "ETag": "The item's version, for `If-Match`.",
+    "Link": 'The next page, as rel="next"; absent on the last one.',
+    "Location": "Where the new thing is.",
+    "Rota-Reason": "Why the list is empty: nothing_ready, no_free_slot or agent_paused.",
+}
+_REFUSALS = {
+    400: "Not JSON, or a cursor that is none of ours",
+    401: "No token, or one that is not known",
+    403: "The token lacks a scope, or a page of another site asked",
+    404: "There is no such thing",
+    405: "Not a method of this path; see `Allow`",
+    409: "Right in form, but not as things stand: see `code` and `allowed`",
+    412: "`If-Match` named a version that has passed",
+    413: "The body is too large",
+    415: "The body is not `application/json`",
+    421: "The server is not called by that name",
+    422: "A field is wrong or missing; see `errors`",
+    429: "Too many wrong tokens from this address",
+    500: "An error of ours",
+    503: "The database cannot be reached, is full or locked: ask again",
+}
+_ALWAYS = (401, 403, 405, 421, 429, 500, 503)
+_WITH_BODY = (400, 413, 415, 422)
+
+
+def document(endpoints: Sequence[Endpoint], version: str, *, protected: bool) -> dict[str, Any]:
+    """`protected`: without a token nothing but /health answers."""
+    shown = [one for one in endpoints if not one.hidden]
+    types = [kind for one in shown for kind in (one.body, one.gives) if kind is not None]
+    schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REF)
+    found = iter(schemas)
+    paths: dict[str, dict[str, Any]] = {}
+    for one in shown:
+        body = None if one.body is None else next(found)
+        gives = None if one.gives is None else next(found)
+        operation = _operation(one, body, gives)
+        paths.setdefault(one.path, {})[one.method.lower()] = operation
+    components["Problem"]["additionalProperties"] = True
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Rota",
+            "version": version,
+            "description": "A durable ledger of work for fleets of agents.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}] if protected else [{"token": []}, {}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in shown)],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": {_name(status): _refusal(status) for status in _REFUSALS},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(one: Endpoint, body: Any, gives: Any) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": one.name,
+        "tags": [one.tag],
+        "summary": one.summary,
+        "description": "\n\n".join(filter(None, [one.text, _needs(one)])),
+        "parameters": [*_path(one), *_query(one), *_headers(one)],
+        "responses": _responses(one, gives),
+    }
+    if one.scope is None:
+        operation["security"] = []
+    if body is not None:
+        operation["requestBody"] = {
+            "required": not one.body_optional,
+            "content": {"application/json": {"schema": body}},
+        }
+    return operation
+
+
+def _needs(one: Endpoint) -> str:
+    return "" if one.scope is None else f"Needs the scope `{one.scope}`."
+
+
+def _path(one: Endpoint) -> list[dict[str, Any]]:
+    names = [part.strip("{}") for part in one.path.split("/") if part.startswith("{")]
+    schema = {"type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[A-Za-z0-9._-]+$"}
+    return [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
+
+
+def _query(one: Endpoint) -> list[dict[str, Any]]:
+    if one.query is None:
+        return []
+    _, components = msgspec.json.schema_components([one.query], ref_template=_REF)
+    properties = components[one.query.__name__]["properties"]
+    return [
+        {"name": name, "in": "query", "required": False, "schema": _without_null(schema)}
+        for name, schema in properties.items()
+    ]
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query has no null: a parameter is there or it is not."""
+    plain = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+    kinds = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
+    default = {"default": schema["default"]} if schema.get("default") is not None else {}
+    return {**plain, **(kinds[0] if kinds else {}), **default}
+
+
+def _headers(one: Endpoint) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "description": text, "schema": schema}
+        for name in one.takes
+        for text, schema in [_HEADERS_IN[name]]
+    ]
+
+
+def _responses(one: Endpoint, gives: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        str(status): _success(one, gives) for status in (one.status, *one.also)
+    }
+    statuses = {*_ALWAYS, *one.refuses}
+    if one.body is not None:
+        statuses |= {*_WITH_BODY}
+    if one.query is not None:
+        statuses |= {422}
+    if "{" in one.path:
+        statuses |= {404}
+    if one.takes:
+        statuses |= {422}
+    for status in sorted(statuses):
+        found[str(status)] = {"$ref": f"#/components/responses/{_name(status)}"}
+    return found
+
+
+def _success(one: Endpoint, gives: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": HTTPStatus(one.status).phrase}
+    if one.sets:
+        answer["headers"] = {
+            name: {"description": _HEADERS_OUT[name], "schema": {"type": "string"}}
+            for name in one.sets
+        }
+    if gives is not None:
+        answer["content"] = {one.media_type.partition(";")[0]: {"schema": gives}}
+    if one.name == "list_events":
+        answer["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    return answer
+
+
+def _name(status: int) -> str:
+    return f"Status{status}"
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    schema = {"$ref": _REF.format(name="Problem")}
+    return {
+        "description": _REFUSALS[status],
+        "content": {"application/problem+json": {"schema": schema}},
+    }

@@ -1,0 +1,127 @@
+"""Printing: tables on a terminal, tab-separated text in a pipe, JSON when asked for."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from rota.cli.ending import NEGATIVE, SCHEMA_VERSION
+from rota.cli.text import age, lines, one_line
+
+Json = Mapping[str, Any]
+
+_STYLES = {
+    "in_progress": "cyan",
+    "dispatched": "blue",
+    "blocked": "yellow",
+    "in_review": "magenta",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "dim",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """`value` is for a pipe; `shown`, when it differs, for people."""
+
+    title: str
+    value: Callable[[Json], object]
+    shown: Callable[[Json], object] | None = None
+    folds: bool = False  # may be broken over lines; others are kept whole, to be copied
+
+
+def column(field: str, title: str | None = None, *, folds: bool = False) -> Column:
+    def value(entry: Json) -> object:
+        found = entry.get(field)
+        return ",".join(map(str, found)) if isinstance(found, list) else found
+
+    return Column(title or field, value, folds=folds)
+
+
+def time_column(field: str, title: str) -> Column:
+    return Column(title, lambda entry: entry.get(field), lambda entry: age(entry.get(field)))
+
+
+class Output:
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.via: str | None = None
+
+    # for programs
+
+    def document(self, data: Any, **meta: Any) -> None:
+        named = {name: value for name, value in meta.items() if value is not None}
+        document = {"schema_version": SCHEMA_VERSION, "data": data, "meta": named}
+        if self.via is not None:
+            named["via"] = self.via
+        # ASCII, so that not even a terminal can be commanded by what it shows.
+        print(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+
+    def stream(self, data: Json, words: str) -> None:
+        """One entry of a stream without end, out at once."""
+        if self.as_json:
+            print(json.dumps({"schema_version": SCHEMA_VERSION, "data": data}), flush=True)
+        else:
+            print(words, flush=True)
+
+    # for both
+
+    def table(self, rows: Sequence[Json], columns: Sequence[Column], **meta: Any) -> None:
+        if self.as_json:
+            self.document(list(rows), count=len(rows), **meta)
+        elif sys.stdout.isatty():
+            _rich_table(rows, columns)
+        else:
+            for row in rows:
+                print("\t".join(one_line(_filled(one.value(row))) for one in columns))
+
+    def facts(self, data: Json, facts: Iterable[tuple[str, object]], **meta: Any) -> None:
+        """One thing, as lines of name and value; empty ones are left out."""
+        if self.as_json:
+            self.document(data, **meta)
+            return
+        named = [(name, value) for name, value in facts if value not in (None, "", [], ())]
+        wide = max((len(name) for name, _ in named), default=0)
+        for name, value in named:
+            first, *rest = lines(value).split("\n")
+            print(f"{name.ljust(wide)}  {first}".rstrip())
+            for line in rest:
+                print(f"{'':{wide}}  {line}".rstrip())
+
+    def say(self, message: str) -> None:
+        """A remark for people; never in the way of what is read by programs."""
+        if not self.as_json:
+            print(lines(message), file=sys.stderr)
+
+    def negative(self, data: Any, reason: str, message: str) -> None:
+        """The answer is no: exit code 1."""
+        if self.as_json:
+            self.document(data, reason=reason)
+        self.say(message)
+        raise click.exceptions.Exit(NEGATIVE)
+
+
+def _filled(value: object) -> object:
+    return "" if value is None else value
+
+
+def _rich_table(rows: Sequence[Json], columns: Sequence[Column]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for one in columns:
+        table.add_column(one.title, no_wrap=not one.folds, overflow="fold" if one.folds else "ellipsis")
+    for row in rows:
+        # As Text, so that square brackets in a title are no markup.
+        cells = [one_line(_filled((one.shown or one.value)(row))) for one in columns]
+        table.add_row(*[Text(cell, style=_STYLES.get(cell, "")) for cell in cells])
+    Console(highlight=False, emoji=False).print(table)

@@ -1,0 +1,148 @@
+"""What all commands share: where to ask, as whom, and how to print."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rota.cli.output import Output
+
+if TYPE_CHECKING:
+    from rota.client import SyncWorkQueueClient
+    from rota.config import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Session:
+    as_json: bool = False
+    url: str | None = None
+    database: str | None = None
+    state_dir: str | None = None
+    actor: str | None = None
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    @cached_property
+    def settings(self) -> "Settings":
+        from rota.config import Settings
+
+        return Settings.from_environment(database=self.database, state_dir=self.state_dir)
+
+    @cached_property
+    def client(self) -> "SyncWorkQueueClient":
+        """Connected when it is first asked for, closed when the command ends."""
+        from rota.cli.destination import connect
+
+        client = connect(self)
+        self._open.callback(client.close)
+        return client
+
+    @cached_property
+    def output(self) -> Output:
+        return Output(self.as_json)
+
+    def close(self) -> None:
+        self._open.close()
+
+    @property
+    def actor_name(self) -> str:
+        return self.actor or os.environ.get("ROTA_ACTOR") or _login_name()
+
+
+def _login_name() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        return f"uid-{os.getuid()}"
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value and parameter.name:
+        setattr(context.ensure_object(Session), parameter.name, value)
+
+
+def _shared() -> list[click.Option]:
+    def option(*names: str, **facts: Any) -> click.Option:
+        return SharedOption(names, expose_value=False, callback=_remember, **facts)
+
+    return [
+        option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
+        option("--url", help="Ask this server.  [env: ROTA_URL]"),
+        option("--db", "database", help="Open this database.  [env: DATABASE_URL]"),
+        option(
+            "--state-dir",
+            help="Where the server and its database are.  [env: ROTA_STATE_DIR; default: .rota]",
+        ),
+        option("--actor", help="Who does this, for the log.  [default: your login name]"),
+    ]
+
+
+class SharedOption(click.Option):
+    """One that every command has; help shows them apart from the command's own."""
+
+
+def shared_options(function: F) -> F:
+    for option in reversed(_shared()):
+        click.decorators._param_memo(function, option)
+    return function
+
+
+class Command(click.Command):
+    """A command with the shared options, and an example at the end of its help."""
+
+    def __init__(self, *args: Any, example: str, **facts: Any) -> None:
+        super().__init__(*args, epilog=f"\b\nExample: {example}", **facts)
+        self.params.extend(_shared())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, shared in (("Options", False), ("All commands have", True)):
+            records = [
+                record
+                for parameter in self.get_params(ctx)
+                if isinstance(parameter, SharedOption) is shared
+                and (record := parameter.get_help_record(ctx)) is not None
+            ]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        session = ctx.ensure_object(Session)
+        ctx.call_on_close(session.close)
+        return super().invoke(ctx)
+
+
+def command(name: str, *, example: str, **facts: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Makes a command of a function; its first argument is the session."""
+
+    def made(function: Callable[..., Any]) -> Command:
+        return click.command(name, cls=Command, example=example, **facts)(
+            click.pass_obj(function)
+        )
+
+    return made
+
+
+class Group(click.Group):
+    """A family of commands; members are added with `@family.member(…)`."""
+
+    def member(
+        self, name: str, *, example: str, **facts: Any
+    ) -> Callable[[Callable[..., Any]], Command]:
+        def made(function: Callable[..., Any]) -> Command:
+            one = command(name, example=example, **facts)(function)
+            self.add_command(one)
+            return one
+
+        return made
+
+
+def group(name: str, help: str, example: str) -> Group:  # noqa: A002 - click's word for it
+    return Group(name, help=help, epilog=f"\b\nExample: {example}")
