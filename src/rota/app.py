@@ -122,6 +122,15 @@ def make_asgi(
     )
 
 
+@asynccontextmanager
+async def local_asgi(url: str) -> AsyncIterator["Api"]:
+    """The API on a database, for a caller in this process: no server, no port, no tokens."""
+    from rota.api import ApiSettings, create_app
+
+    async with open_ledger(url) as ledger:
+        yield create_app(ledger, ApiSettings(trusted=True))
+
+
 async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:
     if settings.on_loopback or settings.insecure or await ledger.tokens.required():
         return

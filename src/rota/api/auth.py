@@ -16,11 +16,17 @@ LONGEST_ACTOR = 100
 LONGEST_SECRET = 500
 
 
-def actor_of(headers: Headers) -> str:
-    """How a caller without a token names itself for the log. It proves nothing."""
-    text = headers.get(b"rota-actor", b"").decode("utf-8", "replace")
+_NAMELESS = everyone()
+
+
+def _unknown(headers: Headers) -> Caller:
+    """A caller without a token may name itself for the log. That proves nothing."""
+    name = headers.get(b"rota-actor")
+    if name is None:
+        return _NAMELESS
+    text = name.decode("utf-8", "replace")
     plain = "".join(letter for letter in text if letter.isprintable()).strip()
-    return plain[:LONGEST_ACTOR] or "local"
+    return everyone(plain[:LONGEST_ACTOR]) if plain else _NAMELESS
 
 
 @dataclass(slots=True)
@@ -77,7 +83,7 @@ class Gate:
 
     async def caller(self, headers: Headers, address: str) -> Caller:
         if not await self.protected():
-            return everyone(actor_of(headers))
+            return _unknown(headers)
         scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("this server wants a token: Authorization: Bearer rota_…")

@@ -12,6 +12,7 @@ from rota.api.problems import BadHost, CrossOrigin, UnsupportedMedia
 from rota.api.settings import LOOPBACK_NAMES, ApiSettings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_MOST_ACCEPTED = 1_000
 _SAME_SITES = frozenset({b"same-origin", b"none"})
 
 
@@ -20,10 +21,15 @@ class BrowserGuard:
         self._settings = settings
         self._names = LOOPBACK_NAMES | {settings.host.lower()} | settings.allowed_hosts
         self._origins = frozenset(origin.encode() for origin in settings.allowed_origins)
+        self._accepted: set[tuple[bytes, bool]] = set()  # Host headers that were looked at before
 
     def check(self, method: str, headers: Headers, *, protected: bool) -> None:
         """`protected`: a token is demanded, which a page of somebody else does not have."""
-        self._check_host(headers.get(b"host", b""), protected=protected)
+        host = headers.get(b"host", b"")
+        if (host, protected) not in self._accepted:
+            self._check_host(host, protected=protected)
+            if len(self._accepted) < _MOST_ACCEPTED:
+                self._accepted.add((host, protected))
         if method not in SAFE_METHODS:
             self.check_origin(headers)
             _check_media_type(headers)

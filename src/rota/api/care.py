@@ -23,7 +23,8 @@ def database_kind(address: str) -> str:
 async def health(call: Call) -> Answer:
     """Say whether the database answers. Open to everyone."""
     try:
-        await asyncio.wait_for(call.ledger.views.alive(), HEALTH_SECONDS)
+        async with asyncio.timeout(HEALTH_SECONDS):
+            await call.ledger.views.alive()
     except TimeoutError:
         raise StorageUnavailable("the database does not answer") from None
     kind = database_kind(call.ledger.database)

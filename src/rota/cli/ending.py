@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -27,7 +28,6 @@ SCHEMA_VERSION = 1
 # that are not here are the server's business.
 _EXIT_CODES = {
     "not_found": NEGATIVE,
-    "usage": USAGE,
     "invalid_input": USAGE,
     "missing_requirement": USAGE,
     "bad_cursor": USAGE,
@@ -44,13 +44,21 @@ _EXIT_CODES = {
 }
 
 
+@dataclass(frozen=True)
+class Failure:
+    code: str
+    message: str
+    details: Mapping[str, Any]
+    exit_code: int
+    hint: str = ""
+
+
 def exit_code_of(command: Callable[[], object], *, as_json: bool) -> int:
     """Run the command; whatever happens becomes a message and a number."""
     _forgive_encodings()
     try:
         result = command()
         sys.stdout.flush()
-        return result if isinstance(result, int) else OK
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -58,41 +66,40 @@ def exit_code_of(command: Callable[[], object], *, as_json: bool) -> int:
     except BrokenPipeError:
         _close_quietly()
         return BROKEN_PIPE
-    except click.UsageError as error:
-        return _report("usage", error.format_message(), {}, as_json, _hint(error))
-    except click.ClickException as error:
-        return _report("usage", error.format_message(), {}, as_json)
-    except RotaError as error:
-        code = error.details.get("code", error.code)
-        return _report(str(code), error.message, error.details, as_json, kind=error.code)
     except Exception as error:  # noqa: BLE001 - a fault of ours must not look like an answer
-        traceback.print_exc()
-        return _report("internal", f"{type(error).__name__}: {error}", {}, as_json)
+        return _report(_failure(error), as_json)
+    return result if isinstance(result, int) else OK
 
 
-def _report(
-    code: str,
-    message: str,
-    details: Mapping[str, Any],
-    as_json: bool,
-    hint: str = "",
-    *,
-    kind: str | None = None,
-) -> int:
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, click.UsageError):
+        hint = f"\nTry: {error.ctx.command_path} --help" if error.ctx is not None else ""
+        return Failure("usage", error.format_message(), {}, USAGE, hint)
+    if isinstance(error, click.ClickException):
+        return Failure("usage", error.format_message(), {}, USAGE)
+    if isinstance(error, RotaError):
+        code = str(error.details.get("code", error.code))
+        exit_code = _EXIT_CODES.get(error.code, SERVER)
+        return Failure(code, error.message, error.details, exit_code)
+    traceback.print_exception(error)
+    return Failure("internal", f"{type(error).__name__}: {error}", {}, SERVER)
+
+
+def _report(failure: Failure, as_json: bool) -> int:
     try:
         if as_json:
-            error = {"code": code, "message": message, "details": dict(details)}
+            error = {
+                "code": failure.code,
+                "message": failure.message,
+                "details": dict(failure.details),
+            }
             print(json.dumps({"schema_version": SCHEMA_VERSION, "error": error}, default=str))
         else:
-            print(f"rota: {one_line(message)}{hint}", file=sys.stderr)
+            print(f"rota: {one_line(failure.message)}{failure.hint}", file=sys.stderr)
         sys.stdout.flush()
     except BrokenPipeError:
         _close_quietly()
-    return _EXIT_CODES.get(kind or code, SERVER)
-
-
-def _hint(error: click.UsageError) -> str:
-    return f"\nTry: {error.ctx.command_path} --help" if error.ctx is not None else ""
+    return failure.exit_code
 
 
 def _forgive_encodings() -> None:

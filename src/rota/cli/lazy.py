@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -10,8 +11,8 @@ Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 
 
 class LazyGroup(click.Group):
-    def __init__(self, *args: object, sections: Sections, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type] - click checks its own
+    def __init__(self, *args: Any, sections: Sections, **facts: Any) -> None:
+        super().__init__(*args, **facts)
         self._sections = sections
         self._homes = {name: home for part in sections.values() for name, home in part.items()}
 
@@ -27,14 +28,13 @@ class LazyGroup(click.Group):
             raise TypeError(f"{module}:{name} is no command")
         return command
 
-    def short_help(self, name: str) -> str:
-        return self._homes[name][1]
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, self._homes))
         for title, commands in self._sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), help) for name, (_, help) in commands.items()])
+                formatter.write_dl(
+                    [(name.ljust(widest), text) for name, (_, text) in commands.items()]
+                )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

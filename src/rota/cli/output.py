@@ -119,7 +119,9 @@ def _rich_table(rows: Sequence[Json], columns: Sequence[Column]) -> None:
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for one in columns:
-        table.add_column(one.title, no_wrap=not one.folds, overflow="fold" if one.folds else "ellipsis")
+        table.add_column(
+            one.title, no_wrap=not one.folds, overflow="fold" if one.folds else "ellipsis"
+        )
     for row in rows:
         # As Text, so that square brackets in a title are no markup.
         cells = [one_line(_filled((one.shown or one.value)(row))) for one in columns]

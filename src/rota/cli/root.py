@@ -10,6 +10,7 @@ SECTIONS: Sections = {
     "Run": {
         "up": ("rota.cli.up:up", "Serve the queue, its API and the dashboard."),
         "serve": ("rota.cli.up:serve", "Serve as `up` does, but leave the sweeping to another."),
+        "demo": ("rota.cli.demo:demo", "Show a fleet of scripted agents at work."),
         "doctor": ("rota.cli.doctor:doctor", "Check that everything is in order."),
         "db": ("rota.cli.database:db", "Look after the database."),
     },

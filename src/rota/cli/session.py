@@ -68,29 +68,31 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
         setattr(context.ensure_object(Session), parameter.name, value)
 
 
-def _shared() -> list[click.Option]:
-    def option(*names: str, **facts: Any) -> click.Option:
-        return SharedOption(names, expose_value=False, callback=_remember, **facts)
-
-    return [
-        option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
-        option("--url", help="Ask this server.  [env: ROTA_URL]"),
-        option("--db", "database", help="Open this database.  [env: DATABASE_URL]"),
-        option(
-            "--state-dir",
-            help="Where the server and its database are.  [env: ROTA_STATE_DIR; default: .rota]",
-        ),
-        option("--actor", help="Who does this, for the log.  [default: your login name]"),
-    ]
-
-
 class SharedOption(click.Option):
     """One that every command has; help shows them apart from the command's own."""
 
 
+_SHARED: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    (("--json", "as_json"), {"is_flag": True, "help": "Print JSON, for programs."}),
+    (("--url",), {"help": "Ask this server.  [env: ROTA_URL]"}),
+    (("--db", "database"), {"help": "Open this database.  [env: DATABASE_URL]"}),
+    (
+        ("--state-dir",),
+        {"help": "Where server and database are.  [env: ROTA_STATE_DIR; default: .rota]"},
+    ),
+    (
+        ("--actor",),
+        {"help": "Who does this, for the log.  [env: ROTA_ACTOR; default: your login name]"},
+    ),
+]
+
+
 def shared_options(function: F) -> F:
-    for option in reversed(_shared()):
-        click.decorators._param_memo(function, option)
+    for names, facts in reversed(_SHARED):
+        option = click.option(
+            *names, cls=SharedOption, expose_value=False, callback=_remember, **facts
+        )
+        function = option(function)
     return function
 
 
@@ -98,8 +100,11 @@ class Command(click.Command):
     """A command with the shared options, and an example at the end of its help."""
 
     def __init__(self, *args: Any, example: str, **facts: Any) -> None:
-        super().__init__(*args, epilog=f"\b\nExample: {example}", **facts)
-        self.params.extend(_shared())
+        super().__init__(*args, **{**facts, "epilog": f"\b\nExample: {example}"})
+        self.params.extend(
+            SharedOption(names, expose_value=False, callback=_remember, **facts)
+            for names, facts in _SHARED
+        )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, shared in (("Options", False), ("All commands have", True)):
@@ -123,9 +128,7 @@ def command(name: str, *, example: str, **facts: Any) -> Callable[[Callable[...,
     """Makes a command of a function; its first argument is the session."""
 
     def made(function: Callable[..., Any]) -> Command:
-        return click.command(name, cls=Command, example=example, **facts)(
-            click.pass_obj(function)
-        )
+        return click.command(name, cls=Command, example=example, **facts)(click.pass_obj(function))
 
     return made
 

@@ -61,8 +61,8 @@ def _lapse(tx: Transaction, item: WorkItem, now: str) -> tuple[Verb, str]:
     return verb, item.id
 
 
-def _block(tx: Transaction, item: WorkItem, before: str, now: str) -> str:
-    minutes = int(STALE_AFTER.total_seconds() // 60)
+def _block(tx: Transaction, item: WorkItem, quiet_for: timedelta, now: str) -> str:
+    minutes = int(quiet_for.total_seconds() // 60)
     note = f"No update since {item.updated_at}: blocked after {minutes} minutes without one." + (
         f"\nLast note: {item.notes}" if item.notes else ""
     )
@@ -89,7 +89,9 @@ class Sweeper:
             if due:
                 tx.wake(Topic.READY)
             lapsed = [_lapse(tx, item, now) for item in tx.lapsed_items(now, BATCH)]
-            quiet = [_block(tx, item, before, now) for item in tx.quiet_items(before, BATCH)]
+            quiet = [
+                _block(tx, item, self.stale_after, now) for item in tx.quiet_items(before, BATCH)
+            ]
             return Swept(
                 released=tuple(item_id for verb, item_id in lapsed if verb is Verb.RELEASE),
                 failed=tuple(item_id for verb, item_id in lapsed if verb is Verb.FAIL),

@@ -32,7 +32,7 @@ T = TypeVar("T")
 BUSY_SECONDS = 10.0
 GROUP_LIMIT = 1_000
 # How often the writer looks whether another process has committed, while somebody waits.
-FOREIGN_COMMIT_SECONDS = 0.025
+FOREIGN_COMMIT_SECONDS = 0.05
 
 
 class SqliteTransaction(SqlTransaction):

@@ -1147,7 +1147,7 @@ class LogAndEventsContract:
             while True:
                 ended = done.is_set()
                 after = followed[-1] if followed else 0
-                rows = await other.read(lambda tx: tx.events_after(after, 7))
+                rows = await other.read(lambda tx, after=after: tx.events_after(after, 7), long=True)
                 followed.extend(row.seq for row in rows)
                 if ended and not rows:
                     return

@@ -10,8 +10,10 @@ FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k) OR
 -- (txid, seq) and stop before the oldest transaction still open: whatever commits later has a
 -- higher txid, so it comes behind everything that was read. Number order with the same limit
 -- would not do: an older transaction may take a higher number than a younger, still open one.
+-- A number that stands nowhere (rolled back, or beyond the end) counts as the one before it.
 SELECT @event FROM events
-WHERE (txid, seq) > (coalesce((SELECT txid FROM events WHERE seq = :after), '0'::xid8), :after)
+WHERE (txid, seq) > (coalesce((SELECT txid FROM events WHERE seq <= :after
+                               ORDER BY seq DESC LIMIT 1), '0'::xid8), :after)
   AND txid < pg_snapshot_xmin(pg_current_snapshot()) /*filters*/
 ORDER BY txid, seq LIMIT :limit
 

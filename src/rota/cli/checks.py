@@ -1,0 +1,260 @@
+"""What the doctor looks at. Each check looks only; mending is left to the one who asked for it."""
+
+import asyncio
+import errno
+import os
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rota.config import Settings, StateDir
+from rota.model.errors import NotFound, RotaError
+
+if TYPE_CHECKING:
+    from rota.client.transport import Answer
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+
+_PRIVATE_DIRECTORY, _PRIVATE_FILE = 0o700, 0o600
+_SCARCE_BYTES, _LITTLE_BYTES = 20 * 1024**2, 500 * 1024**2
+_CLOCK_SLACK_SECONDS = 5.0
+_ANSWER_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    status: str
+    message: str
+    fix: str | None = None  # what a person can do
+    mend: Callable[[], object] | None = None  # what --fix does
+
+
+Check = Callable[[Settings], Iterator[Finding]]
+
+
+def examine(settings: Settings) -> list[Finding]:
+    return [finding for check in CHECKS for finding in check(settings)]
+
+
+def environment(settings: Settings) -> Iterator[Finding]:
+    """The settings themselves were read already; here what they do not cover."""
+    token, url = os.environ.get("ROTA_TOKEN"), os.environ.get("ROTA_URL")
+    if token is not None and not token.startswith("rota_"):
+        yield Finding(
+            "environment", WARN, "ROTA_TOKEN does not look like a token of ours (rota_…)",
+            "make one with rota token create, or unset it",
+        )  # fmt: skip
+    if url:
+        yield _server_at("environment", url, token)
+    if not settings.on_loopback and not token:
+        yield Finding(
+            "environment", WARN, f"ROTA_HOST {settings.host} can be reached by other machines",
+            "rota up will want a token: rota token create NAME --scope admin",
+        )  # fmt: skip
+    yield Finding("environment", OK, f"database {_without_secret(settings.database)}")
+
+
+def state_dir(settings: Settings) -> Iterator[Finding]:
+    path = settings.state_dir
+    if not path.exists():
+        yield Finding(
+            "state directory", WARN, f"{path} is not there yet", "rota up makes it",
+            lambda: path.mkdir(mode=_PRIVATE_DIRECTORY, parents=True),
+        )  # fmt: skip
+    elif not path.is_dir():
+        yield Finding("state directory", FAIL, f"{path} is a file", "name another with --state-dir")
+    elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(
+            "state directory", FAIL, f"{path} cannot be written", "run as its owner, or chown it"
+        )
+    else:
+        yield _private("state directory", path, _PRIVATE_DIRECTORY)
+        yield from _lock(StateDir(path))
+
+
+def _lock(state: StateDir) -> Iterator[Finding]:
+    """The lock dies with its server; only the note where to find it can be left behind."""
+    if state.running() is None and state.server_file.exists():
+        yield Finding(
+            "state directory", WARN, f"{state.server_file} was left behind by a server that died",
+            f"rm {state.server_file}", lambda: state.server_file.unlink(missing_ok=True),
+        )  # fmt: skip
+
+
+def _private(check: str, path: Path, wanted: int) -> Finding:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & ~wanted:
+        return Finding(
+            check, FAIL, f"{path} is open to others ({mode:04o})", f"chmod {wanted:o} {path}",
+            lambda: path.chmod(wanted),
+        )  # fmt: skip
+    return Finding(check, OK, f"{path} is private ({mode:04o})")
+
+
+def database(settings: Settings) -> Iterator[Finding]:
+    from rota.cli.database import existing_file, state_of, upgrade_now
+
+    try:
+        path = existing_file(settings.database)
+        for part in _parts(path):
+            yield _private("database", part, _PRIVATE_FILE)
+        found = asyncio.run(state_of(settings.database))
+    except NotFound as error:
+        yield Finding("database", WARN, error.message, mend=lambda: upgrade_now(settings.database))
+        return
+    except RotaError as error:
+        yield Finding("database", FAIL, error.message, "see the message")
+        return
+    yield from _schema(settings, found)
+
+
+def _parts(path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    beside = [path.with_name(path.name + ending) for ending in ("-wal", "-shm")]
+    return [path, *(part for part in beside if part.exists())]
+
+
+def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:
+    from rota.cli.database import upgrade_now
+
+    if found["unknown"] or found["changed"]:
+        names = ", ".join(found["unknown"] + found["changed"])
+        yield Finding(
+            "database", FAIL, f"its schema is not the one of this Rota ({names})",
+            "install the Rota that wrote it, or restore a backup",
+        )  # fmt: skip
+    elif found["pending"]:
+        yield Finding(
+            "database", FAIL, f"its schema wants {', '.join(found['pending'])}",
+            "rota db upgrade", lambda: upgrade_now(settings.database),
+        )  # fmt: skip
+    else:
+        yield Finding(
+            "database", OK, f"it opens and its schema is current ({found['bytes']} bytes)"
+        )
+        yield from _clock_against(settings)
+
+
+def _clock_against(settings: Settings) -> Iterator[Finding]:
+    """Leases and due times are compared with this clock: it must not be behind the ledger."""
+    newest = asyncio.run(_newest_event(settings.database))
+    if newest is None:
+        return
+    ahead = (datetime.fromisoformat(newest) - datetime.now(UTC)).total_seconds()
+    if ahead > _CLOCK_SLACK_SECONDS:
+        yield Finding(
+            "clock", FAIL, f"the newest event lies {ahead:.0f} s in the future of this clock",
+            "set the clock, by NTP for example; leases do not end until it has caught up",
+        )  # fmt: skip
+    else:
+        yield Finding("clock", OK, "it is not behind the ledger")
+
+
+async def _newest_event(database: str) -> str | None:
+    from rota.app import open_ledger
+
+    async with open_ledger(database) as ledger:
+        last = await ledger.views.last_event()
+        events = await ledger.views.events(max(last - 1, 0), 1)
+        return events[-1].occurred_at if events else None
+
+
+def clock(settings: Settings) -> Iterator[Finding]:
+    """The wall clock must run as fast as the one that nobody can set."""
+    wall, steady = time.time(), time.monotonic()
+    time.sleep(0.05)
+    drift = abs((time.time() - wall) - (time.monotonic() - steady))
+    if drift > 0.02:
+        yield Finding(
+            "clock", WARN, f"it jumped by {drift * 1000:.0f} ms within a moment",
+            "see whether two programs set it",
+        )  # fmt: skip
+    else:
+        yield Finding("clock", OK, f"it runs steadily, now {datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+
+
+def port(settings: Settings) -> Iterator[Finding]:
+    where = f"{settings.host}:{settings.port}"
+    busy = _is_busy(settings.host, settings.port)
+    if busy is None:
+        yield Finding("port", OK, f"{where} is free")
+        return
+    answer = _health(settings.url) if busy == errno.EADDRINUSE else None
+    if _is_ours(answer):
+        yield Finding("port", OK, f"{where} is taken by a Rota server")
+        return
+    yield Finding(
+        "port", FAIL, f"{where}: {os.strerror(busy)}; it is no Rota server that answers there",
+        "take another with --port or PORT",
+    )  # fmt: skip
+
+
+def _is_busy(host: str, number: int) -> int | None:
+    """The error that stands in the way of listening there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, number))
+            probe.listen(1)
+        except OSError as error:
+            return error.errno or errno.EADDRINUSE
+    return None
+
+
+def _server_at(check: str, url: str, token: str | None) -> Finding:
+    from rota.client import SyncWorkQueueClient
+
+    try:
+        with SyncWorkQueueClient(url, token, timeout=_ANSWER_SECONDS) as client:
+            client.health()
+            client.events(limit=1)
+    except RotaError as error:
+        return Finding(check, FAIL, f"ROTA_URL: {error.message}", "correct ROTA_URL or ROTA_TOKEN")
+    return Finding(check, OK, f"the server at {url} answers")
+
+
+def _health(url: str) -> "Answer | None":
+    from rota.client.plain import PlainTransport
+    from rota.client.transport import Request
+
+    transport = PlainTransport(url)
+    try:
+        return transport.send(Request("GET", "/health", {}, timeout=_ANSWER_SECONDS))
+    except RotaError:
+        return None
+    finally:
+        transport.close()
+
+
+def _is_ours(answer: "Answer | None") -> bool:
+    return answer is not None and b'"status"' in answer.body and b'"database"' in answer.body
+
+
+def disk(settings: Settings) -> Iterator[Finding]:
+    place = settings.state_dir.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    size = f"{free / 1024**3:.1f} GiB are free at {place}"
+    if free < _LITTLE_BYTES:
+        status = FAIL if free < _SCARCE_BYTES else WARN
+        yield Finding("disk", status, size, "free some space; no restart is needed afterwards")
+    else:
+        yield Finding("disk", OK, size)
+
+
+def _without_secret(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if separator else url
+
+
+CHECKS: tuple[Check, ...] = (environment, state_dir, database, clock, port, disk)

@@ -1,0 +1,112 @@
+"""Taking items, and keeping them."""
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.output import Column, column
+from rota.cli.parsing import Span, Text
+from rota.cli.session import command
+from rota.cli.text import local_time, one_line
+from rota.model.claims import MAX_WAIT_SECONDS
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+# One request waits no longer than this; a longer wait is several of them.
+_ONE_WAIT = MAX_WAIT_SECONDS / 2
+
+_REASONS = {
+    "nothing_ready": "nothing is ready for {agent}",
+    "no_free_slot": (
+        "{agent} works on as many items as it may: finish or release one, or"
+        " rota agent set {agent} --max-concurrent N"
+    ),
+    "agent_paused": "{agent} is paused: rota agent resume {agent}",
+}
+_CLAIMED = [
+    column("id"),
+    Column("token", lambda item: item["claim"]["token"]),
+    Column("expires", lambda item: item["claim"]["expires_at"]),
+    column("type"),
+    column("description", folds=True),
+]
+
+
+@command("claim", example="rota claim --agent steve-w --type bug_fix --wait 30s --lease 15m")
+@click.option("--agent", required=True, help="Who takes it.")
+@click.option("--type", "types", multiple=True, help="Only this kind; repeatable.")
+@click.option("--label", "labels", multiple=True, help="Only with this label; repeatable.")
+@click.option("--project", "project_id", help="Only of this project, by its id.")
+@click.option("--lease", "lease_seconds", type=Span(), help="For how long.  [default: 15m]")
+@click.option("--limit", type=click.IntRange(1, 1000), help="How many.  [default: 1]")
+@click.option(
+    "--wait",
+    type=Span(),
+    is_flag=False,
+    flag_value="36500d",
+    help="Wait for it: so long, or without a value until there is something.",
+)
+def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) -> None:
+    """Take the best item there is for an agent; exit code 1 when there is nothing.
+
+    The token that is printed belongs to every later call about the item. In a pipe the columns are
+    id, token, expiry, type and description.
+    """
+    for name in ("types", "labels"):
+        wanted[name] = list(wanted[name]) or None
+    items, reason = _claimed(session, agent, wait or 0.0, wanted)
+    if not items:
+        why = _REASONS.get(reason or "", "nothing was claimed").format(agent=agent)
+        session.output.negative([], reason or "nothing_ready", why)
+    if session.as_json:
+        session.output.document(items, count=len(items))
+        return
+    session.output.table(items, _CLAIMED)
+    session.output.say("\n".join(how_to_go_on(item) for item in items))
+
+
+def _claimed(
+    session: "Session", agent: str, wait: float, wanted: dict[str, Any]
+) -> tuple[list[dict[str, Any]], str | None]:
+    deadline = time.monotonic() + wait
+    while True:
+        left = max(0.0, deadline - time.monotonic())
+        began = time.monotonic()
+        items, reason = session.client.claim_or_reason(
+            agent, wait_seconds=min(_ONE_WAIT, math.ceil(left)), **wanted
+        )
+        if items or time.monotonic() >= deadline:
+            return items, reason
+        if time.monotonic() - began < 0.1:  # a server that is about to stop does not wait
+            time.sleep(0.5)
+
+
+def how_to_go_on(item: dict[str, Any]) -> str:
+    token, item_id = item["claim"]["token"], item["id"]
+    return "\n".join(
+        (
+            f"yours until {local_time(item['claim']['expires_at'])}; the token is {token}",
+            f"  keep it      rota heartbeat {item_id} --token {token}",
+            f"  finish it    rota done {item_id} --token {token} --notes …",
+            f"  give it back rota release {item_id} --token {token}",
+        )
+    )
+
+
+@command("heartbeat", example="rota heartbeat ITEM --token TOKEN --progress '2 of 5 tests'")
+@click.argument("item")
+@click.option("--token", required=True, help="The claim's token.")
+@click.option("--progress", help="How far it is.")
+@click.option("--notes", type=Text(), help="Leave a note: text, @file or -.")
+def heartbeat(
+    session: "Session", /, item: str, token: str, progress: str | None, notes: str | None
+) -> None:
+    """Keep a claim for another lease; exit code 7 says to stop working on it."""
+    extended = session.client.heartbeat(item, token, notes, progress)
+    if session.as_json:
+        session.output.document(extended)
+    else:
+        print(one_line(f"{item} is yours until {local_time(extended['expires_at'])}"))

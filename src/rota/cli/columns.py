@@ -1,0 +1,38 @@
+"""How items and events look in a list."""
+
+from typing import Any
+
+from rota.cli.output import Column, column, time_column
+from rota.cli.text import local_time, one_line, shortened
+
+_TITLE_WIDTH = 80
+
+ITEMS = [
+    column("id"),
+    column("priority", "pri"),
+    column("status"),
+    column("type"),
+    column("assigned_agent", "agent"),
+    time_column("created_at", "age"),
+    Column(
+        "description",
+        lambda item: item["description"],
+        lambda item: shortened(item["description"], _TITLE_WIDTH),
+        folds=True,
+    ),
+]
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """One event for people: when, what, which item, who, and what was said."""
+    said = event.get("payload") or {}
+    words = [
+        str(event["seq"]),
+        local_time(event["occurred_at"])[:19],
+        event["type"],
+        event.get("work_item_id") or event.get("project_id") or event.get("agent") or "",
+        f"by {event['actor']}" if event.get("actor") else "",
+        f"({event['reason']})" if event.get("reason") else "",
+        shortened(said.get("notes") or "", _TITLE_WIDTH),
+    ]
+    return "  ".join(one_line(word) for word in words if word)

@@ -1,0 +1,71 @@
+"""Changing what an item says, without moving it."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.moved import moved
+from rota.cli.parsing import NONE, JsonValue, Moment, Priority, Text, cleared
+from rota.cli.session import command
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+
+class MomentOrNone(Moment):
+    """`now` and `none` both mean: it need not wait. Clocks may differ, so no time is sent."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return NONE if value in (NONE, "now") else super().convert(value, param, ctx)
+
+
+@command("edit", example="rota edit ITEM --priority critical --agent none --label urgent")
+@click.argument("item")
+@click.option("--description", help="The title.")
+@click.option("--type", help="What kind of work it is.")
+@click.option("--priority", type=Priority(), help="1 (highest) to 5, or critical … lowest.")
+@click.option("--payload", type=JsonValue(), help="Fields for the agent: JSON, @file or -.")
+@click.option("--body", type=Text(), help="The long text: text, @file or -.")
+@click.option("--agent", "assigned_agent", help="Only this agent may take it; none: any.")
+@click.option("--project", "project_id", help="The project's id; none: no project.")
+@click.option("--label", "labels", multiple=True, help="The new labels; none takes all off.")
+@click.option("--blocked-by", multiple=True, metavar="ID", help="Wait for these; none: nothing.")
+@click.option("--max-attempts", type=int, help="How often it may be taken.")
+@click.option("--available-at", type=MomentOrNone(), help="Not before: ISO 8601, +2h or now.")
+@click.option("--if-version", "version", type=int, help="Only if it is still at this version.")
+def edit(session: "Session", /, item: str, version: int | None, **options: Any) -> None:
+    """Change what an item says; what is not named stays as it is."""
+    changes = {name: value for name, value in options.items() if value not in (None, ())}
+    if not changes:
+        raise click.UsageError("nothing to change; name at least one field")
+    for name in ("assigned_agent", "project_id", "available_at"):
+        if name in changes:
+            changes[name] = cleared(changes[name])
+    for name in ("labels", "blocked_by"):
+        if name in changes:
+            changes[name] = [one for one in changes[name] if one != NONE]
+    moved(session, session.client.edit(item, version=version, **changes), "changed")
+
+
+@command("note", example="rota note ITEM 'The gate is open, the hinge is next' --token TOKEN")
+@click.argument("item")
+@click.argument("notes", type=Text())
+@click.option("--token", help="The claim's token, when it is yours.")
+def note(session: "Session", /, item: str, notes: str, token: str | None) -> None:
+    """Leave a note on an item: text, @file or - for standard input."""
+    moved(session, session.client.note(item, notes, token=token), "noted")
+
+
+@command("hold", example="rota hold ITEM --reason 'wait for the new budget'")
+@click.argument("item")
+@click.option("--reason", required=True, help="Why nobody shall pick it up.")
+def hold(session: "Session", /, item: str, reason: str) -> None:
+    """Keep an item from being picked up; its status stays as it is."""
+    moved(session, session.client.hold(item, reason), "held")
+
+
+@command("unhold", example="rota unhold ITEM")
+@click.argument("item")
+def unhold(session: "Session", /, item: str) -> None:
+    """Take the hold off an item."""
+    moved(session, session.client.unhold(item), "no longer held")

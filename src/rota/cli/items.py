@@ -1,0 +1,118 @@
+"""Submitting items and listing them."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.columns import ITEMS
+from rota.cli.parsing import JsonValue, Moment, Priority, Text
+from rota.cli.session import command
+from rota.model.clock import to_text
+from rota.model.status import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.cli.session import Session
+
+STATUSES = [str(status) for status in Status]
+
+
+@command(
+    "add",
+    example="rota add 'Mend the gate' --type bug_fix --priority high --payload '{\"gate\": 3}'",
+)
+@click.argument("description")
+@click.option("--type", "kind", default="work", show_default=True, help="What kind of work it is.")
+@click.option("--priority", type=Priority(), help="1 (highest) to 5, or critical … lowest.")
+@click.option("--payload", type=JsonValue(), help="Fields for the agent: JSON, @file or -.")
+@click.option("--body", type=Text(), help="The long text: text, @file or -.")
+@click.option("--agent", help="Only this agent may take it.")
+@click.option("--project", "project_id", help="The project's id.")
+@click.option("--label", "labels", multiple=True, help="May be given several times.")
+@click.option("--blocked-by", multiple=True, metavar="ID", help="Wait for this item; repeatable.")
+@click.option("--max-attempts", type=int, help="How often it may be taken.  [default: 3]")
+@click.option("--available-at", type=Moment(), help="Not before: ISO 8601, or +2h.")
+@click.option("--created-by", help="Who wants it.  [default: the actor]")
+@click.option("--key", help="Idempotency-Key: the same key and item are submitted once.")
+def add(session: "Session", /, description: str, kind: str, key: str | None, **fields: Any) -> None:
+    """Submit a work item; its id is printed."""
+    for name in ("labels", "blocked_by"):
+        fields[name] = list(fields[name]) or None
+    item = session.client.work_add(kind, description, idempotency_key=key, **fields)
+    if session.as_json:
+        session.output.document(item)
+    else:
+        print(item["id"])
+
+
+def _limit(function: Any) -> Any:
+    return click.option(
+        "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+    )(function)
+
+
+@command("list", example="rota list --status in_progress --status blocked --since 2h")
+@click.option(
+    "--status", multiple=True, type=click.Choice(STATUSES), help="May be given several times."
+)
+@click.option("--agent", help="Items of this agent.")
+@click.option("--project", "project_id", help="Items of this project, by its id.")
+@click.option("--type", help="Items of this kind.")
+@click.option("--label", help="Items with this label.")
+@click.option("--search", "q", help="Items whose text contains this.")
+@click.option(
+    "--since",
+    type=Moment(past=True),
+    help="Created since: ISO 8601 or 2h; with only final statuses, ended since.",
+)
+@click.option("--updated-since", type=Moment(past=True), help="Changed since.")
+@_limit
+def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
+    """List items by priority and age."""
+    found = list(islice(session.client.work_each(**filters, limit=limit + 1), limit + 1))
+    more = len(found) > limit
+    session.output.table(found[:limit], ITEMS, more=more)
+    if not found:
+        session.output.say("no items")
+    elif more:
+        session.output.say(f"there are more; see them with --limit {limit * 10}")
+
+
+@command("ready", example="rota ready --agent steve-w")
+@click.option("--agent", help="What this agent could claim, items dispatched to it included.")
+@click.option("--project", "project_id", help="Items of this project, by its id.")
+@click.option("--type", help="Items of this kind.")
+@click.option("--label", help="Items with this label.")
+@_limit
+def ready(session: "Session", /, agent: str | None, limit: int, **filters: Any) -> None:
+    """List what could be claimed now; exit code 1 when there is nothing."""
+    found = list(islice(_claimable(session, agent, filters), limit))
+    if not found:
+        whose = f" for {agent}" if agent else ""
+        session.output.negative([], "nothing_ready", f"nothing is ready{whose}")
+    session.output.table(found, ITEMS)
+
+
+def _claimable(
+    session: "Session", agent: str | None, filters: dict[str, Any]
+) -> "Iterator[dict[str, Any]]":
+    """In the order of a claim: what is dispatched to the agent, then what is queued."""
+    now = to_text(datetime.now(UTC))
+    if agent is not None:
+        mine = session.client.work_each("dispatched", agent, **filters)
+        yield from (item for item in mine if _is_free(item, now))
+    for item in session.client.work_each("queued", **filters):
+        named = item["assigned_agent"]
+        if _is_free(item, now) and (agent is None or named in (None, agent)):
+            yield item
+
+
+def _is_free(item: dict[str, Any], now: str) -> bool:
+    return (
+        item["hold_reason"] is None
+        and item["open_blockers"] == 0
+        and (item["available_at"] or "") <= now
+    )

@@ -1,0 +1,123 @@
+"""Values on the command line: priorities by name, times from now, texts from files."""
+
+import json
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rota.model.clock import parse_time, to_text
+from rota.model.errors import InvalidInput
+from rota.model.work import Priority as Level
+
+NONE = "none"  # how a field is emptied: --agent none
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+
+
+class Priority(click.ParamType[int]):
+    name = "1-5|name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip()
+        if text.upper() in Level.__members__:
+            return int(Level[text.upper()])
+        if text in {str(int(level)) for level in Level}:
+            return int(text)
+        names = ", ".join(level.name.lower() for level in Level)
+        return self.fail(
+            f"{text[:40]!r} is no priority; use 1 (highest) to 5, or {names}", param, ctx
+        )
+
+
+class Span(click.ParamType[float]):
+    """Seconds, also as 90s, 15m, 2h, 1d."""
+
+    name = "time span"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = span_of(str(value))
+        if seconds is None:
+            self.fail(f"{str(value)[:40]!r} is no time span; use 90, 90s, 15m, 2h, 1d", param, ctx)
+        return seconds
+
+
+def span_of(text: str) -> float | None:
+    found = _SPAN.fullmatch(text.strip())
+    return float(found[1]) * _SECONDS[found[2] or "s"] if found else None
+
+
+class Moment(click.ParamType[str]):
+    """A time: ISO 8601, `now`, or from now: +15m; with `past`, 2h is two hours ago."""
+
+    name = "time"
+
+    def __init__(self, *, past: bool = False) -> None:
+        self._past = past
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value).strip()
+        if text == "now":
+            return to_text(datetime.now(UTC))
+        seconds = span_of(text if self._past else text.removeprefix("+"))
+        try:
+            if seconds is not None and (self._past or text.startswith("+")):
+                away = timedelta(seconds=-seconds if self._past else seconds)
+                return to_text(datetime.now(UTC) + away)
+            return to_text(parse_time(text, param.name if param and param.name else "time"))
+        except InvalidInput as error:
+            example = "2h" if self._past else "+2h"
+            self.fail(f"{error.message}; or {example}", param, ctx)
+        except OverflowError:
+            self.fail(f"{text[:40]!r} is too far away", param, ctx)
+
+
+class Text(click.ParamType[str]):
+    """Literal, `@file`, or `-` for standard input; `@@` begins a literal with an at sign."""
+
+    name = "text|@file|-"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if text.startswith("@@"):
+            return text[1:]
+        try:
+            if text == "-":
+                return sys.stdin.read()
+            if text.startswith("@"):
+                return Path(text[1:]).expanduser().read_text(encoding="utf-8")
+        except OSError as error:
+            self.fail(f"cannot read {text[1:]}: {error.strerror}", param, ctx)
+        except UnicodeDecodeError:
+            self.fail(f"{text[1:] or 'standard input'} is not UTF-8 text", param, ctx)
+        return text
+
+
+class JsonValue(click.ParamType[Any]):
+    name = "json|@file|-"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = Text().convert(value, param, ctx)
+        try:
+            return json.loads(text, parse_constant=_refuse)
+        except RecursionError:
+            self.fail("the JSON is nested too deeply", param, ctx)
+        except ValueError as error:
+            self.fail(f"this is not JSON: {error}", param, ctx)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def cleared(value: str) -> str | None:
+    """`none` on the command line is null on the wire."""
+    return None if value == NONE else value

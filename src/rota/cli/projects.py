@@ -1,0 +1,73 @@
+"""Groups of items."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.output import column, time_column
+from rota.cli.parsing import cleared
+from rota.cli.session import group
+from rota.cli.text import local_time, one_line
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+project = group("project", "Groups of items.", "rota project list")
+
+_COLUMNS = [
+    column("id"),
+    column("name", folds=True),
+    column("external_ref", "reference"),
+    time_column("created_at", "age"),
+]
+_REFERENCE = "What it is elsewhere: a repository, a board"
+
+
+def _show(session: "Session", one: dict[str, Any]) -> None:
+    facts = [
+        ("id", one["id"]),
+        ("name", one_line(one["name"])),
+        ("reference", one_line(one["external_ref"] or "")),
+        ("created", local_time(one["created_at"])),
+        ("updated", local_time(one["updated_at"])),
+    ]
+    session.output.facts(one, facts)
+
+
+@project.member("add", example="rota project add 'Shopping list API' --ref github:acme/list")
+@click.argument("name")
+@click.option("--ref", "external_ref", help=f"{_REFERENCE}.")
+def add(session: "Session", /, name: str, external_ref: str | None) -> None:
+    """Make a project; its id is printed."""
+    made = session.client.create_project(name, external_ref)
+    if session.as_json:
+        session.output.document(made)
+    else:
+        print(made["id"])
+
+
+@project.member("list", example="rota project list")
+def list_projects(session: "Session", /) -> None:
+    """List all projects."""
+    session.output.table(session.client.list_projects(), _COLUMNS)
+
+
+@project.member("show", example="rota project show PROJECT")
+@click.argument("id")
+def show(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
+    """Show one project."""
+    _show(session, session.client.get_project(id))
+
+
+@project.member("edit", example="rota project edit PROJECT --name 'List API' --ref none")
+@click.argument("id")
+@click.option("--name", help="The new name.")
+@click.option("--ref", "external_ref", help=f"{_REFERENCE}; none takes it away.")
+def edit(session: "Session", /, id: str, **options: str | None) -> None:  # noqa: A002
+    """Change a project; what is not named stays as it is."""
+    changes: dict[str, str | None] = {k: v for k, v in options.items() if v is not None}
+    if not changes:
+        raise click.UsageError("nothing to change; name at least one field")
+    if changes.get("external_ref"):
+        changes["external_ref"] = cleared(str(changes["external_ref"]))
+    _show(session, session.client.update_project(id, **changes))

@@ -1,0 +1,92 @@
+"""One item in full, and why nobody works on it."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.columns import event_line
+from rota.cli.session import command
+from rota.cli.text import local_time, one_line
+from rota.model.work import Priority
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+_EVENTS_SHOWN = 10
+
+
+@command("show", example="rota show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
+@click.argument("item")
+def show(session: "Session", /, item: str) -> None:
+    """Show one item with its claim, links, dispatches and latest events."""
+    detail = session.client.work_get(item)
+    session.output.facts(detail, [*facts_of(detail), *_history(detail)])
+
+
+def facts_of(item: dict[str, Any]) -> list[tuple[str, object]]:
+    priority = f"{item['priority']} {Priority(item['priority']).name.lower()}"
+    status = f"{item['status']} ({item['reason']})" if item["reason"] else item["status"]
+    return [
+        ("id", item["id"]),
+        ("description", one_line(item["description"])),
+        ("status", one_line(status)),
+        ("type", one_line(item["type"])),
+        ("priority", priority),
+        ("agent", one_line(item["assigned_agent"] or "")),
+        ("project", item["project_id"]),
+        ("labels", one_line(", ".join(item["labels"]))),
+        ("held", one_line(item["hold_reason"] or "")),
+        ("available", local_time(item["available_at"])),
+        ("attempts", f"{item['attempts']} of {item['max_attempts']}"),
+        ("outcome", item["outcome"]),
+        ("result", one_line(item["artifact_url"] or "")),
+        ("source", one_line(" ".join(filter(None, (item["source"], item["source_ref"]))))),
+        ("created", f"{local_time(item['created_at'])} {_by(item)}"),
+        ("updated", local_time(item["updated_at"])),
+        ("completed", local_time(item["completed_at"])),
+        ("payload", json.dumps(item["payload"]) if item["payload"] is not None else ""),
+        ("body", item["body"]),
+        ("notes", item["notes"]),
+    ]
+
+
+def _by(item: dict[str, Any]) -> str:
+    return f"by {one_line(item['created_by'])}" if item["created_by"] else ""
+
+
+def _history(detail: dict[str, Any]) -> list[tuple[str, object]]:
+    links, claim = detail["links"], detail["claim"]
+    waits = [f"{one['id']} {one['status']}: {one['description']}" for one in links["blocked_by"]]
+    return [
+        ("claim", _claim(claim) if claim else ""),
+        ("waits for", "\n".join(map(one_line, waits))),
+        ("blocks", "\n".join(one_line(one["id"]) for one in links["blocks"])),
+        ("dispatches", "\n".join(map(_dispatch, detail["dispatch_log"]))),
+        ("late results", "\n".join(map(event_line, detail["late_results"]))),
+        ("events", "\n".join(map(event_line, detail["events"][-_EVENTS_SHOWN:]))),
+    ]
+
+
+def _claim(claim: dict[str, Any]) -> str:
+    progress = f": {claim['progress']}" if claim["progress"] else ""
+    return one_line(f"{claim['agent']}, lease until {local_time(claim['expires_at'])}{progress}")
+
+
+def _dispatch(one: dict[str, Any]) -> str:
+    return one_line(f"{local_time(one['dispatched_at'])} {one['agent']} {one['outcome'] or ''}")
+
+
+@command("explain", example="rota explain 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
+@click.argument("item")
+def explain(session: "Session", /, item: str) -> None:
+    """Say why nobody works on an item, and what would change that."""
+    told = session.client.explain(item)
+    if session.as_json:
+        session.output.document(told)
+        return
+    print(one_line(f"{told['id']} is {told['status']}: {told['summary']}"))
+    for reason in told["reasons"]:
+        print(one_line(f"- {reason['message']}"))
+        if reason["fix"]:
+            print(f"  {one_line(reason['fix'])}")

@@ -1,0 +1,63 @@
+"""Who may reach the API."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.output import column, time_column
+from rota.cli.parsing import Moment
+from rota.cli.session import group
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+token = group("token", "Who may reach the API.", "rota token create ci --scope work")
+
+_COLUMNS = [
+    column("id"),
+    column("name", folds=True),
+    column("scopes"),
+    time_column("created_at", "age"),
+    time_column("expires_at", "expires"),
+    time_column("revoked_at", "revoked"),
+    time_column("last_used_at", "used"),
+]
+
+
+@token.member("create", example="rota token create steve --scope agent:steve-w --expires +90d")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    help="read, work, dispatch, admin or agent:NAME; repeatable.",
+)
+@click.option("--expires", "expires_at", type=Moment(), help="When: ISO 8601, or +90d.")
+def create(
+    session: "Session", /, name: str, scopes: tuple[str, ...], expires_at: str | None
+) -> None:
+    """Make a token; its secret is printed this once, and kept only as a hash.
+
+    From the first token on, every request to a server needs one.
+    """
+    made = session.client.create_token(name, scopes, expires_at)
+    if session.as_json:
+        session.output.document(made)
+        return
+    print(made["secret"])
+    session.output.say(f"token {made['id']} is made; keep the secret, it is not shown again")
+
+
+@token.member("list", example="rota token list")
+def list_tokens(session: "Session", /) -> None:
+    """List tokens, without their secrets."""
+    session.output.table(session.client.tokens(), _COLUMNS)
+
+
+@token.member("revoke", example="rota token revoke TOKEN")
+@click.argument("id")
+def revoke(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
+    """Let a token open nothing any more."""
+    session.client.revoke_token(id)
+    session.output.facts({"id": id, "revoked": True}, [("revoked", id)])

@@ -1,0 +1,54 @@
+"""Serving: `rota up` with everything, `rota serve` with the faces only."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.session import command
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+_OPTIONS = (
+    click.option("--host", help="Address to listen on.  [env: ROTA_HOST; default: 127.0.0.1]"),
+    click.option("--port", help="Port; 0 takes a free one.  [env: PORT; default: 8080]"),
+    click.option("--insecure", is_flag=True, help="Serve beyond this machine without any token."),
+    click.option("--no-dashboard", is_flag=True, help="Leave the dashboard out."),
+)
+
+
+def _address(function: Any) -> Any:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@command("up", example="rota up --port 8080 --db postgresql://rota@db/rota")
+@_address
+@click.option("--no-sweeper", is_flag=True, help="Leave stale items to another process.")
+def up(session: "Session", /, no_sweeper: bool, **options: Any) -> None:
+    """Serve the queue, its API and the dashboard; Ctrl-C ends it."""
+    _serve(session, sweeper=not no_sweeper, **options)
+
+
+@command("serve", example="rota serve --host 0.0.0.0 --port 8080")
+@_address
+def serve(session: "Session", /, **options: Any) -> None:
+    """Serve as `rota up` does, but leave the sweeping to another process."""
+    _serve(session, sweeper=False, **options)
+
+
+def _serve(session: "Session", *, no_dashboard: bool, **options: Any) -> None:
+    from rota import app
+    from rota.config import Settings
+
+    if session.url:
+        raise click.UsageError("--url names a server to ask; to serve, use --host and --port")
+    app.up(
+        Settings.from_environment(
+            database=session.database,
+            state_dir=session.state_dir,
+            dashboard=not no_dashboard,
+            **options,
+        )
+    )

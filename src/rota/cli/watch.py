@@ -1,0 +1,57 @@
+"""Following the event log, and bringing back what is stale."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.columns import event_line
+from rota.cli.session import command
+from rota.model.work import MAX_PAGE
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+
+@command("watch", example="rota watch --since 0 --type work.failed --json")
+@click.option("--since", type=click.IntRange(0), help="Behind this event number; 0 is the past.")
+@click.option("--item", "work_item_id", help="Only events of this item.")
+@click.option("--type", "types", multiple=True, help="Only this type; repeatable.")
+@click.option("--limit", type=click.IntRange(1), help="End after so many.")
+@click.option("--no-follow", is_flag=True, help="Print what there is behind --since, and end.")
+def watch(
+    session: "Session", /, since: int | None, limit: int | None, no_follow: bool, **wanted: Any
+) -> None:
+    """Follow events as they happen: from now on, or everything behind an event."""
+    if no_follow:
+        events = _past(session, since or 0, wanted)
+    else:
+        events = session.client.watch(since, **wanted)
+    for event in islice(events, limit):
+        session.output.stream(event, event_line(event))
+
+
+def _past(session: "Session", after: int, wanted: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    while page := session.client.events(after, limit=MAX_PAGE, **wanted):
+        yield from page
+        after = page[-1]["seq"]
+
+
+@command("stale", example="rota stale")
+def stale(session: "Session", /) -> None:
+    """Bring back what nobody works on any more.
+
+    Claims that lapsed go back to the queue, or fail when their attempts are used up. Items that
+    were begun without a lease and have been quiet for half an hour are blocked. A running server
+    does this by itself.
+    """
+    swept = session.client.work_stale_check()
+    if session.as_json:
+        session.output.document(swept)
+        return
+    for what in ("released", "failed", "blocked"):
+        for item in swept[what]:
+            print(f"{item}\t{what}")
+    if not any(swept[what] for what in ("released", "failed", "blocked")):
+        session.output.say("nothing is stale")

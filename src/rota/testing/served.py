@@ -1,0 +1,90 @@
+"""The HTTP face on a real port, in a thread of the test's own process."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import uvloop
+
+from rota.api import Api, ApiSettings, Mount, create_app
+from rota.api.routing import Endpoint
+from rota.app import open_ledger
+from rota.daemon import Face, bind
+from rota.model.clock import Clock
+from rota.queue.ledger import Ledger
+
+T = TypeVar("T")
+
+START_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    port: int
+    api: Api
+    ledger: Ledger
+    _loop: asyncio.AbstractEventLoop
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def run(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Await something of the server's on the server's own loop."""
+
+        async def asked() -> T:
+            return await ask()
+
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(START_SECONDS)
+
+    def stop(self) -> None:
+        """What a signal does: long polls and streams end, then the server does."""
+        self._loop.call_soon_threadsafe(self.api.stopping.set)
+
+
+@contextmanager
+def serve(
+    database: str,
+    settings: ApiSettings | None = None,
+    *,
+    clock: Clock | None = None,
+    endpoints: Sequence[Endpoint] = (),
+    mounts: Sequence[Mount] = (),
+) -> Iterator[Served]:
+    ready: Future[Served] = Future()
+
+    async def main() -> None:
+        async with open_ledger(database, clock) as ledger:
+            api = create_app(ledger, settings, endpoints=endpoints, mounts=mounts)
+            listener = bind("127.0.0.1", 0)
+            served = Served(listener.getsockname()[1], api, ledger, asyncio.get_running_loop())
+            face = Face(api, 5, lambda: ready.set_result(served))
+            serving = asyncio.ensure_future(face.serve(sockets=[listener]))
+            await asyncio.wait(
+                (serving, asyncio.ensure_future(api.stopping.wait())),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            face.should_exit = True
+            await serving
+
+    def thread() -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(main())
+        except BaseException as error:  # the test has to hear of it
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    worker = threading.Thread(target=thread, name="served")
+    worker.start()
+    served = ready.result(START_SECONDS)
+    try:
+        yield served
+    finally:
+        served.stop()
+        worker.join(START_SECONDS)
