@@ -11,7 +11,7 @@ ITEMS = [
     column("id"),
     column("priority", "pri"),
     column("status"),
-    column("type"),
+    column("type", spare=True),
     column("assigned_agent", "agent"),
     time_column("created_at", "age"),
     Column(

@@ -1,14 +1,11 @@
 """Whom a command asks: a server that was named, the one that runs here, or the database."""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from rota.api import Api
     from rota.cli.session import Session
     from rota.client import SyncWorkQueueClient
 
@@ -55,20 +52,11 @@ def _server(session: "Session", url: str) -> "SyncWorkQueueClient":
 
 
 def _in_process(session: "Session") -> "SyncWorkQueueClient":
+    from rota.app import local_asgi
     from rota.client import SyncWorkQueueClient
     from rota.client.inprocess import InProcessTransport
 
     session.output.via = "database"
     database = session.settings.database
-    transport = InProcessTransport(lambda: _local_app(database))
+    transport = InProcessTransport(lambda: local_asgi(database))
     return SyncWorkQueueClient(actor=session.actor_name, transport=transport)
-
-
-@asynccontextmanager
-async def _local_app(database: str) -> AsyncIterator["Api"]:
-    """The API without a server. Whoever can open the file needs no token."""
-    from rota.api import ApiSettings, create_app
-    from rota.app import open_ledger
-
-    async with open_ledger(database) as ledger:
-        yield create_app(ledger, ApiSettings(trusted=True))

@@ -59,8 +59,8 @@ def _mended(finding: "Finding") -> str | None:
 
 def _print(findings: "list[Finding]", mended: list[str]) -> None:
     for message in mended:
-        print(one_line(f"mended  {message}"))
+        print(f"mended  {one_line(message)}")
     for one in findings:
-        print(one_line(f"{one.status:<6}  {one.check}: {one.message}"))
+        print(f"{one.status:<6}  {one_line(f'{one.check}: {one.message}')}")
         if one.fix and one.status != "ok":
             print(f"        {one_line(one.fix)}")

@@ -13,6 +13,8 @@ from rota.cli.text import age, lines, one_line
 
 Json = Mapping[str, Any]
 
+_WIDE = 110
+
 _STYLES = {
     "in_progress": "cyan",
     "dispatched": "blue",
@@ -35,18 +37,23 @@ class Column:
     value: Callable[[Json], object]
     shown: Callable[[Json], object] | None = None
     folds: bool = False  # may be broken over lines; others are kept whole, to be copied
+    spare: bool = False  # left out where the terminal is narrow
 
 
-def column(field: str, title: str | None = None, *, folds: bool = False) -> Column:
+def column(
+    field: str, title: str | None = None, *, folds: bool = False, spare: bool = False
+) -> Column:
     def value(entry: Json) -> object:
         found = entry.get(field)
         return ",".join(map(str, found)) if isinstance(found, list) else found
 
-    return Column(title or field, value, folds=folds)
+    return Column(title or field, value, folds=folds, spare=spare)
 
 
 def time_column(field: str, title: str) -> Column:
-    return Column(title, lambda entry: entry.get(field), lambda entry: age(entry.get(field)))
+    return Column(
+        title, lambda entry: entry.get(field), lambda entry: age(entry.get(field)), spare=True
+    )
 
 
 class Output:
@@ -117,13 +124,16 @@ def _rich_table(rows: Sequence[Json], columns: Sequence[Column]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(highlight=False, emoji=False)
     table = Table(box=None, header_style="bold", pad_edge=False)
+    cells = []
     for one in columns:
-        table.add_column(
-            one.title, no_wrap=not one.folds, overflow="fold" if one.folds else "ellipsis"
-        )
-    for row in rows:
+        words = [one_line(_filled((one.shown or one.value)(row))) for row in rows]
+        if not any(words) or (one.spare and console.width < _WIDE):
+            continue
+        table.add_column(one.title, no_wrap=not one.folds, overflow="fold")
         # As Text, so that square brackets in a title are no markup.
-        cells = [one_line(_filled((one.shown or one.value)(row))) for one in columns]
-        table.add_row(*[Text(cell, style=_STYLES.get(cell, "")) for cell in cells])
-    Console(highlight=False, emoji=False).print(table)
+        cells.append([Text(word, style=_STYLES.get(word, "")) for word in words])
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
+    console.print(table)

@@ -85,7 +85,7 @@ def explain(session: "Session", /, item: str) -> None:
     if session.as_json:
         session.output.document(told)
         return
-    print(one_line(f"{told['id']} is {told['status']}: {told['summary']}"))
+    print(one_line(f"{told['id']} is {told['status']}"))
     for reason in told["reasons"]:
         print(one_line(f"- {reason['message']}"))
         if reason["fix"]:

@@ -18,7 +18,7 @@ import pytest
 
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
-from rota.model.claims import Claim, ClaimedItem
+from rota.model.claims import Claim, ClaimedItem, ClaimResult, NothingClaimed
 from rota.model.clock import IdFactory, SystemClock
 from rota.model.errors import NoFreeSlot, Refused, StorageError, StorageUnavailable
 from rota.model.events import EventFilter, EventType, NewEvent
@@ -57,17 +57,13 @@ async def found(store: Store, item_id: str) -> WorkItem:
     return row
 
 
-def wanted(
-    agent: str = "ada", tokens: Sequence[str] = ("t1",), slots: int = 1, **values: Any
-) -> Take:
+def wanted(agent: str = "ada", tokens: Sequence[str] = ("t1",), **values: Any) -> Take:
     ids = [_ids.new() for _ in tokens]
     return Take(
         **{
             "agent": agent,
-            "slots": slots,
             "tokens": tokens,
             "dispatch_ids": ids,
-            "now": NOW,
             "lease_seconds": 60,
             "expires_at": SOON,
             **values,
@@ -75,9 +71,18 @@ def wanted(
     )
 
 
-async def taken(store: Store, **values: Any) -> list[ClaimedItem]:
-    take = wanted(**values)
-    return await store.transact(lambda tx: tx.take(take))
+async def taken(
+    store: Store, agent: str = "ada", slots: int | None = None, **values: Any
+) -> list[ClaimedItem]:
+    take = wanted(agent, **values)
+
+    def body(tx: Transaction) -> list[ClaimResult]:
+        if slots is not None:
+            tx.put_agent(Agent(agent, slots, updated_at=NOW))
+        return tx.take([take], NOW)
+
+    (result,) = await store.transact(body)
+    return result.items
 
 
 async def moved(store: Store, item_id: str, target: Status, **values: Any) -> WorkItem | None:
@@ -754,6 +759,7 @@ class ClaimsContract:
             epoch=1,
             attempts=1,
             claim_token="t1",
+            lease_expires_at=SOON,
             version=2,
         )
         assert claimed.claim == Claim(item_id, 1, "t1", "ada", 0, NOW, 60, SOON)
@@ -762,7 +768,7 @@ class ClaimsContract:
     async def test_take_writes_the_log_and_two_events(self, store: Store) -> None:
         item_id = await one(store)
         take = wanted()
-        await store.transact(lambda tx: tx.take(take))
+        await store.transact(lambda tx: tx.take([take], NOW))
         (logged,) = await store.read(lambda tx: tx.dispatches_of(item_id))
         assert (logged.id, logged.agent, logged.dispatched_at) == (take.dispatch_ids[0], "ada", NOW)
         assert logged.completed_at is None
@@ -858,15 +864,63 @@ class ClaimsContract:
             ({}, [d, a, b, c]),
         ]
         for number, (filters, expected) in enumerate(cases):
-            tokens = [f"{number}-{n}" for n in range(5)]
-            take = wanted(tokens=tokens, slots=9, **filters)
+            take = wanted(tokens=[f"{number}-{n}" for n in range(5)], **filters)
 
             def body(tx: Transaction, take: Take = take) -> None:
-                raise _Seen([claimed.item.id for claimed in tx.take(take)])
+                tx.put_agent(Agent("ada", 9, updated_at=NOW))
+                (result,) = tx.take([take], NOW)
+                raise _Seen([claimed.item.id for claimed in result.items])
 
             with pytest.raises(_Seen) as undone:
                 await store.transact(body)
             assert undone.value.ids == expected, filters
+
+    async def test_take_says_why_it_gave_nothing(self, store: Store) -> None:
+        await given(store, item(assigned_agent="bob"), item())
+        await store.transact(lambda tx: tx.put_agent(Agent("zoe", paused=True, updated_at=NOW)))
+        await taken(store, "ada")
+        asked = [wanted("ada"), wanted("bob", ["b"]), wanted("cem"), wanted("zoe")]
+        answers = await store.transact(lambda tx: tx.take(asked, NOW))
+        assert [(answer.reason, len(answer.items)) for answer in answers] == [
+            (NothingClaimed.NO_FREE_SLOT, 0),
+            (None, 1),
+            (NothingClaimed.NOTHING_READY, 0),
+            (NothingClaimed.AGENT_PAUSED, 0),
+        ]
+
+    async def test_take_serves_many_agents_in_their_order(self, store: Store) -> None:
+        first, mine, second, dispatched, third = await given(
+            store, item(), item(assigned_agent="bob"), item(), item(priority=5), item(type="rare")
+        )
+        await moved(store, dispatched, Status.DISPATCHED, agent="cem")
+        await store.transact(lambda tx: tx.put_agent(Agent("dan", 5, updated_at=NOW)))
+        asked = [
+            wanted("ada", ["a"]),
+            wanted("bob", ["b"]),
+            wanted("cem", ["c"]),
+            wanted("ada", ["a2"]),
+            wanted("eve", ["e"], types=("rare",)),
+            wanted("dan", ["d1", "d2", "d3"]),
+        ]
+        answers = await store.transact(lambda tx: tx.take(asked, NOW))
+        got = [[claimed.item.id for claimed in answer.items] for answer in answers]
+        # Those who ask for the same are served from one look; who asks for less comes after.
+        assert got[:4] == [[first], [mine], [dispatched], []]
+        assert sorted(sum(got[4:], [])) == sorted([second, third])
+        assert answers[3].reason is NothingClaimed.NO_FREE_SLOT
+        for answer in answers:
+            for claimed in answer.items:
+                assert claimed.item == await found(store, claimed.item.id)
+                live = await store.read(lambda tx, i=claimed.item.id: tx.live_claim(i))
+                assert claimed.claim == live
+
+    async def test_take_for_one_agent_twice_fills_its_slots_once(self, store: Store) -> None:
+        await given(store, *(item() for _ in range(5)))
+        await store.transact(lambda tx: tx.put_agent(Agent("ada", 3, updated_at=NOW)))
+        asked = [wanted(tokens=["a", "b"]), wanted(tokens=["c", "d"]), wanted(tokens=["e"])]
+        answers = await store.transact(lambda tx: tx.take(asked, NOW))
+        slots = [[claimed.item.slot for claimed in answer.items] for answer in answers]
+        assert slots == [[0, 1], [2], []]
 
     async def test_many_takers_never_get_the_same_item(
         self, store: Store, another_store: OpenStore
@@ -904,14 +958,6 @@ class ClaimsContract:
         assert await store.transact(lambda tx: tx.lease(claim)) is None
         assert await store.read(lambda tx: tx.find_claim(item_id, "t")) is None
 
-    async def test_an_item_has_one_live_claim(self, store: Store) -> None:
-        await one(store)
-        (claimed,) = await taken(store)
-        second = replace(claimed.claim, epoch=2, token="other")
-        with pytest.raises(StorageError):
-            await store.transact(lambda tx: tx.lease(second))
-        assert await store.read(lambda tx: tx.live_claim(claimed.item.id)) == claimed.claim
-
     async def test_extend_claim_pushes_the_expiry_out(self, store: Store) -> None:
         await one(store)
         (claimed,) = await taken(store)
@@ -935,18 +981,29 @@ class ClaimsContract:
             return lambda tx: tx.extend_claim(item_id, token, SOON, LATER, None)
 
         assert await store.transact(extend("other")) is None
-        await store.transact(lambda tx: tx.end_claim(item_id, NOW, "release"))
+        await moved(store, item_id, Status.QUEUED, sources=(Status.IN_PROGRESS,), force=True)
         assert await store.transact(extend("t1")) is None
 
-    async def test_an_ended_claim_is_found_but_not_live(self, store: Store) -> None:
+    async def test_a_claim_ends_with_the_move_of_its_item_and_stays_known(
+        self, store: Store
+    ) -> None:
         await one(store)
-        (claimed,) = await taken(store)
-        item_id = claimed.item.id
-        await store.transact(lambda tx: tx.end_claim(item_id, SOON, "release"))
-        await store.transact(lambda tx: tx.end_claim(item_id, LATER, "again"))
+        (first,) = await taken(store, tokens=["t1"])
+        item_id = first.item.id
+        assert (await store.read(lambda tx: tx.find_claim(item_id, "t1"))) == first.claim
+        row = await moved(
+            store, item_id, Status.QUEUED, sources=(Status.IN_PROGRESS,), token="t1",
+            drop_agent=True,
+        )  # fmt: skip
+        assert row is not None
+        assert (row.claim_token, row.lease_expires_at) == (None, None)
         assert await store.read(lambda tx: tx.live_claim(item_id)) is None
+        (second,) = await taken(store, agent="bob", tokens=["t2"])
+        assert second.claim.epoch == 2
         ended = await store.read(lambda tx: tx.find_claim(item_id, "t1"))
-        assert ended == replace(claimed.claim, ended_at=SOON, end_reason="release")
+        assert ended is not None
+        assert (ended.live, ended.epoch, ended.agent) == (False, 1, "ada")
+        assert await store.read(lambda tx: tx.live_claim(item_id)) == second.claim
         assert await store.read(lambda tx: tx.find_claim(item_id, "other")) is None
 
     async def test_finish_completes_those_whose_token_is_live(self, store: Store) -> None:
@@ -954,12 +1011,12 @@ class ClaimsContract:
         took = await taken(store, tokens=["a", "b", "c"], slots=3)
         ids = [claimed.item.id for claimed in took]
         entries = [
-            Finish(ids[0], "a", "well done"),
-            Finish(ids[1], "wrong", None),
-            Finish("ghost", "x", None),
-            Finish(ids[2], "c", None),
+            Finish(ids[0], "a", "well done", "me"),
+            Finish(ids[1], "wrong", None, "me"),
+            Finish("ghost", "x", None, "me"),
+            Finish(ids[2], "c", None, "me"),
         ]
-        done = await store.transact(lambda tx: tx.finish(entries, "me", SOON))
+        done = await store.transact(lambda tx: tx.finish(entries, SOON))
         assert {row.id for row in done} == {ids[0], ids[2]}
         first = await found(store, ids[0])
         assert first == replace(
@@ -973,41 +1030,54 @@ class ClaimsContract:
             notes="well done",
             slot=None,
             claim_token=None,
+            lease_expires_at=None,
             version=3,
         )
+        assert first in done
         assert await found(store, ids[1]) == took[1].item
         assert await store.read(lambda tx: tx.live_claim(ids[0])) is None
-        ended = await store.read(lambda tx: tx.find_claim(ids[0], "a"))
-        assert ended is not None
-        assert (ended.ended_at, ended.end_reason) == (SOON, "complete")
         (log,) = await store.read(lambda tx: tx.dispatches_of(ids[0]))
         assert (log.completed_at, log.outcome) == (SOON, "success")
         event = (await store.read(lambda tx: tx.events_of(ids[0], 1)))[0]
         assert (event.type, event.from_status, event.to_status, event.epoch, event.actor) == (
             "work.completed", "in_progress", "completed", 1, "me",
         )  # fmt: skip
-        assert event.data == {"outcome": "success"}
+        assert event.data == {"outcome": "success", "notes": "well done"}
 
     async def test_finish_of_one_item_named_twice_is_one_completion(self, store: Store) -> None:
         await one(store)
         (claimed,) = await taken(store)
-        entry = Finish(claimed.item.id, "t1", None)
-        done = await store.transact(lambda tx: tx.finish([entry, entry], None, NOW))
+        entry = Finish(claimed.item.id, "t1", None, None)
+        done = await store.transact(lambda tx: tx.finish([entry, entry], NOW))
         assert len(done) == 1
         events = await store.read(lambda tx: tx.events_of(claimed.item.id, 10))
         assert [event.type for event in events].count("work.completed") == 1
 
-    async def test_lapsed_claims_are_those_past_their_expiry(self, store: Store) -> None:
-        await given(store, *(item() for _ in range(3)))
-        moments = {"late": SOON, "later": LATER, "ended": SOON}
-        for token, expires_at in moments.items():
-            await taken(store, agent=token, tokens=[token], expires_at=expires_at)
-        ended = (await store.read(lambda tx: tx.list_items(ItemFilter(agent="ended"))))[0]
-        await store.transact(lambda tx: tx.end_claim(ended.id, NOW, "x"))
+    @pytest.mark.parametrize("late_first", [True, False])
+    async def test_finish_believes_the_live_token_beside_a_late_one(
+        self, store: Store, late_first: bool
+    ) -> None:
+        await one(store)
+        (claimed,) = await taken(store)
+        item_id = claimed.item.id
+        late, live = Finish(item_id, "late", "wrong", "old"), Finish(item_id, "t1", "right", "new")
+        entries = [late, live] if late_first else [live, late]
+        (done,) = await store.transact(lambda tx: tx.finish(entries, NOW))
+        assert done == await found(store, item_id)
+        assert (done.status, done.notes) == (Status.COMPLETED, "right")
+        events = await store.read(lambda tx: tx.events_of(item_id, 10))
+        assert [event.actor for event in events if event.type == "work.completed"] == ["new"]
 
-        async def lapsed(now: str, limit: int = 10) -> list[str]:
-            claims = await store.transact(lambda tx: tx.lapsed_claims(now, limit))
-            return [claim.token for claim in claims]
+    async def test_lapsed_items_are_those_past_their_lease(self, store: Store) -> None:
+        await given(store, *(item() for _ in range(3)))
+        for agent, expires_at in {"late": SOON, "later": LATER, "ended": SOON}.items():
+            (claimed,) = await taken(store, agent, tokens=[agent], expires_at=expires_at)
+        ended = claimed.item.id
+        await moved(store, ended, Status.COMPLETED, sources=(Status.IN_PROGRESS,), token="ended")
+
+        async def lapsed(now: str, limit: int = 10) -> list[str | None]:
+            rows = await store.transact(lambda tx: tx.lapsed_items(now, limit))
+            return [row.assigned_agent for row in rows]
 
         assert await store.read(lambda tx: tx.next_expiry()) == SOON
         assert await lapsed(NOW) == []
@@ -1147,7 +1217,9 @@ class LogAndEventsContract:
             while True:
                 ended = done.is_set()
                 after = followed[-1] if followed else 0
-                rows = await other.read(lambda tx, after=after: tx.events_after(after, 7), long=True)
+                rows = await other.read(
+                    lambda tx, after=after: tx.events_after(after, 7), long=True
+                )
                 followed.extend(row.seq for row in rows)
                 if ended and not rows:
                     return

@@ -21,6 +21,7 @@ from rota.client._async import runtime
 from rota.client._async.calls import Json
 from rota.client._async.claimed import ClaimedItem
 from rota.client.errors import PASSING, ServerFailed
+from rota.client.lease import clock
 from rota.client.retries import Retries
 from rota.model.clock import to_text
 
@@ -32,6 +33,7 @@ log = logging.getLogger("rota.client")
 DEFAULT_LEASE_SECONDS = 60.0
 _AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
 _LONGEST_BACKOFF = 300.0
+_SHORTEST_POLL = 0.5
 
 Handler = Callable[[ClaimedItem], Coroutine[Any, Any, object]]
 
@@ -108,6 +110,7 @@ class Work:
     async def _next(self) -> ClaimedItem | None:
         attempt = 0
         while not self._stop.is_set():
+            began = clock()
             try:
                 claimed = await runtime.unless(self._stop, self._claim())
             except (*PASSING, ServerFailed) as error:
@@ -117,12 +120,18 @@ class Work:
                 continue
             attempt = 0
             if not claimed:
+                await self._breathe(began)
                 continue
             item = self._begin(claimed[0])
             if not self._stop.is_set():
                 return item
             await self._put_back(item, "shut_down")
         return None
+
+    async def _breathe(self, began: float) -> None:
+        """A server that is about to stop does not wait; it must not be asked in a storm."""
+        if clock() - began < _SHORTEST_POLL:
+            await runtime.pause(self._stop, _SHORTEST_POLL)
 
     async def _claim(self) -> list[Json]:
         return await self._client.claim(

@@ -95,7 +95,7 @@ class RecordCalls(Calls):
         work_item_id: str | None = None,
         types: Sequence[str] = (),
     ) -> AsyncIterator[Json]:
-        """Events as they happen, for ever: from now on, or everything behind `after`.
+        """Events as they happen, for ever: from now on, or everything behind number `after`.
 
         A connection that breaks is opened anew behind the last event seen.
         """
@@ -103,11 +103,13 @@ class RecordCalls(Calls):
         while True:
             try:
                 stream = await self._subscribed(after, _wanted(work_item_id, types))
+                parser = Parser()
                 try:
-                    async for event in _events(stream):
-                        attempt, after = 0, event.get("seq", after)
+                    async for event in _events(stream, parser):
+                        attempt = 0
                         yield event
                 finally:
+                    after = after if parser.last_id is None else int(parser.last_id)
                     await stream.aclose()
             except PASSING as error:
                 log.info("the event stream broke: %s", error.message)
@@ -135,11 +137,10 @@ def _wanted(work_item_id: str | None, types: Sequence[str]) -> dict[str, Any]:
     return {"work_item_id": work_item_id, "type": list(types)}
 
 
-async def _events(stream: AsyncStream) -> AsyncIterator[Json]:
-    parser = Parser()
+async def _events(stream: AsyncStream, parser: Parser) -> AsyncIterator[Json]:
     try:
         async for chunk in stream:
-            for message in parser.feed(chunk):
-                yield {**json.loads(message.data)}
+            for data in parser.feed(chunk):
+                yield {**json.loads(data)}
     except (ValueError, TypeError) as error:
         raise not_ours() from error

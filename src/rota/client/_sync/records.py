@@ -95,7 +95,7 @@ class RecordCalls(Calls):
         work_item_id: str | None = None,
         types: Sequence[str] = (),
     ) -> Iterator[Json]:
-        """Events as they happen, for ever: from now on, or everything behind `after`.
+        """Events as they happen, for ever: from now on, or everything behind number `after`.
 
         A connection that breaks is opened anew behind the last event seen.
         """
@@ -103,11 +103,13 @@ class RecordCalls(Calls):
         while True:
             try:
                 stream = self._subscribed(after, _wanted(work_item_id, types))
+                parser = Parser()
                 try:
-                    for event in _events(stream):
-                        attempt, after = 0, event.get("seq", after)
+                    for event in _events(stream, parser):
+                        attempt = 0
                         yield event
                 finally:
+                    after = after if parser.last_id is None else int(parser.last_id)
                     stream.close()
             except PASSING as error:
                 log.info("the event stream broke: %s", error.message)
@@ -135,11 +137,10 @@ def _wanted(work_item_id: str | None, types: Sequence[str]) -> dict[str, Any]:
     return {"work_item_id": work_item_id, "type": list(types)}
 
 
-def _events(stream: SyncStream) -> Iterator[Json]:
-    parser = Parser()
+def _events(stream: SyncStream, parser: Parser) -> Iterator[Json]:
     try:
         for chunk in stream:
-            for message in parser.feed(chunk):
-                yield {**json.loads(message.data)}
+            for data in parser.feed(chunk):
+                yield {**json.loads(data)}
     except (ValueError, TypeError) as error:
         raise not_ours() from error
