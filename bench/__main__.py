@@ -14,14 +14,14 @@ from bench import machine, report, suites
 
 _RESULTS = Path(__file__).parent / "results"
 _QUICK = {"items": 2_000, "seconds": 1.0}
-_FULL = {"items": 20_000, "seconds": 5.0}
+_FULL = {"items": 20_000, "seconds": 2.0}
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(suites.NAMES), metavar="[SUITE]...")
 @click.option("--items", type=int, help="Items per cell (20,000; quick 2,000).")
-@click.option("--seconds", type=float, help="The most a cell may take (5; quick 1).")
-@click.option("--rounds", type=int, default=1, show_default=True, help="The median round counts.")
+@click.option("--seconds", type=float, help="The most one round of a cell may take (2; quick 1).")
+@click.option("--rounds", type=int, help="Rounds per cell; the median counts (3; quick 1).")
 @click.option("--only", multiple=True, help="Measure this subject only; may be repeated.")
 @click.option("--quick", is_flag=True, help="A glance, not evidence: kept in results/quick.")
 @click.option("--json", "as_json", is_flag=True, help="Print the documents instead of tables.")
@@ -31,7 +31,7 @@ def main(
     names: tuple[str, ...],
     items: int | None,
     seconds: float | None,
-    rounds: int,
+    rounds: int | None,
     only: tuple[str, ...],
     quick: bool,
     as_json: bool,
@@ -42,7 +42,7 @@ def main(
     options = suites.Options(
         items=items or int(defaults["items"]),
         seconds=seconds or defaults["seconds"],
-        rounds=rounds,
+        rounds=rounds or (1 if quick else 3),
         quick=quick,
         directory=directory or Path(tempfile.gettempdir()),
         only=frozenset(only),

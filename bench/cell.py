@@ -74,6 +74,8 @@ class Figure:
     seconds: float = 0.0
     rate: float | None = None  # items per second; None with a note when it could not be measured
     cpu_us: float | None = None  # CPU of the client processes per item; a server's is not in it
+    fdatasync_us: float | None = None  # just before: a figure far off the others' was disturbed
+    rates: tuple[float, ...] = ()  # of all rounds, of which `rate` is the median
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:

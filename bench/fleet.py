@@ -4,35 +4,48 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import statistics
+import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
 from typing import Any
 
 from bench.cell import CLAIMING, Cell, Figure, Gate, NotOffered, Place, Subject, Tally
+from bench.machine import fdatasync_latency
 
 Places = Callable[[], AbstractContextManager[Place]]
 
 # Spawned, not forked: no subject inherits another's threads, connections or SQLite library.
 _CONTEXT = multiprocessing.get_context("spawn")
 _PATIENCE = 120.0  # seconds beyond the cell's own limit before a child counts as stuck
+_PROBE_SAMPLES = 30
 _ERRAND_SECONDS = 1800.0  # a million items take their time
 
 
-def measure(subject: Subject, cell: Cell, places: Places, rounds: int = 1) -> Figure:
-    """The median round by rate; a failure becomes a figure with a note, not a lost run."""
+def measure(subject: Subject, cell: Cell, places: Places) -> Figure:
+    """One round of one cell; a failure becomes a figure with a note, not a lost run."""
     try:
         subject.check(cell)
-        figures = [_once(subject, cell, places) for _ in range(rounds)]
+        return _once(subject, cell, places)
     except NotOffered as reason:
         return _blank(subject, cell, f"not offered: {reason}")
     except ChildFailed as failure:
         return _blank(subject, cell, f"failed: {failure}")
-    middle = statistics.median_low(figure.rate or 0.0 for figure in figures)
-    return next(figure for figure in figures if figure.rate == middle)
+
+
+def middle(figures: Sequence[Figure]) -> Figure:
+    """The round whose rate is the median, with the rates of all that could be measured."""
+    measured = sorted((f for f in figures if f.rate), key=lambda figure: figure.rate or 0.0)
+    if not measured:
+        return figures[0]
+    rates = tuple(figure.rate or 0.0 for figure in measured)
+    failures = len(figures) - len(measured)
+    note = f"{failures} of {len(figures)} rounds failed" if failures else ""
+    return replace(measured[(len(measured) - 1) // 2], rates=rates, note=note)
 
 
 def _blank(subject: Subject, cell: Cell, note: str) -> Figure:
@@ -43,7 +56,13 @@ def _once(subject: Subject, cell: Cell, places: Places) -> Figure:
     with places() as place:
         in_child(_set_up, subject, place, cell)
         os.sync()  # the fill's dirty pages must not be flushed on the cell's time
-        return _figure(subject, cell, _run_children(subject, place, cell))
+        probe = fdatasync_latency(_disk(place), samples=_PROBE_SAMPLES)
+        figure = _figure(subject, cell, _run_children(subject, place, cell))
+        return replace(figure, fdatasync_us=probe["p50"])
+
+
+def _disk(place: Place) -> Path:
+    return Path(tempfile.gettempdir()) if place.url else place.directory
 
 
 def _set_up(subject: Subject, place: Place, cell: Cell) -> None:

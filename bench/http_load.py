@@ -42,7 +42,7 @@ class Score:
             self.latencies.append(time.perf_counter() - started)
             return
         self.errors += 1
-        self.first_error = self.first_error or f"{answer[0]} {answer[1][:200].decode('replace')}"
+        self.first_error = self.first_error or f"{answer[0]} {answer[1][:200]!r}"
 
 
 class _Token(msgspec.Struct):
@@ -58,7 +58,7 @@ _CLAIMED = msgspec.json.Decoder(list[_Claimed])
 
 
 def _request(method: str, path: str, body: bytes = b"") -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 

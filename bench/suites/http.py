@@ -60,6 +60,8 @@ def _load(port: int, script: str, seconds: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.http_load", port, script, _CONNECTIONS, seconds]
     answer = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
     summary: dict[str, Any] = json.loads(answer.stdout)
+    if not summary["turns"]:
+        raise rota_side.ServerFailed(f"{script}: {summary['first_error']}")
     return summary
 
 
@@ -86,6 +88,6 @@ def _row(figure: dict[str, Any]) -> list[str]:
         f"{share:.0%}" if share is not None else "–",
         f"{figure['p50_ms']:.2f}",
         f"{figure['p99_ms']:.2f}",
-        f"{figure['errors']} {figure['first_error'][:60]}".strip(),
+        str(figure["errors"]),
         f"{figure['generator_cpu']:.0%}",
     ]

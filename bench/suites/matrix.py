@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from bench.cell import Cell, Figure, Operation, Subject
-from bench.fleet import Places, measure
+from bench.fleet import Places, measure, middle
 from bench.suites import Options
 
 _PROCESSES = (1, 2)
@@ -27,12 +27,16 @@ def measured(
     chosen = [s for s in subjects if not options.only or s.name in options.only]
     figures = []
     for cell in wanted:
-        for subject in chosen:
-            figures.append(measure(subject, cell, places, options.rounds))
+        rounds = [
+            [measure(subject, cell, places) for subject in chosen] for _ in range(options.rounds)
+        ]
+        for subject_rounds in zip(*rounds, strict=True):
+            figures.append(middle(subject_rounds))
             _tell(figures[-1], cell)
     return figures
 
 
 def _tell(figure: Figure, cell: Cell) -> None:
-    rate = f"{figure.rate:,.0f}/s of {figure.items} items" if figure.rate else figure.note
-    print(f"  {cell.label:32} {figure.subject:14} {rate}", file=sys.stderr, flush=True)
+    rate = f"{figure.rate:,.0f}/s of {figure.items} items" if figure.rate else ""
+    text = f"{rate} {figure.note}".strip()
+    print(f"  {cell.label:32} {figure.subject:14} {text}", file=sys.stderr, flush=True)

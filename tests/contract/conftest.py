@@ -1,7 +1,8 @@
 """Both databases behind one set of fixtures: a test that takes `store` runs on each."""
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,19 +12,32 @@ import apsw
 import psycopg
 import pytest
 
-from rota.app import make_store, open_store
+from rota.app import make_store
 from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Views
 from rota.storage.port import Store
+from rota.storage.postgres import PostgresStore
 from rota.storage.statements import to_psycopg
 from rota.testing.clock import ManualClock
-from rota.testing.postgres import PostgresServer
+from rota.testing.postgres import PostgresServer, find_binaries
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
 
-TABLES = (
-    "projects, agents, work_items, work_item_labels, work_item_links, dispatch_log, claims,"
-    " events, idempotency_keys, api_tokens"
+# Deleting is seven times quicker than TRUNCATE here; as a replica, no trigger objects.
+EMPTY = "SET session_replication_role = replica;" + "".join(
+    f"DELETE FROM {table};"
+    for table in (
+        "api_tokens",
+        "idempotency_keys",
+        "events",
+        "claims",
+        "dispatch_log",
+        "work_item_links",
+        "work_item_labels",
+        "work_items",
+        "agents",
+        "projects",
+    )
 )
 
 
@@ -40,7 +54,7 @@ def shared_postgres(postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def empty_postgres(shared_postgres: str) -> str:
     with psycopg.connect(shared_postgres, autocommit=True) as connection:
-        connection.execute(f"TRUNCATE {TABLES} RESTART IDENTITY".encode())
+        connection.execute(EMPTY.encode())
     return shared_postgres
 
 
@@ -57,9 +71,21 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
+@asynccontextmanager
+async def _opened(database: str, clock: ManualClock) -> AsyncIterator[Store]:
+    store = make_store(database, clock)
+    if isinstance(store, PostgresStore):
+        store = PostgresStore(database, lanes=4, clock=clock)  # each lane is one more connection
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 @pytest.fixture
 async def store(database: str, clock: ManualClock) -> AsyncIterator[Store]:
-    async with open_store(database, clock) as opened:
+    async with _opened(database, clock) as opened:
         yield opened
 
 
@@ -71,9 +97,19 @@ async def another_store(
     async with AsyncExitStack() as after_the_test:
 
         async def open_another() -> Store:
-            return await after_the_test.enter_async_context(open_store(database, clock))
+            return await after_the_test.enter_async_context(_opened(database, clock))
 
         yield open_another
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server_programs() -> Iterator[None]:
+    """`pg_dump` refuses servers younger than itself: the one that came with the server fits."""
+    binaries = find_binaries()
+    with pytest.MonkeyPatch.context() as patch:
+        if binaries is not None and (binaries / "pg_dump").exists():
+            patch.setenv("PATH", str(binaries), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture

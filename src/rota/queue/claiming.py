@@ -52,7 +52,12 @@ def look_again(result: ClaimResult) -> float:
 def take(tx: Transaction, takes: Sequence[Take], now: str) -> list[ClaimResult]:
     """Claim for all of them; who comes away empty is tried again if the sweep found something."""
     answers = tx.take(takes, now)
-    empty = [n for n, one in enumerate(answers) if one.reason is NothingClaimed.NOTHING_READY]
+    # A full agent too: what fills it may be a claim of its own that has lapsed.
+    empty = [
+        n
+        for n, one in enumerate(answers)
+        if one.reason in (NothingClaimed.NOTHING_READY, NothingClaimed.NO_FREE_SLOT)
+    ]
     if empty and sweeper.catch_up(tx, now):
         for n, again in zip(empty, tx.take([takes[n] for n in empty], now), strict=True):
             answers[n] = again
@@ -121,10 +126,14 @@ def finish(
     tx: Transaction, entries: Sequence[Completion], ids: IdFactory, now: str
 ) -> list[Finished]:
     """Holders' entries in set-based statements; the rest one by one, to say why."""
+    said: dict[str, set[tuple[str | None, str | None]]] = {}
+    for entry in entries:
+        said.setdefault(entry.id, set()).add((entry.token, entry.outcome))
     held = [
         Finish(entry.id, entry.token, entry.notes, entry.actor)
         for entry in entries
-        if entry.token and entry.outcome == Outcome.SUCCESS
+        # Where two entries say different things of one item, each gets its own answer.
+        if entry.token and entry.outcome == Outcome.SUCCESS and len(said[entry.id]) == 1
     ]
     done = {item.id: item for item in tx.finish(held, now)} if held else {}
     for item in done.values():

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from rota.model.errors import StorageUnavailable
 from rota.storage.port import Store, Transaction
 
 A = TypeVar("A")
@@ -41,9 +42,12 @@ class Gathering(Generic[A, R]):
 
     def _go(self) -> None:
         calls, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-        if not calls:
+        if calls:
+            self._send(calls)
+        else:
             self._busy = False
-            return
+
+    def _send(self, calls: list[tuple[A, "asyncio.Future[R]"]]) -> None:
         arguments = [argument for argument, _ in calls]
         try:
             done = self._store.transact(lambda tx: self._body(tx, arguments))
@@ -59,6 +63,11 @@ class Gathering(Generic[A, R]):
         answered: "asyncio.Future[Sequence[R | Exception]]",
     ) -> None:
         error = answered.exception()
+        if error is not None and len(calls) > 1 and not isinstance(error, StorageUnavailable):
+            # One of them is at fault and the others are not: each goes alone, and hears its own.
+            for call in calls:
+                self._send([call])
+            return
         if error is not None:
             self._fail(calls, error)
         else:

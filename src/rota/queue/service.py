@@ -497,7 +497,8 @@ def _columns(
 
 
 def _replace_blockers(tx: Transaction, item: WorkItem, blocked_by: tuple[str, ...]) -> None:
-    for blocker in intake.check_blockers(blocked_by):
+    blocked_by = intake.check_blockers(blocked_by)
+    for blocker in blocked_by:
         if tx.reaches(blocker, item.id):
             raise InvalidInput(
                 f"blocked_by: {blocker[:100]} waits for {item.id} itself; that would be a circle",

@@ -37,6 +37,8 @@ class Swept:
 def catch_up(tx: Transaction, now: str) -> bool:
     """What a claim does before it gives up, so that nothing is stuck where no server runs."""
     due = tx.promote_due(now)
+    if due:
+        tx.wake(Topic.READY)  # there may be more than this claim takes
     lapsed = [_lapse(tx, item, now) for item in tx.lapsed_items(now, BATCH)]
     return bool(due or lapsed)
 

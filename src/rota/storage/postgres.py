@@ -7,6 +7,7 @@ whose commit got no answer is reported as unknown, never as failed.
 
 import asyncio
 import contextlib
+import os
 import queue
 import random
 import secrets
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import (
@@ -192,18 +194,15 @@ class PostgresStore:
     # a lane: one thread, one connection
 
     def _lane(self) -> None:
-        connection: Connection | None = None
+        line = _Line(self._connect)
         while (request := self._requests.get()) is not None:
             result, error, topics = None, None, set[Topic]()
             try:
-                connection, result, topics = self._run(connection, request)
+                result, topics = self._run(line, request)
             except Exception as problem:  # noqa: BLE001 - the caller must be answered
                 error = problem
-                if connection is not None and connection.closed:
-                    connection = None
             self._answer(request, result, error, topics)
-        if connection is not None:
-            connection.close()
+        line.close()
 
     def _answer(
         self, request: _Request, result: Any, error: Exception | None, topics: set[Topic]
@@ -222,16 +221,13 @@ class PostgresStore:
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody is left to hear it
             self._loop.call_soon_threadsafe(deliver)
 
-    def _run(
-        self, connection: Connection | None, request: _Request
-    ) -> tuple[Connection, Any, set[Topic]]:
+    def _run(self, line: "_Line", request: _Request) -> tuple[Any, set[Topic]]:
         """Run a body until it commits or is refused. Each try is one whole transaction."""
         for turn in range(TRIES):
-            if connection is None or connection.closed:
-                connection = self._connect()
+            connection = line.connection()
             try:
                 with self._translated():
-                    return (connection, *_once(connection, request))
+                    return _once(connection, request)
             except _RUN_AGAIN as error:
                 if turn == TRIES - 1:
                     raise _gave_up(error) from error
@@ -306,18 +302,38 @@ class PostgresStore:
     def _backup_now(self, target: Path) -> None:
         """`pg_dump` knows best; its custom format is restored with `pg_restore`."""
         partial = target.with_name(target.name + ".partial")
-        command = ["pg_dump", "--format=custom", f"--file={partial}", "--dbname", self._conninfo]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            partial.unlink(missing_ok=True)
+            os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError as error:
+            raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
+        try:
+            self._dump(partial)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _dump(self, target: Path) -> None:
+        where = conninfo_to_dict(self._conninfo)
+        # Arguments can be read by every user of the machine, the environment cannot.
+        secret = {"PGPASSWORD": str(where.pop("password"))} if "password" in where else {}
+        command = [
+            "pg_dump",
+            "--format=custom",
+            f"--file={target}",
+            "-d",
+            make_conninfo("", **where),
+        ]
+        try:
+            done = subprocess.run(
+                command, env=os.environ | secret, capture_output=True, text=True, check=False
+            )
         except FileNotFoundError:
             raise StorageUnavailable(
                 "pg_dump was not found; install PostgreSQL's client programs to back up"
             ) from None
         if done.returncode != 0:
-            partial.unlink(missing_ok=True)
             raise StorageUnavailable(f"pg_dump failed: {done.stderr.strip()[:500]}")
-        partial.chmod(0o600)
-        partial.replace(target)
 
     async def size(self) -> int:
         def now() -> int:
@@ -326,6 +342,23 @@ class PostgresStore:
                 return int(row[0]) if row else 0
 
         return await asyncio.to_thread(now)
+
+
+class _Line:
+    """A lane's connection: made when it is first needed, and anew when it has broken."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._connection: Connection | None = None
+
+    def connection(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connect()
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
 
 class _Broken(Exception):

@@ -88,8 +88,13 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
             "(lower(description) LIKE :text ESCAPE '\\' OR lower(coalesce(body, '')) LIKE :text"
             " ESCAPE '\\')"
         )
-        parameters["text"] = f"%{_escape(wanted.text.lower())}%"
+        parameters["text"] = f"%{_escape(_lower(wanted.text))}%"
     return terms, parameters
+
+
+def _lower(text: str) -> str:
+    """As both databases do it, which know capital letters of ASCII only."""
+    return text.encode().lower().decode()
 
 
 def _escape(text: str) -> str:

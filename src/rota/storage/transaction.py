@@ -403,7 +403,12 @@ class SqlTransaction(ABC):
         found = {row[0]: item_of(row) for row in self._rows("finishable", rows=rows)}
         if not found:
             return []
-        kept = {entry.item_id: entry for entry in reversed(entries) if entry.item_id in found}
+        # One item may be named by its holder and by a former one: the live token decides.
+        kept = {
+            entry.item_id: entry
+            for entry in reversed(entries)
+            if entry.item_id in found and entry.token == found[entry.item_id].claim_token
+        }
         rows = _encode([_finish_row(entry, found[entry.item_id]) for entry in kept.values()])
         self._run_all(self.FINISH, rows=rows, now=now)
         self.topics.add(Topic.EVENTS)

@@ -7,6 +7,7 @@ one more on the same database. Sentences that begin with a verb's name are about
 """
 
 import asyncio
+import itertools
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
@@ -21,7 +22,7 @@ from rota.model.agents import Agent, AgentLoad
 from rota.model.claims import Claim, ClaimedItem, ClaimResult, NothingClaimed
 from rota.model.clock import IdFactory, SystemClock
 from rota.model.errors import NoFreeSlot, Refused, StorageError, StorageUnavailable
-from rota.model.events import EventFilter, EventType, NewEvent
+from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
 from rota.model.status import OUTCOME_OF, Status
 from rota.model.work import ItemFilter, NewItem, Project, WorkItem
 from rota.storage.port import Edit, Finish, Move, Store, Take, Topic, Transaction
@@ -49,6 +50,29 @@ async def given(store: Store, *items: tuple[str, NewItem], now: str = NOW) -> li
 
 async def one(store: Store, **values: Any) -> str:
     return (await given(store, item(**values)))[0]
+
+
+async def listed(store: Store, asked: ItemFilter) -> list[WorkItem]:
+    return await store.read(lambda tx: tx.list_items(asked))
+
+
+async def written(store: Store, *events: NewEvent) -> None:
+    await store.transact(lambda tx: tx.append(events))
+
+
+async def events(
+    store: Store, after: int, limit: int, asked: EventFilter = EVERY_EVENT
+) -> list[Event]:
+    """Off the event loop: a read on it lets nobody else have a turn."""
+    return await store.read(lambda tx: tx.events_after(after, limit, asked), long=True)
+
+
+async def is_there(store: Store, item_id: str, *, long: bool = False) -> bool:
+    return await store.read(lambda tx: tx.get_item(item_id) is not None, long=long)
+
+
+async def live_claim(store: Store, item_id: str) -> Claim | None:
+    return await store.read(lambda tx: tx.live_claim(item_id))
 
 
 async def found(store: Store, item_id: str) -> WorkItem:
@@ -147,28 +171,19 @@ class TransactionsContract:
             return_exceptions=True,
         )
         for number, (answer, (item_id, _)) in enumerate(zip(answers, entries, strict=True)):
-            there = await store.read(lambda tx, item_id=item_id: tx.get_item(item_id))
-            if number % 3 == 0:
-                assert isinstance(answer, LookupError)
-                assert there is None
-            else:
-                assert answer == number
-                assert there is not None
+            assert await is_there(store, item_id) == (number % 3 != 0)
+            assert isinstance(answer, LookupError) if number % 3 == 0 else answer == number
 
     async def test_what_the_table_refuses_takes_none_of_its_group_with_it(
         self, store: Store
     ) -> None:
         good, bad, also_good = item(), item(project_id="nowhere"), item()
         answers = await asyncio.gather(
-            *(
-                store.transact(lambda tx, entry=entry: tx.insert_items([entry], NOW))
-                for entry in (good, bad, also_good)
-            ),
-            return_exceptions=True,
+            *(given(store, entry) for entry in (good, bad, also_good)), return_exceptions=True
         )
-        assert answers[0] is None
+        assert answers[0] == [good[0]]
         assert isinstance(answers[1], StorageError)
-        assert answers[2] is None
+        assert answers[2] == [also_good[0]]
         assert len(await store.read(lambda tx: tx.list_items(ItemFilter()))) == 2
 
     async def test_a_refused_first_request_does_not_spoil_the_next(self, store: Store) -> None:
@@ -193,7 +208,7 @@ class TransactionsContract:
         for _ in range(20):
             item_id = await one(store)
             assert (await found(other, item_id)).id == item_id
-            assert (await other.read(lambda tx, i=item_id: tx.get_item(i), long=True)) is not None
+            assert await is_there(other, item_id, long=True)
 
     @pytest.mark.parametrize("long", [False, True])
     async def test_a_read_cannot_write(self, store: Store, long: bool) -> None:
@@ -314,10 +329,16 @@ class WakeupsContract:
             seen = other.counter(topic)
             waiting = asyncio.ensure_future(other.wait(topic, seen, PATIENCE))
             await asyncio.sleep(0)
-            await store.transact(
-                lambda tx, topic=topic: (tx.append([fact("x")]), tx.wake(topic))  # type: ignore[func-returns-value]
-            )
+            await _commit(store, topic)
             assert await waiting > seen
+
+
+async def _commit(store: Store, topic: Topic) -> None:
+    def body(tx: Transaction) -> None:
+        tx.append([fact("x")])  # another process sees a commit only where something changed
+        tx.wake(topic)
+
+    await store.transact(body)
 
 
 async def _quiet(store: Store) -> None:
@@ -345,8 +366,12 @@ class ProjectsAndAgentsContract:
 
     async def test_list_projects_goes_by_id_and_pages(self, store: Store) -> None:
         projects = [Project(_ids.new(), f"p{n}", None, NOW, NOW) for n in range(5)]
-        for project in reversed(projects):
-            await store.transact(lambda tx, p=project: tx.insert_project(p))
+
+        def body(tx: Transaction) -> None:
+            for project in reversed(projects):
+                tx.insert_project(project)
+
+        await store.transact(body)
         first = await store.read(lambda tx: tx.list_projects(None, 3))
         rest = await store.read(lambda tx: tx.list_projects(first[-1].id, 3))
         assert [*first, *rest] == projects
@@ -457,7 +482,7 @@ class ItemsContract:
         while True:
             after = (pages[-1].priority, pages[-1].id) if pages else None
             asked = ItemFilter(by_age=by_age, after=after, limit=5)
-            page = await store.read(lambda tx, asked=asked: tx.list_items(asked))
+            page = await listed(store, asked)
             pages += page
             if not page:
                 break
@@ -497,8 +522,7 @@ class ItemsContract:
             (ItemFilter(agent="nobody"), set()),
         ]
         for asked, expected in cases:
-            rows = await store.read(lambda tx, asked=asked: tx.list_items(asked))
-            assert {row.id for row in rows} == expected, asked
+            assert {row.id for row in await listed(store, asked)} == expected, asked
 
     async def test_count_by_status_names_every_status(self, store: Store) -> None:
         first, _ = await given(store, item(), item())
@@ -602,7 +626,7 @@ class ItemsContract:
 
     async def test_move_is_refused_without_the_live_token(self, store: Store) -> None:
         await one(store)
-        ((claimed),) = await taken(store, tokens=["right"])
+        (claimed,) = await taken(store, tokens=["right"])
         before = await found(store, claimed.item.id)
         away: dict[str, Any] = {"sources": (Status.IN_PROGRESS,)}
         for token in (None, "", "wrong", "RIGHT"):
@@ -667,8 +691,7 @@ class ItemsContract:
         await store.transact(lambda tx: tx.set_labels(item_id, ["b", "c"]))
         assert (await found(store, item_id)).labels == ("b", "c")
         for label, there in {"a": 0, "b": 1, "c": 1}.items():
-            asked = ItemFilter(label=label)
-            assert len(await store.read(lambda tx, a=asked: tx.list_items(a))) == there
+            assert len(await listed(store, ItemFilter(label=label))) == there
         await store.transact(lambda tx: tx.set_labels(item_id, []))
         assert (await found(store, item_id)).labels == ()
 
@@ -734,7 +757,7 @@ class LinksContract:
         chain = await given(store, *(item() for _ in range(6)))
 
         def link(tx: Transaction) -> None:
-            for dependent, blocker in zip(chain, chain[1:], strict=False):
+            for dependent, blocker in itertools.pairwise(chain):
                 tx.add_blockers(dependent, [blocker])
 
         await store.transact(link)
@@ -906,13 +929,12 @@ class ClaimsContract:
         got = [[claimed.item.id for claimed in answer.items] for answer in answers]
         # Those who ask for the same are served from one look; who asks for less comes after.
         assert got[:4] == [[first], [mine], [dispatched], []]
-        assert sorted(sum(got[4:], [])) == sorted([second, third])
+        assert {*got[4], *got[5]} == {second, third}
         assert answers[3].reason is NothingClaimed.NO_FREE_SLOT
         for answer in answers:
             for claimed in answer.items:
                 assert claimed.item == await found(store, claimed.item.id)
-                live = await store.read(lambda tx, i=claimed.item.id: tx.live_claim(i))
-                assert claimed.claim == live
+                assert claimed.claim == await live_claim(store, claimed.item.id)
 
     async def test_take_for_one_agent_twice_fills_its_slots_once(self, store: Store) -> None:
         await given(store, *(item() for _ in range(5)))
@@ -1070,10 +1092,12 @@ class ClaimsContract:
 
     async def test_lapsed_items_are_those_past_their_lease(self, store: Store) -> None:
         await given(store, *(item() for _ in range(3)))
-        for agent, expires_at in {"late": SOON, "later": LATER, "ended": SOON}.items():
-            (claimed,) = await taken(store, agent, tokens=[agent], expires_at=expires_at)
-        ended = claimed.item.id
-        await moved(store, ended, Status.COMPLETED, sources=(Status.IN_PROGRESS,), token="ended")
+        for agent, expires_at in {"late": SOON, "later": LATER}.items():
+            await taken(store, agent, tokens=[agent], expires_at=expires_at)
+        (ended,) = await taken(store, "ended", tokens=["ended"], expires_at=SOON)
+        await moved(
+            store, ended.item.id, Status.COMPLETED, sources=(Status.IN_PROGRESS,), token="ended"
+        )
 
         async def lapsed(now: str, limit: int = 10) -> list[str | None]:
             rows = await store.transact(lambda tx: tx.lapsed_items(now, limit))
@@ -1148,8 +1172,7 @@ class LogAndEventsContract:
 
     async def test_events_stand_in_the_order_they_were_written(self, store: Store) -> None:
         for batch in range(4):
-            events = [fact(f"{batch}-{n}") for n in range(5)]
-            await store.transact(lambda tx, events=events: tx.append(events))
+            await written(store, *(fact(f"{batch}-{n}") for n in range(5)))
         rows = await store.read(lambda tx: tx.events_after(0, 100))
         expected = [f"{batch}-{n}" for batch in range(4) for n in range(5)]
         assert [row.work_item_id for row in rows] == expected
@@ -1159,8 +1182,7 @@ class LogAndEventsContract:
     async def test_events_after_pages_and_filters(self, store: Store) -> None:
         kinds = [EventType.NOTED, EventType.HELD, EventType.UNHELD]
         for number in range(12):
-            event = fact("ab"[number % 2], kinds[number % 3])
-            await store.transact(lambda tx, event=event: tx.append([event]))
+            await written(store, fact("ab"[number % 2], kinds[number % 3]))
         everything = await store.read(lambda tx: tx.events_after(0, 100))
         first = await store.read(lambda tx: tx.events_after(0, 5))
         assert first == everything[:5]
@@ -1171,8 +1193,7 @@ class LogAndEventsContract:
             EventFilter(work_item_id="b", types=("work.noted",)),
             EventFilter(types=("work.failed",)),
         ):
-            rows = await store.read(lambda tx, a=asked: tx.events_after(0, 100, a))
-            assert rows == [
+            assert await events(store, 0, 100, asked) == [
                 event
                 for event in everything
                 if asked.work_item_id in (None, event.work_item_id)
@@ -1201,8 +1222,8 @@ class LogAndEventsContract:
 
     async def test_events_of_an_item_are_its_newest_oldest_first(self, store: Store) -> None:
         for number in range(7):
-            event = fact("mine" if number % 2 == 0 else "other", data={"n": number})
-            await store.transact(lambda tx, event=event: tx.append([event]))
+            name = "mine" if number % 2 == 0 else "other"
+            await written(store, fact(name, data={"n": number}))
         rows = await store.read(lambda tx: tx.events_of("mine", 3))
         assert [row.data["n"] for row in rows] == [2, 4, 6]
 
@@ -1216,26 +1237,22 @@ class LogAndEventsContract:
         async def follow() -> None:
             while True:
                 ended = done.is_set()
-                after = followed[-1] if followed else 0
-                rows = await other.read(
-                    lambda tx, after=after: tx.events_after(after, 7), long=True
-                )
+                rows = await events(other, followed[-1] if followed else 0, 7)
                 followed.extend(row.seq for row in rows)
                 if ended and not rows:
                     return
 
         async def write(name: str) -> None:
             for number in range(25):
-                events = [fact(f"{name}-{number}"), fact(f"{name}-{number}")]
-                await store.transact(lambda tx, events=events: tx.append(events))
+                await written(store, *(fact(f"{name}-{number}") for _ in range(2)))
 
         reader = asyncio.ensure_future(follow())
         await asyncio.gather(*(write(f"w{n}") for n in range(8)))
         done.set()
         await reader
-        written = await store.read(all_events, long=True)
-        assert len(written) == 400
-        assert sorted(followed) == sorted(event.seq for event in written)
+        everything = await store.read(all_events, long=True)
+        assert len(everything) == 400
+        assert sorted(followed) == sorted(event.seq for event in everything)
         assert len(set(followed)) == len(followed)
 
 
@@ -1265,14 +1282,12 @@ class KeysAndTokensContract:
         assert await store.read(lambda tx: tx.list_tokens()) == [token]
 
     async def test_two_tokens_cannot_have_one_secret(self, store: Store) -> None:
-        for expected in (None, StorageError):
-            token = ApiToken(_ids.new(), "ci", ("read",), NOW, None, None, None)
-            insert = store.transact(lambda tx, token=token: tx.insert_token(token, "hash"))
-            if expected is None:
-                await insert
-            else:
-                with pytest.raises(expected):
-                    await insert
+        first, second = (
+            ApiToken(_ids.new(), name, ("read",), NOW, None, None, None) for name in "ab"
+        )
+        await store.transact(lambda tx: tx.insert_token(first, "hash"))
+        with pytest.raises(StorageError):
+            await store.transact(lambda tx: tx.insert_token(second, "hash"))
 
     async def test_revoke_token_once(self, store: Store) -> None:
         token = ApiToken(_ids.new(), "ci", ("read",), NOW, None, None, None)

@@ -1,0 +1,1 @@
+"""Migrations, on both databases, under crashes and races."""

@@ -1,0 +1,1 @@
+"""Folds events and answers to verdicts."""

@@ -1,0 +1,1 @@
+"""A worker frozen beyond its lease."""

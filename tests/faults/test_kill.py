@@ -1,0 +1,1 @@
+"""kill -9 of the server and of workers."""

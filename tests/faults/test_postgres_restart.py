@@ -1,0 +1,1 @@
+"""PostgreSQL stopped, restarted and cut off under load."""

@@ -1,0 +1,460 @@
+"""Bad input gets a clear 4xx and changes nothing."""
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from rota.api import ApiSettings
+from rota.testing.served import Served, serve
+
+JSON = {"Content-Type": "application/json"}
+GOOD = {"type": "chore", "description": "do it"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One for all: a test that finds it changed says so."""
+    path = tmp_path_factory.mktemp("bad") / "rota.db"
+    with serve(f"sqlite:///{path}", ApiSettings(max_body_bytes=1024 * 1024)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def known(server: Served) -> dict[str, str]:
+    """An item in every status that a bad call might want to move."""
+    with httpx2.Client(base_url=server.url) as http:
+        found = {name: http.post("/work", json=GOOD).json()["id"] for name in ("queued", "other")}
+        found["dispatched"] = http.post("/work", json=GOOD).json()["id"]
+        found["busy"] = http.post("/work", json=GOOD).json()["id"]
+        for name, agent in (("dispatched", "steve-w"), ("busy", "steve-w")):
+            http.post(f"/work/{found[name]}/dispatch", json={"assigned_agent": agent})
+        http.post(f"/work/{found['busy']}/start").raise_for_status()
+        found["cancelled"] = http.post("/work", json=GOOD).json()["id"]
+        http.delete(f"/work/{found['cancelled']}").raise_for_status()
+        found["project"] = http.post("/projects", json={"name": "p"}).json()["id"]
+    return found
+
+
+@pytest.fixture
+def http(server: Served, known: dict[str, str]) -> Iterator[httpx2.Client]:
+    """Checks behind every test that nothing was changed, which every change would show here."""
+    with httpx2.Client(base_url=server.url, timeout=30) as client:
+        before = server.run(server.ledger.views.last_event)
+        yield client
+        assert server.run(server.ledger.views.last_event) == before, "something was changed"
+
+
+def problem(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    found: dict[str, Any] = answer.json()
+    assert (found["status"], found["code"]) == (status, code)
+    assert found["detail"]
+    assert found["title"]
+    assert found["type"] == "about:blank"
+    return found
+
+
+def refused_field(answer: httpx2.Response) -> str:
+    found = problem(answer, 422, answer.json()["code"])
+    return str(found["errors"][0]["field"])
+
+
+# bodies
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"type": 5}, "type"),
+        ({"type": None}, "type"),
+        ({"type": ""}, "type"),
+        ({"type": " \n"}, "type"),
+        ({"type": "x" * 101}, "type"),
+        ({"description": ["x"]}, "description"),
+        ({"description": "x" * 10_001}, "description"),
+        ({"description": "nul \x00"}, "description"),
+        ({"priority": 0}, "priority"),
+        ({"priority": 6}, "priority"),
+        ({"priority": "3"}, "priority"),
+        ({"priority": 2.5}, "priority"),
+        ({"priority": True}, "priority"),
+        ({"priority": None}, "priority"),
+        ({"priority": 10**30}, "priority"),
+        ({"surprise": 1}, "surprise"),
+        ({"status": "completed"}, "status"),
+        ({"claim_token": "x"}, "claim_token"),
+        ({"project_id": "nowhere"}, "project_id"),
+        ({"project_id": "nul\x00"}, "project_id"),
+        ({"project_id": 7}, "project_id"),
+        ({"assigned_agent": "../../etc/passwd"}, "assigned_agent"),
+        ({"assigned_agent": "Steve"}, "assigned_agent"),
+        ({"assigned_agent": "steve\n"}, "assigned_agent"),
+        ({"labels": "red"}, "labels"),
+        ({"labels": ["x"] * 51}, "labels"),
+        ({"labels": [1]}, "labels[...]"),
+        ({"labels": ["nul\x00"]}, "label"),
+        ({"blocked_by": ["nowhere"]}, "blocked_by"),
+        ({"blocked_by": ["nul\x00"]}, "blocked_by[...]"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"max_attempts": 10**9}, "max_attempts"),
+        ({"available_at": "tomorrow"}, "available_at"),
+        ({"available_at": "0001-01-01T00:00:00+23:59"}, "available_at"),
+        ({"available_at": 5}, "available_at"),
+        ({"payload": {"a": "x" * 300_000}}, "payload"),
+    ],
+)
+def test_a_wrong_field_is_named(http: httpx2.Client, change: dict[str, Any], field: str) -> None:
+    answer = http.post("/work", content=json.dumps({**GOOD, **change}), headers=JSON)
+    named = refused_field(answer)
+    assert named == field or (field.endswith("[...]") and named.startswith(field[:-5])), named
+
+
+def test_a_missing_field_is_named(http: httpx2.Client) -> None:
+    assert refused_field(http.post("/work", json={"type": "chore"})) == "description"
+    assert refused_field(http.post("/work/claim", json={})) == "agent"
+
+
+def nested(depth: int, inner: str = "1") -> str:
+    return "[" * depth + inner + "]" * depth
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "", "{", "not json", "NaN", '{"type": "chore", "description": NaN}',
+        '{"type": "chore", "description": "half \\ud800"}',
+        '{"type": "chore", "description": "half \\udc00 other"}',
+        '{"type": "chore", "description": "x", "payload": Infinity}',
+        '{"type": "chore", "description": "x", "payload": ' + nested(100_000) + "}",
+        '{"type": "chore", "description": "x"} trailing',
+        "\ufeff{}",
+        b'{"type": "chore", "description": "\xff\xfe"}',
+        b'{"type": "chore", "description": "\xed\xa0\x80"}',
+    ],
+)  # fmt: skip
+def test_what_is_not_json_is_refused(http: httpx2.Client, raw: str | bytes) -> None:
+    content = raw if isinstance(raw, bytes) else raw.encode()
+    problem(http.post("/work", content=content, headers=JSON), 400, "bad_json")
+
+
+@pytest.mark.parametrize(
+    "payload", ["1e400", "-1e999", nested(33), '{"a":' * 40 + "1" + "}" * 40, "1" + "0" * 5000]
+)
+def test_a_payload_that_cannot_be_given_back_is_refused(http: httpx2.Client, payload: str) -> None:
+    body = '{"type": "chore", "description": "x", "payload": %s}' % payload  # noqa: UP031
+    problem(http.post("/work", content=body, headers=JSON), 422, "invalid_input")
+
+
+@pytest.mark.parametrize("body", ["[]", "null", "3", '"text"', "[{}]"])
+def test_a_body_of_the_wrong_kind_is_refused(http: httpx2.Client, body: str) -> None:
+    problem(http.post("/work", content=body, headers=JSON), 422, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    "media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_a_body_that_is_not_called_json_is_refused(http: httpx2.Client, media_type: str) -> None:
+    answer = http.post("/work", content=json.dumps(GOOD), headers={"Content-Type": media_type})
+    problem(answer, 415, "unsupported_media_type")
+
+
+def test_a_body_that_says_it_is_too_large_is_not_read(http: httpx2.Client) -> None:
+    answer = http.post("/work", content=b" " * (1024 * 1024 + 1), headers=JSON)
+    assert problem(answer, 413, "too_large")["limit"] == 1024 * 1024
+
+
+def test_a_body_that_turns_out_too_large_is_refused_on_the_way(http: httpx2.Client) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(40):
+            yield b" " * 64 * 1024
+
+    problem(http.post("/work", content=chunks(), headers=JSON), 413, "too_large")
+
+
+def test_a_declared_length_is_believed_before_the_body_comes(
+    http: httpx2.Client, server: Served
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+        raw.sendall(
+            b"POST /work HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 99999999\r\n\r\n"
+        )
+        assert raw.recv(100).startswith(b"HTTP/1.1 413")
+
+
+# moves
+
+
+def test_a_move_that_the_machine_does_not_have_says_which_it_has(
+    http: httpx2.Client, known: dict[str, str]
+) -> None:
+    path = f"/work/{known['queued']}"
+    by_patch = http.patch(path, json={"status": "completed", "outcome": "success"})
+    found = problem(by_patch, 409, "transition_refused")
+    assert found["allowed"] == ["cancelled", "dispatched"]
+    assert found["item_status"] == "queued"
+    for verb in ("complete", "fail", "start", "resume", "release", "retry", "reopen"):
+        problem(http.post(f"{path}/{verb}"), 409, "transition_refused")
+    final = http.patch(f"/work/{known['cancelled']}", json={"status": "queued"})
+    assert problem(final, 409, "transition_refused")["allowed"] == []
+
+
+def test_an_unknown_status_names_the_known_ones(http: httpx2.Client, known: dict[str, str]) -> None:
+    answer = http.patch(f"/work/{known['queued']}", json={"status": "done"})
+    assert "completed" in problem(answer, 422, "invalid_input")["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("which", "body", "refusal"),
+    [
+        ("queued", {"status": "dispatched"}, "missing_requirement assigned_agent"),
+        (
+            "queued",
+            {"status": "dispatched", "assigned_agent": None},
+            "missing_requirement assigned_agent",
+        ),
+        ("busy", {"status": "completed"}, "missing_requirement outcome"),
+        ("busy", {"status": "failed"}, "missing_requirement outcome"),
+        ("busy", {"status": "completed", "outcome": "failed"}, "invalid_input outcome"),
+        ("busy", {"status": "completed", "outcome": "meh"}, "invalid_input outcome"),
+        ("busy", {"outcome": "success"}, "invalid_input outcome"),
+        ("busy", {"status": "blocked"}, "missing_requirement notes"),
+        (
+            "busy",
+            {"status": "blocked", "notes": "x", "outcome": "failed"},
+            "invalid_input outcome",
+        ),
+        ("busy", {"status": "in_review"}, "missing_requirement artifact_url"),
+        (
+            "busy",
+            {"status": "in_review", "artifact_url": "javascript:alert(1)"},
+            "invalid_input artifact_url",
+        ),
+        ("queued", {"artifact_url": "ftp://x"}, "invalid_input artifact_url"),
+        ("queued", {"priority": None}, "invalid_input priority"),
+        ("queued", {"type": None}, "invalid_input type"),
+        ("queued", {"description": "\x00"}, "invalid_input description"),
+        ("queued", {"project_id": "nowhere"}, "invalid_input project_id"),
+        ("queued", {"blocked_by": ["nowhere"]}, "invalid_input blocked_by"),
+        ("queued", {"force": "yes"}, "invalid_input force"),
+        ("queued", {"version": 3}, "invalid_input version"),
+        ("queued", {"token": "nul\x00"}, "invalid_input token"),
+    ],
+)
+def test_a_patch_that_lacks_or_misuses_a_field_is_refused(
+    http: httpx2.Client, known: dict[str, str], which: str, body: dict[str, Any], refusal: str
+) -> None:
+    code, field = refusal.split()
+    answer = http.patch(f"/work/{known[which]}", json=body)
+    assert problem(answer, 422, code)["errors"][0]["field"] == field
+
+
+def test_an_item_cannot_wait_for_itself(http: httpx2.Client, known: dict[str, str]) -> None:
+    item = known["queued"]
+    answer = http.patch(f"/work/{item}", json={"blocked_by": [item]})
+    assert refused_field(answer) == "blocked_by"
+
+
+def test_an_agent_does_not_begin_a_second_item(http: httpx2.Client, known: dict[str, str]) -> None:
+    item = known["dispatched"]
+    by_patch = http.patch(f"/work/{item}", json={"status": "in_progress"})
+    assert problem(by_patch, 409, "no_free_slot")["agent"] == "steve-w"
+    problem(http.post(f"/work/{item}/start"), 409, "no_free_slot")
+
+
+def test_an_agent_cannot_be_changed_behind_a_dispatch(
+    http: httpx2.Client, known: dict[str, str]
+) -> None:
+    answer = http.patch(f"/work/{known['dispatched']}", json={"assigned_agent": "ann"})
+    problem(answer, 409, "refused")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"agent": "no such name!"}, "agent"),
+        ({"agent": "a", "limit": 0}, "limit"),
+        ({"agent": "a", "limit": 1001}, "limit"),
+        ({"agent": "a", "lease_seconds": 0}, "lease_seconds"),
+        ({"agent": "a", "lease_seconds": 1e12}, "lease_seconds"),
+        ({"agent": "a", "wait_seconds": -1}, "wait_seconds"),
+        ({"agent": "a", "wait_seconds": 61}, "wait_seconds"),
+        ({"agent": "a", "types": ["x"] * 51}, "types"),
+        ({"agent": "a", "labels": ["\x00"]}, "label"),
+        ({"agent": "a", "project_id": "\x00"}, "project_id"),
+        ({"agent": "a", "token": "x"}, "token"),
+    ],
+)
+def test_a_wrong_claim_is_refused(http: httpx2.Client, body: dict[str, Any], field: str) -> None:
+    assert refused_field(http.post("/work/claim", json=body)) == field
+
+
+# what is asked for
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "status=done", "limit=0", "limit=1001", "limit=many", "limit=1&limit=2", "since=yesterday",
+        "updated_since=2026-13-01", "unknown=1", "agent=%00", "q=%20", "type=" + "x" * 501,
+        "since=0001-01-01T00:00:00%2B10:00",
+    ],
+)  # fmt: skip
+def test_a_wrong_filter_is_refused(http: httpx2.Client, query: str) -> None:
+    problem(http.get(f"/work?{query}"), 422, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["x", "%00", "e30", "WyJ3IiwgMV0", "WyJ3IiwgMywgIlx1ZDgwMCJd", "a" * 999, "W" * 1000, "é"],
+)
+def test_a_cursor_that_is_none_of_ours_is_refused(http: httpx2.Client, cursor: str) -> None:
+    problem(http.get(f"/work?cursor={cursor}"), 400, "bad_cursor")
+    problem(http.get(f"/projects?cursor={cursor}"), 400, "bad_cursor")
+
+
+@pytest.mark.parametrize(
+    "query", ["after=-1", "after=x", "after=99999999999999999999", "type=work.unknown", "limit=0"]
+)
+def test_a_wrong_event_filter_is_refused_also_for_a_stream(http: httpx2.Client, query: str) -> None:
+    for accept in ("application/json", "text/event-stream"):
+        answer = http.get(f"/events?{query}", headers={"Accept": accept})
+        problem(answer, 422, "invalid_input")
+
+
+def test_a_last_event_id_that_is_none_of_ours_is_refused(http: httpx2.Client) -> None:
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "x" * 50}
+    problem(http.get("/events", headers=headers), 422, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    "id_",
+    ["nothing", "%00", "..%2f..%2fetc", "x" * 300, "%ff", "%f0%9f%a6%86", "a'%20OR%201=1--"],
+)
+def test_what_does_not_exist_is_not_found(http: httpx2.Client, id_: str) -> None:
+    for path in (f"/work/{id_}", f"/projects/{id_}", f"/agents/{id_}", f"/work/{id_}/explain"):
+        problem(http.get(path), 404, "not_found")
+    problem(http.patch(f"/work/{id_}", json={"notes": "x"}), 404, "not_found")
+    problem(http.post(f"/work/{id_}/cancel"), 404, "not_found")
+    problem(http.post(f"/work/{id_}/heartbeat", json={"token": "x"}), 404, "not_found")
+    problem(http.delete(f"/work/{id_}"), 404, "not_found")
+    problem(http.delete(f"/tokens/{id_}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/nope", "/work/", "//work", "/work/x/nope", "/WORK", "/work/x/"])
+def test_an_unknown_path_is_not_found(http: httpx2.Client, path: str) -> None:
+    problem(http.get(path), 404, "not_found")
+
+
+def test_a_wrong_method_names_the_right_ones(http: httpx2.Client) -> None:
+    answer = http.put("/work", json={})
+    problem(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
+    problem(http.get("/work/claim"), 405, "method_not_allowed")
+    problem(http.request("TRACE", "/work"), 405, "method_not_allowed")
+    options = http.options("/work/claim")
+    assert (options.status_code, options.headers["allow"]) == (204, "OPTIONS, POST")
+
+
+def test_a_wrong_idempotency_key_is_refused(http: httpx2.Client) -> None:
+    for key in ("", "x" * 151):
+        answer = http.post("/work", json=GOOD, headers={"Idempotency-Key": key})
+        assert refused_field(answer) == "Idempotency-Key"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/projects", {"name": ""}, "name"),
+        ("/projects", {"name": "x" * 201}, "name"),
+        ("/projects", {"name": "\x00"}, "name"),
+        ("/projects", {"name": "p", "owner": "me"}, "owner"),
+        ("/tokens", {"name": "t", "scopes": []}, "scopes"),
+        ("/tokens", {"name": "t", "scopes": ["everything"]}, "scopes"),
+        ("/tokens", {"name": "t", "scopes": ["agent:Not A Name"]}, "scope"),
+        ("/tokens", {"name": "t", "scopes": ["read"], "expires_at": "soon"}, "expires_at"),
+    ],
+)
+def test_wrong_projects_and_tokens_are_refused(
+    http: httpx2.Client, path: str, body: dict[str, Any], field: str
+) -> None:
+    assert refused_field(http.post(path, json=body)) == field
+
+
+def test_a_wrong_agent_is_refused(http: httpx2.Client) -> None:
+    problem(http.patch("/agents/Not-A-Name", json={"paused": True}), 422, "invalid_input")
+    for body in ({"max_concurrent": 0}, {"max_concurrent": 1001}, {"paused": "yes"}, {"x": 1}):
+        problem(http.patch("/agents/ann", json=body), 422, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    "path", ["/work", "/work/batch", "/work/claim", "/work/complete", "/projects", "/tokens"]
+)
+def test_no_hostile_value_makes_the_server_fail(http: httpx2.Client, path: str) -> None:
+    hostile: list[Any] = [
+        None, True, -1, 2**63, 2**64, -(2**70), 1e308, "", "\x00", "x" * 70_000, [], {}, [[]],
+        [None], {"": ""}, {"type": {}}, {"$ref": "#"}, {"__proto__": {}}, {"agent": ["a"]},
+    ]  # fmt: skip
+    for value in hostile:
+        for body in (value, [value], *({name: value} for name in ("agent", "id", "name", "type"))):
+            answer = http.post(path, content=json.dumps(body), headers=JSON)
+            assert answer.status_code == 422, (body, answer.text)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
+def test_text_that_looks_dangerous_comes_back_unchanged(database: str) -> None:
+    dangerous = {
+        "type": "'; DROP TABLE work_items; --",
+        "description": "<script>alert(1)</script> \u202e \u2028 {{7*7}} %s %(x)s $1 :name",
+        "payload": {"nul": "\x00", "big": 2**70, "small": 5e-324, "\ud7ff": "\U0010ffff"},
+        "labels": ["a,b", "%", "_", "'"],
+    }
+    with serve(database) as served, httpx2.Client(base_url=served.url) as http:
+        item = http.post("/work", json=dangerous).json()
+        shown = http.get(f"/work/{item['id']}").json()
+        for field, value in dangerous.items():
+            assert shown[field] == value, field
+        for query in (
+            "label=%25",
+            "label=_",
+            "label='",
+            "type=%27%3B%20DROP%20TABLE%20work_items%3B%20--",
+        ):
+            assert len(http.get(f"/work?{query}").json()) == 1, query
+
+
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+def test_postgres_is_not_asked_what_it_could_not_understand(database: str) -> None:
+    """What PostgreSQL refuses to read (NUL, numbers out of range) is refused before it."""
+    with serve(database) as served, httpx2.Client(base_url=served.url) as http:
+        item = http.post("/work", json=GOOD).json()["id"]
+        for method, path, body in (
+            ("GET", "/work/%00", None),
+            ("GET", "/projects/%00", None),
+            ("GET", "/agents/%00", None),
+            ("GET", "/work?agent=%00", None),
+            ("GET", "/work?q=%00", None),
+            ("GET", "/work?cursor=%00", None),
+            ("GET", "/events?work_item_id=%00", None),
+            ("GET", "/events?after=9223372036854775807", None),
+            ("POST", "/work", {**GOOD, "project_id": "\x00"}),
+            ("POST", "/work", {**GOOD, "blocked_by": ["\x00"]}),
+            ("POST", "/work", {**GOOD, "labels": ["\x00"]}),
+            ("POST", "/work/claim", {"agent": "a", "project_id": "\x00"}),
+            ("POST", "/work/claim", {"agent": "a", "types": ["\x00"]}),
+            ("POST", "/work/complete", [{"id": "\x00", "token": "x"}]),
+            ("POST", "/work/complete", [{"id": item, "token": "\x00"}]),
+            ("POST", f"/work/{item}/heartbeat", {"token": "\x00"}),
+            ("POST", f"/work/{item}/cancel", {"reason": "\x00"}),
+            ("POST", f"/work/{item}/hold", {"reason": "\x00"}),
+            ("PATCH", f"/work/{item}", {"notes": "\x00"}),
+            ("DELETE", "/tokens/%00", None),
+        ):
+            answer = http.request(method, path, json=body)
+            assert answer.status_code in {200, 400, 404, 422}, (path, body, answer.text)
+            assert answer.status_code != 200 or "after=" in path, (path, body)

@@ -1,0 +1,1 @@
+"""Databases that cannot be opened, are locked, read-only, too new or on a full disk."""

@@ -1,0 +1,520 @@
+"""The claim loop: how bodies end, what becomes of their items, and who keeps the lease."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rota.client import ClaimedItem, SyncWorkQueueClient, Work, WorkQueueClient
+from rota.client.heartbeats import Heartbeats
+from rota.client.lease import Lease
+from rota.client.transport import Answer, Request
+from rota.model.clock import SystemClock
+from rota.model.errors import InvalidInput, Refused
+from rota.model.status import Verb
+from rota.queue.moves import Order
+from rota.testing.served import Served
+
+
+@pytest.fixture
+def clock() -> SystemClock:
+    return SystemClock()  # heartbeats are sent in real time, so leases run in it too
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[WorkQueueClient]:
+    async with WorkQueueClient(served.url) as client:
+        yield client
+
+
+@pytest.fixture
+def sync_client(served: Served) -> Iterator[SyncWorkQueueClient]:
+    with SyncWorkQueueClient(served.url) as client:
+        yield client
+
+
+async def add(client: WorkQueueClient, *descriptions: str, **fields: Any) -> list[str]:
+    return [
+        (await client.work_add("chore", description, **fields))["id"]
+        for description in descriptions
+    ]
+
+
+async def until(true: Callable[[], object], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+async def reasons(client: WorkQueueClient, item_id: str) -> list[tuple[str, str | None]]:
+    events = (await client.work_get(item_id))["events"]
+    return [(one["type"].removeprefix("work."), one["reason"]) for one in events]
+
+
+def take_away(served: Served, item_id: str) -> None:
+    """What a dispatcher does with force."""
+    order = Order(Verb.RELEASE, item_id, "boss", force=True, reason="taken")
+    served.run(lambda: served.ledger.queue.apply(order))
+    served.run(lambda: served.ledger.queue.hold(item_id, "so that nobody takes it again"))
+
+
+# how a body ends
+
+
+async def test_a_body_that_ends_has_completed_its_item(client: WorkQueueClient) -> None:
+    first, second = await add(client, "One", "Two")
+    seen = []
+    async with client.work(agent="ann") as work:
+        async for item in work:
+            seen.append((item.id, item.type, item.description, item.payload, item.attempts))
+            if len(seen) == 2:
+                await work.stop(grace=10)  # takes nothing more; this body may end
+    assert [one[0] for one in seen] == [first, second]
+    assert seen[0][1:] == ("chore", "One", None, 1)
+
+
+async def test_the_loop_completes_one_item_before_it_takes_the_next(
+    client: WorkQueueClient,
+) -> None:
+    first, second = await add(client, "One", "Two")
+    async with client.work(agent="ann") as work:
+        async for item in work:
+            if item.id == second:
+                assert (await client.work_get(first))["status"] == "completed"
+                break
+    assert (await client.work_get(second))["status"] == "queued"
+
+
+async def test_verdicts_are_the_bodys_to_give(client: WorkQueueClient) -> None:
+    done, failed, blocked, reviewed, released = await add(client, *"abcde")
+    await client.set_agent("ann", max_concurrent=1)
+    async with client.work(agent="ann") as work:
+        async for item in work:
+            match item.description:
+                case "a":
+                    await item.note("half way")
+                    await item.progress("1 of 2")
+                    assert await item.complete(notes="fine")
+                    with pytest.raises(Refused, match="verdict already"):
+                        await item.fail()
+                case "b":
+                    assert await item.fail("broken")
+                case "c":
+                    with pytest.raises(InvalidInput):
+                        await item.block("")
+                    assert await item.block("waits for Daniel")
+                case "d":
+                    assert await item.hand_over("https://example.org/pull/1")
+                case "e":
+                    assert await item.release("not today", available_at="2999-01-01T00:00:00Z")
+                    break
+    found = {item["id"]: item for item in await client.work_list()}
+    statuses = [found[one]["status"] for one in (done, failed, blocked, reviewed, released)]
+    assert statuses == ["completed", "failed", "blocked", "in_review", "queued"]
+    assert (found[done]["notes"], found[failed]["notes"]) == ("fine", "broken")
+    assert (await reasons(client, released))[-1] == ("released", "not today")
+
+
+async def test_a_break_gives_the_item_back(client: WorkQueueClient) -> None:
+    [item_id] = await add(client, "Left")
+    async with client.work(agent="ann") as work:
+        async for _ in work:
+            break
+    assert (await client.work_get(item_id))["status"] == "queued"
+    assert (await reasons(client, item_id))[-1] == ("released", "body_left")
+
+
+async def test_a_bare_loop_gives_the_item_back_when_python_closes_it(
+    client: WorkQueueClient,
+) -> None:
+    [item_id] = await add(client, "Left")
+    async for _ in client.work(agent="ann"):
+        break
+    for _ in range(100):
+        if (await client.work_get(item_id))["status"] == "queued":
+            break
+        await asyncio.sleep(0.02)
+    assert (await reasons(client, item_id))[-1] == ("released", "body_left")
+
+
+async def test_an_exception_gives_the_item_back_with_its_name(client: WorkQueueClient) -> None:
+    [item_id] = await add(client, "Explodes")
+    with pytest.raises(ZeroDivisionError):
+        async with client.work(agent="ann") as work:
+            async for item in work:
+                item.priority / 0  # noqa: B018 - raising is the point
+    assert (await reasons(client, item_id))[-1] == ("released", "body_raised: ZeroDivisionError")
+
+
+async def test_a_cancelled_task_gives_its_item_back(client: WorkQueueClient) -> None:
+    [item_id] = await add(client, "Cut short")
+    begun = asyncio.Event()
+
+    async def worker() -> None:
+        async with client.work(agent="ann") as work:
+            async for _ in work:
+                begun.set()
+                await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(worker())
+    await asyncio.wait_for(begun.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await client.work_get(item_id))["status"] == "queued"
+    assert (await reasons(client, item_id))[-1] == ("released", "shut_down")
+
+
+def test_a_program_that_ends_gives_back_what_a_bare_loop_held(
+    served: Served, sync_client: SyncWorkQueueClient
+) -> None:
+    """asyncio.run cancels every task at its end; what is given back must get through."""
+    item = sync_client.work_add("chore", "Held at the end")
+
+    async def program() -> None:
+        client = WorkQueueClient(served.url)
+
+        async def worker() -> None:
+            async for _ in client.work(agent="ann"):
+                await asyncio.sleep(60)
+
+        task = asyncio.ensure_future(worker())
+        while (await client.work_get(item["id"]))["status"] != "in_progress":
+            await asyncio.sleep(0.01)
+        assert not task.done()
+
+    asyncio.run(program())
+    assert sync_client.work_get(item["id"])["status"] == "queued"
+
+
+# stopping
+
+
+async def test_stopping_the_client_ends_a_long_poll_at_once(client: WorkQueueClient) -> None:
+    async def worker() -> list[str]:
+        return [item.id async for item in client.work(agent="ann")]
+
+    task = asyncio.ensure_future(worker())
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    await client.stop()
+    assert await task == []
+    assert time.monotonic() - began < 5
+
+
+async def test_stopping_gives_back_what_is_held_after_the_grace(client: WorkQueueClient) -> None:
+    [item_id] = await add(client, "Takes long")
+    held: list[ClaimedItem] = []
+
+    async def worker() -> None:
+        async for item in client.work(agent="ann"):
+            held.append(item)
+            await until(lambda: item.lost)
+            assert not await item.complete("too late")
+
+    task = asyncio.ensure_future(worker())
+    await until(lambda: held)
+    await client.stop(grace=0.05)
+    await task
+    assert (await client.work_get(item_id))["status"] == "queued"
+    assert ("released", "shut_down") in await reasons(client, item_id)
+    assert (await reasons(client, item_id))[-1][0] == "late_result"
+
+
+async def test_a_stop_event_of_ones_own_ends_the_loop(client: WorkQueueClient) -> None:
+    stop = asyncio.Event()
+    first, second = await add(client, "One", "Two")
+    async for _ in client.work(agent="ann", stop=stop):
+        stop.set()
+    assert (await client.work_get(first))["status"] == "completed"
+    assert (await client.work_get(second))["status"] == "queued"
+
+
+# the lease
+
+
+async def test_the_lease_is_kept_while_the_body_works(
+    client: WorkQueueClient, served: Served
+) -> None:
+    [item_id] = await add(client, "Longer than its lease")
+    async with client.work(agent="ann", lease_seconds=1) as work:
+        async for item in work:
+            await asyncio.sleep(1.6)
+            served.run(served.ledger.sweeper.tick)
+            assert not item.lost
+            assert await item.complete()
+            break
+    detail = await client.work_get(item_id)
+    assert (detail["status"], detail["attempts"]) == ("completed", 1)
+
+
+async def test_a_body_that_blocks_the_event_loop_keeps_its_lease(
+    client: WorkQueueClient, served: Served
+) -> None:
+    [item_id] = await add(client, "Does not await")
+    async with client.work(agent="ann", lease_seconds=1) as work:
+        async for item in work:
+            time.sleep(1.6)  # noqa: ASYNC251 - what many agents do
+            served.run(served.ledger.sweeper.tick)
+            assert await item.complete()
+            break
+    assert (await client.work_get(item_id))["status"] == "completed"
+
+
+async def test_a_lost_claim_is_seen_and_its_result_kept_but_not_believed(
+    client: WorkQueueClient, served: Served
+) -> None:
+    lost, other = await add(client, "Taken away", "Another")
+    async with client.work(agent="ann", lease_seconds=1) as work:
+        async for item in work:
+            if item.id == lost:
+                take_away(served, item.id)
+                await until(lambda item=item: item.lost)  # type: ignore[misc]
+                assert not await item.complete(notes="my result")
+            else:
+                await work.stop(grace=10)  # the loop went on
+    assert (await client.work_get(other))["status"] == "completed"
+    detail = await client.work_get(lost)
+    assert (detail["status"], detail["notes"]) == ("queued", None)
+    [late] = detail["late_results"]
+    assert late["payload"]["notes"] == "my result"
+
+
+async def test_a_body_that_did_not_notice_its_loss_does_not_complete_the_item(
+    client: WorkQueueClient, served: Served
+) -> None:
+    [item_id] = await add(client, "Taken away")
+    async with client.work(agent="ann") as work:
+        async for item in work:
+            take_away(served, item.id)
+            await work.stop(grace=10)
+    detail = await client.work_get(item_id)
+    assert detail["status"] == "queued"
+    assert len(detail["late_results"]) == 1
+
+
+# lanes
+
+
+async def test_lanes_run_bodies_side_by_side(client: WorkQueueClient) -> None:
+    await client.set_agent("ann", max_concurrent=3)
+    await add(client, *"abcdef")
+    together, most, done = 0, 0, 0
+    work = client.work(agent="ann", concurrency=3)
+
+    async def body(item: ClaimedItem) -> None:
+        nonlocal together, most, done
+        together += 1
+        most = max(most, together)
+        await asyncio.sleep(0.05)
+        together -= 1
+        done += 1
+        if done == 6:
+            await work.stop(grace=10)
+
+    await asyncio.wait_for(work.run(body), 30)
+    assert most == 3
+    assert {item["status"] for item in await client.work_list()} == {"completed"}
+
+
+async def test_a_loop_with_one_body_refuses_concurrency(client: WorkQueueClient) -> None:
+    with pytest.raises(ValueError, match="run"):
+        async for _ in client.work(agent="ann", concurrency=2):
+            pass
+
+
+async def test_a_lane_cancels_the_body_whose_claim_is_lost(
+    client: WorkQueueClient, served: Served
+) -> None:
+    await add(client, "Taken away", "Another")
+    ended: list[str] = []
+    work = client.work(agent="ann", lease_seconds=1)
+
+    async def body(item: ClaimedItem) -> None:
+        if item.description == "Another":
+            ended.append("another")
+            await work.stop(grace=10)
+            return
+        take_away(served, item.id)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    await asyncio.wait_for(work.run(body), 30)
+    assert ended == ["cancelled", "another"]
+
+
+async def test_a_lane_survives_a_body_that_raises(client: WorkQueueClient) -> None:
+    [doomed] = await add(client, "Explodes", max_attempts=1)
+    [patient] = await add(client, "Explodes once", max_attempts=2)
+    [fine] = await add(client, "Fine", priority=5)
+    work = client.work(agent="ann")
+
+    async def body(item: ClaimedItem) -> None:
+        if item.id == fine:
+            await work.stop(grace=10)
+            return
+        raise RuntimeError("boom")
+
+    await asyncio.wait_for(work.run(body), 30)
+    found = {item["id"]: item for item in await client.work_list()}
+    assert (found[doomed]["status"], found[doomed]["notes"]) == ("failed", "RuntimeError: boom")
+    assert found[patient]["status"] == "queued"
+    assert found[patient]["available_at"] is not None  # later, not at once again
+    assert (await reasons(client, patient))[-1] == ("released", "body_raised: RuntimeError")
+    assert found[fine]["status"] == "completed"
+
+
+async def test_cancelling_the_lanes_gives_everything_back(client: WorkQueueClient) -> None:
+    await client.set_agent("ann", max_concurrent=2)
+    await add(client, "One", "Two")
+    held: list[ClaimedItem] = []
+
+    async def body(item: ClaimedItem) -> None:
+        held.append(item)
+        await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(client.work(agent="ann", concurrency=2).run(body))
+    await until(lambda: len(held) == 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert {item["status"] for item in await client.work_list()} == {"queued"}
+
+
+async def test_a_wrong_request_ends_the_loop_instead_of_being_repeated(
+    client: WorkQueueClient,
+) -> None:
+    with pytest.raises(InvalidInput):
+        async for _ in client.work(agent="NOT A NAME"):
+            pass
+
+
+# threads
+
+
+def test_the_loop_is_the_same_for_threads(sync_client: SyncWorkQueueClient, served: Served) -> None:
+    for description in ("Fine", "Left"):
+        sync_client.work_add("chore", description)
+    for item in sync_client.work(agent="ann", lease_seconds=1):
+        if item.description == "Left":
+            break
+        time.sleep(1.6)
+        served.run(served.ledger.sweeper.tick)
+        assert not item.lost
+    statuses = {item["description"]: item["status"] for item in sync_client.work_list()}
+    assert statuses == {"Fine": "completed", "Left": "queued"}
+
+
+def test_lanes_of_threads_run_side_by_side_and_stop(sync_client: SyncWorkQueueClient) -> None:
+    sync_client.set_agent("ann", max_concurrent=2)
+    for n in range(4):
+        sync_client.work_add("chore", str(n))
+    meeting, lock, done = threading.Barrier(2), threading.Lock(), []
+    work = sync_client.work(agent="ann", concurrency=2)
+
+    def body(item: Any) -> None:
+        meeting.wait(10)  # nobody passes alone
+        with lock:
+            done.append(item.id)
+            if len(done) == 4:
+                work._stop.set()
+
+    work.run(body)
+    assert {item["status"] for item in sync_client.work_list()} == {"completed"}
+
+
+def test_an_exception_among_threads_gives_the_item_back(sync_client: SyncWorkQueueClient) -> None:
+    item = sync_client.work_add("chore", "Explodes")
+    with pytest.raises(ZeroDivisionError), sync_client.work(agent="ann") as work:
+        for one in work:
+            one.priority / 0  # noqa: B018 - raising is the point
+    last = sync_client.work_get(item["id"])["events"][-1]
+    assert (last["type"], last["reason"]) == ("work.released", "body_raised: ZeroDivisionError")
+
+
+# heartbeats on their own
+
+
+class _Silent:
+    """A server that does not answer heartbeats, or answers what it is told to."""
+
+    def __init__(self, *answers: int) -> None:
+        self.answers = list(answers)
+        self.asked = threading.Event()
+
+    def send(self, request: Request) -> Answer:
+        status = self.answers.pop(0) if self.answers else 503
+        self.asked.set()
+        return Answer(status, {}, b'{"code": "claim_lost"}' if status == 409 else b"{}")
+
+    def open(self, request: Request) -> Any:
+        raise NotImplementedError
+
+    def beside(self) -> "_Silent":
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_lease_that_cannot_be_renewed_is_lost_when_its_time_is_over() -> None:
+    heartbeats, lost = Heartbeats(_Silent(), {}), threading.Event()
+    lease = Lease("x", "token", 0.3)
+    lease.when_lost(lost.set)
+    began = time.monotonic()
+    heartbeats.hold(lease)
+    assert lost.wait(10)
+    assert time.monotonic() - began >= 0.3
+    heartbeats.close()
+
+
+def test_a_single_missed_heartbeat_costs_nothing() -> None:
+    silent = _Silent(503, *[200] * 1000)
+    heartbeats, lease = Heartbeats(silent, {}), Lease("x", "token", 0.3)
+    heartbeats.hold(lease)
+    time.sleep(0.6)
+    assert not lease.lost
+    heartbeats.close()
+
+
+def test_an_ended_claim_is_no_loss_while_the_verdict_is_on_its_way() -> None:
+    silent = _Silent(409)
+    heartbeats, lease = Heartbeats(silent, {}), Lease("x", "token", 0.03)
+    lease.settling = True
+    heartbeats.hold(lease)
+    assert silent.asked.wait(10)
+    heartbeats.close()
+    assert not lease.lost
+
+
+def test_one_who_asks_after_the_loss_is_told_at_once() -> None:
+    lease, told = Lease("x", "token", 60), []
+    lease.lose()
+    lease.lose()
+    lease.when_lost(lambda: told.append(True))
+    assert told == [True]
+
+
+def test_the_thread_ends_when_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.client.heartbeats._LINGER_SECONDS", 0.01)
+    heartbeats, lease = Heartbeats(_Silent(), {}), Lease("x", "token", 60)
+    for _ in range(2):  # and begins anew
+        heartbeats.hold(lease)
+        thread = heartbeats._thread
+        assert thread is not None
+        heartbeats.let_go(lease)
+        with heartbeats._changed:
+            heartbeats._changed.notify()
+        thread.join(10)
+        assert not thread.is_alive()
+    heartbeats.close()
+
+
+def test_work_is_what_the_client_hands_out() -> None:
+    assert isinstance(WorkQueueClient("http://127.0.0.1:1").work(agent="ann"), Work)
