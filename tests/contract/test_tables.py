@@ -119,7 +119,7 @@ async def test_one_source_reference_has_one_item(sql: Sql) -> None:
 
 async def given_history(store: Store, *ids: str) -> None:
     def body(tx: Transaction) -> None:
-        tx.insert_items([(item_id, NewItem("chore", "x")) for item_id in ids], NOW)
+        tx.insert_items([(item_id, NewItem("chore", "x")) for item_id in ids], None, NOW)
         for item_id in ids:
             tx.log_dispatch(f"dispatch-{item_id}", item_id, "ada", NOW)
             tx.append([NewEvent(EventType.NOTED, NOW, work_item_id=item_id, epoch=1)])
@@ -143,7 +143,7 @@ async def test_an_event_cannot_be_deleted(store: Store, sql: Sql) -> None:
     await given_history(store, "a", "b")
     with pytest.raises(REFUSED):
         sql("DELETE FROM events WHERE work_item_id = 'a'")
-    assert sql("SELECT count(*) FROM events") == [(2,)]
+    assert sql("SELECT count(*) FROM events") == [(4,)]
 
 
 CLOSE = "completed_at = 'then', outcome = 'success'"

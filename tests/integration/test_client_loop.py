@@ -43,10 +43,20 @@ async def add(client: WorkQueueClient, *descriptions: str, **fields: Any) -> lis
     ]
 
 
-async def until(true: Callable[[], object], seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
-        while not true():
-            await asyncio.sleep(0.01)
+async def until(true: Callable[[], object]) -> None:
+    for _ in range(1_000):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
+async def lost_by(item: ClaimedItem) -> None:
+    await until(lambda: item.lost)
+
+
+def explode() -> None:
+    raise ZeroDivisionError
 
 
 async def reasons(client: WorkQueueClient, item_id: str) -> list[tuple[str, str | None]]:
@@ -71,7 +81,7 @@ async def test_a_body_that_ends_has_completed_its_item(client: WorkQueueClient) 
         async for item in work:
             seen.append((item.id, item.type, item.description, item.payload, item.attempts))
             if len(seen) == 2:
-                await work.stop(grace=10)  # takes nothing more; this body may end
+                work.stop_taking()
     assert [one[0] for one in seen] == [first, second]
     assert seen[0][1:] == ("chore", "One", None, 1)
 
@@ -142,10 +152,14 @@ async def test_a_bare_loop_gives_the_item_back_when_python_closes_it(
 
 async def test_an_exception_gives_the_item_back_with_its_name(client: WorkQueueClient) -> None:
     [item_id] = await add(client, "Explodes")
-    with pytest.raises(ZeroDivisionError):
+
+    async def worker() -> None:
         async with client.work(agent="ann") as work:
-            async for item in work:
-                item.priority / 0  # noqa: B018 - raising is the point
+            async for _ in work:
+                explode()
+
+    with pytest.raises(ZeroDivisionError):
+        await worker()
     assert (await reasons(client, item_id))[-1] == ("released", "body_raised: ZeroDivisionError")
 
 
@@ -168,26 +182,35 @@ async def test_a_cancelled_task_gives_its_item_back(client: WorkQueueClient) -> 
     assert (await reasons(client, item_id))[-1] == ("released", "shut_down")
 
 
-def test_a_program_that_ends_gives_back_what_a_bare_loop_held(
+def test_a_program_that_is_interrupted_gives_back_what_a_bare_loop_held(
     served: Served, sync_client: SyncWorkQueueClient
 ) -> None:
     """asyncio.run cancels every task at its end; what is given back must get through."""
     item = sync_client.work_add("chore", "Held at the end")
 
     async def program() -> None:
-        client = WorkQueueClient(served.url)
-
-        async def worker() -> None:
+        async with WorkQueueClient(served.url) as client:
             async for _ in client.work(agent="ann"):
-                await asyncio.sleep(60)
+                raise asyncio.CancelledError  # as Ctrl-C does
 
-        task = asyncio.ensure_future(worker())
-        while (await client.work_get(item["id"]))["status"] != "in_progress":
-            await asyncio.sleep(0.01)
-        assert not task.done()
-
-    asyncio.run(program())
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(program())
     assert sync_client.work_get(item["id"])["status"] == "queued"
+
+
+async def test_a_loop_that_is_begun_again_gives_back_what_the_former_left(
+    client: WorkQueueClient,
+) -> None:
+    await add(client, "One", "Two")
+    async with client.work(agent="ann") as work:
+        seen = []
+        async for item in work:
+            seen.append(item.id)
+            break
+        async for item in work:  # the agent has one slot: else there would be nothing
+            seen.append(item.id)
+            break
+    assert seen[0] == seen[1]
 
 
 # stopping
@@ -212,7 +235,7 @@ async def test_stopping_gives_back_what_is_held_after_the_grace(client: WorkQueu
     async def worker() -> None:
         async for item in client.work(agent="ann"):
             held.append(item)
-            await until(lambda: item.lost)
+            await until(lambda: held[0].lost)
             assert not await item.complete("too late")
 
     task = asyncio.ensure_future(worker())
@@ -272,10 +295,10 @@ async def test_a_lost_claim_is_seen_and_its_result_kept_but_not_believed(
         async for item in work:
             if item.id == lost:
                 take_away(served, item.id)
-                await until(lambda item=item: item.lost)  # type: ignore[misc]
+                await lost_by(item)
                 assert not await item.complete(notes="my result")
             else:
-                await work.stop(grace=10)  # the loop went on
+                work.stop_taking()  # the loop went on
     assert (await client.work_get(other))["status"] == "completed"
     detail = await client.work_get(lost)
     assert (detail["status"], detail["notes"]) == ("queued", None)
@@ -290,7 +313,7 @@ async def test_a_body_that_did_not_notice_its_loss_does_not_complete_the_item(
     async with client.work(agent="ann") as work:
         async for item in work:
             take_away(served, item.id)
-            await work.stop(grace=10)
+            work.stop_taking()
     detail = await client.work_get(item_id)
     assert detail["status"] == "queued"
     assert len(detail["late_results"]) == 1
@@ -313,7 +336,7 @@ async def test_lanes_run_bodies_side_by_side(client: WorkQueueClient) -> None:
         together -= 1
         done += 1
         if done == 6:
-            await work.stop(grace=10)
+            work.stop_taking()
 
     await asyncio.wait_for(work.run(body), 30)
     assert most == 3
@@ -336,7 +359,7 @@ async def test_a_lane_cancels_the_body_whose_claim_is_lost(
     async def body(item: ClaimedItem) -> None:
         if item.description == "Another":
             ended.append("another")
-            await work.stop(grace=10)
+            work.stop_taking()
             return
         take_away(served, item.id)
         try:
@@ -357,7 +380,7 @@ async def test_a_lane_survives_a_body_that_raises(client: WorkQueueClient) -> No
 
     async def body(item: ClaimedItem) -> None:
         if item.id == fine:
-            await work.stop(grace=10)
+            work.stop_taking()
             return
         raise RuntimeError("boom")
 
@@ -423,7 +446,7 @@ def test_lanes_of_threads_run_side_by_side_and_stop(sync_client: SyncWorkQueueCl
         with lock:
             done.append(item.id)
             if len(done) == 4:
-                work._stop.set()
+                work.stop_taking()
 
     work.run(body)
     assert {item["status"] for item in sync_client.work_list()} == {"completed"}
@@ -431,9 +454,14 @@ def test_lanes_of_threads_run_side_by_side_and_stop(sync_client: SyncWorkQueueCl
 
 def test_an_exception_among_threads_gives_the_item_back(sync_client: SyncWorkQueueClient) -> None:
     item = sync_client.work_add("chore", "Explodes")
-    with pytest.raises(ZeroDivisionError), sync_client.work(agent="ann") as work:
-        for one in work:
-            one.priority / 0  # noqa: B018 - raising is the point
+
+    def worker() -> None:
+        with sync_client.work(agent="ann") as work:
+            for _ in work:
+                explode()
+
+    with pytest.raises(ZeroDivisionError):
+        worker()
     last = sync_client.work_get(item["id"])["events"][-1]
     assert (last["type"], last["reason"]) == ("work.released", "body_raised: ZeroDivisionError")
 

@@ -64,15 +64,17 @@ def take(tx: Transaction, takes: Sequence[Take], now: str) -> list[ClaimResult]:
     return answers
 
 
-def new_items(tx: Transaction, fresh: Sequence[tuple[str, NewItem]], now: str) -> list[WorkItem]:
+def new_items(
+    tx: Transaction, fresh: Sequence[tuple[str, NewItem]], actor: str | None, now: str
+) -> list[WorkItem]:
     """The rows just inserted. Built here, not read back, unless links changed them."""
     return [
-        (tx.get_item(item_id) if item.blocked_by else None) or _queued(item_id, item, now)
+        (tx.get_item(item_id) if item.blocked_by else None) or _queued(item_id, item, actor, now)
         for item_id, item in fresh
     ]
 
 
-def _queued(item_id: str, item: NewItem, now: str) -> WorkItem:
+def _queued(item_id: str, item: NewItem, actor: str | None, now: str) -> WorkItem:
     return WorkItem(
         id=item_id,
         project_id=item.project_id,
@@ -86,7 +88,7 @@ def _queued(item_id: str, item: NewItem, now: str) -> WorkItem:
         assigned_agent=item.assigned_agent,
         pinned=item.assigned_agent is not None,
         slot=None,
-        created_by=item.created_by,
+        created_by=item.created_by or actor,
         created_at=now,
         updated_at=now,
         completed_at=None,

@@ -15,6 +15,8 @@ from rota.storage.port import Store, Transaction
 A = TypeVar("A")
 R = TypeVar("R")
 
+_Call = tuple[A, "asyncio.Future[R]"]
+
 # A transaction stays short enough that others do not wait long behind it.
 MOST_AT_ONCE = 500
 
@@ -27,60 +29,70 @@ class Gathering(Generic[A, R]):
         and must have changed nothing."""
         self._store = store
         self._body = body
-        self._waiting: list[tuple[A, asyncio.Future[R]]] = []
-        self._busy = False
+        self._waiting: list[_Call[A, R]] = []
+        self._under_way = 0
+        self._about_to_go = False
 
     def ask(self, argument: A) -> "asyncio.Future[R]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((argument, future))
-        if not self._busy:
-            self._busy = True
+        if self._under_way < self._store.width and not self._about_to_go:
+            self._about_to_go = True
             # Whoever is about to call in this turn of the loop may still join.
             loop.call_soon(self._go)
         return future
 
     def _go(self) -> None:
+        self._about_to_go = False
         calls, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
         if calls:
             self._send(calls)
-        else:
-            self._busy = False
 
-    def _send(self, calls: list[tuple[A, "asyncio.Future[R]"]]) -> None:
+    def _send(self, calls: "list[_Call[A, R]]") -> None:
         arguments = [argument for argument, _ in calls]
+        self._under_way += 1
         try:
             done = self._store.transact(lambda tx: self._body(tx, arguments))
         except Exception as error:  # noqa: BLE001 - every caller must be answered
             self._fail(calls, error)
-            self._go()
             return
         done.add_done_callback(lambda answered: self._answer(calls, answered))
 
     def _answer(
         self,
-        calls: list[tuple[A, "asyncio.Future[R]"]],
+        calls: "list[_Call[A, R]]",
         answered: "asyncio.Future[Sequence[R | Exception]]",
     ) -> None:
         error = answered.exception()
-        if error is not None and len(calls) > 1 and not isinstance(error, StorageUnavailable):
+        if error is None:
+            for (_, future), answer in zip(calls, answered.result(), strict=True):
+                _give(future, answer)
+            self._back()
+        elif len(calls) > 1 and not isinstance(error, StorageUnavailable):
             # One of them is at fault and the others are not: each goes alone, and hears its own.
+            self._under_way -= 1
             for call in calls:
                 self._send([call])
-            return
-        if error is not None:
-            self._fail(calls, error)
         else:
-            for (_, future), answer in zip(calls, answered.result(), strict=True):
-                if future.done():  # the caller has gone; see `ask`'s users for what that means
-                    continue
-                if isinstance(answer, Exception):
-                    future.set_exception(answer)
-                else:
-                    future.set_result(answer)
-        self._go()
+            self._fail(calls, error)
 
-    def _fail(self, calls: list[tuple[A, "asyncio.Future[R]"]], error: BaseException) -> None:
+    def _fail(self, calls: "list[_Call[A, R]]", error: BaseException) -> None:
         for _, future in calls:
             if not future.done():
                 future.set_exception(error)
+        self._back()
+
+    def _back(self) -> None:
+        self._under_way -= 1
+        if self._waiting and not self._about_to_go:
+            self._go()
+
+
+def _give(future: "asyncio.Future[R]", answer: R | Exception) -> None:
+    if future.done():  # the caller has gone; what that means is for the caller's side to settle
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -131,10 +131,7 @@ class WorkQueue:
         if not 1 <= len(items) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} items; this one has {len(items)}")
         now = self._now()  # before the ids: an id is never older than its item (see first_id)
-        fresh = [
-            (self._ids.new(), intake.checked(item if item.created_by else signed(item, actor)))
-            for item in items
-        ]
+        fresh = [(self._ids.new(), intake.checked(item)) for item in items]
         if key is not None:
             check_text(key, "Idempotency-Key", 255)
         request_hash = _hash_of(items) if key is not None else ""
@@ -369,7 +366,9 @@ class WorkQueue:
         for entry in entries:
             intake.check_optional(entry.notes, "notes")
             outcome = moves.checked_outcome(entry.outcome)
-            checked.append(replace(entry, outcome=outcome, actor=entry.actor or actor))
+            checked.append(
+                Completion(entry.id, entry.token, outcome, entry.notes, entry.actor or actor)
+            )
         now = self._now()
         return await self._store.transact(lambda tx: claiming.finish(tx, checked, self._ids, now))
 
@@ -392,10 +391,6 @@ def _is_plain(order: Order) -> bool:
         or order.available_at
         or order.details
     )
-
-
-def signed(item: NewItem, actor: str | None) -> NewItem:
-    return item if actor is None else replace(item, created_by=actor)
 
 
 def _given(result: Moved | Lost) -> Moved:

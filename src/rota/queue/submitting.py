@@ -1,11 +1,9 @@
 """New items into the ledger: many calls in one transaction, each stored whole or not at all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rota.model.errors import InvalidInput, KeyReused, RotaError
-from rota.model.events import EventType, NewEvent
-from rota.model.status import Status
 from rota.model.work import NewItem, WorkItem
 from rota.queue import claiming
 from rota.storage.port import RunAgain, Topic, Transaction
@@ -71,32 +69,27 @@ def _without_writing(tx: Transaction, call: Submission) -> Submitted | RotaError
 def _store(tx: Transaction, calls: dict[int, Submission]) -> dict[int, Submitted]:
     # The earliest time of all: an id may be younger than its item, never older (see first_id).
     now = min(call.now for call in calls.values())
-    fresh = [pair for call in calls.values() for pair in call.fresh]
-    tx.insert_items(fresh, now)
-    for item_id, item in fresh:
-        if item.blocked_by:
-            add_blockers(tx, item_id, item.blocked_by)
+    for actor, fresh in _by_actor(calls.values()).items():
+        tx.insert_items(fresh, actor, now)
+        for item_id, item in fresh:
+            if item.blocked_by:
+                add_blockers(tx, item_id, item.blocked_by)
     for call in calls.values():
         ids = [item_id for item_id, _ in call.fresh]
         if call.key is not None and not tx.keep_key(call.key, call.request_hash, ids, now):
             raise RunAgain  # another process has just used the key
-    stored = {number: claiming.new_items(tx, call.fresh, now) for number, call in calls.items()}
-    tx.append([_event(item, calls[n].actor, now) for n, items in stored.items() for item in items])
     tx.wake(Topic.READY)
-    return {number: Submitted(items) for number, items in stored.items()}
+    return {
+        number: Submitted(claiming.new_items(tx, call.fresh, call.actor, now))
+        for number, call in calls.items()
+    }
 
 
-def _event(item: WorkItem, actor: str | None, now: str) -> NewEvent:
-    return NewEvent(
-        EventType.SUBMITTED,
-        now,
-        actor=actor,
-        work_item_id=item.id,
-        project_id=item.project_id,
-        agent=item.assigned_agent,
-        to_status=Status.QUEUED,
-        epoch=0,
-    )
+def _by_actor(calls: Iterable[Submission]) -> dict[str | None, list[tuple[str, NewItem]]]:
+    groups: dict[str | None, list[tuple[str, NewItem]]] = {}
+    for call in calls:
+        groups.setdefault(call.actor, []).extend(call.fresh)
+    return groups
 
 
 def add_blockers(tx: Transaction, item_id: str, blocked_by: Sequence[str]) -> None:

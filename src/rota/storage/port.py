@@ -128,8 +128,13 @@ class Transaction(Protocol):
     def busy_slots(self, agent: str) -> set[int]: ...
 
     # items
-    def insert_items(self, items: Sequence[tuple[str, NewItem]], now: str) -> None:
-        """Store new items as queued, with their labels; blockers are added by `add_blockers`."""
+    def insert_items(
+        self, items: Sequence[tuple[str, NewItem]], actor: str | None, now: str
+    ) -> None:
+        """Store new items as queued, with their labels and events, on behalf of `actor`.
+
+        Blockers are added by `add_blockers`.
+        """
 
     def get_item(self, item_id: str) -> WorkItem | None: ...
     def get_items(self, item_ids: Sequence[str]) -> list[WorkItem]:
@@ -253,6 +258,8 @@ class Store(Protocol):
     """One database. Safe to use from one event loop; several processes may share it."""
 
     url: str
+    # How many gathered transactions are worth having on their way at once.
+    width: int
 
     async def open(self) -> None:
         """Connect and check the schema; raises `SchemaBehind` or `SchemaAhead`."""

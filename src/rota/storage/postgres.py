@@ -25,6 +25,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import (
     CommitUnknown,
+    InvalidInput,
     NoFreeSlot,
     Refused,
     RotaError,
@@ -55,6 +56,7 @@ _RUN_AGAIN = (
 
 class PostgresTransaction(SqlTransaction):
     DIALECT = "postgres"
+    SUBMIT = ("insert_items",)
     TAKE = ("take_items",)  # one statement does it all
     FINISH = ("finish_items",)
 
@@ -110,6 +112,8 @@ class _Request:
 
 
 class PostgresStore:
+    width = 3  # while the server works on one, the next is being made ready here
+
     def __init__(self, url: str, *, lanes: int = LANES, clock: Clock | None = None) -> None:
         self.url = _without_password(url)
         self._conninfo = url
@@ -248,7 +252,7 @@ class PostgresStore:
             raise
         except (errors.SerializationFailure, errors.DeadlockDetected):
             raise
-        except psycopg.Error as error:
+        except (psycopg.Error, UnicodeEncodeError) as error:
             raise _translate(error, self.url) from error
 
     # schema and care
@@ -494,8 +498,10 @@ def _gave_up(error: Exception) -> RotaError:
     return StorageUnavailable("too much contention for this change; try again")
 
 
-def _translate(error: psycopg.Error, url: str) -> Exception:
+def _translate(error: Exception, url: str) -> RotaError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, psycopg.DataError | UnicodeEncodeError):
+        return InvalidInput(f"a value that no database can hold: {text}")
     if isinstance(error, errors.DiskFull):
         return StorageUnavailable(f"{url}: the disk is full; free some space and try again")
     if isinstance(error, errors.ReadOnlySqlTransaction):

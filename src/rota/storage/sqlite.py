@@ -20,7 +20,14 @@ from typing import Any, TypeVar
 import apsw
 
 from rota.model.clock import Clock, SystemClock, to_text
-from rota.model.errors import NoFreeSlot, Refused, RotaError, StorageError, StorageUnavailable
+from rota.model.errors import (
+    InvalidInput,
+    NoFreeSlot,
+    Refused,
+    RotaError,
+    StorageError,
+    StorageUnavailable,
+)
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import SchemaState, Topic, Transaction
 from rota.storage.statements import load_statements
@@ -37,6 +44,7 @@ FOREIGN_COMMIT_SECONDS = 0.05
 
 class SqliteTransaction(SqlTransaction):
     DIALECT = "sqlite"
+    SUBMIT = ("insert_items", "insert_events")
     TAKE = ("take_items", "take_claims", "take_log", "take_events")
     FINISH = ("finish_items", "finish_log", "finish_events")
 
@@ -86,6 +94,8 @@ class _Answer:
 
 
 class SqliteStore:
+    width = 1  # there is one writer
+
     def __init__(self, path: Path | str, *, clock: Clock | None = None) -> None:
         self.path = Path(path)
         self.url = f"sqlite:///{self.path}"
@@ -379,7 +389,7 @@ def _roll_back(connection: apsw.Connection) -> None:
 def _translated(path: Path) -> Iterator[None]:
     try:
         yield
-    except apsw.Error as error:
+    except (apsw.Error, UnicodeEncodeError, OverflowError) as error:
         raise _translate(error, path) from error
 
 
@@ -397,6 +407,8 @@ _ADVICE: dict[type[apsw.Error], str] = {
 
 
 def _translate(error: BaseException, path: Path) -> BaseException:
+    if isinstance(error, UnicodeEncodeError | OverflowError):
+        return InvalidInput(f"a value that no database can hold: {error}")
     if isinstance(error, RotaError) or not isinstance(error, apsw.Error):
         return error
     if isinstance(error, apsw.ConstraintError):

@@ -79,13 +79,13 @@ def _token(row: Row) -> ApiToken:
     return ApiToken(row[0], row[1], tuple(json.loads(row[2])), *row[3:])
 
 
-def new_item_row(item_id: str, item: NewItem, now: str) -> list[object]:
+def new_item_row(item_id: str, item: NewItem, actor: str | None, now: str) -> list[object]:
     """One entry of `:rows` for the statement `insert_items`."""
     return [
         item_id, item.project_id, item.type, item.description, item.body,
         None if item.payload is None else _encode(item.payload),
         int(item.priority), item.assigned_agent, int(item.assigned_agent is not None),
-        item.created_by, _encode(item.labels) if item.labels else "[]", item.max_attempts,
+        item.created_by or actor, _encode(item.labels) if item.labels else "[]", item.max_attempts,
         item.available_at, int(item.available_at is not None and item.available_at > now),
         item.source, item.source_ref,
     ]  # fmt: skip
@@ -112,7 +112,8 @@ def take_parameters(take: Take) -> dict[str, object]:
 
 class SqlTransaction(ABC):
     DIALECT: ClassVar[str]
-    # The statements that write a claim and a batch completion, in their order.
+    # The statements that write new items, a claim and a batch completion, in their order.
+    SUBMIT: ClassVar[tuple[str, ...]]
     TAKE: ClassVar[tuple[str, ...]]
     FINISH: ClassVar[tuple[str, ...]]
 
@@ -193,9 +194,12 @@ class SqlTransaction(ABC):
 
     # items
 
-    def insert_items(self, items: Sequence[tuple[str, NewItem]], now: str) -> None:
-        rows = [new_item_row(item_id, item, now) for item_id, item in items]
-        self._rows("insert_items", rows=_encode(rows), now=now)
+    def insert_items(
+        self, items: Sequence[tuple[str, NewItem]], actor: str | None, now: str
+    ) -> None:
+        rows = [new_item_row(item_id, item, actor, now) for item_id, item in items]
+        self._run_all(self.SUBMIT, rows=_encode(rows), actor=actor, now=now)
+        self.topics.add(Topic.EVENTS)
         labels = [
             {"id": item_id, "label": label} for item_id, item in items for label in item.labels
         ]

@@ -44,7 +44,7 @@ def item(description: str = "Say hello", **values: Any) -> tuple[str, NewItem]:
 
 async def given(store: Store, *items: tuple[str, NewItem], now: str = NOW) -> list[str]:
     """Store items, and return their ids."""
-    await store.transact(lambda tx: tx.insert_items(items, now))
+    await store.transact(lambda tx: tx.insert_items(items, None, now))
     return [item_id for item_id, _ in items]
 
 
@@ -147,7 +147,7 @@ class TransactionsContract:
         entry = item()
 
         def body(tx: Transaction) -> None:
-            tx.insert_items([entry], NOW)
+            tx.insert_items([entry], None, "me", NOW)
             raise LookupError("changed my mind")
 
         with pytest.raises(LookupError, match="changed my mind"):
@@ -159,7 +159,7 @@ class TransactionsContract:
 
         def store_one(entry: tuple[str, NewItem], number: int) -> Callable[[Transaction], int]:
             def body(tx: Transaction) -> int:
-                tx.insert_items([entry], NOW)
+                tx.insert_items([entry], None, "me", NOW)
                 if number % 3 == 0:
                     raise LookupError(str(number))
                 return number
@@ -196,7 +196,7 @@ class TransactionsContract:
         entry = item()
 
         def body(tx: Transaction) -> WorkItem | None:
-            tx.insert_items([entry], NOW)
+            tx.insert_items([entry], None, "me", NOW)
             return tx.get_item(entry[0])
 
         assert (await store.transact(body)) == await found(store, entry[0])
@@ -213,7 +213,7 @@ class TransactionsContract:
     @pytest.mark.parametrize("long", [False, True])
     async def test_a_read_cannot_write(self, store: Store, long: bool) -> None:
         with pytest.raises(StorageError):
-            await store.read(lambda tx: tx.insert_items([item()], NOW), long=long)
+            await store.read(lambda tx: tx.insert_items([item()], None, "me", NOW), long=long)
         assert await store.read(lambda tx: tx.list_items(ItemFilter()), long=long) == []
 
     @pytest.mark.parametrize("long", [False, True])
@@ -795,7 +795,8 @@ class ClaimsContract:
         (logged,) = await store.read(lambda tx: tx.dispatches_of(item_id))
         assert (logged.id, logged.agent, logged.dispatched_at) == (take.dispatch_ids[0], "ada", NOW)
         assert logged.completed_at is None
-        events = await store.read(lambda tx: tx.events_of(item_id, 10))
+        submitted, *events = await store.read(lambda tx: tx.events_of(item_id, 10))
+        assert submitted.type == "work.submitted"
         assert [(e.type, e.from_status, e.to_status, e.epoch) for e in events] == [
             ("work.dispatched", "queued", "dispatched", 1),
             ("work.started", "dispatched", "in_progress", 1),
@@ -812,7 +813,7 @@ class ClaimsContract:
         assert claimed.item.came_from is Status.DISPATCHED
         assert [d.id for d in await store.read(lambda tx: tx.dispatches_of(item_id))] == ["d0"]
         events = await store.read(lambda tx: tx.events_of(item_id, 10))
-        assert [event.type for event in events] == ["work.started"]
+        assert [event.type for event in events] == ["work.submitted", "work.started"]
 
     async def test_take_prefers_dispatched_then_priority_then_age(self, store: Store) -> None:
         old, urgent, mine, dispatched, young = await given(

@@ -6,9 +6,9 @@
             await item.complete(notes=result)
 
 A body that ends without a verdict has completed its item. One that is left in another way
-(break, an exception, a cancelled task) gives its item back, with the reason. `async with` does
-that at once; a bare `async for item in client.work(…)` does it when Python closes the iterator,
-which CPython does as soon as nothing refers to it any more.
+(break, an exception, a cancelled task) gives its item back. `async with` does that at its end, and
+says why; a bare `async for item in client.work(…)` does it when Python closes the iterator, which
+CPython does as soon as nothing refers to it any more, or when the client is closed.
 """
 
 import logging
@@ -61,12 +61,22 @@ class Work:
         self._stop = stop or runtime.Event()
         self._idle = runtime.Event()
         self._held: list[ClaimedItem] = []
+        self._entered = False
+        self._iterators: list[AsyncIterator[ClaimedItem]] = []
 
     # iterate
 
-    async def __aiter__(self) -> AsyncIterator[ClaimedItem]:
+    def __aiter__(self) -> AsyncIterator[ClaimedItem]:
         if self._concurrency != 1:
             raise ValueError("a loop has one body at a time; with concurrency, use run(function)")
+        iterator = self._items()
+        if self._entered:  # kept from being closed until `__aexit__` knows why it was left
+            self._iterators.append(iterator)
+        return iterator
+
+    async def _items(self) -> AsyncIterator[ClaimedItem]:
+        for left in list(self._held):  # by a loop before this one
+            await self._put_back(left, "body_left")
         while (item := await self._next()) is not None:
             try:
                 yield item
@@ -76,6 +86,7 @@ class Work:
             await self._settle(item)
 
     async def __aenter__(self) -> "Work":
+        self._entered = True
         return self
 
     async def __aexit__(
@@ -85,6 +96,7 @@ class Work:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop(reason=_reason(kind))
+        self._iterators.clear()
 
     # or hand over a function
 
@@ -95,6 +107,10 @@ class Work:
         for a later attempt, and fails it when its attempts are spent.
         """
         await runtime.side_by_side(lambda: self._lane(handler), self._concurrency, self._stop)
+
+    def stop_taking(self) -> None:
+        """End after the present body. For bodies themselves, which `stop` would wait for."""
+        self._stop.set()
 
     async def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:
         """Take nothing more; what is still held after `grace` seconds is given back."""

@@ -8,9 +8,9 @@
             item.complete(notes=result)
 
 A body that ends without a verdict has completed its item. One that is left in another way
-(break, an exception, a cancelled task) gives its item back, with the reason. `with` does
-that at once; a bare `for item in client.work(…)` does it when Python closes the iterator,
-which CPython does as soon as nothing refers to it any more.
+(break, an exception, a cancelled task) gives its item back. `with` does that at its end, and
+says why; a bare `for item in client.work(…)` does it when Python closes the iterator, which
+CPython does as soon as nothing refers to it any more, or when the client is closed.
 """
 
 import logging
@@ -63,12 +63,22 @@ class Work:
         self._stop = stop or runtime.Event()
         self._idle = runtime.Event()
         self._held: list[ClaimedItem] = []
+        self._entered = False
+        self._iterators: list[Iterator[ClaimedItem]] = []
 
     # iterate
 
     def __iter__(self) -> Iterator[ClaimedItem]:
         if self._concurrency != 1:
             raise ValueError("a loop has one body at a time; with concurrency, use run(function)")
+        iterator = self._items()
+        if self._entered:  # kept from being closed until `__exit__` knows why it was left
+            self._iterators.append(iterator)
+        return iterator
+
+    def _items(self) -> Iterator[ClaimedItem]:
+        for left in list(self._held):  # by a loop before this one
+            self._put_back(left, "body_left")
         while (item := self._next()) is not None:
             try:
                 yield item
@@ -78,6 +88,7 @@ class Work:
             self._settle(item)
 
     def __enter__(self) -> "Work":
+        self._entered = True
         return self
 
     def __exit__(
@@ -87,6 +98,7 @@ class Work:
         traceback: TracebackType | None,
     ) -> None:
         self.stop(reason=_reason(kind))
+        self._iterators.clear()
 
     # or hand over a function
 
@@ -97,6 +109,10 @@ class Work:
         for a later attempt, and fails it when its attempts are spent.
         """
         runtime.side_by_side(lambda: self._lane(handler), self._concurrency, self._stop)
+
+    def stop_taking(self) -> None:
+        """End after the present body. For bodies themselves, which `stop` would wait for."""
+        self._stop.set()
 
     def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:
         """Take nothing more; what is still held after `grace` seconds is given back."""

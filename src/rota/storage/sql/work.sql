@@ -20,6 +20,11 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->
        value ->> 12, value ->> 13, value ->> 14, value ->> 15
 FROM json_each(:rows)
 
+-- name: insert_events
+INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, to_status, epoch)
+SELECT 'work.submitted', :now, :actor, value ->> 0, value ->> 1, value ->> 7, 'queued', 0
+FROM json_each(:rows)
+
 -- name: get_item
 SELECT @item FROM work_items WHERE id = :id
 

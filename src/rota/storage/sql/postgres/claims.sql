@@ -15,13 +15,15 @@ FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
 LEFT JOIN agents a ON a.name = r.value
 
 -- name: take_items
--- The rows were locked by the statements that found them; all else hangs on this one.
+-- The rows were locked by the statements that found them; all else hangs on this one. The events
+-- are joined to the update, so that they take their numbers behind it: it may have waited for the
+-- item that was in the slot before, and whose end must have the lower number.
 WITH r AS MATERIALIZED (@take_row), taken AS (
   UPDATE work_items w SET
     came_from = w.status, status = 'in_progress', reason = 'claimed', updated_at = :now,
     assigned_agent = r.agent, slot = r.slot, epoch = r.epoch, claim_token = r.token,
     lease_expires_at = r.expires_at, attempts = w.attempts + 1, version = w.version + 1
-  FROM r WHERE w.id = r.id
+  FROM r WHERE w.id = r.id RETURNING w.id
 ), claimed AS (
   INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_seconds)
   SELECT id, epoch, token, agent, slot, :now, lease_seconds FROM r
@@ -32,7 +34,7 @@ WITH r AS MATERIALIZED (@take_row), taken AS (
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch)
 SELECT e.type, :now, agent, id, project_id, agent, 'claimed', e.source, e.target, epoch
-FROM r CROSS JOIN (VALUES ('work.dispatched', 'queued', 'dispatched'),
+FROM r JOIN taken USING (id) CROSS JOIN (VALUES ('work.dispatched', 'queued', 'dispatched'),
                           ('work.started', 'dispatched', 'in_progress'))
   AS e (type, source, target)
 WHERE e.source = 'dispatched' OR dispatch_id IS NOT NULL
@@ -57,6 +59,7 @@ WITH r AS MATERIALIZED (
     claim_token = NULL, lease_expires_at = NULL, heartbeat_at = NULL, progress = NULL,
     version = w.version + 1
   FROM r WHERE w.id = r.id AND w.status = 'in_progress' AND w.claim_token = r.token
+  RETURNING w.id
 ), closed AS (
   UPDATE dispatch_log l SET completed_at = :now, outcome = 'success'
   FROM r WHERE l.work_item_id = r.id AND l.completed_at IS NULL
@@ -65,4 +68,4 @@ INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, r
                     from_status, to_status, epoch, data)
 SELECT 'work.completed', :now, actor, id, project_id, agent, 'complete',
        'in_progress', 'completed', epoch, data
-FROM r ORDER BY k
+FROM r JOIN done USING (id) ORDER BY k

@@ -1,12 +1,20 @@
 -- name: insert_items
-INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
-                        assigned_agent, pinned, created_by, created_at, updated_at, labels,
-                        max_attempts, available_at, deferred, source, source_ref)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
-       (value ->> 6)::int, 'queued', value ->> 7, (value ->> 8)::int, value ->> 9, :now, :now,
-       value ->> 10, (value ->> 11)::int, value ->> 12, (value ->> 13)::int, value ->> 14,
-       value ->> 15
-FROM json_array_elements(CAST(:rows AS json)) AS r (value)
+WITH r AS MATERIALIZED (
+  SELECT value, k FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS j (value, k)
+), stored AS (
+  INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
+                          assigned_agent, pinned, created_by, created_at, updated_at, labels,
+                          max_attempts, available_at, deferred, source, source_ref)
+  SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+         (value ->> 6)::int, 'queued', value ->> 7, (value ->> 8)::int, value ->> 9, :now, :now,
+         value ->> 10, (value ->> 11)::int, value ->> 12, (value ->> 13)::int, value ->> 14,
+         value ->> 15
+  FROM r
+)
+INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, to_status, epoch)
+SELECT 'work.submitted', :now, CAST(:actor AS text), value ->> 0, value ->> 1, value ->> 7,
+       'queued', 0
+FROM r ORDER BY k
 
 -- name: promote_due
 UPDATE work_items SET deferred = 0 WHERE id IN (

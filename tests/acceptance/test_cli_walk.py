@@ -1,0 +1,367 @@
+"""The command line walked through in real processes: on a database file, and against a server."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROTA = [sys.executable, "-m", "rota.cli"]
+_OURS = ("ROTA_", "DATABASE_URL", "PORT", "NO_COLOR", "FORCE_COLOR", "_ROTA_COMPLETE")
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return {**kept, "TZ": "UTC", **more}
+
+
+@dataclass
+class Terminal:
+    """A directory to type commands in."""
+
+    place: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*ROTA, *words],
+            cwd=self.place,
+            env=environment(**self.variables),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def type(self, *words: str, stdin: str = "", code: int = 0) -> str:
+        done = self.run(*words, stdin=stdin)
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        document = json.loads(self.type(*words, "--json", code=code))
+        assert document["schema_version"] == 1
+        return document["data"] if "data" in document else document["error"]
+
+
+@contextmanager
+def running_server(place: Path, *words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    server = subprocess.Popen(
+        [*ROTA, "up", "--port", "0", *words],
+        cwd=place,
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert server.stdout is not None
+    try:
+        until(lambda: (place / ".rota" / "server.json").exists() or server.poll() is not None)
+        assert server.poll() is None, server.stdout.read()
+        yield server
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stdout.close()
+
+
+def until(true: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path)
+
+
+@pytest.fixture(params=["database", "server"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
+    """The same commands without a server and with one: nothing on the command line differs."""
+    if request.param == "database":
+        yield Terminal(tmp_path)
+    else:
+        with running_server(tmp_path):
+            yield Terminal(tmp_path)
+
+
+def test_an_item_from_the_first_word_to_the_last(either: Terminal) -> None:
+    item = either.type("add", "Mend the gate", "--type", "bug_fix", "--priority", "high").strip()
+    assert re.fullmatch(r"[0-9a-f-]{36}", item)
+    listed = either.type("list").split("\t")
+    assert listed[:5] == [item, "2", "queued", "bug_fix", ""]
+    assert either.type("ready", "--agent", "ann").startswith(item)
+    claimed = either.type("claim", "--agent", "ann", "--lease", "10m").split("\t")
+    token = claimed[1]
+    assert claimed[0] == item
+    assert "no_free_slot" in either.type("claim", "--agent", "ann", "--json", code=1)
+    assert "yours until" in either.type("heartbeat", item, "--token", token, "--progress", "half")
+    either.type("note", item, "the hinge is next", "--token", token)
+    assert "half" in either.type("show", item)
+    assert either.json("done", item, code=7)["code"] == "claimed"
+    assert either.json("done", item, "--token", "wrong", code=7)["code"] == "claim_lost"
+    assert "completed" in either.type("done", item, "--token", token, "--notes", "mended")
+    shown = either.json("show", item)
+    assert (shown["outcome"], shown["notes"]) == ("success", "mended")
+    refused = either.json("start", item, code=7)
+    assert refused["code"] == "transition_refused"
+    either.type("ready", code=1)
+    events = either.type("watch", "--since", "0", "--no-follow", "--json").splitlines()
+    kinds = [json.loads(line)["data"]["type"] for line in events]
+    assert kinds == [
+        "work.submitted",
+        "work.dispatched",
+        "work.started",
+        "work.noted",
+        "work.completed",
+    ]
+
+
+def test_a_dispatcher_directs_and_an_agent_gets_stuck(shell: Terminal) -> None:
+    first = shell.type("add", "First").strip()
+    second = shell.type("add", "Second", "--blocked-by", first, "--label", "late").strip()
+    told = shell.json("explain", second)
+    assert (told["claimable"], told["reasons"][0]["code"]) == (False, "blocked_by")
+    assert "complete" in shell.type("explain", second)
+    shell.type("hold", first, "--reason", "not today")
+    shell.type("ready", code=1)
+    shell.type("unhold", first)
+    assert "dispatched (ann)" in shell.type("dispatch", first, "ann")
+    assert "in_progress (ann)" in shell.type("start", first)
+    assert "blocked" in shell.type("block", first, "--notes", "needs Daniel")
+    resumed = shell.json("resume", first, "--lease", "5m")
+    token = resumed["claim"]["token"]
+    url = "https://example.org/pull/1"
+    assert "in_review" in shell.type("hand-over", first, url, "--token", token)
+    assert "queued" in shell.type("reopen", first, "--notes", "tests are missing")
+    assert "in_progress" in shell.type("dispatch", first, "ann", "--start")
+    assert "failed" in shell.type("fail", first, "--notes", "no")
+    assert "queued" in shell.type("retry", first)
+    assert "cancelled" in shell.type("cancel", first)
+    assert shell.json("explain", second)["reasons"][0]["code"] == "blocker_will_not_complete"
+    shell.type("edit", second, "--blocked-by", "none", "--label", "none", "--priority", "1")
+    edited = shell.json("show", second)
+    assert (edited["open_blockers"], edited["labels"], edited["priority"]) == (0, [], 1)
+    [claimed] = shell.json("claim", "--agent", "bob")
+    assert claimed["id"] == second
+    assert "queued" in shell.type("release", second, "--force", "--reason", "taken away")
+
+
+def test_projects_agents_and_tokens(shell: Terminal) -> None:
+    project = shell.type("project", "add", "Shopping list", "--ref", "todoist:1").strip()
+    shell.type("project", "edit", project, "--name", "List", "--ref", "none")
+    assert shell.json("project", "show", project)["external_ref"] is None
+    assert shell.type("project", "list").split("\t")[1] == "List"
+    shell.type("add", "In it", "--project", project)
+    assert len(shell.json("list", "--project", project)) == 1
+    assert shell.json("agent", "set", "ann", "--max-concurrent", "3")["max_concurrent"] == 3
+    assert "paused" in shell.type("agent", "pause", "ann")
+    assert shell.json("claim", "--agent", "ann", code=1) == []
+    shell.type("agent", "resume", "ann")
+    assert shell.type("agent", "list").split("\t")[:4] == ["ann", "0", "0", "3"]
+    made = shell.json("token", "create", "ci", "--scope", "work", "--expires", "+90d")
+    assert made["secret"].startswith("rota_")
+    [listed] = shell.json("token", "list")
+    assert "secret" not in listed
+    shell.type("token", "revoke", made["id"])
+    shell.type("token", "revoke", made["id"], code=1)
+
+
+def test_tokens_guard_a_server_and_decide_the_exit_code(tmp_path: Path) -> None:
+    shell = Terminal(tmp_path)
+    admin = shell.json("token", "create", "boss", "--scope", "admin")["secret"]
+    reader = shell.json("token", "create", "guest", "--scope", "read")["secret"]
+    with running_server(tmp_path):
+        assert shell.json("list", code=3)["code"] == "unauthenticated"
+        shell.variables["ROTA_TOKEN"] = reader
+        assert shell.json("list") == []
+        assert shell.json("add", "Not mine to say", code=4)["code"] == "forbidden"
+        shell.variables["ROTA_TOKEN"] = admin
+        shell.type("add", "Mine to say")
+        shell.variables["ROTA_TOKEN"] = "rota_wrong"
+        shell.type("list", code=3)
+        assert "token" in shell.run("list").stderr
+
+
+def test_stale_work_is_brought_back(shell: Terminal) -> None:
+    item = shell.type("add", "Abandoned").strip()
+    shell.type("claim", "--agent", "ann", "--lease", "1s")
+    time.sleep(1.1)
+    assert shell.type("stale") == f"{item}\treleased\n"
+    assert shell.json("stale") == {"released": [], "failed": [], "blocked": [], "due": 0}
+
+
+def test_texts_come_from_files_and_standard_input(shell: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "body.md").write_text("Long\ntext, Zoë\n")
+    (tmp_path / "fields.json").write_text('{"pr": 3}')
+    item = shell.type("add", "Files", "--body", "@body.md", "--payload", "@fields.json").strip()
+    shown = shell.json("show", item)
+    assert (shown["body"], shown["payload"]) == ("Long\ntext, Zoë\n", {"pr": 3})
+    piped = shell.type("add", "Pipe", "--payload", "-", stdin="[1, 2]").strip()
+    assert shell.json("show", piped)["payload"] == [1, 2]
+    literal = shell.type("add", "At", "--body", "@@home").strip()
+    assert shell.json("show", literal)["body"] == "@home"
+
+
+def test_a_claim_waits_for_work(shell: Terminal) -> None:
+    shell.type("add", "Opens the database")
+    shell.type("claim", "--agent", "bob")
+    waiting = subprocess.Popen(
+        [*ROTA, "claim", "--agent", "ann", "--wait", "30s", "--json"],
+        cwd=shell.place,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    item = shell.type("add", "Worth the wait").strip()
+    out, _ = waiting.communicate(timeout=30)
+    assert [one["id"] for one in json.loads(out)["data"]] == [item]
+    began = time.monotonic()
+    shell.type("claim", "--agent", "cleo", "--wait", "1s", code=1)
+    assert time.monotonic() - began >= 1
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["database", "server"])
+def test_watch_follows_until_it_is_interrupted(tmp_path: Path, served: bool) -> None:
+    shell = Terminal(tmp_path)
+
+    def watched() -> None:
+        first = shell.type("add", "Before").strip()
+        following = subprocess.Popen(
+            [*ROTA, "watch", "--since", "0", "--json"],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["data"]["work_item_id"] == first
+        second = shell.type("add", "After").strip()
+        assert json.loads(following.stdout.readline())["data"]["work_item_id"] == second
+        following.send_signal(signal.SIGINT)
+        _, errors = following.communicate(timeout=30)
+        assert (following.returncode, errors) == (130, "")
+
+    if served:
+        with running_server(tmp_path):
+            watched()
+    else:
+        watched()
+
+
+def test_watch_goes_on_when_the_server_is_restarted(tmp_path: Path) -> None:
+    shell = Terminal(tmp_path)
+    with running_server(tmp_path):
+        url = json.loads((tmp_path / ".rota" / "server.json").read_text())["url"]
+        port = url.rpartition(":")[2]
+        first = shell.type("add", "Before").strip()
+        following = subprocess.Popen(
+            [*ROTA, "watch", "--since", "0", "--json", "--url", url],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["data"]["work_item_id"] == first
+    between = shell.type("add", "While nobody served").strip()
+    with running_server(tmp_path, "--port", port):
+        assert json.loads(following.stdout.readline())["data"]["work_item_id"] == between
+        following.terminate()
+        following.communicate(timeout=30)
+
+
+def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        refused = Terminal(tmp_path).run("up", "--port", "0")
+        assert refused.returncode == 7
+        assert str(server.pid) in refused.stderr
+
+
+def test_serving_strangers_needs_a_token_or_a_word(tmp_path: Path) -> None:
+    refused = Terminal(tmp_path).run("up", "--host", "0.0.0.0", "--port", "0")
+    assert refused.returncode == 7
+    assert "--insecure" in refused.stderr
+
+
+# where commands go
+
+
+def test_a_server_that_died_is_not_asked(shell: Terminal) -> None:
+    shell.type("add", "In the database")
+    (shell.place / ".rota" / "server.json").write_text('{"url": "http://127.0.0.1:1", "pid": 1}')
+    found = json.loads(shell.type("list", "--json"))
+    assert (len(found["data"]), found["meta"]["via"]) == (1, "database")
+
+
+def test_an_option_wins_over_a_variable(tmp_path: Path) -> None:
+    shell = Terminal(tmp_path, {"ROTA_URL": "http://127.0.0.1:1"})
+    assert shell.json("list", code=5)["code"] == "connection_failed"
+    assert "cannot reach" in shell.run("list").stderr
+    shell.type("add", "By hand", "--db", "mine.db")
+    assert len(shell.json("list", "--db", "mine.db")) == 1
+    assert (tmp_path / "mine.db").exists()
+    assert not (tmp_path / ".rota").exists()
+    shell.type("list", "--url", "http://127.0.0.1:1", "--db", "mine.db", code=2)
+
+
+def test_shared_options_stand_before_or_after_the_command(shell: Terminal) -> None:
+    before = shell.type("--json", "--db", "a.db", "add", "Same")
+    after = shell.type("add", "Same", "--db", "a.db", "--json")
+    assert json.loads(before)["data"].keys() == json.loads(after)["data"].keys()
+    assert len(shell.json("list", "--db", "a.db")) == 2
+
+
+def test_the_entry_point_is_installed() -> None:
+    script = Path(sys.executable).parent / "rota"
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"rota \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_a_reader_that_goes_away_is_no_error(shell: Terminal) -> None:
+    for n in range(3):
+        shell.type("add", f"{n} " + "x" * 9_000)
+    listing = subprocess.Popen(
+        [*ROTA, "watch", "--since", "0"],
+        cwd=shell.place,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert listing.stdout is not None
+    assert listing.stderr is not None
+    listing.stdout.readline()
+    listing.stdout.close()
+    shell.type("add", "one more, which nobody reads")
+    assert listing.wait(30) == 141
+    assert listing.stderr.read() == ""
+    listing.stderr.close()
+
+
+def test_a_backup_is_a_database(shell: Terminal, tmp_path: Path) -> None:
+    shell.type("db", "status", code=1)
+    assert not (tmp_path / ".rota").exists()
+    assert shell.json("db", "upgrade")["applied"]
+    assert shell.json("db", "upgrade")["applied"] == []
+    assert shell.json("db", "status")["current"]
+    item = shell.type("add", "Keep me").strip()
+    shell.type("db", "backup", "copy.db")
+    assert shell.type("list", "--db", "copy.db").startswith(item)
+    assert (tmp_path / "copy.db").stat().st_mode & 0o077 == 0
+    shell.type("db", "backup", "copy.db", code=2)
+    shell.type("db", "backup", "copy.db", "--overwrite")
+    shell.type("db", "backup", "no/such/place.db", code=6)

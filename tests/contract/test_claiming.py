@@ -1,0 +1,812 @@
+"""Taking work, keeping it, losing it: claims, leases, fencing and the sweeper."""
+
+import asyncio
+import math
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+
+from rota.model.claims import ClaimedItem, ClaimRequest, Completion, NothingClaimed
+from rota.model.errors import ClaimLost, InvalidInput, NotFound, TransitionRefused
+from rota.model.status import Status, Verb
+from rota.model.work import NewItem, WorkItem
+from rota.queue import Ledger, WorkQueue, claiming
+from rota.queue.sweeper import Sweeper, Swept
+from rota.queue.views import Views
+from rota.storage.port import Store
+from rota.storage.postgres import PostgresStore
+from rota.testing.audit import faults, read_ledger
+from rota.testing.clock import ManualClock
+from rota.testing.standing import bring_to, order
+
+OpenStore = Callable[[], Awaitable[Store]]
+PATIENCE = 20.0
+
+
+async def submit(queue: WorkQueue, count: int = 1, **values: object) -> list[WorkItem]:
+    new = NewItem(**{"type": "chore", "description": "Say hello", **values})  # type: ignore[arg-type]
+    return [await queue.submit(new) for _ in range(count)]
+
+
+async def claim(queue: WorkQueue, agent: str = "ada", **values: object) -> ClaimedItem:
+    result = await queue.claim(ClaimRequest(agent, **values))  # type: ignore[arg-type]
+    (got,) = result.items
+    return got
+
+
+async def lose(ledger: Ledger, clock: ManualClock, agent: str = "ada") -> ClaimedItem:
+    """A claim whose lease has lapsed, and whose item is back in the queue."""
+    got = await claim(ledger.queue, agent, lease_seconds=60)
+    clock.advance(60)
+    assert await ledger.sweeper.tick() == Swept(released=(got.item.id,))
+    return got
+
+
+async def agrees(store: Store) -> None:
+    assert faults(await store.read(read_ledger, long=True)) == []
+
+
+# taking
+
+
+async def test_a_claim_says_what_was_taken_and_until_when(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    (item,) = await submit(queue)
+    clock.advance(5)
+    got = await claim(queue, "ada", lease_seconds=90)
+    assert got.item == (await views.detail(item.id)).item
+    assert got.claim == (await views.detail(item.id)).claim
+    assert (got.item.status, got.item.assigned_agent) == (Status.IN_PROGRESS, "ada")
+    assert (got.claim.claimed_at, got.claim.expires_at) == (clock.text(), clock.text(90))
+    assert len(got.claim.token) >= 20
+
+
+async def test_a_claim_goes_by_right_priority_and_age(queue: WorkQueue) -> None:
+    old = await bring_to(queue, Status.QUEUED)
+    low = await bring_to(queue, Status.QUEUED, priority=5)
+    named = await bring_to(queue, Status.QUEUED, priority=4, assigned_agent="ada")
+    dispatched = await bring_to(queue, Status.DISPATCHED, "ada", priority=5)
+    urgent = await bring_to(queue, Status.QUEUED, priority=1)
+    young = await bring_to(queue, Status.QUEUED)
+    others = await bring_to(queue, Status.QUEUED, priority=1, assigned_agent="bob")
+    await queue.set_agent("ada", max_concurrent=10)
+    result = await queue.claim(ClaimRequest("ada", limit=10))
+    order_taken = [one.item.id for one in result.items]
+    assert order_taken == [item.id for item in (dispatched, urgent, old, young, named, low)]
+    assert others.id not in order_taken
+
+
+async def test_a_released_item_goes_back_to_its_place(queue: WorkQueue) -> None:
+    first, second = await submit(queue, 2)
+    got = await claim(queue)
+    assert got.item.id == first.id
+    await queue.apply(order(Verb.RELEASE, first.id, token=got.claim.token))
+    assert (await claim(queue)).item.id == first.id
+    assert (await claim(queue, "bob")).item.id == second.id
+
+
+async def test_an_agent_gets_as_many_as_it_has_slots(queue: WorkQueue, store: Store) -> None:
+    await submit(queue, 8)
+    await queue.set_agent("ada", max_concurrent=3)
+    first = await queue.claim(ClaimRequest("ada", limit=2))
+    rest = await queue.claim(ClaimRequest("ada", limit=8))
+    assert [one.item.slot for one in first.items + rest.items] == [0, 1, 2]
+    none = await queue.claim(ClaimRequest("ada", limit=8))
+    assert (none.items, none.reason) == ([], NothingClaimed.NO_FREE_SLOT)
+    await queue.complete(first.items[1].item.id, token=first.items[1].claim.token)
+    assert (await claim(queue, limit=5)).item.slot == 1
+    await queue.set_agent("ada", max_concurrent=1)
+    await queue.complete(first.items[0].item.id, token=first.items[0].claim.token)
+    # Slot 0 is free, and it is the only one that still counts.
+    assert (await claim(queue)).item.slot == 0
+    await agrees(store)
+
+
+async def test_who_gets_nothing_hears_why(queue: WorkQueue) -> None:
+    async def why(agent: str, **filters: object) -> NothingClaimed | None:
+        return (await queue.claim(ClaimRequest(agent, **filters))).reason  # type: ignore[arg-type]
+
+    assert await why("ada") is NothingClaimed.NOTHING_READY
+    await submit(queue, 3)
+    assert await why("ada", types=("other",)) is NothingClaimed.NOTHING_READY
+    assert await why("ada") is None
+    assert await why("ada") is NothingClaimed.NO_FREE_SLOT
+    await queue.set_agent("ada", paused=True)
+    assert await why("ada") is NothingClaimed.AGENT_PAUSED
+    await queue.set_agent("ada", paused=False, max_concurrent=2)
+    assert await why("ada") is None
+
+
+async def test_a_claim_takes_only_what_it_asks_for(queue: WorkQueue) -> None:
+    project = await queue.create_project("p")
+    (bug,) = await submit(queue, type="bug", labels=("red", "big"))
+    (docs,) = await submit(queue, type="docs", labels=("red",), project_id=project.id)
+    (mine,) = await submit(queue, type="bug", labels=("red",), assigned_agent="eve")
+    assert (await claim(queue, "a", types=("docs", "chore"))).item.id == docs.id
+    assert (await queue.claim(ClaimRequest("b", project_id=project.id))).items == []
+    assert (await claim(queue, "c", labels=("red", "big"))).item.id == bug.id
+    assert (await queue.claim(ClaimRequest("eve", types=("docs",)))).items == []
+    assert (await claim(queue, "eve", types=("bug",), labels=("red",))).item.id == mine.id
+
+
+@pytest.mark.parametrize(
+    ("field", "request_"),
+    [
+        ("agent", ClaimRequest("Ada")),
+        ("agent", ClaimRequest("")),
+        ("agent", ClaimRequest("../etc")),
+        ("limit", ClaimRequest("ada", limit=0)),
+        ("limit", ClaimRequest("ada", limit=1_001)),
+        ("wait_seconds", ClaimRequest("ada", wait_seconds=-1)),
+        ("wait_seconds", ClaimRequest("ada", wait_seconds=61)),
+        ("wait_seconds", ClaimRequest("ada", wait_seconds=math.nan)),
+        ("lease_seconds", ClaimRequest("ada", lease_seconds=0)),
+        ("lease_seconds", ClaimRequest("ada", lease_seconds=math.nan)),
+        ("lease_seconds", ClaimRequest("ada", lease_seconds=10**9)),
+        ("types", ClaimRequest("ada", types=("x",) * 51)),
+        ("type", ClaimRequest("ada", types=("",))),
+        ("labels", ClaimRequest("ada", labels=tuple(map(str, range(51))))),
+        ("label", ClaimRequest("ada", labels=("\x00",))),
+    ],
+)
+async def test_a_claim_that_cannot_be_right_is_refused(
+    queue: WorkQueue, views: Views, field: str, request_: ClaimRequest
+) -> None:
+    (item,) = await submit(queue)
+    with pytest.raises(InvalidInput) as refused:
+        await queue.claim(request_)
+    assert refused.value.details["field"] == field
+    assert await views.item(item.id) == item
+
+
+async def test_many_claimers_at_once_each_get_their_own(
+    store: Store, another_store: OpenStore, clock: ManualClock
+) -> None:
+    queues = [WorkQueue(store, clock), WorkQueue(await another_store(), clock)]
+    await queues[0].submit_many([NewItem("chore", str(n)) for n in range(60)])
+    answers = await asyncio.gather(
+        *(queues[n % 2].claim(ClaimRequest(f"a{n}", wait_seconds=PATIENCE)) for n in range(60))
+    )
+    ids = [one.item.id for answer in answers for one in answer.items]
+    assert len(ids) == len(set(ids)) == 60
+    await agrees(store)
+
+
+async def test_two_claims_of_one_agent_race_for_one_slot(
+    store: Store, another_store: OpenStore, clock: ManualClock
+) -> None:
+    stores = [store, await another_store(), await another_store()]
+    queues = [WorkQueue(one, clock) for one in stores]
+    for _ in range(10):
+        await submit(queues[0], 3)
+        answers = await asyncio.gather(*(queue.claim(ClaimRequest("ada")) for queue in queues))
+        won = [one for answer in answers for one in answer.items]
+        assert len(won) == 1
+        assert {answer.reason for answer in answers} == {None, NothingClaimed.NO_FREE_SLOT}
+        await queues[0].complete(won[0].item.id, token=won[0].claim.token)
+    await agrees(store)
+
+
+# leases and fencing
+
+
+async def test_a_heartbeat_pushes_the_lease_out_by_its_own_length(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    await submit(queue)
+    got = await claim(queue, lease_seconds=60)
+    clock.advance(50)
+    beaten = await queue.heartbeat(got.item.id, got.claim.token, progress="half")
+    assert (beaten.expires_at, beaten.heartbeat_at) == (clock.text(60), clock.text())
+    assert (await views.detail(got.item.id)).claim == beaten
+    clock.advance(59)
+    beaten = await queue.heartbeat(got.item.id, got.claim.token)
+    assert (beaten.expires_at, beaten.progress) == (clock.text(60), "half")
+
+
+async def test_a_heartbeat_can_bring_a_note(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    await submit(queue)
+    got = await claim(queue)
+    clock.advance(5)
+    await queue.heartbeat(got.item.id, got.claim.token, notes="still at it")
+    detail = await views.detail(got.item.id)
+    assert (detail.item.notes, detail.item.updated_at) == ("still at it", clock.text())
+    event = detail.events[-1]
+    assert (event.type, event.actor, event.data) == ("work.noted", "ada", {"notes": "still at it"})
+
+
+async def test_a_heartbeat_in_time_keeps_the_sweeper_away(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    await submit(ledger.queue)
+    got = await claim(ledger.queue, lease_seconds=60)
+    for _ in range(5):
+        clock.advance(59)
+        assert not await ledger.sweeper.tick()
+        await ledger.queue.heartbeat(got.item.id, got.claim.token)
+    clock.advance(60)
+    assert await ledger.sweeper.tick() == Swept(released=(got.item.id,))
+
+
+async def test_a_heartbeat_after_the_end_says_stop(ledger: Ledger, clock: ManualClock) -> None:
+    await submit(ledger.queue)
+    got = await lose(ledger, clock)
+    with pytest.raises(ClaimLost):
+        await ledger.queue.heartbeat(got.item.id, got.claim.token, notes="still at it")
+    await claim(ledger.queue, "bob")
+    before = await ledger.views.detail(got.item.id)
+    with pytest.raises(ClaimLost):
+        await ledger.queue.heartbeat(got.item.id, got.claim.token, notes="still at it")
+    with pytest.raises(ClaimLost):
+        await ledger.queue.heartbeat(got.item.id, "a-stranger")
+    assert await ledger.views.detail(got.item.id) == before
+    with pytest.raises(NotFound):
+        await ledger.queue.heartbeat("ghost", got.claim.token)
+
+
+LATE = [Verb.COMPLETE, Verb.FAIL, Verb.BLOCK, Verb.HAND_OVER, Verb.RELEASE]
+
+
+@pytest.mark.parametrize("verb", LATE)
+@pytest.mark.parametrize("taken_again", [True, False], ids=["taken again", "queued"])
+async def test_a_late_result_is_refused_and_kept(
+    ledger: Ledger, clock: ManualClock, verb: Verb, taken_again: bool
+) -> None:
+    await submit(ledger.queue)
+    late = await lose(ledger, clock, "ada")
+    new = await claim(ledger.queue, "bob") if taken_again else None
+    before = await ledger.views.detail(late.item.id)
+    asked = order(verb, late.item.id, actor="ada", token=late.claim.token, notes="my result")
+    with pytest.raises(ClaimLost) as refused:
+        await ledger.queue.apply(asked)
+    assert refused.value.details == {"status": before.item.status, "kept": True}
+    after = await ledger.views.detail(late.item.id)
+    assert (after.item, after.claim, after.dispatch_log) == (
+        before.item,
+        before.claim,
+        before.dispatch_log,
+    )
+    (kept,) = after.late_results
+    assert after.events == [*before.events, kept]
+    assert (kept.agent, kept.actor, kept.epoch, kept.to_status) == ("ada", "ada", 1, None)
+    assert (kept.data["verb"], kept.data["notes"]) == (verb, "my result")
+    assert kept.data.get("outcome") == asked.outcome
+    if new is not None:
+        done = await ledger.queue.complete(new.item.id, token=new.claim.token, notes="the result")
+        assert (done.status, done.notes, done.assigned_agent) == (
+            Status.COMPLETED,
+            "the result",
+            "bob",
+        )
+
+
+async def test_a_late_patch_is_refused_whole(ledger: Ledger, clock: ManualClock) -> None:
+    (item,) = await submit(ledger.queue)
+    late = await lose(ledger, clock)
+    before = await ledger.views.item(item.id)
+    placeholder = order(Verb.RELEASE, item.id, token=late.claim.token, outcome="success")
+    with pytest.raises(ClaimLost):
+        await ledger.queue.change(placeholder, Status.COMPLETED, {"description": "mine"})
+    with pytest.raises(ClaimLost):
+        await ledger.queue.note(item.id, "late words", token=late.claim.token)
+    plain = order(Verb.RELEASE, item.id, token=late.claim.token)
+    with pytest.raises(ClaimLost):
+        await ledger.queue.change(plain, None, {"priority": 1})
+    assert await ledger.views.item(item.id) == before
+    assert len((await ledger.views.detail(item.id)).late_results) == 1
+
+
+async def test_the_word_of_a_stranger_is_not_kept(queue: WorkQueue, views: Views) -> None:
+    await submit(queue)
+    got = await claim(queue)
+    before = await views.detail(got.item.id)
+    with pytest.raises(ClaimLost) as refused:
+        await queue.complete(got.item.id, token="guessed")
+    assert refused.value.details["kept"] is False
+    assert await views.detail(got.item.id) == before
+
+
+async def test_a_late_result_cannot_hide_behind_the_new_holder_s(
+    ledger: Ledger, clock: ManualClock, store: Store
+) -> None:
+    """Both come in at the same moment and end in one transaction."""
+    for late_first in (True, False):
+        await submit(ledger.queue)
+        late = await lose(ledger, clock, "ada")
+        new = await claim(ledger.queue, "bob")
+        calls = [
+            ledger.queue.complete(late.item.id, token=late.claim.token, notes="late"),
+            ledger.queue.complete(new.item.id, token=new.claim.token, notes="new"),
+        ]
+        answers = await asyncio.gather(
+            *(calls if late_first else reversed(calls)), return_exceptions=True
+        )
+        by_late, by_new = answers if late_first else reversed(answers)
+        assert isinstance(by_late, ClaimLost)
+        assert isinstance(by_new, WorkItem)
+        detail = await ledger.views.detail(new.item.id)
+        assert (detail.item.status, detail.item.notes) == (Status.COMPLETED, "new")
+        assert len(detail.late_results) == 1
+    await agrees(store)
+
+
+@pytest.mark.parametrize("verb", LATE)
+async def test_a_repeated_verb_of_the_holder_is_answered_and_done_once(
+    queue: WorkQueue, views: Views, verb: Verb
+) -> None:
+    """The first answer was lost on the way; the holder asks again with the same token."""
+    await submit(queue)
+    got = await claim(queue)
+    asked = order(verb, got.item.id, token=got.claim.token)
+    first = (await queue.apply(asked)).item
+    before = await views.detail(got.item.id)
+    assert (await queue.apply(asked)).item == first
+    again = await queue.change(asked, first.status, {})
+    assert again == first
+    assert await views.detail(got.item.id) == before
+
+
+async def test_another_verb_of_a_former_holder_is_no_repeat(queue: WorkQueue, views: Views) -> None:
+    await submit(queue)
+    got = await claim(queue)
+    await queue.complete(got.item.id, token=got.claim.token)
+    with pytest.raises(ClaimLost):
+        await queue.apply(order(Verb.FAIL, got.item.id, token=got.claim.token))
+    assert (await views.item(got.item.id)).status is Status.COMPLETED
+
+
+async def test_a_release_is_no_repeat_once_the_item_was_taken_again(queue: WorkQueue) -> None:
+    await submit(queue)
+    first = await claim(queue, "ada")
+    release = order(Verb.RELEASE, first.item.id, token=first.claim.token)
+    await queue.apply(release)
+    second = await claim(queue, "bob")
+    await queue.apply(order(Verb.RELEASE, second.item.id, token=second.claim.token))
+    with pytest.raises(ClaimLost):
+        await queue.apply(release)
+
+
+async def test_completions_of_a_batch_are_judged_one_by_one(
+    ledger: Ledger, clock: ManualClock, store: Store
+) -> None:
+    queue = ledger.queue
+    items = await submit(queue, 5)
+    late = await lose(ledger, clock, "a0")
+    held = [await claim(queue, f"a{n}") for n in range(1, 5)]
+    plain = await bring_to(queue, Status.IN_PROGRESS, "plain")
+    new = held[0]
+    assert new.item.id == late.item.id
+    entries = [
+        Completion(late.item.id, late.claim.token, notes="late"),
+        Completion(new.item.id, new.claim.token, notes="new"),
+        Completion(new.item.id, new.claim.token),
+        Completion(held[1].item.id, held[1].claim.token),
+        Completion(held[2].item.id, "guessed"),
+        Completion(held[3].item.id, held[3].claim.token, outcome="failed"),
+        Completion(held[3].item.id, held[3].claim.token),
+        Completion("ghost", "token"),
+        Completion(plain.id, None),
+        Completion(items[4].id, None),
+    ]
+    answers = await queue.complete_many(entries, actor="me")
+    assert [answer.id for answer in answers] == [entry.id for entry in entries]
+    assert [
+        type(answer.error) if answer.error else answer.item and str(answer.item.status)
+        for answer in answers
+    ] == [
+        ClaimLost,
+        "completed",
+        "completed",
+        "completed",
+        ClaimLost,
+        InvalidInput,
+        "completed",
+        NotFound,
+        "completed",
+        TransitionRefused,
+    ]
+    detail = await ledger.views.detail(new.item.id)
+    assert (detail.item.notes, len(detail.late_results)) == ("new", 1)
+    assert [event.type for event in detail.events].count("work.completed") == 1
+    await agrees(store)
+
+
+@pytest.mark.parametrize("count", [0, 1_001])
+async def test_a_batch_of_completions_has_a_size(queue: WorkQueue, count: int) -> None:
+    with pytest.raises(InvalidInput):
+        await queue.complete_many([Completion("x", None)] * count)
+
+
+async def test_many_complete_at_once(queue: WorkQueue, store: Store) -> None:
+    await queue.submit_many([NewItem("chore", str(n)) for n in range(40)])
+    held = [await claim(queue, f"a{n}") for n in range(40)]
+    done = await asyncio.gather(
+        *(queue.complete(one.item.id, token=one.claim.token, actor="me") for one in held)
+    )
+    assert {item.status for item in done} == {Status.COMPLETED}
+    await agrees(store)
+
+
+# attempts, due items, the sweeper
+
+
+async def test_attempts_are_counted_when_work_is_taken_and_run_out(
+    ledger: Ledger, clock: ManualClock, store: Store
+) -> None:
+    (item,) = await submit(ledger.queue, max_attempts=2)
+    got = await lose(ledger, clock)
+    released = await ledger.views.detail(item.id)
+    assert (released.item.attempts, released.item.reason) == (1, "lease_expired")
+    assert released.events[-1].actor == "sweeper"
+    assert released.events[-1].data == {
+        "agent": "ada",
+        "expired_at": got.claim.expires_at,
+        "attempt": 1,
+    }
+    await claim(ledger.queue, lease_seconds=60)
+    clock.advance(60)
+    assert await ledger.sweeper.tick() == Swept(failed=(item.id,))
+    failed = await ledger.views.detail(item.id)
+    assert (failed.item.status, failed.item.reason) == (Status.FAILED, "attempts_exhausted")
+    assert [one.outcome for one in failed.dispatch_log] == ["released", "failed"]
+    assert (await ledger.queue.claim(ClaimRequest("ada"))).items == []
+    retried = (await ledger.queue.apply(order(Verb.RETRY, item.id))).item
+    assert (retried.attempts, retried.epoch) == (0, 2)
+    assert (await claim(ledger.queue)).item.id == item.id
+    await agrees(store)
+
+
+@pytest.mark.parametrize("agent", ["ada", "bob"], ids=["by the same agent", "by another"])
+async def test_a_lapsed_claim_is_taken_over_where_no_sweeper_runs(
+    queue: WorkQueue, views: Views, clock: ManualClock, agent: str
+) -> None:
+    (item,) = await submit(queue)
+    await claim(queue, "ada", lease_seconds=60)
+    clock.advance(59)
+    assert (await queue.claim(ClaimRequest(agent))).items == []
+    clock.advance(1)
+    got = await claim(queue, agent)
+    assert (got.item.id, got.claim.epoch) == (item.id, 2)
+    types = [event.type for event in (await views.detail(item.id)).events]
+    assert types[3:] == ["work.released", "work.dispatched", "work.started"]
+
+
+async def test_an_item_is_not_taken_before_its_time(
+    queue: WorkQueue, ledger: Ledger, clock: ManualClock
+) -> None:
+    (item,) = await submit(queue, available_at=clock.text(60))
+    assert item.deferred is True
+    clock.advance(59)
+    assert (await queue.claim(ClaimRequest("ada"))).reason is NothingClaimed.NOTHING_READY
+    assert not await ledger.sweeper.tick()
+    clock.advance(1)
+    assert (await claim(queue)).item.id == item.id  # no sweeper needed
+
+
+async def test_the_sweeper_frees_what_is_due(ledger: Ledger, clock: ManualClock) -> None:
+    await submit(ledger.queue, 2, available_at=clock.text(60))
+    await submit(ledger.queue, available_at=clock.text(120))
+    clock.advance(60)
+    assert await ledger.sweeper.tick() == Swept(due=2)
+    assert not await ledger.sweeper.tick()
+
+
+async def test_an_item_of_the_past_is_ready_at_once(queue: WorkQueue, clock: ManualClock) -> None:
+    (item,) = await submit(queue, available_at=clock.text(-60))
+    assert item.deferred is False
+    assert (await claim(queue)).item.id == item.id
+
+
+async def test_work_without_a_lease_that_went_quiet_is_blocked(
+    ledger: Ledger, clock: ManualClock, store: Store
+) -> None:
+    quiet = await bring_to(ledger.queue, Status.IN_PROGRESS, "ada")
+    noted = await bring_to(ledger.queue, Status.IN_PROGRESS, "bob")
+    leased = await bring_to(ledger.queue, Status.DISPATCHED, "cem")
+    await ledger.queue.apply(order(Verb.START, leased.id, lease=ledger.queue.lease(7200)))
+    clock.advance(20 * 60)
+    await ledger.queue.note(noted.id, "on it")
+    clock.advance(10 * 60)
+    assert not await ledger.sweeper.tick()
+    clock.advance(1)
+    assert await ledger.sweeper.tick() == Swept(blocked=(quiet.id,))
+    detail = await ledger.views.detail(quiet.id)
+    assert (detail.item.status, detail.item.reason) == (Status.BLOCKED, "stale")
+    assert detail.events[-1].actor == "sweeper"
+    assert "30 minutes" in (detail.item.notes or "")
+    clock.advance(20 * 60)
+    assert await ledger.sweeper.tick() == Swept(blocked=(noted.id,))
+    assert "on it" in ((await ledger.views.item(noted.id)).notes or "")
+    resumed = await ledger.queue.apply(order(Verb.RESUME, quiet.id))
+    assert resumed.item.status is Status.IN_PROGRESS
+    await agrees(store)
+
+
+async def test_how_long_is_too_quiet_can_be_set(
+    queue: WorkQueue, views: Views, store: Store, clock: ManualClock
+) -> None:
+    item = await bring_to(queue, Status.IN_PROGRESS)
+    sweeper = Sweeper(store, clock, stale_after=timedelta(minutes=5))
+    clock.advance(301)
+    assert await sweeper.tick() == Swept(blocked=(item.id,))
+    assert "5 minutes" in ((await views.item(item.id)).notes or "")
+
+
+async def test_the_sweeper_sleeps_until_something_is_due(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    assert await ledger.sweeper.pause(10) == 10
+    await submit(ledger.queue, available_at=clock.text(7))
+    assert await ledger.sweeper.pause(10) == 7
+    await submit(ledger.queue)
+    await claim(ledger.queue, lease_seconds=3)
+    assert await ledger.sweeper.pause(10) == 3
+    clock.advance(100)
+    assert 0 < await ledger.sweeper.pause(10) < 0.1
+
+
+async def test_old_idempotency_keys_are_forgotten(ledger: Ledger, clock: ManualClock) -> None:
+    await ledger.queue.submit_many([NewItem("chore", "x")], key="k")
+    clock.advance(29 * 86400)
+    assert await ledger.sweeper.prune() == 0
+    clock.advance(2 * 86400)
+    assert await ledger.sweeper.prune() == 1
+
+
+async def test_two_sweepers_do_the_work_once(
+    store: Store, another_store: OpenStore, clock: ManualClock
+) -> None:
+    queue = WorkQueue(store, clock)
+    await submit(queue, 20)
+    await queue.set_agent("ada", max_concurrent=20)
+    await queue.claim(ClaimRequest("ada", limit=20, lease_seconds=60))
+    clock.advance(60)
+    sweepers = [Sweeper(one, clock) for one in (store, await another_store())]
+    swept = await asyncio.gather(*(sweeper.tick() for sweeper in sweepers * 3))
+    released = [item_id for one in swept for item_id in one.released]
+    assert len(released) == len(set(released)) == 20
+    await agrees(store)
+
+
+async def test_an_agent_named_by_a_person_stays_named(queue: WorkQueue) -> None:
+    (item,) = await submit(queue, assigned_agent="ada")
+    assert (await queue.claim(ClaimRequest("bob"))).items == []
+    got = await claim(queue, "ada")
+    await queue.apply(order(Verb.RELEASE, item.id, token=got.claim.token))
+    assert (await queue.claim(ClaimRequest("bob"))).items == []
+    got = await claim(queue, "ada")
+    failed = (await queue.apply(order(Verb.FAIL, item.id, token=got.claim.token))).item
+    assert failed.assigned_agent == "ada"
+    retried = (await queue.apply(order(Verb.RETRY, item.id))).item
+    assert (retried.assigned_agent, retried.pinned) == ("ada", True)
+
+
+async def test_an_agent_that_only_took_it_is_forgotten_on_release(queue: WorkQueue) -> None:
+    (item,) = await submit(queue)
+    got = await claim(queue, "ada")
+    released = (await queue.apply(order(Verb.RELEASE, item.id, token=got.claim.token))).item
+    assert released.assigned_agent is None
+    assert (await claim(queue, "bob")).item.id == item.id
+
+
+# waiting
+
+
+@pytest.fixture
+def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a wake-up helps: who waits does not look again by itself."""
+    monkeypatch.setattr(claiming, "LOOK_AGAIN_SECONDS", 3600.0)
+    monkeypatch.setattr(claiming, "SLOT_CHECK_SECONDS", 3600.0)
+
+
+async def waiting(queue: WorkQueue, agent: str = "ada") -> "asyncio.Task[ClaimedItem]":
+    """A claim that has found nothing and waits."""
+    task = asyncio.ensure_future(claim(queue, agent, wait_seconds=60))
+    await queue.claim(ClaimRequest("zoe", types=("nothing",)))  # goes behind the task's first look
+    await queue.claim(ClaimRequest("zoe", types=("nothing",)))
+    assert not task.done()
+    return task
+
+
+async def _unblock(queue: WorkQueue, item: WorkItem) -> None:
+    blocker = await bring_to(queue, Status.IN_PROGRESS, "bob")
+    edit = order(Verb.RELEASE, item.id)
+    await queue.change(edit, None, {}, (blocker.id,))
+    await queue.unhold(item.id)
+    await queue.complete(blocker.id)
+
+
+WAKERS: dict[str, Callable[[WorkQueue, WorkItem], Awaitable[object]]] = {
+    "a new item": lambda queue, _: submit(queue),
+    "the end of a hold": lambda queue, item: queue.unhold(item.id),
+    "the end of a blocker": _unblock,
+    "a release": lambda queue, _: _release(queue),
+    "an edit": lambda queue, item: _give_to_all(queue),
+}
+
+
+async def _release(queue: WorkQueue) -> None:
+    item = await bring_to(queue, Status.IN_PROGRESS, "bob", type="other")
+    await queue.apply(order(Verb.RELEASE, item.id))
+
+
+async def _give_to_all(queue: WorkQueue) -> None:
+    item = await bring_to(queue, Status.QUEUED, assigned_agent="bob")
+    await queue.change(order(Verb.RELEASE, item.id), None, {"assigned_agent": None})
+
+
+@pytest.mark.usefixtures("no_polling")
+@pytest.mark.parametrize("wake", WAKERS.values(), ids=WAKERS.keys())
+async def test_a_waiting_claim_is_woken_by(
+    queue: WorkQueue, wake: Callable[[WorkQueue, WorkItem], Awaitable[object]]
+) -> None:
+    (held,) = await submit(queue)
+    await queue.hold(held.id, "wait")
+    task = await waiting(queue)
+    await wake(queue, held)
+    async with asyncio.timeout(PATIENCE):
+        assert (await task).item.status is Status.IN_PROGRESS
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_waiting_claim_is_woken_when_its_agent_may_go_on(queue: WorkQueue) -> None:
+    await submit(queue, 2)
+    await queue.set_agent("ada", paused=True)
+    task = await waiting(queue)
+    await queue.set_agent("ada", paused=False)
+    async with asyncio.timeout(PATIENCE):
+        await task
+    task = await waiting(queue)
+    await queue.set_agent("ada", max_concurrent=2)
+    async with asyncio.timeout(PATIENCE):
+        await task
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_waiting_claim_is_woken_by_another_process(
+    queue: WorkQueue, another_store: OpenStore, clock: ManualClock
+) -> None:
+    other = WorkQueue(await another_store(), clock)
+    task = await waiting(queue)
+    await submit(other)
+    async with asyncio.timeout(PATIENCE):
+        await task
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_no_wake_up_is_lost_between_looking_and_waiting(
+    store: Store, another_store: OpenStore, clock: ManualClock
+) -> None:
+    queues = [WorkQueue(store, clock), WorkQueue(await another_store(), clock)]
+
+    async def work(number: int) -> None:
+        queue = queues[number % 2]
+        for _ in range(10):
+            got = await claim(queue, f"a{number}", wait_seconds=60)
+            await queue.complete(got.item.id, token=got.claim.token)
+
+    async def feed(number: int) -> None:
+        for _ in range(20):
+            await submit(queues[number % 2])
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*map(work, range(8)), *map(feed, range(4)))
+    assert (await store.read(lambda tx: tx.count_by_status()))[Status.COMPLETED] == 80
+    await agrees(store)
+
+
+async def test_a_full_agent_that_waits_goes_on_when_it_is_free(queue: WorkQueue) -> None:
+    await submit(queue, 2)
+    first = await claim(queue)
+    task = asyncio.ensure_future(claim(queue, wait_seconds=60))
+    await queue.complete(first.item.id, token=first.claim.token)
+    async with asyncio.timeout(PATIENCE):
+        assert (await task).item.id != first.item.id
+
+
+async def test_a_claim_that_waits_in_vain_comes_back_empty(queue: WorkQueue) -> None:
+    async with asyncio.timeout(PATIENCE):
+        result = await queue.claim(ClaimRequest("ada", wait_seconds=0.05))
+    assert (result.items, result.reason) == ([], NothingClaimed.NOTHING_READY)
+
+
+@pytest.fixture
+async def one_lane(database: str, store: Store, clock: ManualClock) -> "Store":
+    """A store that runs one body at a time, so that a test can hold it up."""
+    if database.startswith("sqlite"):
+        return store
+    narrow = PostgresStore(database, lanes=1, clock=clock)
+    await narrow.open()
+    return narrow
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_claimer_that_is_cancelled_gives_back_what_it_got(
+    one_lane: Store, store: Store, clock: ManualClock, turns: int
+) -> None:
+    ledger = Ledger.on(one_lane, clock)
+    (item,) = await submit(ledger.queue)
+    gate = threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    task = asyncio.ensure_future(claim(ledger.queue))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    await held_up
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            seen = ledger.views.events_seen()
+            detail = await ledger.views.detail(item.id)
+            if detail.item.status is Status.QUEUED and (turns == 0 or detail.item.epoch == 1):
+                break
+            await ledger.views.wait_for_events(seen, 1)
+    if detail.item.epoch:
+        assert (detail.events[-1].type, detail.events[-1].reason) == (
+            "work.released",
+            "claimer_gone",
+        )
+    assert (await claim(ledger.queue)).item.id == item.id
+    await agrees(store)
+    if one_lane is not store:
+        await one_lane.close()
+
+
+# words that cannot be right
+
+NOT_THERE, NOT_HELD = (NotFound, InvalidInput), (ClaimLost, InvalidInput)
+STRANGE = ["", "\x00", "a\x00b", "x" * 10_000, "' OR 1=1 --", "%s", ":id", "\ud800", "ключ"]
+
+
+async def refusal(queue: WorkQueue, entry: Completion, expected: type[Exception]) -> bool:
+    """As one entry of a batch, or the whole batch where it cannot even be asked."""
+    try:
+        (answer,) = await queue.complete_many([entry])
+    except InvalidInput:
+        return True
+    return isinstance(answer.error, expected)
+
+
+@pytest.mark.parametrize("text", STRANGE, ids=lambda text: ascii(text)[:12])
+async def test_a_strange_id_is_not_found(ledger: Ledger, text: str) -> None:
+    """Or refused, where a database cannot even be asked for it."""
+    queue, views = ledger.queue, ledger.views
+    with pytest.raises(NOT_THERE):
+        await views.item(text)
+    with pytest.raises(NOT_THERE):
+        await views.detail(text)
+    with pytest.raises(NOT_THERE):
+        await views.explain(text)
+    with pytest.raises(NOT_THERE):
+        await views.project(text)
+    with pytest.raises(NOT_THERE):
+        await queue.complete(text, token="t")
+    with pytest.raises(NOT_THERE):
+        await queue.heartbeat(text, "t")
+    with pytest.raises(NOT_THERE):
+        await queue.hold(text, "why")
+    with pytest.raises(NOT_THERE):
+        await queue.note(text, "words")
+    assert await refusal(queue, Completion(text, "t"), NotFound)
+
+
+@pytest.mark.parametrize("text", STRANGE, ids=lambda text: ascii(text)[:12])
+async def test_a_strange_token_holds_nothing(queue: WorkQueue, views: Views, text: str) -> None:
+    await submit(queue)
+    got = await claim(queue)
+    before = await views.detail(got.item.id)
+    with pytest.raises(NOT_HELD):
+        await queue.heartbeat(got.item.id, text)
+    for verb in (Verb.COMPLETE, Verb.RELEASE):
+        with pytest.raises(NOT_HELD):
+            await queue.apply(order(verb, got.item.id, token=text))
+    if text:
+        assert await refusal(queue, Completion(got.item.id, text), ClaimLost)
+    assert await views.detail(got.item.id) == before

@@ -1,0 +1,31 @@
+"""A database of the test's own on either engine, and processes that end with the test."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.processes import Process, Server, processes
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/rota.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Process]]:
+    with processes() as start:
+        yield start
+
+
+@pytest.fixture
+def server(tmp_path: Path, database: str) -> Iterator[Server]:
+    """`rota up` as a process of its own, on the test's database."""
+    server = Server(tmp_path / "state", database)
+    server.start()
+    yield server
+    server.kill()

@@ -1,0 +1,182 @@
+"""The processes that the fault tests start, stop, freeze and kill: servers and workers."""
+
+import json
+import os
+import queue
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS = 45.0
+ROOT = Path(__file__).parents[2]
+
+
+def free_port() -> int:
+    """Below the ephemeral range: a client that keeps reconnecting to a server that is down could
+    otherwise be given that very port as its own, and talk to itself."""
+    for port in random.sample(range(20_000, 30_000), 100):
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port between 20000 and 30000")
+
+
+def eventually(look: Callable[[], T], what: str, seconds: float = DEADLINE_SECONDS) -> T:
+    """Another process is the only witness: look until it says something true."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(0.01)
+    return found
+
+
+class Process:
+    """A program of ours that speaks in lines of JSON: on its standard output, and is spoken to
+    on its standard input."""
+
+    def __init__(self, *command: str, cwd: Path = ROOT, errors: IO[bytes] | None = None) -> None:
+        self._popen = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def _read(self) -> None:
+        assert self._popen.stdout is not None
+        with suppress(ValueError):
+            for line in self._popen.stdout:
+                self._lines.put(line.decode())
+        self._lines.put(None)
+
+    def line(self, seconds: float = DEADLINE_SECONDS) -> str:
+        """The next line it says; an error when it ends instead."""
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError(f"no word from {self._popen.args} in {seconds:.0f} s") from None
+        if line is None:
+            raise EOFError(f"{self._popen.args} ended with {self._popen.wait()}")
+        return line
+
+    def hear(self, seconds: float = DEADLINE_SECONDS) -> Any:
+        return json.loads(self.line(seconds))
+
+    def hear_all(self) -> list[Any]:
+        """All that it still says, until it ends."""
+        heard = []
+        with suppress(EOFError):
+            while True:
+                heard.append(self.hear())
+        return heard
+
+    def say(self, word: str) -> None:
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(word.encode() + b"\n")
+        self._popen.stdin.flush()
+
+    def signal(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self.join()
+
+    def join(self, seconds: float = DEADLINE_SECONDS) -> int:
+        status = self._popen.wait(seconds)
+        self._reader.join()
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        return status
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def processes() -> Iterator[Callable[..., Process]]:
+    """`start(*command)`; whatever still runs at the end is killed."""
+    started: list[Process] = []
+
+    def start(*command: str, **how: Any) -> Process:
+        started.append(Process(*command, **how))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.kill()
+
+
+class Server:
+    """`rota up` on one state directory and one port, as often as it is started."""
+
+    def __init__(self, home: Path, database: str, *options: str) -> None:
+        self.home = home
+        self.database = database
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._options = options
+        self._process: Process | None = None
+        home.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def process(self) -> Process:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def log(self) -> str:
+        return (self.home / "server.log").read_text()
+
+    def start(self) -> None:
+        with (self.home / "server.log").open("ab") as log:
+            self._process = Process(
+                "-m", "rota.cli", "--state-dir", str(self.home), "--db", self.database,
+                "up", "--port", str(self.port), *self._options, errors=log,
+            )  # fmt: skip
+        try:
+            while not self.process.line().startswith("  stop"):
+                pass
+        except EOFError as error:
+            raise RuntimeError(self.log) from error
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+@contextmanager
+def serving(home: Path, database: str, *options: str) -> Iterator[Server]:
+    server = Server(home, database, *options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()

@@ -1,0 +1,115 @@
+"""Worker processes for the fault tests: `python -m tests.faults.worker MODE …`, JSON lines out."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from rota.app import make_store
+from rota.client import SyncWorkQueueClient
+from rota.model.claims import ClaimRequest
+from rota.model.errors import RotaError
+from rota.queue import WorkQueue, claiming
+from rota.storage.port import Store
+from rota.storage.postgres import PostgresStore
+
+STOP = "stop"
+
+
+def say(word: Any) -> None:
+    print(json.dumps(word), flush=True)
+
+
+def heard() -> str:
+    return sys.stdin.readline().strip()
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    """With few connections: a server has a hundred, and every lane of every process takes one."""
+    store = make_store(url)
+    if isinstance(store, PostgresStore):
+        store = PostgresStore(url, lanes=2)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def race(url: str, agent: str, limit: str) -> None:
+    """Take and complete until an item of the type `stop` comes.
+
+    The safety net is taken away: a wake-up that is lost is never made up for by looking again.
+    """
+    claiming.LOOK_AGAIN_SECONDS = 3600.0
+    request = ClaimRequest(agent, limit=int(limit), lease_seconds=600, wait_seconds=60)
+    async with opened(url) as store:
+        queue = WorkQueue(store)
+        say("ready")
+        stopped = False
+        while not stopped:
+            taken = (await queue.claim(request)).items
+            await asyncio.gather(
+                *(queue.complete(one.item.id, token=one.claim.token, actor=agent) for one in taken)
+            )
+            for one in taken:
+                say([one.item.id, one.claim.epoch])
+                stopped = stopped or one.item.type == STOP
+
+
+def hold(url: str, agent: str, count: str, lease: str) -> None:
+    """Take so many items, say which, and then do nothing for ever."""
+    with SyncWorkQueueClient(url) as client:
+        items = client.claim(agent, limit=int(count), lease_seconds=float(lease))
+        say([[item["id"], item["claim"]["epoch"]] for item in items])
+        heard()
+
+
+def frozen(url: str, agent: str, lease: str) -> None:
+    """Take one item, say so, wait for a word, then try every late write there is."""
+    with SyncWorkQueueClient(url, actor=agent) as client:
+        (item,) = client.claim(agent, lease_seconds=float(lease))
+        item_id, token = item["id"], item["claim"]["token"]
+        say([item_id, item["claim"]["epoch"]])
+        heard()
+        late = {
+            "heartbeat": lambda: client.heartbeat(item_id, token),
+            "note": lambda: client.note(item_id, "late", token=token),
+            "fail": lambda: client.fail(item_id, token, notes=f"by {agent}"),
+            "release": lambda: client.release(item_id, token, reason="late"),
+            "patch": lambda: client.work_update(
+                item_id, "completed", "success", notes=f"by {agent}", token=token
+            ),
+            "complete": lambda: client.complete(item_id, token, notes=f"by {agent}"),
+        }
+        for verb, write in late.items():
+            try:
+                write()
+            except RotaError as error:
+                say([verb, error.code, error.details.get("http_status")])
+            else:
+                say([verb, "accepted", 200])
+
+
+def loop(url: str, agent: str, lease: str) -> None:
+    """The client's own loop: says what it takes, waits for a word, and says what came of it."""
+    with SyncWorkQueueClient(url, actor=agent) as client, client.work(
+        agent, lease_seconds=float(lease)
+    ) as work:  # fmt: skip
+        for item in work:
+            say(["took", item.id])
+            heard()
+            say(["lost", item.lost])
+            say(["accepted", item.complete(f"by {agent}")])
+
+
+MODES = {"race": race, "hold": hold, "frozen": frozen, "loop": loop}
+
+if __name__ == "__main__":
+    mode, *arguments = sys.argv[1:]
+    done = MODES[mode](*arguments)
+    if asyncio.iscoroutine(done):
+        asyncio.run(done)
