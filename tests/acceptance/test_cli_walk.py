@@ -1,90 +1,27 @@
 """The command line walked through in real processes: on a database file, and against a server."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROTA = [sys.executable, "-m", "rota.cli"]
-_OURS = ("ROTA_", "DATABASE_URL", "PORT", "NO_COLOR", "FORCE_COLOR", "_ROTA_COMPLETE")
-
-
-def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    return {**kept, "TZ": "UTC", **more}
-
-
-@dataclass
-class Terminal:
-    """A directory to type commands in."""
-
-    place: Path
-    variables: dict[str, str] = field(default_factory=dict)
-
-    def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*ROTA, *words],
-            cwd=self.place,
-            env=environment(**self.variables),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    def type(self, *words: str, stdin: str = "", code: int = 0) -> str:
-        done = self.run(*words, stdin=stdin)
-        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-    def json(self, *words: str, code: int = 0) -> Any:
-        document = json.loads(self.type(*words, "--json", code=code))
-        assert document["schema_version"] == 1
-        return document["data"] if "data" in document else document["error"]
-
-
-@contextmanager
-def running_server(place: Path, *words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    server = subprocess.Popen(
-        [*ROTA, "up", "--port", "0", *words],
-        cwd=place,
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert server.stdout is not None
-    try:
-        until(lambda: (place / ".rota" / "server.json").exists() or server.poll() is not None)
-        assert server.poll() is None, server.stdout.read()
-        yield server
-    finally:
-        server.terminate()
-        server.wait(30)
-        server.stdout.close()
-
-
-def until(true: Callable[[], object], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
+from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment, running_server
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Terminal:
     return Terminal(tmp_path)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> ThisProcess:
+    return ThisProcess(tmp_path)
 
 
 @pytest.fixture(params=["database", "server"])
@@ -129,54 +66,54 @@ def test_an_item_from_the_first_word_to_the_last(either: Terminal) -> None:
     ]
 
 
-def test_a_dispatcher_directs_and_an_agent_gets_stuck(shell: Terminal) -> None:
-    first = shell.type("add", "First").strip()
-    second = shell.type("add", "Second", "--blocked-by", first, "--label", "late").strip()
-    told = shell.json("explain", second)
+def test_a_dispatcher_directs_and_an_agent_gets_stuck(here: ThisProcess) -> None:
+    first = here.type("add", "First").strip()
+    second = here.type("add", "Second", "--blocked-by", first, "--label", "late").strip()
+    told = here.json("explain", second)
     assert (told["claimable"], told["reasons"][0]["code"]) == (False, "blocked_by")
-    assert "complete" in shell.type("explain", second)
-    shell.type("hold", first, "--reason", "not today")
-    shell.type("ready", code=1)
-    shell.type("unhold", first)
-    assert "dispatched (ann)" in shell.type("dispatch", first, "ann")
-    assert "in_progress (ann)" in shell.type("start", first)
-    assert "blocked" in shell.type("block", first, "--notes", "needs Daniel")
-    resumed = shell.json("resume", first, "--lease", "5m")
+    assert "complete" in here.type("explain", second)
+    here.type("hold", first, "--reason", "not today")
+    here.type("ready", code=1)
+    here.type("unhold", first)
+    assert "dispatched (ann)" in here.type("dispatch", first, "ann")
+    assert "in_progress (ann)" in here.type("start", first)
+    assert "blocked" in here.type("block", first, "--notes", "needs Daniel")
+    resumed = here.json("resume", first, "--lease", "5m")
     token = resumed["claim"]["token"]
     url = "https://example.org/pull/1"
-    assert "in_review" in shell.type("hand-over", first, url, "--token", token)
-    assert "queued" in shell.type("reopen", first, "--notes", "tests are missing")
-    assert "in_progress" in shell.type("dispatch", first, "ann", "--start")
-    assert "failed" in shell.type("fail", first, "--notes", "no")
-    assert "queued" in shell.type("retry", first)
-    assert "cancelled" in shell.type("cancel", first)
-    assert shell.json("explain", second)["reasons"][0]["code"] == "blocker_will_not_complete"
-    shell.type("edit", second, "--blocked-by", "none", "--label", "none", "--priority", "1")
-    edited = shell.json("show", second)
+    assert "in_review" in here.type("hand-over", first, url, "--token", token)
+    assert "queued" in here.type("reopen", first, "--notes", "tests are missing")
+    assert "in_progress" in here.type("dispatch", first, "ann", "--start")
+    assert "failed" in here.type("fail", first, "--notes", "no")
+    assert "queued" in here.type("retry", first)
+    assert "cancelled" in here.type("cancel", first)
+    assert here.json("explain", second)["reasons"][0]["code"] == "blocker_will_not_complete"
+    here.type("edit", second, "--blocked-by", "none", "--label", "none", "--priority", "1")
+    edited = here.json("show", second)
     assert (edited["open_blockers"], edited["labels"], edited["priority"]) == (0, [], 1)
-    [claimed] = shell.json("claim", "--agent", "bob")
+    [claimed] = here.json("claim", "--agent", "bob")
     assert claimed["id"] == second
-    assert "queued" in shell.type("release", second, "--force", "--reason", "taken away")
+    assert "queued" in here.type("release", second, "--force", "--reason", "taken away")
 
 
-def test_projects_agents_and_tokens(shell: Terminal) -> None:
-    project = shell.type("project", "add", "Shopping list", "--ref", "todoist:1").strip()
-    shell.type("project", "edit", project, "--name", "List", "--ref", "none")
-    assert shell.json("project", "show", project)["external_ref"] is None
-    assert shell.type("project", "list").split("\t")[1] == "List"
-    shell.type("add", "In it", "--project", project)
-    assert len(shell.json("list", "--project", project)) == 1
-    assert shell.json("agent", "set", "ann", "--max-concurrent", "3")["max_concurrent"] == 3
-    assert "paused" in shell.type("agent", "pause", "ann")
-    assert shell.json("claim", "--agent", "ann", code=1) == []
-    shell.type("agent", "resume", "ann")
-    assert shell.type("agent", "list").split("\t")[:4] == ["ann", "0", "0", "3"]
-    made = shell.json("token", "create", "ci", "--scope", "work", "--expires", "+90d")
+def test_projects_agents_and_tokens(here: ThisProcess) -> None:
+    project = here.type("project", "add", "Shopping list", "--ref", "todoist:1").strip()
+    here.type("project", "edit", project, "--name", "List", "--ref", "none")
+    assert here.json("project", "show", project)["external_ref"] is None
+    assert here.type("project", "list").split("\t")[1] == "List"
+    here.type("add", "In it", "--project", project)
+    assert len(here.json("list", "--project", project)) == 1
+    assert here.json("agent", "set", "ann", "--max-concurrent", "3")["max_concurrent"] == 3
+    assert "paused" in here.type("agent", "pause", "ann")
+    assert here.json("claim", "--agent", "ann", code=1) == []
+    here.type("agent", "resume", "ann")
+    assert here.type("agent", "list").split("\t")[:4] == ["ann", "0", "0", "3"]
+    made = here.json("token", "create", "ci", "--scope", "work", "--expires", "+90d")
     assert made["secret"].startswith("rota_")
-    [listed] = shell.json("token", "list")
+    [listed] = here.json("token", "list")
     assert "secret" not in listed
-    shell.type("token", "revoke", made["id"])
-    shell.type("token", "revoke", made["id"], code=1)
+    here.type("token", "revoke", made["id"])
+    here.type("token", "revoke", made["id"], code=1)
 
 
 def test_tokens_guard_a_server_and_decide_the_exit_code(tmp_path: Path) -> None:

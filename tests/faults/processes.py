@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 45.0
@@ -136,8 +138,11 @@ def processes() -> Iterator[Callable[..., Process]]:
 class Server:
     """`rota up` on one state directory and one port, as often as it is started."""
 
-    def __init__(self, home: Path, database: str, *options: str) -> None:
+    def __init__(
+        self, home: Path, database: str, *options: str, program: str = "rota.cli"
+    ) -> None:
         self.home = home
+        self._program = program
         self.database = database
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -157,13 +162,14 @@ class Server:
     def start(self) -> None:
         with (self.home / "server.log").open("ab") as log:
             self._process = Process(
-                "-m", "rota.cli", "--state-dir", str(self.home), "--db", self.database,
+                "-m", self._program, "--state-dir", str(self.home), "--db", self.database,
                 "up", "--port", str(self.port), *self._options, errors=log,
             )  # fmt: skip
         try:
             while not self.process.line().startswith("  stop"):
                 pass
         except EOFError as error:
+            self.kill()
             raise RuntimeError(self.log) from error
 
     def kill(self) -> None:
@@ -173,8 +179,33 @@ class Server:
 
 
 @contextmanager
-def serving(home: Path, database: str, *options: str) -> Iterator[Server]:
-    server = Server(home, database, *options)
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    """A file system of that size, which only root can make."""
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted: {done.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Take all the space that is left, to the last byte."""
+    ballast = disk / "ballast"
+    with suppress(OSError), ballast.open("ab", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            with suppress(OSError):
+                while True:
+                    file.write(b"x" * size)
+    return ballast
+
+
+@contextmanager
+def serving(home: Path, database: str, **how: Any) -> Iterator[Server]:
+    server = Server(home, database, **how)
     server.start()
     try:
         yield server

@@ -21,23 +21,26 @@ AGENTS = {"ada": 8, "bob": 6, "cleo": 1, "dan": 1}
 STUCK_SECONDS = 20.0
 
 Start = Callable[..., Process]
+Figure = Callable[[str], None]
 
 
 async def test_eight_processes_complete_every_item_exactly_once(
-    database: str, start: Start
+    database: str, start: Start, figure: Figure
 ) -> None:
-    await run_race(database, start, items=2_000, single=20, seed=1)
+    await run_race(database, start, figure, items=2_000, single=20, seed=1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 async def test_eight_processes_complete_ten_thousand_items(
-    database: str, start: Start, seed: int
+    database: str, start: Start, figure: Figure, seed: int
 ) -> None:
-    await run_race(database, start, items=10_000, single=200, seed=seed)
+    await run_race(database, start, figure, items=10_000, single=200, seed=seed)
 
 
-async def run_race(database: str, start: Start, *, items: int, single: int, seed: int) -> None:
+async def run_race(
+    database: str, start: Start, figure: Figure, *, items: int, single: int, seed: int
+) -> None:
     dice = random.Random(seed)
     answers = Answers()
     async with opened(database) as store:
@@ -74,8 +77,8 @@ async def run_race(database: str, start: Start, *, items: int, single: int, seed
         shares.append(len(said))
         answers.completed += [(item, epoch) for item, epoch in said]
     verdict = judge(await read(database), answers)
-    print(
-        f"\n{verdict}; {items / seconds:,.0f} items/s by {len(workers)} processes, shares"
+    figure(
+        f"{verdict}; {items / seconds:,.0f} items/s by {len(workers)} processes, shares"
         f" {min(shares)} to {max(shares)}; slowest wake-up {slowest * 1000:.0f} ms"
     )
     assert verdict.faults == []
@@ -88,9 +91,7 @@ async def submit(queue: WorkQueue, answers: Answers, keys: list[str]) -> None:
     answers.submitted += [(item.description, item.id) for item in stored.items]
 
 
-async def submit_all(
-    queue: WorkQueue, answers: Answers, count: int, dice: random.Random
-) -> None:
+async def submit_all(queue: WorkQueue, answers: Answers, count: int, dice: random.Random) -> None:
     """In batches of many sizes, so that the workers run dry now and then."""
     keys = [f"item {n}" for n in range(count)]
     while keys:

@@ -19,7 +19,8 @@ STOP = "stop"
 
 
 def say(word: Any) -> None:
-    print(json.dumps(word), flush=True)
+    sys.stdout.write(json.dumps(word) + "\n")
+    sys.stdout.flush()
 
 
 def heard() -> str:

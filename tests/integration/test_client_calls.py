@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from rota.api import ApiSettings
-from rota.client import ConnectionFailed, SyncWorkQueueClient, WorkQueueClient
+from rota.client import ConnectionFailed, Retries, SyncWorkQueueClient, WorkQueueClient
 from rota.model.errors import (
     ClaimLost,
     Forbidden,
@@ -307,6 +307,14 @@ async def test_what_is_no_id_is_not_found_whatever_it_looks_like(
         await client.work_get(odd)
 
 
+async def test_an_id_cannot_lead_to_another_call(client: WorkQueueClient) -> None:
+    item = await client.work_add("chore", "Stay")
+    with pytest.raises(NotFound):
+        await client.work_get(f"{item['id']}/explain")
+    with pytest.raises(InvalidInput):
+        await client.set_agent("ann/../../work", paused=True)
+
+
 @pytest.mark.parametrize(
     "payload", [float("nan"), {1, 2}, "\udcff", object()], ids=["nan", "set", "surrogate", "object"]
 )
@@ -330,13 +338,25 @@ async def test_an_actor_of_any_letters_reaches_the_log_and_cannot_forge_headers(
 
 
 async def test_an_address_that_is_none_is_refused() -> None:
-    for url in ("", "nonsense", "ftp://x", "http://", "http://a:99999", "http://me:pw@host"):
-        if url:
+    for url in (
+        "nonsense", "ftp://x", "http://", "http://a:99999", "http://a:0", "http://me:pw@host",
+        "http://a b",
+    ):  # fmt: skip
+        for kind in (WorkQueueClient, SyncWorkQueueClient):
             with pytest.raises(InvalidInput):
-                WorkQueueClient(url)
-    with pytest.raises(ConnectionFailed) as failed:
-        SyncWorkQueueClient("http://127.0.0.1:1").work_list()
-    assert not failed.value.sent
+                kind(url)
+    for url in ("http://127.0.0.1:1", f"http://{'x' * 70}.invalid"):
+        client = SyncWorkQueueClient(url, retries=Retries(attempts=1))
+        with pytest.raises(ConnectionFailed) as failed:
+            client.work_list()
+        assert not failed.value.sent
+
+
+def test_a_token_is_forgiven_its_line_feed_and_nothing_else() -> None:
+    SyncWorkQueueClient("http://127.0.0.1:1", "rota_abc\n")
+    for odd in ("rota_\r\nX-Evil: 1", "rota_ä"):
+        with pytest.raises(InvalidInput):
+            SyncWorkQueueClient("http://127.0.0.1:1", odd)
 
 
 # events

@@ -319,6 +319,28 @@ async def test_a_body_that_did_not_notice_its_loss_does_not_complete_the_item(
     assert len(detail["late_results"]) == 1
 
 
+async def test_a_body_that_stops_half_way_because_it_lost_its_claim_completes_nothing(
+    client: WorkQueueClient,
+) -> None:
+    """Lost by our own clock, while the server was away and has not noticed anything."""
+    first, second = await add(client, "In a loop", "In a lane")
+    await client.set_agent("ann", max_concurrent=2)
+    async with client.work(agent="ann") as work:
+        async for item in work:
+            item.lease.lose()
+            work.stop_taking()
+    lane = client.work(agent="ann")
+
+    async def body(item: ClaimedItem) -> None:
+        lane.stop_taking()
+        item.lease.lose()
+        await asyncio.sleep(60)
+
+    await asyncio.wait_for(lane.run(body), 30)
+    found = {item["id"]: item["status"] for item in await client.work_list()}
+    assert found == {first: "in_progress", second: "in_progress"}
+
+
 # lanes
 
 
@@ -519,6 +541,30 @@ def test_an_ended_claim_is_no_loss_while_the_verdict_is_on_its_way() -> None:
     assert silent.asked.wait(10)
     heartbeats.close()
     assert not lease.lost
+
+
+def test_closing_does_not_wait_for_a_server_that_does_not_answer() -> None:
+    class Hanging(_Silent):
+        answer = threading.Event()
+        closed = threading.Event()
+
+        def send(self, request: Request) -> Answer:
+            self.asked.set()
+            self.answer.wait(30)
+            return Answer(200, {}, b"{}")
+
+        def close(self) -> None:
+            self.closed.set()
+
+    hanging = Hanging()
+    heartbeats = Heartbeats(hanging, {})
+    heartbeats.hold(Lease("x", "token", 0.03))
+    assert hanging.asked.wait(10)
+    began = time.monotonic()
+    heartbeats.close()
+    assert time.monotonic() - began < 5
+    hanging.answer.set()
+    assert hanging.closed.wait(10)  # by the thread, when it comes back
 
 
 def test_one_who_asks_after_the_loss_is_told_at_once() -> None:

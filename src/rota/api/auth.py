@@ -64,22 +64,23 @@ class Gate:
         self._settings = settings
         self._monotonic = monotonic
         self._failures = _Failures(settings.auth_failures, settings.auth_window_seconds)
+        self._closed = not settings.open_without_tokens
         self.forget()
 
     def forget(self) -> None:
         """Tokens were made or revoked here: ask again."""
-        self._required = (True, 0.0)
+        self._asked_until = 0.0
         self._callers: dict[str, tuple[Caller, float]] = {}
 
     async def protected(self) -> bool:
-        """Is a token needed?"""
+        """Is a token needed? Once one was, the server stays closed, also without any left."""
         if self._settings.trusted:
             return False
         now = self._monotonic()
-        if self._required[1] <= now:
-            needed = await self._tokens.required() or not self._settings.open_without_tokens
-            self._required = (needed, now + self._settings.remember_seconds)
-        return self._required[0]
+        if not self._closed and self._asked_until <= now:
+            self._closed = await self._tokens.required()
+            self._asked_until = now + self._settings.remember_seconds
+        return self._closed
 
     async def caller(self, headers: Headers, address: str) -> Caller:
         if not await self.protected():

@@ -4,7 +4,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from rota.model.access import AGENT_PREFIX, PLAIN_SCOPES
 from rota.model.claims import DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_SLOTS, MAX_WAIT_SECONDS
+from rota.model.events import EventType
 from rota.model.status import Outcome, Status
 from rota.model.work import (
     DEFAULT_MAX_ATTEMPTS,
@@ -40,12 +42,22 @@ Blockers = Annotated[tuple[Id, ...], Meta(max_length=MAX_BLOCKERS)]
 Priority = Annotated[int, Meta(ge=1, le=5, description="1 is the highest")]
 Attempts = Annotated[int, Meta(ge=1, le=1_000)]
 Url = Annotated[
-    str, Meta(max_length=LONGEST["artifact_url"], examples=["https://example.org/pull/3"])
+    str,
+    Meta(
+        max_length=LONGEST["artifact_url"],
+        pattern=r"^https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#]\S*)?$",
+        examples=["https://example.org/pull/3"],
+    ),
 ]
 LeaseSeconds = Annotated[float, Meta(ge=1, le=MAX_LEASE_SECONDS)]
 StatusName = Annotated[str, Meta(extra_json_schema={"enum": [str(one) for one in Status]})]
+EventName = Annotated[str, Meta(extra_json_schema={"enum": [str(one) for one in EventType]})]
 OutcomeName = Annotated[
     str, Meta(extra_json_schema={"enum": [*(str(one) for one in Outcome), "failure"]})
+]
+Scope = Annotated[
+    str,
+    Meta(pattern=f"^({'|'.join(sorted(PLAIN_SCOPES))}|{AGENT_PREFIX}{NAME.pattern})$"),
 ]
 Wanted = Annotated[str, Meta(max_length=_LONGEST_FILTER, pattern=r"\S")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
@@ -78,7 +90,7 @@ class AgentChange(Strict, frozen=True):
 
 class NewToken(Strict, frozen=True):
     name: Annotated[str, Meta(max_length=100, pattern=r"\S")]
-    scopes: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(min_length=1)]
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)]
     expires_at: Moment | None = None
 
 
@@ -136,24 +148,31 @@ class Start(Strict, frozen=True):
     reason: Why | None = None
 
 
-class Finish(Strict, frozen=True):
+class _Finish(Strict, frozen=True, kw_only=True):
     token: ClaimToken | None = None
-    outcome: OutcomeName | None = None
     notes: Notes | None = None
     artifact_url: Url | None = None
     reason: Why | None = None
     force: bool = False
 
 
+class Complete(_Finish, frozen=True, kw_only=True):
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": ["success"]})] | None = None
+
+
+class Fail(_Finish, frozen=True, kw_only=True):
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": ["failed", "failure"]})] | None = None
+
+
 class Block(Strict, frozen=True):
-    notes: Notes | None = None
+    notes: Annotated[str, Meta(min_length=1, max_length=LONGEST["notes"])]
     token: ClaimToken | None = None
     reason: Why | None = None
     force: bool = False
 
 
 class HandOver(Strict, frozen=True):
-    artifact_url: Url | None = None
+    artifact_url: Url
     token: ClaimToken | None = None
     notes: Notes | None = None
     reason: Why | None = None
@@ -194,7 +213,7 @@ class Unhold(Strict, frozen=True):
 
 
 class Note(Strict, frozen=True):
-    notes: Annotated[str, Meta(max_length=LONGEST["notes"], pattern=r"\S")]
+    notes: Annotated[str, Meta(min_length=1, max_length=LONGEST["notes"])]
     token: ClaimToken | None = None
 
 
@@ -249,7 +268,7 @@ class PageQuery(Strict, frozen=True):
 
 
 class EventQuery(Strict, frozen=True):
-    after: Annotated[int, Meta(ge=0, le=_LAST_SEQ)] | None = None
+    after: Annotated[int, Meta(ge=0, le=_LAST_SEQ)] | UnsetType = UNSET
     limit: Limit = 50
     work_item_id: Id | None = None
-    type: tuple[Wanted, ...] = ()
+    type: tuple[EventName, ...] = ()

@@ -38,7 +38,7 @@ async def claim_work(call: Call, body: ClaimWork) -> Answer:
         body.labels,
         body.project_id,
         body.lease_seconds,
-        body.wait_seconds,
+        min(body.wait_seconds, call.settings.longest_wait_seconds),
     )
     wait = _patiently if body.wait_seconds else _at_once
     result = await wait(call, request)

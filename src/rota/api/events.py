@@ -5,6 +5,8 @@ import contextlib
 import time
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from rota.api import schemas, wire
 from rota.api.answers import Reply, encode, json_answer, raw_headers
 from rota.api.asgi import Receive, Send, attend
@@ -33,8 +35,9 @@ async def list_events(call: Call, query: EventQuery) -> Reply:
     With `Accept: text/event-stream` it is a stream of server-sent events that goes on: behind
     `Last-Event-ID`, else behind `after`, else from now on.
     """
+    resumed = _last_event_id(call)
     if STREAM in call.headers.get(b"accept", b""):
-        return await _stream(call, query)
+        return await _stream(call, query, resumed)
     events = await call.ledger.views.events(
         query.after or 0, query.limit, query.work_item_id, query.type
     )
@@ -43,13 +46,10 @@ async def list_events(call: Call, query: EventQuery) -> Reply:
     return json_answer([wire.event_of(one) for one in events], 200, headers)
 
 
-async def _stream(call: Call, query: EventQuery) -> Reply:
+async def _stream(call: Call, query: EventQuery, after: int | None) -> Reply:
     views = call.ledger.views
-    after = _last_event_id(call)
     if after is None:
-        after = query.after
-    if after is None:
-        after = await views.last_event()
+        after = await views.last_event() if query.after is UNSET else query.after
     # Asks for a page now, so that a wrong filter is refused while there still is a status to send.
     await views.events(after, 1, query.work_item_id, query.type)
     return EventStream(

@@ -8,21 +8,22 @@ import msgspec
 
 from rota.api.routing import Endpoint
 from rota.api.schemas import Problem
+from rota.model.work import NAME
 
 _REF = "#/components/schemas/{name}"
 
 _HEADERS_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "Idempotency-Key": (
         "The same key and body give the same answer again; another body is 409.",
-        {"type": "string", "minLength": 1, "maxLength": 150, "pattern": "^[A-Za-z0-9._:-]+$"},
+        {"type": "string", "pattern": "^[!-~]{1,150}$"},
     ),
     "If-Match": (
         "The item's `version`; 412 if it has passed.",
-        {"type": "string"},
+        {"type": "string", "pattern": r'^(\*|(W/)?"?[0-9]{1,9}"?)$'},
     ),
     "Last-Event-ID": (
         "Resume an event stream behind this event.",
-        {"type": "string", "pattern": "^[0-9]{1,18}$"},
+        {"type": "string", "pattern": "^[0-9]{0,18}$"},
     ),
 }
 _HEADERS_OUT = {
@@ -30,6 +31,10 @@ _HEADERS_OUT = {
     "Link": 'The next page, as rel="next"; absent on the last one.',
     "Location": "Where the new thing is.",
     "Rota-Reason": "Why the list is empty: nothing_ready, no_free_slot or agent_paused.",
+}
+_PATH_SCHEMAS = {
+    "id": {"type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9._-]+$"},
+    "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
 }
 _REFUSALS = {
     400: "Not JSON, or a cursor that is none of ours",
@@ -109,8 +114,10 @@ def _needs(one: Endpoint) -> str:
 
 def _path(one: Endpoint) -> list[dict[str, Any]]:
     names = [part.strip("{}") for part in one.path.split("/") if part.startswith("{")]
-    schema = {"type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[A-Za-z0-9._-]+$"}
-    return [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMAS[name]}
+        for name in names
+    ]
 
 
 def _query(one: Endpoint) -> list[dict[str, Any]]:
@@ -119,7 +126,13 @@ def _query(one: Endpoint) -> list[dict[str, Any]]:
     _, components = msgspec.json.schema_components([one.query], ref_template=_REF)
     properties = components[one.query.__name__]["properties"]
     return [
-        {"name": name, "in": "query", "required": False, "schema": _without_null(schema)}
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "allowEmptyValue": True,  # the same as leaving it out
+            "schema": _without_null(schema),
+        }
         for name, schema in properties.items()
     ]
 

@@ -11,6 +11,7 @@ from rota.model.errors import (
     BadCursor,
     Forbidden,
     InvalidInput,
+    MissingRequirement,
     NotFound,
     Refused,
     RotaError,
@@ -120,6 +121,7 @@ class Internal(RotaError):
 
 # How msgspec says where: "Expected `int`, got `str` - at `$.priority`".
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
+_MISSING = "missing required field"
 _NAMED = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
 
 
@@ -130,4 +132,5 @@ def invalid(error: msgspec.ValidationError) -> InvalidInput:
     named = _NAMED.search(message)
     field = ".".join(part for part in (place, named[1] if named else None) if part)[:200]
     detail = f"{field}: {message}" if field else message
-    return InvalidInput(detail[:500], field=field or "body")
+    kind = MissingRequirement if _MISSING in message else InvalidInput
+    return kind(detail[:500], field=field or "body")

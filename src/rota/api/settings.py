@@ -18,6 +18,7 @@ class ApiSettings:
     allowed_origins: frozenset[str] = frozenset()  # where pages may come from, beyond its own
     max_body_bytes: int = 1024 * 1024
     heartbeat_seconds: float = 15.0  # a comment on event streams, so that proxies keep them open
+    longest_wait_seconds: float = 60.0  # a long poll is answered by then, whatever it asked for
     remember_seconds: float = 1.0  # how long an answer about tokens may be reused
     auth_failures: int = 10  # wrong tokens per address and window, then 429
     auth_window_seconds: float = 60.0

@@ -7,8 +7,9 @@ from rota.api.answers import Answer, json_answer
 from rota.api.bodies import (
     Block,
     Cancel,
+    Complete,
     Dispatch,
-    Finish,
+    Fail,
     HandOver,
     Hold,
     Note,
@@ -34,8 +35,8 @@ _BODIES: dict[Verb, tuple[Any, str]] = {
         "Begin to work on what was dispatched.\n\n"
         "With `lease_seconds` the item is claimed, and the answer has the claim's token.",
     ),
-    Verb.COMPLETE: (Finish, "It is done."),
-    Verb.FAIL: (Finish, "It cannot be done."),
+    Verb.COMPLETE: (Complete, "It is done."),
+    Verb.FAIL: (Fail, "It cannot be done."),
     Verb.BLOCK: (Block, "It has to wait; `notes` say for what."),
     Verb.RESUME: (Start, "Go on with what was blocked."),
     Verb.HAND_OVER: (HandOver, "Give the result to review; `artifact_url` says where it is."),

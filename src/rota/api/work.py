@@ -1,5 +1,6 @@
 """Items: submit, list, look, change, cancel."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from rota.queue.moves import Order
 from rota.queue.views import Query
 
 TAG = "work"
+
+_KEY = re.compile("[!-~]{1,150}")
 
 # Fields that steer the queue; the others describe the work, and whoever does it may correct them.
 _STEERING = frozenset(
@@ -55,8 +58,11 @@ def _key(call: Call) -> str | None:
     key = call.header(b"idempotency-key")
     if key is None:
         return None
-    if not key.strip() or len(key) > 150:
-        raise InvalidInput("Idempotency-Key: use 1 to 150 characters", field="Idempotency-Key")
+    if not _KEY.fullmatch(key):
+        raise InvalidInput(
+            "Idempotency-Key: use 1 to 150 printable ASCII characters without spaces",
+            field="Idempotency-Key",
+        )
     return f"{call.actor}:{key}"
 
 

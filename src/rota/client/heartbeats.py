@@ -21,6 +21,7 @@ log = logging.getLogger("rota.client")
 _BEATS_PER_LEASE = 3
 _LONGEST_ANSWER = 10.0
 _LINGER_SECONDS = 5.0
+_CLOSING_SECONDS = 0.5
 
 
 class Heartbeats:
@@ -47,14 +48,16 @@ class Heartbeats:
             self._due.pop(lease, None)
 
     def close(self) -> None:
+        """A heartbeat on its way is not waited for long: an event loop may be standing still."""
         with self._changed:
             self._due.clear()
             self._closed = True
             thread = self._thread
             self._changed.notify()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(_LONGEST_ANSWER)
-        self._transport.close()
+        if thread is None:
+            self._transport.close()
+        elif thread is not threading.current_thread():
+            thread.join(_CLOSING_SECONDS)
 
     def _run(self) -> None:
         while (lease := self._next()) is not None:
@@ -64,6 +67,8 @@ class Heartbeats:
                     self._due[lease] = clock() + wait
                 else:
                     self._due.pop(lease, None)
+        if self._closed:
+            self._transport.close()
 
     def _next(self) -> Lease | None:
         """The lease that is due; None ends the thread, when nothing was held for a while."""

@@ -115,7 +115,7 @@ def _connect(address: Address) -> http.client.HTTPConnection:
     connection = kind(address.host, address.port, timeout=CONNECT_SECONDS)
     try:
         connection.connect()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the second from names that no DNS would take
         connection.close()
         raise ConnectionFailed(
             f"cannot reach {address.url}: {_why(error)}; is the server running, and is the"
@@ -139,7 +139,9 @@ def _exchange(
 def _readable(sock: socket.socket) -> bool:
     """Something to read before we asked: the end of the connection, or nonsense."""
     try:
-        return bool(select.select([sock], [], [], 0)[0])
+        look = select.poll()
+        look.register(sock, select.POLLIN)
+        return bool(look.poll(0))
     except (OSError, ValueError):
         return True
 

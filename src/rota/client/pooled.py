@@ -26,14 +26,14 @@ class PooledTransport:
     async def send(self, request: Request) -> Answer:
         try:
             response = await self._client.send(self._built(request))
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._no_answer(request, error) from error
         return Answer(response.status_code, _headers(response), response.content)
 
     async def open(self, request: Request) -> "PooledStream":
         try:
             response = await self._client.send(self._built(request), stream=True)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._no_answer(request, error) from error
         return PooledStream(response, self, request)
 
@@ -55,7 +55,7 @@ class PooledTransport:
             timeout=httpx2.Timeout(request.timeout, connect=CONNECT_SECONDS),
         )
 
-    def _no_answer(self, request: Request, error: httpx2.TransportError) -> ConnectionFailed:
+    def _no_answer(self, request: Request, error: httpx2.RequestError) -> ConnectionFailed:
         why = str(error) or type(error).__name__
         if isinstance(error, _NOT_SENT):
             return ConnectionFailed(
@@ -85,7 +85,7 @@ class PooledStream:
         try:
             async for chunk in self._response.aiter_bytes():
                 yield chunk
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._transport._no_answer(self._request, error) from error
 
     async def aclose(self) -> None:

@@ -5,6 +5,7 @@
 `ConnectionFailed` when there is no answer, and nothing else of its own.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 from rota.model.errors import InvalidInput
 
 CONNECT_SECONDS = 5.0
+
+_HOST = re.compile(r"[\w.:%-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +91,13 @@ def address_of(url: str) -> Address:
         port = parts.port
     except ValueError:
         raise _no_address(url) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    host = parts.hostname or ""
+    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host) or port == 0:
         raise _no_address(url)
     if parts.username or parts.password:
         raise InvalidInput("the server's address holds a password; put a token in ROTA_TOKEN")
     secure = parts.scheme == "https"
-    return Address(secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/"))
+    return Address(secure, host, port or (443 if secure else 80), parts.path.rstrip("/"))
 
 
 def _no_address(url: str) -> InvalidInput:

@@ -48,7 +48,7 @@ def checked(item: NewItem) -> NewItem:
     check_priority(item.priority)
     check_attempts(item.max_attempts)
     check_payload(item.payload)
-    if not (item.labels or item.blocked_by or item.available_at):
+    if not (item.labels or item.blocked_by or item.available_at is not None):
         return item
     return replace(
         item,

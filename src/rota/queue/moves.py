@@ -81,7 +81,7 @@ def check_order(order: Order) -> None:
     expected = OUTCOME_OF.get(rule.target)
     if order.outcome is not None and order.outcome != expected:
         raise InvalidInput(
-            f"outcome {order.outcome!r} does not fit {order.verb}"
+            f"outcome {str(order.outcome)!r} does not fit {order.verb}"
             + (f"; it is {str(expected)!r}" if expected else ": only terminal statuses have one"),
             field="outcome",
         )

@@ -450,13 +450,13 @@ def _edit(
     columns = _columns(tx, item, edits, target, now)
     if target is None and order.notes is not None:
         columns["notes"] = order.notes
+    if blocked_by is not None:  # first of all: it may wait, and must not hold the item meanwhile
+        _replace_blockers(tx, item, blocked_by)
     changed = tx.edit(Edit(item.id, now, columns, item.version))
     if changed is None:
         raise RunAgain
     if "labels" in edits:
         tx.set_labels(item.id, edits["labels"])
-    if blocked_by is not None:
-        _replace_blockers(tx, item, blocked_by)
     changed = moves.find(tx, item.id)
     names = sorted({*edits, *(["blocked_by"] if blocked_by is not None else [])})
     if names:

@@ -174,7 +174,11 @@ class Transaction(Protocol):
         """The items that wait for this one."""
 
     def reaches(self, start: str, target: str) -> bool:
-        """Does `start` wait, directly or through others, for `target`?"""
+        """Does `start` wait, directly or through others, for `target`?
+
+        The answer holds until the end of the transaction: nobody adds a link meanwhile
+        who asked this before.
+        """
 
     def unblock_dependents(self, item_id: str, now: str) -> list[WorkItem]:
         """Take a completed blocker off its dependents; those that wait for nothing any more."""

@@ -86,6 +86,10 @@ class PostgresTransaction(SqlTransaction):
         self._rows(statement, **parameters)
         return self._cursor.rowcount
 
+    def reaches(self, start: str, target: str) -> bool:
+        self._rows("lock_links")
+        return super().reaches(start, target)
+
 
 _SQL: dict[str, str] = {}
 _TEXTS: dict[str, str] = {}
@@ -166,7 +170,6 @@ class PostgresStore:
                 autocommit=True,
                 connect_timeout=CONNECT_SECONDS,
                 application_name="rota",
-                options="-c timezone=UTC",
             )
 
     # reads and writes

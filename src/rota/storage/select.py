@@ -42,19 +42,24 @@ def candidates(
         if named
         else "status = 'queued' AND assigned_agent IS NULL"
     )
-    hint = "" if named or project else _hint(types, dialect)
+    from_ready = not (named or project)
+    hint = _hint(types, dialect) if from_ready else ""
+    order = "priority + 0, id" if from_ready and dialect == "postgres" else "status, priority, id"
     narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
     lock = " FOR UPDATE SKIP LOCKED" if dialect == "postgres" else ""
     return tuple(
         f"SELECT {item_columns()} FROM work_items{hint} WHERE {owner} AND {_READY}"
-        f"{kind}{narrow} ORDER BY status, priority, id LIMIT :want{lock}"
+        f"{kind}{narrow} ORDER BY {order} LIMIT :want{lock}"
         for kind in kinds
     )
 
 
 def _hint(types: int, dialect: str) -> str:
-    """SQLite would choose the index by status, which also holds what may not be taken."""
+    """SQLite would choose the index by status, which also holds what may not be taken.
+
+    PostgreSQL has no such hint; there the order itself fits one index only.
+    """
     if dialect != "sqlite":
         return ""
     return f" INDEXED BY work_items_ready{'_by_type' if types else ''}"

@@ -96,8 +96,11 @@ class _Answer:
 class SqliteStore:
     width = 1  # there is one writer
 
-    def __init__(self, path: Path | str, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, path: Path | str, *, clock: Clock | None = None, busy_seconds: float | None = None
+    ) -> None:
         self.path = Path(path)
+        self._busy_seconds = BUSY_SECONDS if busy_seconds is None else busy_seconds
         self.url = f"sqlite:///{self.path}"
         self._clock = clock or SystemClock()
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
@@ -160,7 +163,7 @@ class SqliteStore:
             # Without this, SQLite compiles a statement anew on every call once a parameter of it
             # was compared with the condition of a partial index: 10 to 20 µs each time.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            connection.set_busy_timeout(int(self._busy_seconds * 1000))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -394,7 +397,7 @@ def _translated(path: Path) -> Iterator[None]:
 
 
 _ADVICE: dict[type[apsw.Error], str] = {
-    apsw.BusyError: f"another process has held its lock for {BUSY_SECONDS:.0f} s; try again",
+    apsw.BusyError: "another process has held its lock for too long; try again",
     apsw.LockedError: "it is locked; try again",
     apsw.FullError: "the disk is full; free some space and try again, no restart is needed",
     apsw.ReadOnlyError: "it is read-only; check the permissions of the file and its directory",

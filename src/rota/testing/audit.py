@@ -35,7 +35,9 @@ class Record:
 
 def read_ledger(tx: Transaction) -> list[Record]:
     events = defaultdict(list)
-    for event in all_events(tx):
+    # By number: of two events that hang on each other the first has the lower one, while on
+    # PostgreSQL the order of `events_after` is that of transactions.
+    for event in sorted(all_events(tx), key=lambda event: event.seq):
         events[event.work_item_id].append(event)
     return [
         Record(item, events[item.id], tx.dispatches_of(item.id), tx.live_claim(item.id))

@@ -147,7 +147,7 @@ class TransactionsContract:
         entry = item()
 
         def body(tx: Transaction) -> None:
-            tx.insert_items([entry], None, "me", NOW)
+            tx.insert_items([entry], None, NOW)
             raise LookupError("changed my mind")
 
         with pytest.raises(LookupError, match="changed my mind"):
@@ -159,7 +159,7 @@ class TransactionsContract:
 
         def store_one(entry: tuple[str, NewItem], number: int) -> Callable[[Transaction], int]:
             def body(tx: Transaction) -> int:
-                tx.insert_items([entry], None, "me", NOW)
+                tx.insert_items([entry], None, NOW)
                 if number % 3 == 0:
                     raise LookupError(str(number))
                 return number
@@ -196,7 +196,7 @@ class TransactionsContract:
         entry = item()
 
         def body(tx: Transaction) -> WorkItem | None:
-            tx.insert_items([entry], None, "me", NOW)
+            tx.insert_items([entry], None, NOW)
             return tx.get_item(entry[0])
 
         assert (await store.transact(body)) == await found(store, entry[0])
@@ -213,7 +213,7 @@ class TransactionsContract:
     @pytest.mark.parametrize("long", [False, True])
     async def test_a_read_cannot_write(self, store: Store, long: bool) -> None:
         with pytest.raises(StorageError):
-            await store.read(lambda tx: tx.insert_items([item()], None, "me", NOW), long=long)
+            await store.read(lambda tx: tx.insert_items([item()], None, NOW), long=long)
         assert await store.read(lambda tx: tx.list_items(ItemFilter()), long=long) == []
 
     @pytest.mark.parametrize("long", [False, True])
@@ -447,6 +447,20 @@ class ItemsContract:
         with pytest.raises(StorageError):
             await given(store, item(), item(project_id="nowhere"), item())
         assert await store.read(lambda tx: tx.list_items(ItemFilter())) == []
+
+    async def test_insert_items_writes_an_event_for_each(self, store: Store) -> None:
+        mine, theirs = item(assigned_agent="ada"), item(created_by="them")
+        await store.transact(lambda tx: tx.insert_items([mine, theirs], "me", NOW))
+        assert (await found(store, mine[0])).created_by == "me"
+        assert (await found(store, theirs[0])).created_by == "them"
+        rows = await events(store, 0, 10)
+        assert [(row.type, row.work_item_id, row.agent) for row in rows] == [
+            ("work.submitted", mine[0], "ada"),
+            ("work.submitted", theirs[0], None),
+        ]
+        assert {(e.actor, e.from_status, e.to_status, e.epoch, e.occurred_at) for e in rows} == {
+            ("me", None, "queued", 0, NOW)
+        }
 
     async def test_one_source_reference_is_one_item(self, store: Store) -> None:
         await one(store, source="github:a/b", source_ref="42")

@@ -35,7 +35,7 @@ class Calls:
         retries: Retries | None = None,
         transport: AsyncTransport | None = None,
     ) -> None:
-        self._token = token or os.environ.get("ROTA_TOKEN") or None
+        self._token = plain_token(token or os.environ.get("ROTA_TOKEN") or "")
         self._actor = actor
         self._timeout = timeout
         self._retries = retries or Retries()
@@ -128,13 +128,22 @@ class Calls:
 
 
 def segment(value: str) -> str:
-    """An id as one part of a path; what could mean another path is no id."""
-    if value in ("", ".", ".."):
-        raise NotFound(f"there is nothing with the id {value!r}", id=value)
+    """An id as one part of a path. Servers decode a path before they read it, so that an encoded
+    slash is a slash: what could lead elsewhere is no id."""
+    if value in ("", ".", "..") or "/" in value:
+        raise NotFound(f"there is nothing with the id {value[:100]!r}", id=value[:100])
     try:
         return quote(value, safe="")
     except UnicodeEncodeError:
         raise NotFound("an id does not contain half a surrogate pair") from None
+
+
+def plain_token(token: str) -> str:
+    """A file's last line feed is forgiven; what cannot stand in a header is refused."""
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise InvalidInput("the token (ROTA_TOKEN) holds characters that no token has")
+    return token
 
 
 def header_text(value: str) -> str:

@@ -10,6 +10,7 @@ from rota.client._async.calls import Calls, Json, given, not_ours, segment
 from rota.client.errors import PASSING, error_of
 from rota.client.sse import Parser
 from rota.client.transport import Answer, AsyncStream
+from rota.model.work import check_name
 
 log = logging.getLogger("rota.client")
 
@@ -47,7 +48,7 @@ class RecordCalls(Calls):
         self, name: str, *, max_concurrent: int | None = None, paused: bool | None = None
     ) -> Json:
         body = given(max_concurrent=max_concurrent, paused=paused)
-        return await self._one("PATCH", f"/agents/{segment(name)}", body)
+        return await self._one("PATCH", f"/agents/{check_name(name, 'agent')}", body)
 
     # tokens
 

@@ -115,14 +115,16 @@ class ClaimedItem:
 
     def give_back(self, reason: str) -> None:
         """Release it without insisting, for a worker that is on its way out."""
-        if self.verdict is not None:
+        if self.verdict is not None or self.lost:
             return
-        self.verdict = "release"
+        self.verdict, self.lease.settling = "release", True
         try:
             self._client.release(self.id, self.lease.token, reason=reason)
         except RotaError as error:
             log.warning("%s was not given back, its lease will lapse: %s", self.id, error.message)
-        self.lease.lose()
+        finally:
+            self.lease.settling = False
+            self.lease.lose()
 
     def _give(self, verb: str, **fields: Any) -> bool:
         if self.verdict is not None and not self.lost:

@@ -166,9 +166,10 @@ class Work:
         return item
 
     def _settle(self, item: ClaimedItem) -> None:
-        """The body has ended; when its claim was lost, the server keeps this as a late result."""
+        """The body has ended. One that saw its claim lost may have stopped half-way: it says
+        nothing, and the server knows the item as somebody else's, or soon as nobody's."""
         try:
-            if item.verdict is None:
+            if item.verdict is None and not item.lost:
                 item.complete()
         finally:
             self._end(item)

@@ -12,6 +12,7 @@ from rota.client._sync.calls import Calls, Json, given, not_ours, segment
 from rota.client.errors import PASSING, error_of
 from rota.client.sse import Parser
 from rota.client.transport import Answer, SyncStream
+from rota.model.work import check_name
 
 log = logging.getLogger("rota.client")
 
@@ -49,7 +50,7 @@ class RecordCalls(Calls):
         self, name: str, *, max_concurrent: int | None = None, paused: bool | None = None
     ) -> Json:
         body = given(max_concurrent=max_concurrent, paused=paused)
-        return self._one("PATCH", f"/agents/{segment(name)}", body)
+        return self._one("PATCH", f"/agents/{check_name(name, 'agent')}", body)
 
     # tokens
 

@@ -81,14 +81,16 @@ CREATE UNIQUE INDEX one_item_per_source_ref
 -- Ids are in the order of creation, so they serve as age in every index: each move of an item
 -- touches several of these trees, and the shorter their keys, the better.
 
--- What a claim reads: only items that anybody may take now, in the order they are taken.
+-- What a claim reads: only items that anybody may take now, in the order they are taken. By
+-- priority + 0, because no other index has that order: by the plain one the planner may take the
+-- index by status, and every claim wades through what is held, blocked or not due.
 CREATE INDEX work_items_ready
-  ON work_items (priority, id)
+  ON work_items ((priority + 0), id)
   WHERE status = 'queued' AND assigned_agent IS NULL AND hold_reason IS NULL
     AND open_blockers = 0 AND deferred = 0;
 -- The same by type, so that an agent that takes one rare type does not wade through the others.
 CREATE INDEX work_items_ready_by_type
-  ON work_items (type, priority, id)
+  ON work_items (type, (priority + 0), id)
   WHERE status = 'queued' AND assigned_agent IS NULL AND hold_reason IS NULL
     AND open_blockers = 0 AND deferred = 0;
 CREATE INDEX work_items_by_status ON work_items (status, priority, id);

@@ -1,0 +1,399 @@
+"""Every command: its help, its JSON, and what it says to wrong input."""
+
+import inspect
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from rota.cli.ending import _EXIT_CODES, SERVER
+from rota.cli.root import SECTIONS, rota
+from rota.model import errors
+from rota.model.errors import RotaError
+from tests.acceptance.terminal import ThisProcess
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(rota)
+    for name in rota.list_commands(context):
+        one = rota.get_command(context, name)
+        assert one is not None
+        if isinstance(one, click.Group):
+            for member in one.list_commands(context):
+                yield f"{name} {member}", one.commands[member]
+        else:
+            yield name, one
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> ThisProcess:
+    return ThisProcess(tmp_path)
+
+
+# help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_that_begins_with_the_command(here: ThisProcess, name: str) -> None:
+    text = here.type(*name.split(), "--help")
+    example = text.partition("Example: ")[2].strip()
+    assert example.startswith(f"rota {name}")
+    assert "--json" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_is_well_formed(name: str) -> None:
+    """Parsed, not run: options that the command does not have are an error."""
+    command = COMMANDS[name]
+    example = (command.epilog or "").partition("Example: ")[2]
+    words = shlex.split(example)[1 + len(name.split()) :]
+    command.make_context(name, words)
+
+
+def test_the_table_of_commands_says_what_the_commands_say() -> None:
+    context = click.Context(rota)
+    for section in SECTIONS.values():
+        for name, (_, text) in section.items():
+            command = rota.get_command(context, name)
+            assert command is not None
+            assert text.endswith(".")
+            assert command.help, name
+            assert command.name == name
+
+
+def test_commands_of_the_contract_are_there() -> None:
+    wanted = (
+        "up serve doctor add list ready show claim start note done fail block resume release retry"
+        " cancel dispatch explain stale watch hold unhold edit reopen hand-over heartbeat"
+    )
+    assert set(wanted.split()) <= set(COMMANDS)
+    groups = {"project add", "agent set", "token create", "db status"}
+    assert groups <= set(COMMANDS)
+
+
+def test_an_unknown_command_is_told_its_neighbour(here: ThisProcess) -> None:
+    done = here.run("lst")
+    assert done.returncode == 2
+    assert "did you mean list?" in done.stderr
+
+
+def test_groups_without_a_member_show_their_help(here: ThisProcess) -> None:
+    for group in ("project", "agent", "token", "db"):
+        done = here.run(group)
+        assert done.returncode == 2
+        assert "Example" in here.type(group, "--help")
+
+
+# exit codes
+
+
+def test_every_error_of_the_ledger_has_its_exit_code() -> None:
+    kinds = {
+        kind.code
+        for kind in vars(errors).values()
+        if inspect.isclass(kind) and issubclass(kind, RotaError)
+    }
+    storage = {"error", "storage_error", "storage_unavailable", "commit_unknown"}
+    assert kinds - set(_EXIT_CODES) == storage | {"schema_behind", "schema_ahead"}
+    assert SERVER == 6
+
+
+WRONG = [
+    # usage: refused before or by the server
+    (2, "add"),
+    (2, "add ''"),
+    (2, "add x --priority 9"),
+    (2, "add x --priority urgent"),
+    (2, "add x --payload {"),
+    (2, "add x --payload NaN"),
+    (2, "add x --payload @missing.json"),
+    (2, "add x --body @missing.md"),
+    (2, "add x --project none-such"),
+    (2, "add x --agent 'Not A Name'"),
+    (2, "add x --blocked-by none-such"),
+    (2, "add x --max-attempts 0"),
+    (2, "add x --max-attempts many"),
+    (2, "add x --available-at tomorrow"),
+    (2, "add x --available-at +99999999999d"),
+    (2, "add x --type ''"),
+    (2, "add x y"),
+    (2, "list --status open"),
+    (2, "list --since yesterday"),
+    (2, "list --limit 0"),
+    (2, "list --no-such-option"),
+    (2, "ready --limit 0"),
+    (2, "show"),
+    (2, "explain"),
+    (2, "watch --since -1"),
+    (2, "watch --type no.such --limit 1"),
+    (2, "watch --type no.such --no-follow"),
+    (2, "edit QUEUED"),
+    (2, "edit QUEUED --priority 0"),
+    (2, "edit QUEUED --blocked-by QUEUED"),
+    (2, "note QUEUED ''"),
+    (2, "note QUEUED"),
+    (2, "claim"),
+    (2, "claim --agent 'Not A Name'"),
+    (2, "claim --agent ann --lease soon"),
+    (2, "claim --agent ann --lease 0"),
+    (2, "claim --agent ann --limit 0"),
+    (2, "claim --agent ann --wait never"),
+    (2, "heartbeat QUEUED"),
+    (2, "block QUEUED"),
+    (2, "hand-over QUEUED"),
+    (2, "hand-over QUEUED javascript:alert(1)"),
+    (2, "dispatch QUEUED"),
+    (2, "dispatch QUEUED 'Not A Name'"),
+    (2, "release QUEUED --available-at never"),
+    (2, "hold QUEUED"),
+    (2, "hold QUEUED --reason ''"),
+    (2, "start"),
+    (2, "start QUEUED --lease 1y"),
+    (2, "project add ''"),
+    (2, "project edit none-such"),
+    (2, "agent set 'Not A Name'"),
+    (2, "agent set ann --max-concurrent 0"),
+    (2, "agent pause ../etc"),
+    (2, "token create ci"),
+    (2, "token create ci --scope everything"),
+    (2, "token create ci --scope work --expires later"),
+    (2, "db backup"),
+    (2, "db status --db mysql://localhost/rota"),
+    (2, "up --port http"),
+    (2, "up --port 99999"),
+    (2, "up --url http://127.0.0.1:1"),
+    (2, "list --url nonsense"),
+    (2, "list --url http://127.0.0.1:1 --db x.db"),
+    # negative answers
+    (1, "show none-such"),
+    (1, "explain none-such"),
+    (1, "edit none-such --priority 1"),
+    (1, "note none-such hello"),
+    (1, "start none-such"),
+    (1, "heartbeat none-such --token t"),
+    (1, "hold none-such --reason r"),
+    (1, "unhold none-such"),
+    (1, "project show none-such"),
+    (1, "project edit none-such --name n"),
+    (1, "token revoke none-such"),
+    (1, "claim --agent ann --type none-such"),
+    (1, "ready --type none-such"),
+    (1, "db status --db none-such.db"),
+    # network
+    (5, "list --url http://127.0.0.1:1"),
+    # storage
+    (6, "list --db /proc/none/rota.db"),
+    (6, "db backup no/such/dir.db"),
+    # conflicts
+    (7, "start QUEUED"),
+    (7, "done QUEUED"),
+    (7, "fail QUEUED"),
+    (7, "block QUEUED --notes n"),
+    (7, "resume QUEUED"),
+    (7, "release QUEUED"),
+    (7, "hand-over QUEUED https://example.org/1"),
+    (7, "reopen QUEUED"),
+    (7, "retry QUEUED"),
+    (7, "cancel DONE"),
+    (7, "dispatch DONE ann"),
+    (7, "hold DONE --reason r"),
+    (7, "edit QUEUED --priority 1 --if-version 99"),
+    (7, "heartbeat QUEUED --token wrong"),
+    (7, "done QUEUED --token wrong"),
+]
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> tuple[ThisProcess, dict[str, str]]:
+    """An item in the queue and one that is done; wrong input changes neither."""
+    here = ThisProcess(tmp_path_factory.mktemp("ledger"))
+    done = here.type("add", "Done").strip()
+    here.type("dispatch", done, "bob", "--start")
+    here.type("done", done)
+    return here, {"QUEUED": here.type("add", "Queued").strip(), "DONE": done}
+
+
+@pytest.mark.parametrize(("code", "line"), WRONG, ids=[line for _, line in WRONG])
+def test_wrong_input_has_its_exit_code_a_message_and_no_effect(
+    ledger: tuple[ThisProcess, dict[str, str]], code: int, line: str
+) -> None:
+    here, names = ledger
+    before = here.type("watch", "--since", "0", "--no-follow")
+    words = [names.get(word, word) for word in shlex.split(line)]
+    plain = here.run(*words)
+    assert plain.returncode == code, plain.stdout + plain.stderr
+    assert plain.stdout == ""
+    if not line.startswith("db status --db none-such"):
+        assert plain.stderr.startswith(("rota: ", "nothing")), plain.stderr
+    assert "Traceback" not in plain.stderr
+    machine = here.run(*words, "--json")
+    assert (machine.returncode, machine.stderr) == (code, "")
+    document = json.loads(machine.stdout)
+    assert document["schema_version"] == 1
+    if "error" in document:
+        assert set(document["error"]) == {"code", "message", "details"}
+    else:
+        assert (document["data"], bool(document["meta"]["reason"])) == ([], True)
+    assert here.type("watch", "--since", "0", "--no-follow") == before
+
+
+# JSON
+
+
+def test_every_command_answers_in_json(here: ThisProcess) -> None:
+    item = here.json("add", "First", "--label", "a", "--key", "k")["id"]
+    project = here.json("project", "add", "P")["id"]
+    token = here.json("token", "create", "t", "--scope", "read")["id"]
+    shapes: dict[str, type] = {
+        "list": list,
+        "ready": list,
+        f"show {item}": dict,
+        f"explain {item}": dict,
+        f"edit {item} --priority 1": dict,
+        f"note {item} hello": dict,
+        f"hold {item} --reason r": dict,
+        f"unhold {item}": dict,
+        f"dispatch {item} ann": dict,
+        f"start {item}": dict,
+        f"block {item} --notes n": dict,
+        f"resume {item}": dict,
+        f"hand-over {item} https://example.org/1": dict,
+        f"reopen {item}": dict,
+        "claim --agent ann": list,
+        f"release {item} --force": dict,
+        f"dispatch {item} ann --start": dict,
+        f"fail {item}": dict,
+        f"retry {item}": dict,
+        f"cancel {item}": dict,
+        "stale": dict,
+        "project list": list,
+        f"project show {project}": dict,
+        f"project edit {project} --name Q": dict,
+        "agent list": list,
+        "agent set ann": dict,
+        "agent pause ann": dict,
+        "agent resume ann": dict,
+        "token list": list,
+        f"token revoke {token}": dict,
+        "db status": dict,
+        "db upgrade": dict,
+        "db backup copy.db": dict,
+        "doctor --fix": list,
+    }
+    for line, shape in shapes.items():
+        document = json.loads(here.type(*line.split(), "--json"))
+        assert list(document) == ["schema_version", "data", "meta"], line
+        assert isinstance(document["data"], shape), line
+    apart = {
+        "up",
+        "serve",
+        "demo",
+        "watch",
+        "done",
+        "heartbeat",
+        "add",
+        "project add",
+        "token create",
+    }
+    covered = {line.partition(" --")[0] for line in shapes} | apart
+    for name in COMMANDS:
+        assert any(line == name or line.startswith(f"{name} ") for line in covered), name
+
+
+def test_done_and_heartbeat_answer_in_json(here: ThisProcess) -> None:
+    here.type("add", "First")
+    [item] = here.json("claim", "--agent", "ann", "--lease", "90")
+    token = item["claim"]["token"]
+    assert item["claim"]["lease_seconds"] == 90
+    beat = here.json("heartbeat", item["id"], "--token", token, "--notes", "n")
+    assert beat["expires_at"] > item["claim"]["expires_at"]
+    assert here.json("done", item["id"], "--token", token)["status"] == "completed"
+
+
+def test_a_stream_has_one_document_per_line(here: ThisProcess) -> None:
+    for n in range(3):
+        here.type("add", str(n))
+    lines = here.type("watch", "--since", "0", "--limit", "2", "--json").splitlines()
+    assert [json.loads(line)["data"]["seq"] for line in lines] == [1, 2]
+    assert {json.loads(line)["schema_version"] for line in lines} == {1}
+
+
+def test_json_is_plain_ascii_whatever_the_ledger_holds(here: ThisProcess) -> None:
+    here.type("add", "Zoë \x1b[31m \x9b \u202e")
+    text = here.type("list", "--json")
+    assert text.isascii()
+    assert text.rstrip("\n").isprintable()
+    assert json.loads(text)["data"][0]["description"] == "Zoë \x1b[31m \x9b \u202e"
+
+
+def test_a_fault_of_ours_is_not_taken_for_an_answer(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise AttributeError("oops")
+
+    monkeypatch.setattr("rota.cli.destination.connect", broken)
+    done = here.run("list")
+    assert done.returncode == 6
+    assert "Traceback" in done.stderr
+
+
+# lists
+
+
+def test_a_list_says_when_there_is_more(here: ThisProcess) -> None:
+    for n in range(3):
+        here.type("add", str(n))
+    document = json.loads(here.type("list", "--limit", "2", "--json"))
+    assert (document["meta"]["count"], document["meta"]["more"]) == (2, True)
+    assert "there are more" in here.run("list", "--limit", "2").stderr
+    assert json.loads(here.type("list", "--json"))["meta"]["more"] is False
+
+
+def test_ready_shows_what_a_claim_would_take_and_in_its_order(here: ThisProcess) -> None:
+    low = here.type("add", "Low", "--priority", "lowest").strip()
+    high = here.type("add", "High", "--priority", "critical").strip()
+    named = here.type("add", "For Ann", "--agent", "ann").strip()
+    here.type("add", "Later", "--available-at", "+1h")
+    held = here.type("add", "Held").strip()
+    here.type("hold", held, "--reason", "r")
+    here.type("add", "Waits", "--blocked-by", low)
+    mine = here.type("add", "Dispatched to Ann", "--priority", "low").strip()
+    here.type("dispatch", mine, "ann")
+
+    def ready(*words: str) -> list[str]:
+        return [line.split("\t")[0] for line in here.type("ready", *words).splitlines()]
+
+    assert ready() == [high, named, low]
+    assert ready("--agent", "bob") == [high, low]
+    assert ready("--agent", "ann") == [mine, high, named, low]
+    assert ready("--agent", "ann", "--limit", "1") == [mine]
+    here.type("agent", "set", "ann", "--max-concurrent", "9")
+    claimed = here.type("claim", "--agent", "ann", "--limit", "9").splitlines()
+    assert [line.split("\t")[0] for line in claimed] == [mine, high, named, low]
+
+
+def test_the_actor_is_written_to_the_log(here: ThisProcess) -> None:
+    item = here.json("add", "Who?", "--actor", "marcus-a")
+    assert item["created_by"] == "marcus-a"
+    here.variables["ROTA_ACTOR"] = "gitea-watcher"
+    assert here.json("add", "Who?")["created_by"] == "gitea-watcher"
+
+
+def test_an_edit_lets_a_deferred_item_go(here: ThisProcess) -> None:
+    item = here.type("add", "Later", "--available-at", "2999-01-01T00:00:00Z").strip()
+    here.type("ready", code=1)
+    here.type("edit", item, "--available-at", "now")
+    assert here.type("ready").startswith(item)
+
+
+def test_the_same_key_adds_an_item_once(here: ThisProcess) -> None:
+    first = here.type("add", "Once", "--key", "k")
+    assert here.type("add", "Once", "--key", "k") == first
+    assert here.json("add", "Another", "--key", "k", code=7)["code"] == "idempotency_key_reused"

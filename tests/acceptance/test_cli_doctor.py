@@ -1,0 +1,187 @@
+"""The doctor: finds what is wrong, says what mends it, and mends what it may."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.cli import checks
+from rota.testing.served import serve
+from tests.acceptance.terminal import ThisProcess
+
+
+@pytest.fixture
+def free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def here(tmp_path: Path, free_port: int) -> ThisProcess:
+    return ThisProcess(tmp_path, {"PORT": str(free_port)})
+
+
+def findings(here: ThisProcess, *words: str, code: int = 0) -> dict[str, list[dict[str, Any]]]:
+    by_status: dict[str, list[dict[str, Any]]] = {"ok": [], "warn": [], "fail": []}
+    for one in here.json("doctor", *words, code=code):
+        by_status[one["status"]].append(one)
+    return by_status
+
+
+def test_where_nothing_is_yet_nothing_is_made_and_nothing_fails(
+    here: ThisProcess, tmp_path: Path
+) -> None:
+    found = findings(here)
+    assert {one["check"] for one in found["warn"]} == {"state directory", "database"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fix_makes_what_is_missing(here: ThisProcess, tmp_path: Path) -> None:
+    found = findings(here, "--fix")
+    assert found["warn"] == found["fail"] == []
+    assert (tmp_path / ".rota").stat().st_mode & 0o777 == 0o700
+    assert here.json("db", "status")["current"]
+
+
+def test_a_healthy_ledger_is_all_ok_for_people_too(here: ThisProcess) -> None:
+    here.type("add", "Something")
+    text = here.type("doctor")
+    assert {line.split()[0] for line in text.splitlines()} == {"ok"}
+    for check in ("environment", "state directory", "database", "clock", "port", "disk"):
+        assert f"{check}: " in text
+
+
+def test_files_that_others_can_read_fail_and_are_mended(here: ThisProcess, tmp_path: Path) -> None:
+    here.type("add", "Private")
+    (tmp_path / ".rota").chmod(0o755)
+    (tmp_path / ".rota" / "rota.db").chmod(0o644)
+    failed = findings(here, code=1)["fail"]
+    assert [one["fix"] for one in failed] == ["chmod 700 .rota", "chmod 600 .rota/rota.db"]
+    text = here.type("doctor", code=1)
+    assert "fail    state directory: .rota is open to others (0755)\n        chmod 700" in text
+    mended = json.loads(here.type("doctor", "--fix", "--json"))
+    assert len(mended["meta"]["mended"]) == 2
+    assert (tmp_path / ".rota").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / ".rota" / "rota.db").stat().st_mode & 0o777 == 0o600
+    assert findings(here)["fail"] == []
+
+
+def test_a_file_that_is_no_database_fails(here: ThisProcess, tmp_path: Path) -> None:
+    (tmp_path / "no.db").write_text("this is no database, but it is long enough to look like one")
+    (tmp_path / "no.db").chmod(0o600)
+    [failed] = findings(here, "--db", "no.db", code=1)["fail"]
+    assert "not a SQLite database" in failed["message"]
+
+
+def test_a_schema_that_is_behind_fails_and_is_upgraded(
+    here: ThisProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.type("add", "Old")
+    from rota.storage import migrations
+
+    real = migrations.state_of
+    behind = [True]
+
+    def state_of(dialect: str, applied: dict[str, str]) -> Any:
+        from dataclasses import replace
+
+        state = real(dialect, applied)
+        return replace(state, pending=["0002_next"]) if behind[0] else state
+
+    monkeypatch.setattr("rota.storage.sqlite.state_of", state_of)
+    [failed] = findings(here, code=1)["fail"]
+    assert (failed["check"], failed["fix"]) == ("database", "rota db upgrade")
+    assert here.json("db", "status", code=1)["pending"] == ["0002_next"]
+    behind[0] = False
+    assert findings(here)["fail"] == []
+
+
+def test_a_clock_behind_the_ledger_fails(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.type("add", "From the future")
+
+    async def newest(database: str) -> str:
+        return "2999-01-01T00:00:00.000000Z"
+
+    monkeypatch.setattr(checks, "_newest_event", newest)
+    [failed] = findings(here, code=1)["fail"]
+    assert (failed["check"], "future" in failed["message"]) == ("clock", True)
+
+
+def test_a_clock_that_jumps_is_noticed(here: ThisProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.type("add", "Now")
+    times: Iterator[float] = iter([1000.0, 2000.0])
+    real = time.time
+
+    def jumping() -> float:
+        return next(times, real())
+
+    monkeypatch.setattr("rota.cli.checks.time.time", jumping)
+    [warned] = list(checks.clock(checks.Settings()))
+    assert (warned.status, "jumped" in warned.message) == ("warn", True)
+
+
+def test_a_port_is_free_ours_or_somebody_elses(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    here.type("add", "Something")
+    with serve(str(tmp_path / ".rota" / "rota.db")) as served:
+        here.variables["PORT"] = str(served.port)
+        ours = [one for one in findings(here)["ok"] if one["check"] == "port"]
+        assert "taken by a Rota server" in ours[0]["message"]
+    with closing(socket.create_server(("127.0.0.1", 0))) as stranger:
+        stranger.settimeout(0)
+        here.variables["PORT"] = str(stranger.getsockname()[1])
+        [failed] = findings(here, code=1)["fail"]
+        assert (failed["check"], "--port" in failed["fix"]) == ("port", True)
+
+
+def test_wrong_variables_are_named(here: ThisProcess) -> None:
+    here.variables["PORT"] = "http"
+    [failed] = findings(here, code=1)["fail"]
+    assert "PORT" in failed["message"]
+    here.variables.update(PORT="0", ROTA_TOKEN="hunter2", ROTA_URL="http://127.0.0.1:1")
+    found = findings(here, code=1)
+    assert "ROTA_URL" in found["fail"][0]["message"]
+    assert "ROTA_TOKEN" in found["warn"][0]["message"]
+
+
+def test_the_database_is_shown_without_its_password(here: ThisProcess) -> None:
+    url = "postgresql://rota:hunter2@127.0.0.1:1/rota"
+    text = here.run("doctor", "--db", url).stdout
+    assert "postgresql://127.0.0.1:1/rota" in text
+    assert "hunter2" not in text
+
+
+def test_what_a_dead_server_left_behind_is_found_and_removed(
+    here: ThisProcess, tmp_path: Path
+) -> None:
+    here.type("add", "Something")
+    left = tmp_path / ".rota" / "server.json"
+    left.write_text('{"url": "http://127.0.0.1:1", "pid": 1}')
+    assert "left behind" in findings(here)["warn"][0]["message"]
+    findings(here, "--fix")
+    assert not left.exists()
+
+
+def test_a_full_disk_fails(here: ThisProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.type("add", "Something")
+
+    class Usage:
+        free = 1024
+
+    monkeypatch.setattr("rota.cli.checks.shutil.disk_usage", lambda _: Usage)
+    assert [one["check"] for one in findings(here, code=1)["fail"]] == ["disk"]
+    Usage.free = 100 * 1024**2
+    assert [one["check"] for one in findings(here)["warn"]] == ["disk"]
+
+
+def test_a_state_directory_that_is_a_file_fails(here: ThisProcess, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    failed = findings(here, "--state-dir", "file", "--fix", code=1)["fail"]
+    assert "is a file" in failed[0]["message"]

@@ -1,0 +1,164 @@
+"""What reaches a terminal and what does not, and how little is imported for it."""
+
+import os
+import pty
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from rota.cli.text import age, lines, local_time, one_line, shortened
+from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edrow\u2066[red]x\r\ny\x00\u2028"
+CLEAN = "]0;owned[2J31mdrow[red]x y"
+
+
+def on_a_terminal(place: Path, *words: str, **variables: str) -> str:
+    """What a person's terminal gets to see."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*ROTA, *words],
+        cwd=place,
+        env=environment(TERM="xterm-256color", COLUMNS="160", **variables),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    seen = b""
+    try:
+        while chunk := os.read(master, 65_536):
+            seen += chunk
+    except OSError:  # how Linux says that the other side has closed
+        pass
+    os.close(master)
+    assert process.wait(30) == 0, seen
+    return seen.decode()
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path)
+
+
+def test_a_title_cannot_command_the_terminal(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    title = EVIL.replace("\x00", "")
+    item = here.type("add", title, "--body", title, "--label", "\x1b[31m").strip()
+    here.type("hold", item, "--reason", title)
+    for words in (
+        ["list"],
+        ["show", item],
+        ["explain", item],
+        ["watch", "--since", "0", "--no-follow"],
+    ):
+        seen = on_a_terminal(tmp_path, *words, NO_COLOR="1")
+        for bad in ("\x1b]", "\x07", "\x1b[2J", "\x9b", "\u202e", "\u2066", "\u2028", "\x1b[31m"):
+            assert bad not in seen, words
+        plain = here.type(*words)
+        assert not any(letter in plain for letter in "\x1b\x07\x9b\u202e\u2028\r\x00")
+    assert "[red]x" in on_a_terminal(tmp_path, "list")  # square brackets are no markup
+    done = here.run("show", "\x1b[2J")
+    assert "\x1b" not in done.stderr
+
+
+def test_colours_are_for_terminals_that_want_them(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    item = here.type("add", "Colourful").strip()
+    here.type("dispatch", item, "ann", "--start")
+    assert "\x1b[36m" in on_a_terminal(tmp_path, "list")
+    assert "\x1b[3" not in on_a_terminal(tmp_path, "list", NO_COLOR="1")
+    assert "\x1b" not in here.type("list")
+
+
+def test_a_table_has_titles_and_ages_and_a_pipe_has_tabs_and_times(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    item = here.type("add", "Look").strip()
+    table = on_a_terminal(tmp_path, "list", NO_COLOR="1")
+    assert "description" in table
+    assert item in table
+    assert datetime.now(UTC).strftime("%Y-") not in table
+    [row] = here.type("list").splitlines()
+    assert datetime.fromisoformat(row.split("\t")[5])
+    assert on_a_terminal(tmp_path, "list", "--json").startswith("{")
+
+
+def test_exact_times_are_in_the_viewers_zone(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    item = here.type("add", "Look").strip()
+    shown = Terminal(tmp_path, {"TZ": "Asia/Kathmandu"}).type("show", item)
+    assert "+0545" in shown
+
+
+def imported(*words: str) -> set[str]:
+    program = (
+        "import sys\n"
+        "from rota.cli import main\n"
+        "code = main(sys.argv[1:])\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["list", "--help"]])
+def test_help_and_version_import_nothing_heavy(words: list[str]) -> None:
+    heavy = {"rich", "httpx2", "httpx", "asyncio", "litestar", "msgspec", "apsw", "psycopg"}
+    heavy |= {"structlog", "uvicorn", "jinja2", "ssl", "concurrent", "pydantic"}
+    assert heavy & imported(*words) == set()
+
+
+def test_asking_a_server_needs_no_event_loop_and_no_database(shell: Terminal) -> None:
+    program = (
+        "import sys\n"
+        "from rota.cli import main\n"
+        "assert main(['list', '--url', 'http://127.0.0.1:1']) == 5\n"
+        "print('\\n'.join(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {name.partition(".")[0] for name in done.stdout.split()}
+    assert {"asyncio", "rich", "httpx2", "litestar", "msgspec", "apsw"} & names == set()
+
+
+def test_a_terminal_without_our_letters_is_forgiven(tmp_path: Path) -> None:
+    shell = Terminal(tmp_path, {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    shell.type("add", "Zoë …")
+    assert "Zo? ?" in shell.type("list")
+
+
+# text
+
+
+def test_text_is_stripped_of_everything_that_is_not_text() -> None:
+    assert one_line(EVIL) == CLEAN
+    assert lines("a\r\nb\x1b\nc\td") == "a\nb\nc    d"
+    assert one_line("Zoë 日本 👩‍💻 – fine") == "Zoë 日本 👩‍💻 – fine"
+    assert one_line(None) == "None"
+    assert shortened("a" * 10, 5) == "aaaa…"
+
+
+def test_ages_are_one_number() -> None:
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    for seconds, text in (
+        (0, "0s"), (59, "59s"), (60, "1m"), (3_599, "59m"), (7_200, "2h"), (86_400 * 3, "3d"),
+        (-90, "+1m"),
+    ):  # fmt: skip
+        assert age((now - timedelta(seconds=seconds)).isoformat(), now) == text
+    assert age(None) == ""
+    assert local_time(None) == ""

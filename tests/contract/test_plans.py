@@ -1,0 +1,281 @@
+"""The hot statements read an index from its beginning and stop: their cost does not grow."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import apsw
+import psycopg
+import pytest
+
+from rota.app import make_store
+from rota.model.status import Status
+from rota.model.work import ItemFilter, NewItem
+from rota.storage.port import Transaction
+from rota.storage.select import candidates, listing
+from rota.storage.statements import load_statements, to_psycopg
+from rota.testing.clock import ManualClock
+from rota.testing.postgres import PostgresServer
+
+NOW = ManualClock().text()
+WANT = 5
+MANY, FEW = 20_000, 400
+
+Statement = tuple[str, dict[str, Any]]
+
+
+def claim(
+    named: bool = False, types: int = 0, labels: int = 0, project: bool = False
+) -> Callable[[str], list[Statement]]:
+    values: dict[str, Any] = {"want": WANT, "agent": "ada"}
+    values |= {f"type_{n}": f"type-{n}" for n in range(types)}
+    values |= {f"label_{n}": "red" for n in range(labels)}
+    values |= {"project_id": "p-1"} if project else {}
+    return lambda dialect: [
+        (text, values) for text in candidates(named, types, labels, project, dialect)
+    ]
+
+
+def named(name: str, **values: Any) -> Callable[[str], list[Statement]]:
+    return lambda dialect: [(load_statements(dialect)[name], values)]
+
+
+def lists(**values: Any) -> Callable[[str], list[Statement]]:
+    return lambda dialect: [listing(ItemFilter(**{"limit": 51, **values}))]
+
+
+PLACE = (3, "0190a000-0000-7000-8000-000000000000")
+# What is asked, and the index that has to answer it.
+CLAIMS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
+    "a claim": (claim(), "work_items_ready"),
+    "a claim of one type": (claim(types=1), "work_items_ready_by_type"),
+    "a claim of three types": (claim(types=3), "work_items_ready_by_type"),
+    "a claim of what is the agent's": (claim(named=True), "work_items_by_agent"),
+    "a claim of one type of what is the agent's": (
+        claim(named=True, types=1),
+        "work_items_by_agent",
+    ),
+    "a claim within a project": (claim(project=True), "work_items_by_project"),
+}
+LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
+    "a list by status": (lists(statuses=(Status.QUEUED,)), "work_items_by_status"),
+    "a list by two statuses": (
+        lists(statuses=(Status.QUEUED, Status.FAILED)),
+        "work_items_by_status",
+    ),
+    "a list of everything": (lists(), "work_items_by_status"),
+    "a page further on": (
+        lists(statuses=(Status.QUEUED,), after=PLACE),
+        "work_items_by_status",
+    ),
+    "a list by agent": (
+        lists(statuses=(Status.QUEUED,), agent="ada"),
+        "work_items_by_agent",
+    ),
+    "a list by project": (
+        lists(statuses=(Status.QUEUED,), project_id="p-1"),
+        "work_items_by_project",
+    ),
+    "items that are due": (named("promote_due", now=NOW), "work_items_deferred"),
+    "when the next item is due": (named("next_due"), "work_items_deferred"),
+    "claims that have lapsed": (named("lapsed_items", now=NOW, limit=9), "work_items_by_lease"),
+    "when the next claim lapses": (named("next_expiry"), "work_items_by_lease"),
+    "an agent's slots": (named("busy_slots", agent="ada"), "in_progress|by_agent"),
+    "an item's events": (named("events_of", id="x", limit=9), "events_by_item"),
+    "an item's dispatches": (named("dispatches_of", id="x"), "dispatch_log_by_item|PRIMARY"),
+    "what an item blocks": (named("blocked_by", id="x"), "work_item_links_by_blocker"),
+}
+ALL = CLAIMS | LISTS
+
+
+def fill(tx: Transaction, count: int) -> None:
+    """Most of it is done, as in any queue that has been used for a while."""
+    for start in range(0, count, 1_000):
+        items = [
+            (
+                f"0190a000-0000-7000-8000-{start + n:012d}",
+                NewItem(
+                    f"type-{n % 7}",
+                    "x",
+                    priority=1 + n % 5,
+                    project_id=f"p-{n % 5}",
+                    assigned_agent="ada" if n % 11 == 0 else None,
+                    labels=("red",) if n % 13 == 0 else (),
+                    available_at=ManualClock().text(n - 100) if n % 17 == 0 else None,
+                ),
+            )
+            for n in range(min(1_000, count - start))
+        ]
+        tx.insert_items(items, None, ManualClock().text(-200))
+
+
+PROJECTS = "INSERT INTO projects VALUES ('p-{0}', 'p', NULL, 'now', 'now')"
+DONE = (
+    "UPDATE work_items SET status = 'completed', outcome = 'success', completed_at = 'now'"
+    " WHERE assigned_agent IS NULL AND substr(id, 35) IN ('10', '20', '30', '40', '50', '60')"
+)
+
+# At the head of the line, so that whoever reads the line from there wades through all of them.
+HELD = (
+    "UPDATE work_items SET hold_reason = 'wait'"
+    " WHERE status = 'queued' AND priority = 1 AND assigned_agent IS NULL"
+)
+
+
+async def _filled(url: str, count: int, execute: Callable[[str], Any]) -> None:
+    store = make_store(url)
+    await store.open()
+    for n in range(5):
+        execute(PROJECTS.format(n))
+    await store.transact(lambda tx: fill(tx, count))
+    execute(DONE)
+    execute(HELD)
+    await store.close()
+
+
+# SQLite
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, apsw.Connection]]:
+    """A small and a large one."""
+    opened = {}
+    for count in (FEW, MANY):
+        path = tmp_path_factory.mktemp("plans") / "rota.db"
+        anyio.run(make_store(str(path)).upgrade)
+        opened[count] = _connected(path)
+        anyio.run(_filled, str(path), count, opened[count].execute)
+    yield opened
+    for connection in opened.values():
+        connection.close()
+
+
+def _connected(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path))
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    return connection
+
+
+def sqlite_plan(connection: apsw.Connection, statement: Statement) -> list[str]:
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement[0]}", statement[1])
+    return [str(row[3]) for row in rows]
+
+
+def steps(connection: apsw.Connection, statement: Statement) -> int:
+    """How many instructions of SQLite's machine it takes."""
+    counted = 0
+
+    def profile(event: dict[str, Any]) -> None:
+        nonlocal counted
+        counted += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    connection.execute("SAVEPOINT looking")
+    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile)
+    connection.execute(*statement).fetchall()
+    connection.trace_v2(0)
+    connection.execute("ROLLBACK TO looking")
+    connection.execute("RELEASE looking")
+    return counted
+
+
+@pytest.mark.parametrize(("ask", "index"), ALL.values(), ids=ALL.keys())
+def test_sqlite_reads_the_index(
+    databases: dict[int, apsw.Connection],
+    ask: Callable[[str], list[Statement]],
+    index: str,
+) -> None:
+    for statement in ask("sqlite"):
+        plan = sqlite_plan(databases[MANY], statement)
+        tables = [
+            line for line in plan if re.match(r"(SCAN|SEARCH) (work_items|events|claims)\b", line)
+        ]
+        assert all("INDEX" in line or "PRIMARY KEY" in line for line in tables), plan
+        assert any(re.search(rf"\b\w*({index})\w*\b", line) for line in plan), plan
+
+
+@pytest.mark.parametrize("ask", [ask for ask, _ in CLAIMS.values()], ids=CLAIMS.keys())
+def test_sqlite_sorts_nothing_for_a_claim(
+    databases: dict[int, apsw.Connection], ask: Callable[[str], list[Statement]]
+) -> None:
+    for statement in ask("sqlite"):
+        plan = sqlite_plan(databases[MANY], statement)
+        assert not any("TEMP B-TREE" in line for line in plan), plan
+
+
+FLAT = [name for name in ALL if name not in ("items that are due", "an agent's slots")]
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_sqlite_works_as_hard_with_fifty_times_the_items(
+    databases: dict[int, apsw.Connection], name: str
+) -> None:
+    for statement in ALL[name][0]("sqlite"):
+        few, many = (steps(databases[count], statement) for count in (FEW, MANY))
+        assert 0 < many <= 1.5 * few + 100, name
+
+
+# PostgreSQL
+
+
+@pytest.fixture(scope="module")
+def server(postgres: PostgresServer) -> Iterator["psycopg.Connection[Any]"]:
+    url = postgres.create_database("rota_plans")
+    anyio.run(make_store(url).upgrade)
+    with psycopg.connect(url, autocommit=True) as connection:
+        anyio.run(_filled, url, MANY, lambda text: connection.execute(text.encode()))
+        connection.execute("VACUUM ANALYZE")
+        yield connection
+    postgres.drop_database("rota_plans")
+
+
+def postgres_plan(
+    connection: "psycopg.Connection[Any]", statement: Statement, *options: str
+) -> str:
+    asked = ", ".join(("COSTS OFF", *options))
+    with psycopg.ClientCursor(connection) as cursor:
+        cursor.execute(f"EXPLAIN ({asked}) {to_psycopg(statement[0])}".encode(), statement[1])
+        return "\n".join(str(row[0]) for row in cursor.fetchall())
+
+
+def generic_plan(connection: "psycopg.Connection[Any]", statement: Statement) -> str:
+    """As a prepared statement may come to have it: for any values."""
+    places = {name: f"${n}" for n, name in enumerate(statement[1], 1)}
+    text = re.sub(r"(?<!:):([a-z][a-z0-9_]*)", lambda match: places[match[1]], statement[0])
+    rows = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {text}".encode()).fetchall()
+    return "\n".join(str(row[0]) for row in rows)
+
+
+# A table without rows is read whole, and rightly so.
+POSTGRES = [name for name in ALL if name not in ("an item's dispatches", "what an item blocks")]
+
+
+@pytest.mark.parametrize("name", POSTGRES)
+def test_postgres_reads_the_index(server: "psycopg.Connection[Any]", name: str) -> None:
+    ask, index = ALL[name]
+    for statement in ask("postgres"):
+        plan = postgres_plan(server, statement)
+        assert re.search(rf"(using|on) \w*({index.replace('PRIMARY', 'pkey')})\w*", plan), plan
+        assert "Seq Scan" not in plan, plan
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_postgres_prepares_a_claim_with_an_index(
+    server: "psycopg.Connection[Any]", name: str
+) -> None:
+    if server.info.server_version < 160_000:
+        pytest.skip("this PostgreSQL cannot say how it would run a prepared statement")
+    for statement in CLAIMS[name][0]("postgres"):
+        plan = generic_plan(server, statement)
+        assert "Seq Scan" not in plan, plan
+
+
+def test_postgres_takes_the_first_open_items_without_sorting_or_wading(
+    server: "psycopg.Connection[Any]",
+) -> None:
+    (statement,) = claim()("postgres")
+    plan = postgres_plan(server, statement, "ANALYZE", "TIMING OFF")
+    assert re.search(r"Index Scan using work_items_ready\b", plan), plan
+    assert "Sort" not in plan, plan
+    assert not re.search(r"(rows=|Rows Removed by Filter: )\d{3,}", plan), plan

@@ -1,0 +1,556 @@
+"""What only PostgreSQL can do to us: numbers out of order, races, deadlocks, lost connections."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from rota.model.claims import ClaimResult, NothingClaimed
+from rota.model.errors import (
+    CommitUnknown,
+    InvalidInput,
+    NotFound,
+    StorageError,
+    StorageUnavailable,
+)
+from rota.model.events import EventType, NewEvent
+from rota.model.status import Status, Verb
+from rota.model.work import NewItem, WorkItem
+from rota.queue import WorkQueue, moves
+from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
+from rota.storage.postgres import TRIES, PostgresStore
+from rota.testing.audit import faults, read_ledger
+from rota.testing.clock import ManualClock
+from rota.testing.standing import bring_to, order
+
+OpenStore = Callable[[], Awaitable[Store]]
+Sql = Callable[..., list[tuple[Any, ...]]]
+PATIENCE = 30.0
+NOW = ManualClock().text()
+
+
+@pytest.fixture
+def database(empty_postgres: str) -> str:
+    """Every test of this file runs on PostgreSQL alone."""
+    return empty_postgres
+
+
+class OpenTransaction:
+    """A transaction that somebody else has open, past our store."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+        self._connection.execute("BEGIN")
+
+    def begin_counting(self) -> int:
+        """Take a transaction number, without taking any event number."""
+        row = self._connection.execute("SELECT pg_current_xact_id()::text").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def append(self, name: str) -> int:
+        row = self._connection.execute(
+            "INSERT INTO events (type, occurred_at, work_item_id) VALUES ('work.noted', 'now', %s)"
+            " RETURNING seq",
+            (name,),
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+        self._connection.close()
+
+    def roll_back(self) -> None:
+        self._connection.execute("ROLLBACK")
+
+    def abandon(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def begin(store: Store, database: str) -> Iterator[Callable[[], OpenTransaction]]:
+    opened: list[OpenTransaction] = []
+
+    def begin() -> OpenTransaction:
+        opened.append(OpenTransaction(database))
+        return opened[-1]
+
+    yield begin
+    for transaction in opened:
+        transaction.abandon()
+
+
+async def names_after(store: Store, after: int) -> list[tuple[int, str | None]]:
+    events = await store.read(lambda tx: tx.events_after(after, 100))
+    return [(event.seq, event.work_item_id) for event in events]
+
+
+# the order of events
+
+
+async def test_an_early_number_that_commits_late_is_not_skipped(
+    store: Store, begin: Callable[[], OpenTransaction]
+) -> None:
+    old = begin()
+    early = old.append("early number, late commit")
+    young = begin()
+    late = young.append("late number, early commit")
+    assert early < late
+    young.commit()
+    # Who read on to the late number here would never come back for the early one.
+    assert await names_after(store, 0) == []
+    assert await store.read(lambda tx: tx.last_event()) == 0
+    old.commit()
+    assert await names_after(store, 0) == [
+        (early, "early number, late commit"),
+        (late, "late number, early commit"),
+    ]
+
+
+async def test_a_lower_number_of_a_younger_transaction_is_not_skipped(
+    store: Store, begin: Callable[[], OpenTransaction]
+) -> None:
+    old, young = begin(), begin()
+    assert old.begin_counting() < young.begin_counting()
+    lower = young.append("lower number, younger")
+    higher = old.append("higher number, older")
+    assert lower < higher
+    old.commit()
+    assert await names_after(store, 0) == [(higher, "higher number, older")]
+    assert await store.read(lambda tx: tx.last_event()) == higher
+    young.commit()
+    assert await names_after(store, higher) == [(lower, "lower number, younger")]
+    assert await names_after(store, lower) == []
+    assert await store.read(lambda tx: tx.last_event()) == lower
+
+
+async def test_a_transaction_that_is_rolled_back_holds_nobody_up(
+    store: Store, begin: Callable[[], OpenTransaction]
+) -> None:
+    gone, other = begin(), begin()
+    gone.append("never")
+    there = other.append("there")
+    other.commit()
+    assert await names_after(store, 0) == []
+    gone.roll_back()
+    assert await names_after(store, 0) == [(there, "there")]
+
+
+async def test_events_of_a_restored_database_keep_their_order(
+    store: Store, another_store: OpenStore, sql: Sql
+) -> None:
+    """A new cluster counts transactions from the beginning: old events seem to come from ahead."""
+    for name in "abc":
+        event = NewEvent(EventType.NOTED, NOW, work_item_id=name)
+        await store.transact(lambda tx, event=event: tx.append([event]))
+    before = await names_after(store, 0)
+    sql("SET session_replication_role = replica")
+    sql("UPDATE events SET txid = (txid::text::bigint + 1000000)::text::xid8")
+    sql("SET session_replication_role = origin")
+    assert await names_after(store, 0) == []
+    restored = await another_store()
+    assert await names_after(restored, 0) == before
+    seen = before[1][0]
+    event = NewEvent(EventType.NOTED, NOW, work_item_id="new")
+    await restored.transact(lambda tx: tx.append([event]))
+    assert [name for _, name in await names_after(restored, seen)] == ["c", "new"]
+    third = await another_store()
+    assert [name for _, name in await names_after(third, 0)] == ["a", "b", "c", "new"]
+
+
+async def test_only_the_transaction_number_of_an_event_may_be_set_back(
+    store: Store, sql: Sql
+) -> None:
+    await store.transact(lambda tx: tx.append([NewEvent(EventType.NOTED, NOW)]))
+    sql("UPDATE events SET txid = '0'")
+    for change in ("txid = '5'", "txid = '0', actor = 'me'", "seq = DEFAULT"):
+        with pytest.raises(psycopg.errors.RaiseException):
+            sql(f"UPDATE events SET {change}")
+
+
+# races, held still
+
+
+@contextmanager
+def gate() -> Iterator[tuple[threading.Event, threading.Event]]:
+    """`reached` says that a body stands at the gate; setting `let_go` lets it on."""
+    reached, let_go = threading.Event(), threading.Event()
+    try:
+        yield reached, let_go
+    finally:
+        let_go.set()
+
+
+def held(
+    body: Callable[[Transaction], Any], reached: threading.Event, let_go: threading.Event
+) -> Callable[[Transaction], Any]:
+    """The body, which then stands before its commit until it is let go."""
+
+    def run(tx: Transaction) -> Any:
+        result = body(tx)
+        reached.set()
+        assert let_go.wait(PATIENCE)
+        return result
+
+    return run
+
+
+async def reach(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, PATIENCE)
+
+
+async def until(ask: Callable[[], bool]) -> None:
+    """What another process has come to can only be asked for."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not ask():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    await asyncio.to_thread(wait)
+
+
+async def until_somebody_waits_for_a_lock(sql: Sql) -> None:
+    waiting = (
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    await until(lambda: bool(sql(waiting)))
+
+
+def complete(item: WorkItem) -> Callable[[Transaction], Any]:
+    return lambda tx: moves.apply(tx, order(Verb.COMPLETE, item.id), "", NOW)
+
+
+async def given_blocker(queue: WorkQueue) -> tuple[WorkItem, WorkItem]:
+    return await bring_to(queue, Status.IN_PROGRESS), await bring_to(queue, Status.QUEUED)
+
+
+async def test_a_blocker_that_completes_just_after_the_link_frees_its_dependent(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    blocker, dependent = await given_blocker(queue)
+    with gate() as (reached, let_go):
+        link = held(lambda tx: tx.add_blockers(dependent.id, [blocker.id]), reached, let_go)
+        linking = store.transact(link)
+        await reach(reached)
+        completing = store.transact(complete(blocker))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await asyncio.gather(linking, completing)
+    row = await store.read(lambda tx: tx.get_item(dependent.id))
+    assert row is not None
+    assert row.open_blockers == 0
+    events = await store.read(lambda tx: tx.events_of(dependent.id, 1))
+    assert events[0].type == "work.unblocked"
+
+
+async def test_a_blocker_that_completes_just_before_the_link_does_not_block(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    blocker, dependent = await given_blocker(queue)
+    with gate() as (reached, let_go):
+        completing = store.transact(held(complete(blocker), reached, let_go))
+        await reach(reached)
+        linking = store.transact(lambda tx: tx.add_blockers(dependent.id, [blocker.id]))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await asyncio.gather(linking, completing)
+    row = await store.read(lambda tx: tx.get_item(dependent.id))
+    assert row is not None
+    assert row.open_blockers == 0
+
+
+async def test_links_and_completions_at_once_leave_nobody_waiting(
+    store: Store, another_store: OpenStore, clock: ManualClock
+) -> None:
+    queues = [WorkQueue(store, clock), WorkQueue(await another_store(), clock)]
+    for turn in range(15):
+        blockers = [await bring_to(queues[0], Status.IN_PROGRESS, f"a{n}") for n in range(3)]
+        first = await bring_to(queues[0], Status.QUEUED)
+        ids = tuple(blocker.id for blocker in blockers)
+        submitted, _, *_ = await asyncio.gather(
+            queues[1].submit(NewItem("chore", str(turn), blocked_by=ids)),
+            queues[0].change(order(Verb.RELEASE, first.id), None, {}, ids),
+            *(queues[n % 2].apply(order(Verb.COMPLETE, one.id)) for n, one in enumerate(blockers)),
+        )
+        for item_id in (submitted.id, first.id):
+            row = await store.read(lambda tx, item_id=item_id: tx.get_item(item_id))
+            assert row is not None
+            assert row.open_blockers == 0
+
+
+def take(agent: str, token: str) -> Take:
+    return Take(agent, [token], [f"d-{token}"], 60, ManualClock().text(60))
+
+
+async def test_two_claims_of_one_agent_for_one_slot_have_one_winner(
+    store: Store, another_store: OpenStore, queue: WorkQueue, sql: Sql
+) -> None:
+    other = await another_store()
+    for _ in range(2):
+        await bring_to(queue, Status.QUEUED)
+    runs = []
+
+    def second(tx: Transaction) -> list[ClaimResult]:
+        runs.append(1)
+        return tx.take([take("ada", "t2")], NOW)
+
+    with gate() as (reached, let_go):
+        winning = store.transact(
+            held(lambda tx: tx.take([take("ada", "t1")], NOW), reached, let_go)
+        )
+        await reach(reached)
+        losing = other.transact(second)
+        await until_somebody_waits_for_a_lock(sql)  # for the unique index: the item is another
+        let_go.set()
+        (won,), (lost,) = await asyncio.gather(winning, losing)
+    assert len(won.items) == 1
+    assert (lost.items, lost.reason) == ([], NothingClaimed.NO_FREE_SLOT)
+    assert len(runs) == 2
+    assert faults(await store.read(read_ledger, long=True)) == []
+
+
+async def test_a_claim_neither_waits_for_nor_takes_what_another_is_taking(
+    store: Store, another_store: OpenStore, queue: WorkQueue
+) -> None:
+    other = await another_store()
+    first, second = await bring_to(queue, Status.QUEUED), await bring_to(queue, Status.QUEUED)
+    with gate() as (reached, let_go):
+        taking = store.transact(held(lambda tx: tx.take([take("ada", "t1")], NOW), reached, let_go))
+        await reach(reached)
+        async with asyncio.timeout(PATIENCE):
+            (got,) = await other.transact(lambda tx: tx.take([take("bob", "t2")], NOW))
+            (none,) = await other.transact(lambda tx: tx.take([take("cem", "t3")], NOW))
+        assert [one.item.id for one in got.items] == [second.id]
+        assert none.items == []
+        let_go.set()
+        (won,) = await taking
+    assert [one.item.id for one in won.items] == [first.id]
+
+
+async def test_a_late_completion_that_waits_for_a_sweep_is_refused_by_what_it_finds(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    """The guard is judged again on the newest row, after the wait."""
+    await bring_to(queue, Status.QUEUED)
+    (result,) = await store.transact(lambda tx: tx.take([take("ada", "t1")], NOW))
+    item_id = result.items[0].item.id
+    with gate() as (reached, let_go):
+        sweep = order(Verb.RELEASE, item_id, force=True)
+        sweeping = store.transact(held(lambda tx: moves.apply(tx, sweep, "", NOW), reached, let_go))
+        await reach(reached)
+        late = order(Verb.COMPLETE, item_id, token="t1")
+        completing = store.transact(lambda tx: moves.apply(tx, late, "", NOW))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await sweeping
+        assert isinstance(await completing, moves.Lost)
+    row = await store.read(lambda tx: tx.get_item(item_id))
+    assert row is not None
+    assert row.status is Status.QUEUED
+
+
+# run again, or not
+
+
+async def test_a_deadlock_is_run_again(store: Store, queue: WorkQueue, sql: Sql) -> None:
+    first, second = await bring_to(queue, Status.QUEUED), await bring_to(queue, Status.QUEUED)
+    both_hold = threading.Barrier(2)
+    runs: list[str] = []
+
+    def crosswise(name: str, one: str, other: str) -> Callable[[Transaction], str]:
+        def body(tx: Transaction) -> str:
+            runs.append(name)
+            tx.set_labels(one, [name])
+            if runs.count(name) == 1:
+                both_hold.wait(PATIENCE)
+            tx.set_labels(other, [name])
+            return name
+
+        return body
+
+    answers = await asyncio.gather(
+        store.transact(crosswise("a", first.id, second.id)),
+        store.transact(crosswise("b", second.id, first.id)),
+    )
+    assert answers == ["a", "b"]
+    assert 3 <= len(runs) <= 6
+    rows = await store.read(lambda tx: tx.get_items([first.id, second.id]))
+    assert rows[0].labels == rows[1].labels
+
+
+async def test_a_body_may_ask_to_be_run_again_and_leaves_one_trace(store: Store) -> None:
+    runs = []
+
+    def body(tx: Transaction) -> int:
+        runs.append(1)
+        tx.append([NewEvent(EventType.NOTED, NOW)])
+        if len(runs) < 3:
+            raise RunAgain
+        return len(runs)
+
+    assert await store.transact(body) == 3
+    assert len(await names_after(store, 0)) == 1
+
+
+async def test_a_body_that_never_gets_through_is_given_up(store: Store) -> None:
+    runs = []
+
+    def body(tx: Transaction) -> None:
+        runs.append(1)
+        raise RunAgain
+
+    with pytest.raises(StorageUnavailable, match="try again"):
+        await store.transact(body)
+    assert len(runs) == TRIES
+
+
+def backend(tx: Transaction) -> int:
+    rows = tx._text("SELECT pg_backend_pid()", {})  # type: ignore[attr-defined]
+    return int(rows[0][0])
+
+
+def cut(sql: Sql, pid: int) -> None:
+    """End a server process, and wait until it is gone."""
+    sql("SELECT pg_terminate_backend(:pid)", pid=pid)
+    while sql("SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=pid):
+        pass
+
+
+async def test_a_transaction_whose_connection_is_cut_is_run_again(store: Store, sql: Sql) -> None:
+    runs = []
+
+    def body(tx: Transaction) -> None:
+        runs.append(1)
+        tx.append([NewEvent(EventType.NOTED, NOW)])
+        if len(runs) == 1:
+            cut(sql, backend(tx))
+        tx.append([NewEvent(EventType.HELD, NOW)])
+
+    await store.transact(body)
+    assert len(runs) == 2
+    assert len(await names_after(store, 0)) == 2
+
+
+async def test_an_idle_connection_that_was_cut_is_made_anew(store: Store, sql: Sql) -> None:
+    for _ in range(3):
+        pids = {await store.transact(backend) for _ in range(8)}
+        for pid in pids:
+            cut(sql, pid)
+    await store.transact(lambda tx: tx.append([NewEvent(EventType.NOTED, NOW)]))
+    assert len(await names_after(store, 0)) == 1
+
+
+async def test_a_commit_without_an_answer_is_unknown_and_not_repeated(
+    store: Store, sql: Sql
+) -> None:
+    runs = []
+
+    def body(tx: Transaction) -> None:
+        runs.append(1)
+        tx.append([NewEvent(EventType.NOTED, NOW)])
+        cut(sql, backend(tx))
+
+    with pytest.raises(CommitUnknown):
+        await store.transact(body)
+    assert len(runs) == 1
+    assert await names_after(store, 0) == []
+
+
+async def test_requests_that_are_refused_keep_their_connections(store: Store, sql: Sql) -> None:
+    queue = WorkQueue(store, ManualClock())
+    for _ in range(30):
+        with pytest.raises(NotFound):
+            await queue.apply(order(Verb.CANCEL, "ghost"))
+        with pytest.raises(StorageError):
+            await store.transact(lambda tx: tx.log_dispatch("d", "ghost", "ada", NOW))
+    ((count,),) = sql(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'rota'"
+    )
+    assert 1 <= count <= 4
+
+
+# wake-ups
+
+
+async def woken(by: Store, waiting: Store) -> None:
+    seen = waiting.counter(Topic.READY)
+    task = asyncio.ensure_future(waiting.wait(Topic.READY, seen, PATIENCE))
+    await asyncio.sleep(0)
+    await by.transact(lambda tx: tx.wake(Topic.READY))
+    assert await task > seen
+
+
+WAKE = (
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name = 'rota-wake'"
+)
+
+
+async def test_a_cut_listening_or_notifying_connection_heals(
+    store: Store, another_store: OpenStore, sql: Sql
+) -> None:
+    other = await another_store()
+    # Each store listens on one connection and speaks on another.
+    await until(lambda: len(sql(WAKE)) == 4)
+    await woken(by=store, waiting=other)
+    for (pid,) in sql(WAKE):
+        cut(sql, pid)
+    # What was to be said on a connection that is gone is said on the next.
+    await woken(by=store, waiting=other)
+    await woken(by=other, waiting=store)
+    await until(lambda: len(sql(WAKE)) == 4)
+
+
+# a server that cannot be used
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(url, lanes=1)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    url = "postgresql://me:secret@127.0.0.1:1/rota"
+    with pytest.raises(StorageUnavailable, match="cannot be reached") as refused:
+        async with opened(url):
+            pass
+    assert "postgresql://me@127.0.0.1:1/rota" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_database_that_is_not_there(database: str) -> None:
+    with pytest.raises(StorageUnavailable, match="does not exist"):
+        async with opened(database + "_not"):
+            pass
+
+
+async def test_a_server_that_may_only_be_read_is_read(database: str, store: Store) -> None:
+    entry = ("0190a000-0000-7000-8000-000000000000", NewItem("chore", "x"))
+    await store.transact(lambda tx: tx.insert_items([entry], None, NOW))
+    async with opened(database + "?options=-c%20default_transaction_read_only%3Don") as standby:
+        assert await standby.read(lambda tx: tx.get_item(entry[0])) is not None
+        with pytest.raises(StorageUnavailable, match="read-only"):
+            await standby.transact(lambda tx: tx.promote_due(NOW))
+
+
+async def test_a_value_that_cannot_be_stored_is_bad_input(store: Store) -> None:
+    with pytest.raises(InvalidInput):
+        await store.transact(lambda tx: tx.get_item("a\x00b"))
+    with pytest.raises(InvalidInput):
+        await store.read(lambda tx: tx.get_item("\ud800"))
+    assert await store.read(lambda tx: tx.get_item("x")) is None

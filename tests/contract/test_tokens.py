@@ -1,0 +1,111 @@
+"""API tokens: shown once, kept as hashes, known while they live."""
+
+import pytest
+
+from rota.model.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
+from rota.queue import Ledger
+from rota.storage.port import Store
+from rota.testing.clock import ManualClock
+
+
+async def test_a_secret_is_shown_once_and_not_stored(ledger: Ledger, store: Store) -> None:
+    token, secret = await ledger.tokens.create("ci", ["read", "work", "read"])
+    assert secret.startswith("rota_")
+    assert len(secret) > 40
+    assert token.scopes == ("read", "work")
+    assert await ledger.tokens.list() == [token]
+    assert secret not in repr(await store.read(lambda tx: tx.list_tokens()))
+    assert await store.read(lambda tx: tx.find_token(secret)) is None
+
+
+async def test_a_secret_brings_its_scopes(ledger: Ledger) -> None:
+    _, reader = await ledger.tokens.create("reader", ["read"])
+    _, agent = await ledger.tokens.create("agent", ["agent:ada"])
+    _, admin = await ledger.tokens.create("admin", ["admin"])
+    caller = await ledger.tokens.caller(reader)
+    assert (caller.name, caller.scopes) == ("reader", {"read"})
+    with pytest.raises(Forbidden):
+        caller.demand("work")
+    caller = await ledger.tokens.caller(agent)
+    caller.demand("work")
+    caller.demand_agent("ada")
+    for other in ("bob", None):
+        with pytest.raises(Forbidden):
+            caller.demand_agent(other)
+    caller = await ledger.tokens.caller(admin)
+    assert caller.scopes == {"read", "work", "dispatch", "admin"}
+    caller.demand_agent("bob")
+
+
+@pytest.mark.parametrize("secret", ["", "rota_", "rota_guessed", "x" * 10_000, "\x00", "ключ"])
+async def test_a_secret_that_is_not_known(ledger: Ledger, secret: str) -> None:
+    await ledger.tokens.create("ci", ["read"])
+    with pytest.raises(Unauthenticated):
+        await ledger.tokens.caller(secret)
+
+
+async def test_a_revoked_token_is_dead(ledger: Ledger) -> None:
+    token, secret = await ledger.tokens.create("ci", ["read"])
+    await ledger.tokens.revoke(token.id)
+    with pytest.raises(Unauthenticated):
+        await ledger.tokens.caller(secret)
+    for gone in (token.id, "ghost"):
+        with pytest.raises(NotFound):
+            await ledger.tokens.revoke(gone)
+
+
+async def test_a_token_dies_at_its_time(ledger: Ledger, clock: ManualClock) -> None:
+    _, secret = await ledger.tokens.create("ci", ["read"], clock.text(60))
+    clock.advance(59.9)
+    await ledger.tokens.caller(secret)
+    clock.advance(0.1)
+    with pytest.raises(Unauthenticated, match="expired"):
+        await ledger.tokens.caller(secret)
+
+
+async def test_the_last_use_is_noted_once_a_minute(ledger: Ledger, clock: ManualClock) -> None:
+    async def last_used() -> str | None:
+        return (await ledger.tokens.list())[0].last_used_at
+
+    _, secret = await ledger.tokens.create("ci", ["read"])
+    assert await last_used() is None
+    await ledger.tokens.caller(secret)
+    first = clock.text()
+    assert await last_used() == first
+    clock.advance(60)
+    await ledger.tokens.caller(secret)
+    assert await last_used() == first
+    clock.advance(1)
+    await ledger.tokens.caller(secret)
+    assert await last_used() == clock.text()
+
+
+async def test_tokens_are_asked_for_while_one_lives(ledger: Ledger, clock: ManualClock) -> None:
+    assert await ledger.tokens.required() is False
+    token, _ = await ledger.tokens.create("ci", ["read"])
+    assert await ledger.tokens.required() is True
+    await ledger.tokens.revoke(token.id)
+    assert await ledger.tokens.required() is False
+    await ledger.tokens.create("short", ["read"], clock.text(60))
+    assert await ledger.tokens.required() is True
+    clock.advance(60)
+    assert await ledger.tokens.required() is False
+
+
+@pytest.mark.parametrize(
+    ("name", "scopes"),
+    [
+        ("", ["read"]),
+        ("a\x00", ["read"]),
+        ("x" * 101, ["read"]),
+        ("ci", []),
+        ("ci", ["root"]),
+        ("ci", ["Read"]),
+        ("ci", ["agent:"]),
+        ("ci", ["agent:Not A Name"]),
+    ],
+)
+async def test_a_token_that_cannot_be_right(ledger: Ledger, name: str, scopes: list[str]) -> None:
+    with pytest.raises(InvalidInput):
+        await ledger.tokens.create(name, scopes)
+    assert await ledger.tokens.list() == []

@@ -1,0 +1,55 @@
+"""A worker whose server is killed under it: verdicts get through, and the loop goes on."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+from rota.client import ClaimedItem, WorkQueueClient
+from tests.acceptance.terminal import running_server
+
+
+async def test_a_worker_outlives_its_server(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        url = json.loads((tmp_path / ".rota" / "server.json").read_text())["url"]
+        async with WorkQueueClient(url) as client:
+            for n in range(4):
+                await client.work_add("chore", str(n))
+            await asyncio.wait_for(_killing_its_server(client, server.pid, tmp_path, url), 60)
+
+
+async def _killing_its_server(client: WorkQueueClient, pid: int, place: Path, url: str) -> None:
+    work = client.work(agent="ann", lease_seconds=30)
+    verdicts: list[bool] = []
+
+    async def body(item: ClaimedItem) -> None:
+        if item.description == "1":
+            await asyncio.to_thread(_kill, pid)
+            later.append(asyncio.ensure_future(_restarted(place, url, done)))
+        verdicts.append(await item.complete(notes=item.description))
+        if len(verdicts) == 4:
+            work.stop_taking()
+
+    later: list[asyncio.Future[None]] = []
+    done = asyncio.Event()
+    await work.run(body)
+    assert verdicts == [True] * 4
+    items = await client.work_list()
+    assert [(one["status"], one["attempts"]) for one in items] == [("completed", 1)] * 4
+    done.set()
+    await later[0]
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+async def _restarted(place: Path, url: str, done: asyncio.Event) -> None:
+    await asyncio.sleep(0.5)  # long enough for a first try to fail
+    (place / ".rota" / "server.json").unlink()
+    entering = running_server(place, "--port", url.rpartition(":")[2])
+    await asyncio.to_thread(entering.__enter__)
+    await done.wait()
+    await asyncio.to_thread(entering.__exit__, None, None, None)
