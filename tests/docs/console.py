@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,28 +74,39 @@ def steps_on(page: Path) -> list[Step]:
     ]
 
 
-def check(page: Path, directory: Path) -> None:
-    """Run the page; the first command that does otherwise than shown is an AssertionError."""
+def check(page: Path, directory: Path, replaced: Mapping[str, str] | None = None) -> None:
+    """Run the page; the first command that does otherwise than shown is an AssertionError.
+
+    `replaced` maps addresses as they are printed to those of the test.
+    """
     with ExitStack() as stack:
-        url = PRINTED_URL
+        real, variables = dict(replaced or {}), {}
         if _WITHOUT_SERVER not in page.read_text():
-            url = stack.enter_context(server(directory))
-        _prepare(page, directory, url)
+            real[PRINTED_URL] = variables["ROTA_URL"] = stack.enter_context(server(directory))
+        _prepare(page, directory, real)
         steps = steps_on(page)
-        results = _run([step.command.replace(PRINTED_URL, url) for step in steps], directory, url)
+        commands = [_exchanged(step.command, real) for step in steps]
+        results = _run(commands, directory, variables)
+    printed = {theirs: ours for ours, theirs in real.items()}
     expectation = Expectation()
     for step, result in zip(steps, results, strict=True):
-        expectation.hold(step, Result(result.printed.replace(url, PRINTED_URL), result.status))
+        expectation.hold(step, Result(_exchanged(result.printed, printed), result.status))
 
 
-def _prepare(page: Path, directory: Path, url: str) -> None:
+def _exchanged(text: str, pairs: Mapping[str, str]) -> str:
+    for old, new in pairs.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _prepare(page: Path, directory: Path, real: Mapping[str, str]) -> None:
     """What a reader has who followed the page so far: the environment, and the files saved."""
     (directory / ".venv").symlink_to(BIN.parent)
     for block in blocks(page):
         if block.file is not None:
             path = directory / block.file
             assert not path.exists(), f"{page.name} saves {block.file} twice"
-            path.write_text(block.text.replace(PRINTED_URL, url))
+            path.write_text(_exchanged(block.text, real))
 
 
 def environment(directory: Path, **more: str) -> dict[str, str]:
@@ -143,20 +154,20 @@ def _url_of(running: "subprocess.Popen[bytes]", directory: Path) -> str:
     raise AssertionError(f"rota up: {(directory / 'server.log').read_text()}")
 
 
-def _run(commands: list[str], directory: Path, url: str) -> list[Result]:
+def _run(commands: list[str], directory: Path, variables: Mapping[str, str]) -> list[Result]:
     if not commands:
         return []
     script = "".join(
         f"printf '{_MARK}begin\\n'\n{command}\nprintf '{_MARK}end %s\\n' $?\n"
         for command in commands
     )
-    printed = _on_a_terminal(script, directory, url)
+    printed = _on_a_terminal(script, directory, variables)
     found = re.findall(rf"{_MARK}begin\n(.*?){_MARK}end (\d+)\n", printed, re.S)
     assert len(found) == len(commands), f"the shell ended early:\n{printed}"
     return [Result(text, int(status)) for text, status in found]
 
 
-def _on_a_terminal(script: str, directory: Path, url: str) -> str:
+def _on_a_terminal(script: str, directory: Path, variables: Mapping[str, str]) -> str:
     """Standard output and error go to one terminal, as they do for a reader."""
     ours, theirs = pty.openpty()
     path = directory / ".commands"
@@ -164,7 +175,7 @@ def _on_a_terminal(script: str, directory: Path, url: str) -> str:
     shell = subprocess.Popen(
         ["bash", path.name],
         cwd=directory,
-        env=environment(directory, ROTA_URL=url, COLUMNS="100", PORT="0"),
+        env=environment(directory, COLUMNS="100", PORT="0", **variables),
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs,

@@ -101,7 +101,7 @@ class Load:
         for number in numbers:
             if self._stop.is_set():
                 return
-            key = f"item {number}"
+            key = f"item-{number}"
             item = client.work_add("chore", key, max_attempts=1000, idempotency_key=key)
             with self._changed:
                 self.answers.submitted.append((key, item["id"]))

@@ -138,9 +138,7 @@ def processes() -> Iterator[Callable[..., Process]]:
 class Server:
     """`rota up` on one state directory and one port, as often as it is started."""
 
-    def __init__(
-        self, home: Path, database: str, *options: str, program: str = "rota.cli"
-    ) -> None:
+    def __init__(self, home: Path, database: str, *options: str, program: str = "rota.cli") -> None:
         self.home = home
         self._program = program
         self.database = database

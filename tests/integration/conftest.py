@@ -2,12 +2,39 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import anyio
 import httpx2
+import psycopg
 import pytest
 
+from rota.app import make_store
 from rota.testing.clock import ManualClock
+from rota.testing.postgres import PostgresServer
 from rota.testing.served import Served, serve
+
+
+@pytest.fixture(scope="session")
+def upgraded_postgres(postgres: PostgresServer) -> Iterator[str]:
+    name = f"rota_served_{uuid4().hex}"
+    url = postgres.create_database(name)
+    anyio.run(make_store(url).upgrade)
+    yield url
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def emptied_postgres(upgraded_postgres: str) -> str:
+    """Emptying the tables is ten times quicker than a new database."""
+    with psycopg.connect(upgraded_postgres, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT string_agg(tablename, ', ') FROM pg_tables"
+            " WHERE schemaname = 'public' AND tablename <> 'schema_migrations'"
+        ).fetchone()
+        assert row is not None
+        connection.execute(f"TRUNCATE {row[0]} RESTART IDENTITY".encode())
+    return upgraded_postgres
 
 
 @pytest.fixture
@@ -15,7 +42,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """SQLite; with `@on_both_databases` also PostgreSQL."""
     if getattr(request, "param", "sqlite") == "sqlite":
         return f"sqlite:///{tmp_path}/rota.db"
-    url: str = request.getfixturevalue("postgres_url")
+    url: str = request.getfixturevalue("emptied_postgres")
     return url
 
 

@@ -375,8 +375,8 @@ def test_a_wrong_idempotency_key_is_refused(http: httpx2.Client) -> None:
         ("/projects", {"name": "\x00"}, "name"),
         ("/projects", {"name": "p", "owner": "me"}, "owner"),
         ("/tokens", {"name": "t", "scopes": []}, "scopes"),
-        ("/tokens", {"name": "t", "scopes": ["everything"]}, "scopes"),
-        ("/tokens", {"name": "t", "scopes": ["agent:Not A Name"]}, "scope"),
+        ("/tokens", {"name": "t", "scopes": ["everything"]}, "scopes[0]"),
+        ("/tokens", {"name": "t", "scopes": ["read", "agent:Not A Name"]}, "scopes[1]"),
         ("/tokens", {"name": "t", "scopes": ["read"], "expires_at": "soon"}, "expires_at"),
     ],
 )

@@ -1,0 +1,42 @@
+"""The API does what its own document says: judged from outside, by schemathesis."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+
+from rota.api import ApiSettings
+from rota.testing.served import serve
+
+HERE = Path(__file__).parent
+SETTINGS = ApiSettings(
+    auth_failures=1_000_000,  # it tries every operation with a wrong token
+    longest_wait_seconds=0.01,
+)
+
+
+def test_schemathesis_finds_nothing_that_the_document_does_not_say(tmp_path: Path) -> None:
+    with serve(f"sqlite:///{tmp_path}/rota.db", SETTINGS) as served:
+        token = httpx2.post(
+            f"{served.url}/tokens", json={"name": "schemathesis", "scopes": ["admin"]}
+        ).json()["secret"]
+        done = subprocess.run(
+            [
+                Path(sys.executable).with_name("st"),
+                f"--config-file={HERE / 'schemathesis.toml'}",
+                "run",
+                f"{served.url}/openapi.json",
+                f"--header=Authorization: Bearer {token}",
+                "--checks=all",
+                "--max-examples=10",
+                "--seed=4711",
+                "--continue-on-failure",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Selected: 38/38" in done.stdout
