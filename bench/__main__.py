@@ -58,12 +58,14 @@ def _one(name: str, options: suites.Options, as_json: bool) -> bool:
     """Whether the suite could be measured; a failure costs its own figures, not the others'."""
     print(f"{name}:", file=sys.stderr, flush=True)
     found = machine.facts(options.directory)
+    if busy := machine.is_busy():
+        print("  others are at work on this machine: not evidence", file=sys.stderr, flush=True)
     try:
         outcome = suites.run(name, options)
     except Exception:  # noqa: BLE001 - whatever it was, the next suite has its own chance
         traceback.print_exc()
         return False
-    content = report.document(name, outcome, found)
+    content = report.document(name, outcome, found | {"busy_before": busy})
     path = report.write(_RESULTS / "quick" if options.quick else _RESULTS, content)
     if as_json:
         print(json.dumps(content, ensure_ascii=False))

@@ -39,10 +39,19 @@ def facts(directory: Path) -> dict[str, Any]:
         "sqlite": {"rota (apsw)": _apsw_sqlite(), "peers (stdlib)": sqlite3.sqlite_version},
         "filesystem": filesystem(directory),
         "fdatasync_4k_us": fdatasync_latency(directory),
-        "load_average": round(os.getloadavg()[0], 2),  # above 0 somebody else was at work too
+        "load_average_before": load_average(),  # above 0 somebody else was at work too
         "git": _git_describe(),
         "packages": _versions(),
     }
+
+
+def load_average() -> float:
+    return round(os.getloadavg()[0], 2)
+
+
+def is_busy() -> bool:
+    """Whether others use so much of the machine that a figure would be about them."""
+    return load_average() > 0.25 * (os.cpu_count() or 1)
 
 
 def fdatasync_latency(directory: Path, samples: int = _SAMPLES) -> dict[str, float]:

@@ -4,6 +4,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -613,42 +614,52 @@ async def waiting(queue: WorkQueue, agent: str = "ada") -> "asyncio.Task[Claimed
     return task
 
 
-async def _unblock(queue: WorkQueue, item: WorkItem) -> None:
-    blocker = await bring_to(queue, Status.IN_PROGRESS, "bob")
-    edit = order(Verb.RELEASE, item.id)
-    await queue.change(edit, None, {}, (blocker.id,))
-    await queue.unhold(item.id)
-    await queue.complete(blocker.id)
+@dataclass
+class Scene:
+    """Nothing here can be claimed by ada, until one thing changes."""
+
+    held: WorkItem
+    with_bob: WorkItem
+    for_bob: WorkItem
+    blocker: WorkItem
 
 
-WAKERS: dict[str, Callable[[WorkQueue, WorkItem], Awaitable[object]]] = {
+async def set_scene(queue: WorkQueue) -> Scene:
+    scene = Scene(
+        (await submit(queue))[0],
+        await bring_to(queue, Status.IN_PROGRESS, "bob"),
+        (await submit(queue, assigned_agent="bob"))[0],
+        await bring_to(queue, Status.IN_PROGRESS, "cem"),
+    )
+    await queue.hold(scene.held.id, "wait")
+    await submit(queue, blocked_by=(scene.blocker.id,))
+    return scene
+
+
+def _give_to_all(queue: WorkQueue, scene: Scene) -> Awaitable[object]:
+    return queue.change(order(Verb.RELEASE, scene.for_bob.id), None, {"assigned_agent": None})
+
+
+WAKERS: dict[str, Callable[[WorkQueue, Scene], Awaitable[object]]] = {
     "a new item": lambda queue, _: submit(queue),
-    "the end of a hold": lambda queue, item: queue.unhold(item.id),
-    "the end of a blocker": _unblock,
-    "a release": lambda queue, _: _release(queue),
-    "an edit": lambda queue, item: _give_to_all(queue),
+    "the end of a hold": lambda queue, scene: queue.unhold(scene.held.id),
+    "the end of a blocker": lambda queue, scene: queue.complete(scene.blocker.id),
+    "a release": lambda queue, scene: queue.apply(order(Verb.RELEASE, scene.with_bob.id)),
+    "an edit": _give_to_all,
+    "a dispatch": lambda queue, scene: queue.apply(
+        order(Verb.DISPATCH, scene.for_bob.id, agent="ada")
+    ),
 }
-
-
-async def _release(queue: WorkQueue) -> None:
-    item = await bring_to(queue, Status.IN_PROGRESS, "bob", type="other")
-    await queue.apply(order(Verb.RELEASE, item.id))
-
-
-async def _give_to_all(queue: WorkQueue) -> None:
-    item = await bring_to(queue, Status.QUEUED, assigned_agent="bob")
-    await queue.change(order(Verb.RELEASE, item.id), None, {"assigned_agent": None})
 
 
 @pytest.mark.usefixtures("no_polling")
 @pytest.mark.parametrize("wake", WAKERS.values(), ids=WAKERS.keys())
 async def test_a_waiting_claim_is_woken_by(
-    queue: WorkQueue, wake: Callable[[WorkQueue, WorkItem], Awaitable[object]]
+    queue: WorkQueue, wake: Callable[[WorkQueue, Scene], Awaitable[object]]
 ) -> None:
-    (held,) = await submit(queue)
-    await queue.hold(held.id, "wait")
+    scene = await set_scene(queue)
     task = await waiting(queue)
-    await wake(queue, held)
+    await wake(queue, scene)
     async with asyncio.timeout(PATIENCE):
         assert (await task).item.status is Status.IN_PROGRESS
 

@@ -179,7 +179,7 @@ def test_a_body_that_turns_out_too_large_is_refused_on_the_way(http: httpx2.Clie
 def test_a_declared_length_is_believed_before_the_body_comes(
     http: httpx2.Client, server: Served
 ) -> None:
-    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
         raw.sendall(
             b"POST /work HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 99999999\r\n\r\n"

@@ -297,7 +297,7 @@ def test_a_long_poll_ends_when_the_server_stops(http: httpx2.Client, served: Ser
 
 def test_a_client_that_hangs_up_takes_nothing(http: httpx2.Client, served: Served) -> None:
     body = json.dumps({"agent": "gone", "wait_seconds": 30}).encode()
-    with socket.create_connection(("127.0.0.1", served.port)) as raw:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
         raw.sendall(
             b"POST /work/claim HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%s" % (len(body), body)

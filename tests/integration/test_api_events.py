@@ -177,7 +177,7 @@ def test_a_stream_ends_when_the_server_stops(http: httpx2.Client, served: Served
 
 def test_a_reader_that_does_not_read_holds_up_nobody(http: httpx2.Client, served: Served) -> None:
     """Its events stay in the database, not in memory; others and the shutdown go on."""
-    with socket.create_connection(("127.0.0.1", served.port)) as raw:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.sendall(
             b"GET /events?after=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
