@@ -20,10 +20,9 @@ from rota.model.work import NewItem
 from rota.storage import migrations, postgres, sqlite
 from rota.testing import audit
 from rota.testing.postgres import find_binaries, own_postgres
-from tests.contract.upgrades import NEXT, look, new
+from tests.contract.upgrades import FIRST, NEXT, demand_whole, in_processes, look, new
 
 ROOT = Path(__file__).parents[2]
-FIRST = "0001_ledger"
 Figure = Callable[[str], None]
 
 
@@ -57,14 +56,6 @@ def sql(url: str, statement: str) -> list[Any]:
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
-
-
-def upgrades(*arguments: str) -> list[Any]:
-    command = [sys.executable, "-m", "tests.contract.upgrades", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def rota(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -105,30 +96,6 @@ def test_an_upgrade_killed_before_any_statement_leaves_the_old_schema_whole(
     demand_whole(empty, start_from, 1 if empty.startswith("sqlite") else 3, figure)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("start_from", ["nothing", "old"])
-def test_an_upgrade_of_postgres_killed_before_every_statement(
-    postgres_url: str, start_from: str, figure: Figure
-) -> None:
-    demand_whole(postgres_url, start_from, 1, figure)
-
-
-def demand_whole(url: str, start_from: str, step: int, figure: Figure) -> None:
-    *killed, finished = upgrades("crash", url, start_from, str(step))
-    figure(f"{len(killed)} points of death, each left the old schema whole")
-    assert len(killed) * step > 10
-    wanted = [FIRST] if start_from == "nothing" else [NEXT.name]
-    for point, was_killed, before, after, again, final, _ in killed:
-        assert was_killed, point
-        assert after == before, f"killed before statement {point}"
-        assert again == wanted, f"the upgrade after a death before statement {point}"
-        assert final == finished[5]
-    assert finished[1] is False
-    assert finished[6] == wanted
-    assert finished[3] == finished[5]
-    assert finished[5]["items"] == (start_from == "old")
-
-
 # at the same time
 
 
@@ -136,7 +103,7 @@ def demand_whole(url: str, start_from: str, step: int, figure: Figure) -> None:
 def test_of_four_processes_that_upgrade_at_once_one_does_and_all_succeed(
     empty: str, how: str
 ) -> None:
-    for results, state in upgrades("race", empty, "4", how):
+    for results, state in in_processes("race", empty, "4", how):
         assert [status for status, _ in results] == [0] * 4, results
         answers = sorted(json.loads(said) for _, said in results)
         assert answers == ([[], [], [], [FIRST]] if how == "upgrade" else [[FIRST]] * 4)

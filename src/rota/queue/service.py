@@ -18,21 +18,19 @@ from rota.model.claims import (
 )
 from rota.model.clock import Clock, IdFactory, SystemClock, later, to_text
 from rota.model.errors import (
-    ClaimLost,
     InvalidInput,
     NotFound,
-    Refused,
 )
 from rota.model.events import EventType, NewEvent
-from rota.model.status import TERMINAL, Status, Verb, verb_for
+from rota.model.status import Status, Verb
 from rota.model.work import MAX_BATCH, NewItem, Project, WorkItem, check_name, check_text
-from rota.queue import claiming, intake, moves, submitting
+from rota.queue import claiming, editing, intake, moves, submitting
 from rota.queue.claiming import Finished
 from rota.queue.gathering import Gathering
 from rota.queue.intake import LONGEST
 from rota.queue.moves import Lost, Moved, Order
-from rota.queue.submitting import Submitted, add_blockers
-from rota.storage.port import Edit, RunAgain, Store, Take, Topic, Transaction
+from rota.queue.submitting import Submitted
+from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 
 T = TypeVar("T")
 
@@ -213,70 +211,36 @@ class WorkQueue:
             raise InvalidInput(
                 "outcome can only be set together with a terminal status", field="outcome"
             )
-        edits = _checked_edits(changes)
+        wanted = editing.Patch(editing.checked_edits(changes), blocked_by, target)
         dispatch_id, now = self._ids.new(), self._now()
-
-        def body(tx: Transaction) -> Moved | Lost:
-            item = moves.find(tx, order.item_id)
-            if order.version is not None and item.version != order.version:
-                raise moves.version_mismatch(item, order.version)
-            plain = replace(order, version=None)
-            late = order.token is not None and item.claim_token != order.token
-            if late and target is None:
-                raise _lost(item, tx.find_claim(item.id, order.token or ""))
-            # A former holder's edits are not believed either; its move says so below.
-            edited = edits or blocked_by is not None or (target is None and order.notes is not None)
-            if edited and not late:
-                item = _edit(tx, item, plain, edits, blocked_by, target, now)
-            if target is None:
-                return Moved(item)
-            verb = verb_for(item.status, target)
-            if verb is None:
-                if late:
-                    verb = _verb_toward(target)
-                else:
-                    raise moves.transition_refused(item, target)
-            ready = replace(plain, verb=verb, outcome=_default_outcome(verb, order.outcome))
-            moves.check_order(ready)
-            return moves.apply(tx, ready, dispatch_id, now)
-
-        return _given(await self._store.transact(body)).item
+        return _given(
+            await self._store.transact(
+                lambda tx: editing.patch(tx, order, wanted, dispatch_id, now)
+            )
+        ).item
 
     async def note(
         self, item_id: str, notes: str, *, actor: str | None = None, token: str | None = None
     ) -> WorkItem:
         check_text(notes, "notes", LONGEST["notes"])
-        order = Order(Verb.RELEASE, item_id, actor, token=token, notes=notes)
-        return await self.change(order, None, {})
+        now = self._now()
+        return await self._store.transact(
+            lambda tx: editing.note(tx, item_id, notes, actor=actor, token=token, now=now)
+        )
 
     async def hold(self, item_id: str, reason: str, *, actor: str | None = None) -> WorkItem:
         """Nobody picks it up until the hold is taken off; its status stays as it is."""
         check_text(reason, "reason", LONGEST["hold_reason"])
-        return await self._set_hold(item_id, reason, EventType.HELD, actor)
+        return await self._set_hold(item_id, reason, actor)
 
     async def unhold(self, item_id: str, *, actor: str | None = None) -> WorkItem:
-        return await self._set_hold(item_id, None, EventType.UNHELD, actor)
+        return await self._set_hold(item_id, None, actor)
 
-    async def _set_hold(
-        self, item_id: str, reason: str | None, kind: EventType, actor: str | None
-    ) -> WorkItem:
+    async def _set_hold(self, item_id: str, reason: str | None, actor: str | None) -> WorkItem:
         now = self._now()
-
-        def body(tx: Transaction) -> WorkItem:
-            item = moves.find(tx, item_id)
-            if item.status in TERMINAL:
-                raise Refused(f"{item.id} is {item.status}; a finished item needs no hold")
-            if item.hold_reason == reason:
-                return item
-            changed = tx.edit(Edit(item_id, now, {"hold_reason": reason}, item.version))
-            if changed is None:
-                raise RunAgain
-            tx.append([_about(changed, kind, now, actor, reason=reason)])
-            if reason is None:
-                tx.wake(Topic.READY)
-            return changed
-
-        return await self._store.transact(body)
+        return await self._store.transact(
+            lambda tx: editing.set_hold(tx, item_id, reason, actor, now)
+        )
 
     # claims
 
@@ -345,13 +309,14 @@ class WorkQueue:
         def body(tx: Transaction) -> Claim:
             claim = tx.find_claim(item_id, token)
             if claim is None or not claim.live:
-                raise _lost(moves.find(tx, item_id), claim)
+                raise editing.lost(moves.find(tx, item_id), claim)
             expires_at = to_text(later(moment, claim.lease_seconds, "lease_seconds"))
             extended = tx.extend_claim(item_id, token, now, expires_at, progress)
             if extended is None:
                 raise RunAgain
             if notes is not None:
-                _note(tx, moves.find(tx, item_id), notes, actor or claim.agent, now)
+                by = actor or claim.agent
+                editing.note(tx, item_id, notes, actor=by, token=token, now=now)
             return extended
 
         return await self._store.transact(body)
@@ -402,142 +367,6 @@ def _given(result: Moved | Lost) -> Moved:
 def _hash_of(items: Sequence[NewItem]) -> str:
     text = json.dumps([asdict(item) for item in items], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _default_outcome(verb: Verb, outcome: str | None) -> str | None:
-    return "cancelled" if verb is Verb.CANCEL and outcome is None else outcome
-
-
-def _verb_toward(target: Status) -> Verb:
-    """For a former holder's PATCH: the verb it meant when it still was at work."""
-    return verb_for(Status.IN_PROGRESS, target) or Verb.RELEASE
-
-
-def _checked_edits(changes: dict[str, Any]) -> dict[str, Any]:
-    """Describing fields as columns. `labels` stays a tuple and is stored by its own verb."""
-    edits = dict(changes)
-    if "type" in edits:
-        check_text(edits["type"] or "", "type", LONGEST["type"])
-    if "description" in edits:
-        check_text(edits["description"] or "", "description", LONGEST["description"])
-    if "body" in edits:
-        intake.check_optional(edits["body"], "body")
-    if "priority" in edits:
-        intake.check_priority(edits["priority"])
-    if "max_attempts" in edits:
-        intake.check_attempts(edits["max_attempts"])
-    if "assigned_agent" in edits and edits["assigned_agent"] is not None:
-        check_name(edits["assigned_agent"], "assigned_agent")
-    if "payload" in edits:
-        payload = intake.check_payload(edits["payload"])
-        edits["payload"] = None if payload is None else json.dumps(payload, ensure_ascii=False)
-    if "labels" in edits:
-        edits["labels"] = intake.check_labels(tuple(edits["labels"] or ()))
-    if "available_at" in edits:
-        edits["available_at"] = intake.check_moment(edits["available_at"], "available_at")
-    return edits
-
-
-def _edit(
-    tx: Transaction,
-    item: WorkItem,
-    order: Order,
-    edits: dict[str, Any],
-    blocked_by: tuple[str, ...] | None,
-    target: Status | None,
-    now: str,
-) -> WorkItem:
-    columns = _columns(tx, item, edits, target, now)
-    if target is None and order.notes is not None:
-        columns["notes"] = order.notes
-    if blocked_by is not None:  # first of all: it may wait, and must not hold the item meanwhile
-        _replace_blockers(tx, item, blocked_by)
-    changed = tx.edit(Edit(item.id, now, columns, item.version))
-    if changed is None:
-        raise RunAgain
-    if "labels" in edits:
-        tx.set_labels(item.id, edits["labels"])
-    changed = moves.find(tx, item.id)
-    names = sorted({*edits, *(["blocked_by"] if blocked_by is not None else [])})
-    if names:
-        tx.append([_about(changed, EventType.EDITED, now, order.actor, data={"fields": names})])
-        tx.wake(Topic.READY)
-    if "notes" in columns:
-        tx.append([_about(changed, EventType.NOTED, now, order.actor, data={"notes": order.notes})])
-    return changed
-
-
-def _columns(
-    tx: Transaction, item: WorkItem, edits: dict[str, Any], target: Status | None, now: str
-) -> dict[str, object]:
-    columns: dict[str, object] = {k: v for k, v in edits.items() if k != "labels"}
-    if edits.get("project_id") is not None and tx.get_project(edits["project_id"]) is None:
-        raise InvalidInput(
-            f"project_id: there is no project {edits['project_id'][:100]!r}", field="project_id"
-        )
-    if "available_at" in edits:
-        columns["deferred"] = int((edits["available_at"] or "") > now)
-    if "assigned_agent" in edits:
-        if edits["assigned_agent"] != item.assigned_agent and item.status is not Status.QUEUED:
-            raise Refused(
-                f"{item.id} is {item.status} with '{item.assigned_agent}'; release it before"
-                " naming another agent",
-                status=item.status,
-            )
-        if target is Status.DISPATCHED:
-            del columns["assigned_agent"]  # the dispatch itself names the agent
-        else:
-            columns["pinned"] = int(edits["assigned_agent"] is not None)
-    return columns
-
-
-def _replace_blockers(tx: Transaction, item: WorkItem, blocked_by: tuple[str, ...]) -> None:
-    blocked_by = intake.check_blockers(blocked_by)
-    for blocker in blocked_by:
-        if tx.reaches(blocker, item.id):
-            raise InvalidInput(
-                f"blocked_by: {blocker[:100]} waits for {item.id} itself; that would be a circle",
-                field="blocked_by",
-            )
-    tx.clear_blockers(item.id)
-    add_blockers(tx, item.id, blocked_by)
-
-
-def _note(tx: Transaction, item: WorkItem, notes: str, actor: str | None, now: str) -> None:
-    tx.edit(Edit(item.id, now, {"notes": notes}))
-    tx.append([_about(item, EventType.NOTED, now, actor, data={"notes": notes})])
-
-
-def _lost(item: WorkItem, claim: Claim | None) -> ClaimLost:
-    known = "has ended" if claim else "was never made here"
-    return ClaimLost(
-        f"this claim of {item.id} {known}; the item is {item.status}. Stop working on it",
-        status=item.status,
-    )
-
-
-def _about(
-    item: WorkItem,
-    kind: EventType,
-    now: str,
-    actor: str | None,
-    *,
-    reason: str | None = None,
-    to: Status | None = None,
-    data: dict[str, Any] | None = None,
-) -> NewEvent:
-    return NewEvent(
-        kind,
-        now,
-        actor=actor,
-        work_item_id=item.id,
-        project_id=item.project_id,
-        agent=item.assigned_agent,
-        reason=reason,
-        to_status=to,
-        epoch=item.epoch,
-        data=data or {},
-    )
 
 
 def _project_event(kind: EventType, project: Project, actor: str | None) -> NewEvent:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import queue
 import random
+import re
 import secrets
 import subprocess
 import threading
@@ -516,6 +517,10 @@ def _translate(error: Exception, url: str) -> RotaError:
 
 def _without_password(url: str) -> str:
     """The address as it may be shown: in logs, errors and `rota doctor`."""
-    head, at, tail = url.rpartition("@")
-    scheme, slashes, user = head.partition("://")
-    return f"{scheme}{slashes}{user.partition(':')[0]}{at}{tail}" if at else url
+    scheme, slashes, rest = url.partition("://")
+    authority = re.split("[/?]", rest, maxsplit=1)[0]
+    user, at, host = authority.rpartition("@")
+    path, _, query = rest[len(authority) :].partition("?")
+    kept = "&".join(one for one in query.split("&") if not re.match("(ssl)?password=", one))
+    shown = f"{user.partition(':')[0]}{at}{host}{path}"
+    return f"{scheme}{slashes}{shown}{'?' if kept else ''}{kept}"

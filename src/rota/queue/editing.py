@@ -1,0 +1,204 @@
+"""What a PATCH, a note and a hold do to an item."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rota.model.claims import Claim
+from rota.model.errors import ClaimLost, InvalidInput, Refused
+from rota.model.events import EventType, NewEvent
+from rota.model.status import TERMINAL, Status, Verb, verb_for
+from rota.model.work import WorkItem, check_name, check_text
+from rota.queue import intake, moves
+from rota.queue.intake import LONGEST
+from rota.queue.moves import Lost, Moved, Order
+from rota.queue.submitting import add_blockers
+from rota.storage.port import Edit, RunAgain, Topic, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """New values of describing fields and, where one is named, the status to move to."""
+
+    edits: dict[str, Any]
+    blocked_by: tuple[str, ...] | None
+    target: Status | None
+
+
+def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: str) -> Moved | Lost:
+    """Edit, then move. The order's verb follows from where the item stands."""
+    item = moves.find(tx, order.item_id)
+    if order.version is not None and item.version != order.version:
+        raise moves.version_mismatch(item, order.version)
+    plain = replace(order, version=None)
+    late = order.token is not None and item.claim_token != order.token
+    if late and wanted.target is None:
+        raise lost(item, tx.find_claim(item.id, order.token or ""))
+    # A former holder's edits are not believed either; its move says so below.
+    if not late and _has_edits(wanted, order):
+        item = _edit(tx, item, plain, wanted, now)
+    if wanted.target is None:
+        return Moved(item)
+    verb = verb_for(item.status, wanted.target)
+    if verb is None and not late:
+        raise moves.transition_refused(item, wanted.target)
+    verb = verb or _verb_toward(wanted.target)
+    ready = replace(plain, verb=verb, outcome=_default_outcome(verb, order.outcome))
+    moves.check_order(ready)
+    return moves.apply(tx, ready, dispatch_id, now)
+
+
+def _has_edits(wanted: Patch, order: Order) -> bool:
+    return bool(
+        wanted.edits
+        or wanted.blocked_by is not None
+        or (wanted.target is None and order.notes is not None)
+    )
+
+
+def _default_outcome(verb: Verb, outcome: str | None) -> str | None:
+    return "cancelled" if verb is Verb.CANCEL and outcome is None else outcome
+
+
+def _verb_toward(target: Status) -> Verb:
+    """For a former holder's PATCH: the verb it meant when it still was at work."""
+    return verb_for(Status.IN_PROGRESS, target) or Verb.RELEASE
+
+
+def checked_edits(changes: dict[str, Any]) -> dict[str, Any]:
+    """Describing fields as columns. `labels` stays a tuple and is stored by its own verb."""
+    edits = dict(changes)
+    if "type" in edits:
+        check_text(edits["type"] or "", "type", LONGEST["type"])
+    if "description" in edits:
+        check_text(edits["description"] or "", "description", LONGEST["description"])
+    if "body" in edits:
+        intake.check_optional(edits["body"], "body")
+    if "priority" in edits:
+        intake.check_priority(edits["priority"])
+    if "max_attempts" in edits:
+        intake.check_attempts(edits["max_attempts"])
+    if "assigned_agent" in edits and edits["assigned_agent"] is not None:
+        check_name(edits["assigned_agent"], "assigned_agent")
+    if "payload" in edits:
+        payload = intake.check_payload(edits["payload"])
+        edits["payload"] = None if payload is None else json.dumps(payload, ensure_ascii=False)
+    if "labels" in edits:
+        edits["labels"] = intake.check_labels(tuple(edits["labels"] or ()))
+    if "available_at" in edits:
+        edits["available_at"] = intake.check_moment(edits["available_at"], "available_at")
+    return edits
+
+
+def _edit(tx: Transaction, item: WorkItem, order: Order, wanted: Patch, now: str) -> WorkItem:
+    columns = _columns(tx, item, wanted, now)
+    if wanted.target is None and order.notes is not None:
+        columns["notes"] = order.notes
+    if wanted.blocked_by is not None:
+        # First of all: it may wait, and must not hold the item meanwhile.
+        _replace_blockers(tx, item, wanted.blocked_by)
+    if tx.edit(Edit(item.id, now, columns, item.version)) is None:
+        raise RunAgain
+    if "labels" in wanted.edits:
+        tx.set_labels(item.id, wanted.edits["labels"])
+    changed = moves.find(tx, item.id)
+    names = sorted({*wanted.edits, *(["blocked_by"] if wanted.blocked_by is not None else [])})
+    if names:
+        tx.append([about(changed, EventType.EDITED, order.actor, now, {"fields": names})])
+        tx.wake(Topic.READY)
+    if "notes" in columns:
+        tx.append([about(changed, EventType.NOTED, order.actor, now, {"notes": order.notes})])
+    return changed
+
+
+def _columns(tx: Transaction, item: WorkItem, wanted: Patch, now: str) -> dict[str, object]:
+    edits = wanted.edits
+    columns: dict[str, object] = {k: v for k, v in edits.items() if k != "labels"}
+    if edits.get("project_id") is not None and tx.get_project(edits["project_id"]) is None:
+        raise InvalidInput(
+            f"project_id: there is no project {edits['project_id'][:100]!r}", field="project_id"
+        )
+    if "available_at" in edits:
+        columns["deferred"] = int((edits["available_at"] or "") > now)
+    if "assigned_agent" in edits:
+        if edits["assigned_agent"] != item.assigned_agent and item.status is not Status.QUEUED:
+            raise Refused(
+                f"{item.id} is {item.status} with '{item.assigned_agent}'; release it before"
+                " naming another agent",
+                status=item.status,
+            )
+        if wanted.target is Status.DISPATCHED:
+            del columns["assigned_agent"]  # the dispatch itself names the agent
+        else:
+            columns["pinned"] = int(edits["assigned_agent"] is not None)
+    return columns
+
+
+def _replace_blockers(tx: Transaction, item: WorkItem, blocked_by: tuple[str, ...]) -> None:
+    blocked_by = intake.check_blockers(blocked_by)
+    for blocker in blocked_by:
+        if tx.reaches(blocker, item.id):
+            raise InvalidInput(
+                f"blocked_by: {blocker[:100]} waits for {item.id} itself; that would be a circle",
+                field="blocked_by",
+            )
+    tx.clear_blockers(item.id)
+    add_blockers(tx, item.id, blocked_by)
+
+
+def note(
+    tx: Transaction, item_id: str, notes: str, *, actor: str | None, token: str | None, now: str
+) -> WorkItem:
+    item = moves.find(tx, item_id)
+    if token is not None and item.claim_token != token:
+        raise lost(item, tx.find_claim(item.id, token))
+    changed = tx.edit(Edit(item.id, now, {"notes": notes}))
+    tx.append([about(item, EventType.NOTED, actor, now, {"notes": notes})])
+    return changed or item
+
+
+def set_hold(
+    tx: Transaction, item_id: str, reason: str | None, actor: str | None, now: str
+) -> WorkItem:
+    """Put a hold on an item, or take it off (no reason)."""
+    item = moves.find(tx, item_id)
+    if item.status in TERMINAL:
+        raise Refused(f"{item.id} is {item.status}; a finished item needs no hold")
+    if item.hold_reason == reason:
+        return item
+    changed = tx.edit(Edit(item_id, now, {"hold_reason": reason}, item.version))
+    if changed is None:
+        raise RunAgain
+    kind = EventType.UNHELD if reason is None else EventType.HELD
+    tx.append([replace(about(changed, kind, actor, now), reason=reason)])
+    if reason is None:
+        tx.wake(Topic.READY)
+    return changed
+
+
+def lost(item: WorkItem, claim: Claim | None) -> ClaimLost:
+    known = "has ended" if claim else "was never made here"
+    return ClaimLost(
+        f"this claim of {item.id} {known}; the item is {item.status}. Stop working on it",
+        status=item.status,
+    )
+
+
+def about(
+    item: WorkItem,
+    kind: EventType,
+    actor: str | None,
+    now: str,
+    data: dict[str, Any] | None = None,
+) -> NewEvent:
+    """An event of an item that did not change its status."""
+    return NewEvent(
+        kind,
+        now,
+        actor=actor,
+        work_item_id=item.id,
+        project_id=item.project_id,
+        agent=item.assigned_agent,
+        epoch=item.epoch,
+        data=data or {},
+    )
