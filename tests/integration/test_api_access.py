@@ -93,6 +93,13 @@ def test_a_revoked_token_is_refused_at_once(served: Served, asks: Asks) -> None:
     assert code(boss.delete(f"/tokens/{wanted['id']}")) == (404, "not_found")
 
 
+def test_revoking_the_last_token_does_not_open_the_server(asks: Asks) -> None:
+    anyone = asks(None)
+    made = anyone.post("/tokens", json={"name": "boss", "scopes": ["admin"]}).json()
+    assert asks(made["secret"]).delete(f"/tokens/{made['id']}").status_code == 204
+    assert code(anyone.get("/work")) == (401, "unauthenticated")
+
+
 def test_an_expired_token_is_refused(database: str, clock: ManualClock) -> None:
     settings = ApiSettings(remember_seconds=0)
     with serve(database, settings, clock=clock) as served:

@@ -68,7 +68,8 @@ class Frames:
 @contextmanager
 def stream(http: httpx2.Client, query: str = "", last: str | None = None) -> Iterator[Frames]:
     headers = STREAM | ({"Last-Event-ID": last} if last is not None else {})
-    with http.stream("GET", f"/events?{query}", headers=headers) as answer:
+    # Less than the stream's own heartbeat: a missing event is an error, not a wait without end.
+    with http.stream("GET", f"/events?{query}", headers=headers, timeout=10) as answer:
         yield Frames(answer)
 
 
