@@ -20,7 +20,7 @@ class Huey:
     name = "huey"
     configuration = (
         f"SqliteHuey(fsync=True): WAL, synchronous=FULL, threads on up to {_INSTANCES} instances, "
-        "each a connection behind its lock (faster than one for workers; 50 starve each other). "
+        "each a connection behind its lock (at 10 workers faster than one). "
         "Dequeue deletes the row, so claim+complete is ONE commit and a worker that dies loses its "
         "item; a no-op's result None is not stored"
     )

@@ -29,7 +29,7 @@ def test_schemathesis_finds_nothing_that_the_document_does_not_say(tmp_path: Pat
                 f"{served.url}/openapi.json",
                 f"--header=Authorization: Bearer {token}",
                 "--checks=all",
-                "--max-examples=10",
+                "--max-examples=5",
                 "--seed=4711",
                 "--continue-on-failure",
             ],

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -599,6 +599,18 @@ async def test_an_agent_that_only_took_it_is_forgotten_on_release(queue: WorkQue
 
 
 @pytest.fixture
+async def one_lane(database: str, store: Store, clock: ManualClock) -> AsyncIterator[Store]:
+    """A store that runs one body at a time, so that a test can hold it up."""
+    if database.startswith("sqlite"):
+        yield store
+        return
+    narrow = PostgresStore(database, lanes=1, clock=clock)
+    await narrow.open()
+    yield narrow
+    await narrow.close()
+
+
+@pytest.fixture
 def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a wake-up helps: who waits does not look again by itself."""
     monkeypatch.setattr(claiming, "LOOK_AGAIN_SECONDS", 3600.0)
@@ -690,6 +702,33 @@ async def test_a_waiting_claim_is_woken_by_another_process(
 
 
 @pytest.mark.usefixtures("no_polling")
+async def test_what_comes_just_after_the_look_and_just_before_the_wait_is_not_missed(
+    one_lane: Store, clock: ManualClock
+) -> None:
+    queue = WorkQueue(one_lane, clock)
+    gate, through = threading.Event(), threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    task = asyncio.ensure_future(claim(queue, wait_seconds=60))
+    await turns(5)
+    submitting = asyncio.ensure_future(submit(queue))
+    await turns(5)
+    last = one_lane.transact(lambda tx: through.set())
+    # The loop stands still until the look, the new item and its wake-up have all happened.
+    gate.set()
+    assert through.wait(PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        (item,) = await submitting
+        assert (await task).item.id == item.id
+        await asyncio.gather(held_up, last)
+
+
+async def turns(count: int) -> None:
+    """Let the others on the loop go on, so many times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.usefixtures("no_polling")
 async def test_no_wake_up_is_lost_between_looking_and_waiting(
     store: Store, another_store: OpenStore, clock: ManualClock
 ) -> None:
@@ -726,27 +765,16 @@ async def test_a_claim_that_waits_in_vain_comes_back_empty(queue: WorkQueue) -> 
     assert (result.items, result.reason) == ([], NothingClaimed.NOTHING_READY)
 
 
-@pytest.fixture
-async def one_lane(database: str, store: Store, clock: ManualClock) -> "Store":
-    """A store that runs one body at a time, so that a test can hold it up."""
-    if database.startswith("sqlite"):
-        return store
-    narrow = PostgresStore(database, lanes=1, clock=clock)
-    await narrow.open()
-    return narrow
-
-
-@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("after", range(4))
 async def test_a_claimer_that_is_cancelled_gives_back_what_it_got(
-    one_lane: Store, store: Store, clock: ManualClock, turns: int
+    one_lane: Store, store: Store, clock: ManualClock, after: int
 ) -> None:
     ledger = Ledger.on(one_lane, clock)
     (item,) = await submit(ledger.queue)
     gate = threading.Event()
     held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
     task = asyncio.ensure_future(claim(ledger.queue))
-    for _ in range(turns):
-        await asyncio.sleep(0)
+    await turns(after)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -756,7 +784,7 @@ async def test_a_claimer_that_is_cancelled_gives_back_what_it_got(
         while True:
             seen = ledger.views.events_seen()
             detail = await ledger.views.detail(item.id)
-            if detail.item.status is Status.QUEUED and (turns == 0 or detail.item.epoch == 1):
+            if detail.item.status is Status.QUEUED and (after == 0 or detail.item.epoch == 1):
                 break
             await ledger.views.wait_for_events(seen, 1)
     if detail.item.epoch:
@@ -766,8 +794,6 @@ async def test_a_claimer_that_is_cancelled_gives_back_what_it_got(
         )
     assert (await claim(ledger.queue)).item.id == item.id
     await agrees(store)
-    if one_lane is not store:
-        await one_lane.close()
 
 
 # words that cannot be right

@@ -15,13 +15,19 @@ from typing import Any
 import anyio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from rota.app import make_store
 from rota.model.claims import ClaimRequest
 from rota.model.errors import RotaError
-from rota.model.status import OUTCOME_OF, RULES, TERMINAL, Status, Verb
+from rota.model.status import OUTCOME_OF, RULES, TERMINAL, Status, Verb, allowed_from
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger
 from rota.storage.port import Store
@@ -35,6 +41,7 @@ from rota.testing.standing import NEEDS, order
 LEASE = 60.0
 QUIET = 30 * 60.0
 SLOTS = {"ada": 1, "bob": 2}
+MOST = 6
 DROPS_AGENT = (Verb.RELEASE, Verb.REOPEN, Verb.RETRY)
 ENTERS_WORK = (Verb.START, Verb.RESUME)
 
@@ -365,16 +372,35 @@ class Machine(RuleBasedStateMachine):
 
     # the rules
 
-    @rule(
-        priority=st.integers(1, 3),
-        agent=st.sampled_from([None, None, "ada", "bob"]),
-        max_attempts=st.integers(1, 2),
-        delay=st.sampled_from([None, None, None, -1.0, 30.0]),
-        data=st.data(),
-    )
-    def submit(self, data: st.DataObject, **new: Any) -> None:
-        numbers: list[int | None] = [None, None, *range(len(self.model.items))]
-        new["blocker"] = data.draw(st.sampled_from(numbers), "blocker")
+    @initialize(data=st.data(), count=st.integers(1, 5))
+    def begin(self, data: st.DataObject, count: int) -> None:
+        """Items at any place of the table: from there on it becomes interesting."""
+        for number in range(count):
+            self.submit_one(data)
+            item = self.model.items[number]
+            for _ in range(data.draw(st.integers(0, 5), "steps")):
+                if verbs := [*allowed_from(item.status)]:
+                    self.operator(item, data.draw(st.sampled_from(verbs), "verb"), "bob", False)
+
+    @precondition(lambda self: len(self.model.items) < MOST)  # few items, long lives
+    @rule(data=st.data())
+    def submit(self, data: st.DataObject) -> None:
+        self.submit_one(data)
+
+    def submit_one(self, data: st.DataObject) -> None:
+        numbers: list[int | None] = [None] * 4 + list(range(len(self.model.items)))
+        new = data.draw(
+            st.fixed_dictionaries(
+                {
+                    "priority": st.integers(1, 3),
+                    "agent": st.sampled_from([None, None, None, "ada", "bob"]),
+                    "max_attempts": st.integers(1, 2),
+                    "delay": st.sampled_from([None, None, None, -1.0, 30.0]),
+                    "blocker": st.sampled_from(numbers),
+                }
+            ),
+            "item",
+        )
 
         async def do(side: Side) -> WorkItem:
             blocker, delay = new["blocker"], new["delay"]
@@ -398,7 +424,9 @@ class Machine(RuleBasedStateMachine):
         return data.draw(st.sampled_from(self.model.items), "item")
 
     def handle(self, data: st.DataObject) -> tuple[Item, int]:
-        number, epoch = data.draw(st.sampled_from(self.claims), "claim")
+        """A claim: most often one that lives, but any that ever was may speak up."""
+        live = [(item.number, item.claim) for item in self.model.items if item.claim is not None]
+        number, epoch = data.draw(st.sampled_from(live * 3 + self.claims), "claim")
         return self.model.items[number], epoch
 
     @rule(agent=st.sampled_from(sorted(SLOTS)), limit=st.integers(1, 3))
@@ -448,16 +476,14 @@ class Machine(RuleBasedStateMachine):
 
         self.ask(lambda: self.moment(self.model.beat(item, epoch)), do)
 
-    @precondition(lambda self: self.model.items)
-    @rule(
-        data=st.data(),
-        verb=st.sampled_from(list(Verb)),
-        agent=st.sampled_from(sorted(SLOTS)),
-        force=st.booleans(),
-    )
-    def operator_says(self, data: st.DataObject, verb: Verb, agent: str, force: bool) -> None:
-        """Without a token."""
+    @rule(data=st.data(), agent=st.sampled_from(sorted(SLOTS)), force=st.booleans())
+    def operator_says(self, data: st.DataObject, agent: str, force: bool) -> None:
+        """Without a token: most often what is possible, but anything may be asked for."""
         item = self.item(data)
+        verbs = [*allowed_from(item.status)] * 4 + list(Verb)
+        self.operator(item, data.draw(st.sampled_from(verbs), "verb"), agent, force)
+
+    def operator(self, item: Item, verb: Verb, agent: str, force: bool) -> None:
         named = agent if verb is Verb.DISPATCH else None
 
         async def do(side: Side) -> WorkItem:
@@ -467,32 +493,36 @@ class Machine(RuleBasedStateMachine):
         notes = NEEDS.get(verb, {}).get("notes")
         self.ask(lambda: self.model.move(item, verb, agent=named, force=force, notes=notes), do)
 
-    @precondition(lambda self: self.model.items)
-    @rule(data=st.data(), why=st.sampled_from([None, "wait", "stop"]))
-    def hold(self, data: st.DataObject, why: str | None) -> None:
+    # Rules are chosen evenly, and this one has the most to say.
+    operator_says_more = rule(
+        data=st.data(), agent=st.sampled_from(sorted(SLOTS)), force=st.booleans()
+    )(lambda self, data, agent, force: self.operator_says(data, agent, force))
+
+    @rule(data=st.data(), why=st.sampled_from([None, "wait", "stop", "note"]))
+    def operator_remarks(self, data: st.DataObject, why: str | None) -> None:
+        """A hold, its end, or a note."""
         item = self.item(data)
 
         async def do(side: Side) -> WorkItem:
             item_id, queue = side.ids[item.number], side.ledger.queue
+            if why == "note":
+                return await queue.note(item_id, "hm")
             return await (queue.unhold(item_id) if why is None else queue.hold(item_id, why))
 
-        self.ask(lambda: self.model.hold(item, why), do)
-
-    @precondition(lambda self: self.model.items)
-    @rule(data=st.data())
-    def note(self, data: st.DataObject) -> None:
-        item = self.item(data)
         self.ask(
-            lambda: self.model.note(item, "hm"),
-            lambda side: side.ledger.queue.note(side.ids[item.number], "hm"),
+            lambda: self.model.note(item, "hm") if why == "note" else self.model.hold(item, why), do
         )
 
-    @rule(seconds=st.sampled_from([1.0, LEASE - 1, LEASE, QUIET, QUIET + 1]))
-    def time_passes(self, seconds: float) -> None:
+    @rule(
+        seconds=st.sampled_from([0.0, 1.0, LEASE - 1, LEASE, QUIET, QUIET + 1]),
+        sweeping=st.booleans(),
+    )
+    def time_passes(self, seconds: float, sweeping: bool) -> None:
         self.clock.advance(seconds)
         self.model.now += seconds
+        if sweeping:
+            self.sweep()
 
-    @rule()
     def sweep(self) -> None:
         due, swept = self.model.sweep()
         for side in self.sides:
@@ -533,4 +563,4 @@ def run(url: str, examples: int, steps: int) -> None:
 
 
 def test_both_databases_do_what_the_model_says(empty_postgres: str) -> None:
-    run(empty_postgres, examples=15, steps=30)
+    run(empty_postgres, examples=20, steps=25)

@@ -511,6 +511,17 @@ async def test_a_cut_listening_or_notifying_connection_heals(
     await until(lambda: len(sql(WAKE)) == 4)
 
 
+async def test_what_was_to_be_said_on_a_lost_connection_is_said_on_the_next(
+    store: Store, another_store: OpenStore, sql: Sql
+) -> None:
+    """Nobody else's connection is cut, so nobody looks around by itself."""
+    other = await another_store()
+    await woken(by=store, waiting=other)
+    for (pid,) in sql(f"{WAKE} AND query LIKE '%pg_notify%'"):
+        cut(sql, pid)
+    await woken(by=store, waiting=other)
+
+
 # a server that cannot be used
 
 

@@ -279,6 +279,8 @@ def test_an_agents_token_is_enough_for_that_agents_work(served: Served, asks: As
     item = boss.post("/work", json=GOOD).json()["id"]
     boss.post(f"/work/{item}/dispatch", json={"assigned_agent": "ann"})
     assert code(ann.post(f"/work/{item}/start", json={"agent": "bob"})) == (403, "forbidden")
+    stale = ann.patch(f"/work/{item}", json={"status": "in_progress"}, headers={"If-Match": "0"})
+    assert code(stale) == (412, "version_mismatch")
     assert ann.patch(f"/work/{item}", json={"status": "in_progress"}).status_code == 200
 
 

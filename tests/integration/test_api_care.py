@@ -49,6 +49,7 @@ def test_health_is_503_while_the_database_is_away_and_recovers() -> None:
             assert answer.status_code == 503
             assert answer.json()["code"] == "storage_unavailable"
             assert answer.headers["retry-after"] == "1"
+        assert "postgres" not in http.get("/health").text  # everyone may read it
         postgres.start()
         assert http.get("/health").status_code == 200
         assert http.post("/work", json=GOOD).status_code == 201

@@ -25,7 +25,8 @@ async def health(call: Call) -> Answer:
     try:
         async with asyncio.timeout(HEALTH_SECONDS):
             await call.ledger.views.alive()
-    except TimeoutError:
+    except (TimeoutError, StorageUnavailable):
+        # Without the reason, which may name the database: this is open to everyone.
         raise StorageUnavailable("the database does not answer") from None
     kind = database_kind(call.ledger.database)
     return json_answer(schemas.Health("ok", call.settings.version, kind))

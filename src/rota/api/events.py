@@ -14,7 +14,7 @@ from rota.api.bodies import EventQuery
 from rota.api.call import Call
 from rota.api.routing import endpoint
 from rota.model.access import READ
-from rota.model.errors import InvalidInput
+from rota.model.errors import InvalidInput, StorageError
 from rota.model.events import Event
 from rota.queue.views import Views
 
@@ -85,7 +85,8 @@ class EventStream:
             with contextlib.suppress(TimeoutError):  # a reader that does not read
                 await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)
         if not pump.cancelled():
-            pump.result()  # it ends only by an error
+            with contextlib.suppress(StorageError):  # the reader comes back and goes on from there
+                pump.result()
 
     async def _pump(self, send: Send) -> None:
         headers = raw_headers(STREAM, None)

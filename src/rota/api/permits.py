@@ -9,7 +9,7 @@ from rota.model.access import DISPATCH, WORK, Caller
 from rota.model.errors import VersionMismatch
 from rota.model.status import Status, Verb, verb_for
 from rota.model.work import WorkItem
-from rota.queue.moves import Order
+from rota.queue.moves import Order, version_mismatch
 
 T = TypeVar("T")
 
@@ -63,9 +63,10 @@ async def carry_out(
         demand_own(caller, item, order.token)
         if target is not None and (verb := verb_for(item.status, target)) is not None:
             caller.demand(SCOPE_OF[verb])
+        if order.version is not None and order.version != item.version:
+            raise version_mismatch(item, order.version)
         try:
-            return await act(order if order.version else replace(order, version=item.version))
+            return await act(replace(order, version=item.version))
         except VersionMismatch:
-            if order.version:
-                raise
+            continue
     raise VersionMismatch(f"{order.item_id} changes too often; try again")
