@@ -29,6 +29,6 @@ EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=10s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ['PORT'] + '/health', timeout=5)"]
 # `rota up` refuses to listen beyond loopback without a token. Create one first, in the same volume:
-#   docker run --rm -v rota:/data IMAGE token create --scope admin
+#   docker run --rm -v rota:/data IMAGE token create ops --scope admin
 ENTRYPOINT ["rota"]
 CMD ["up"]

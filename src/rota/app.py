@@ -96,14 +96,15 @@ async def _serve(settings: Settings) -> None:
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
+        api = make_asgi(ledger, settings, stopping)
         face = daemon.Face(
-            make_asgi(ledger, settings, stopping),
+            api,
             settings.drain_seconds,
             lambda: _announce(settings, ledger),
         )
         chores: list[daemon.Chore] = [daemon.Pruning(ledger.sweeper)]
         if settings.sweeper:
-            chores.append(daemon.Sweeping(ledger.sweeper))
+            chores.append(daemon.Sweeping(ledger.sweeper, api.metrics.swept))
         await daemon.run(face, listener, chores, stopping)
 
 
@@ -116,7 +117,11 @@ def make_asgi(
 
     return create_app(
         ledger,
-        ApiSettings(host=settings.host, insecure=settings.insecure),
+        ApiSettings(
+            host=settings.host,
+            insecure=settings.insecure,
+            allowed_hosts=settings.allowed_hosts,
+        ),
         stopping=stopping,
         endpoints=dashboard.ENDPOINTS if settings.dashboard else (),
     )
@@ -141,6 +146,16 @@ async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:
     )
 
 
+def _command() -> str:
+    """`rota` as this shell could call it: by name where it is on the path, else by its place."""
+    import shutil
+
+    here = Path(sys.argv[0])
+    if here.name != "rota" or shutil.which("rota"):
+        return "rota"
+    return str(here)
+
+
 def _announce(settings: Settings, ledger: "Ledger") -> None:
     """The first thing a person sees: where to look, and what to do next."""
     StateDir(settings.state_dir).announce(settings.url)
@@ -149,7 +164,7 @@ def _announce(settings: Settings, ledger: "Ledger") -> None:
         f"  dashboard  {settings.url}/",
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
-        '  next       in another terminal:  rota add --type chore "Say hello"',
+        f'  next       in another terminal:  {_command()} add --type chore "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

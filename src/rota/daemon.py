@@ -17,7 +17,7 @@ import structlog
 import uvicorn
 
 from rota.model.errors import RotaError, StorageError
-from rota.queue.sweeper import Sweeper
+from rota.queue.sweeper import Sweeper, Swept
 
 log = structlog.get_logger()
 
@@ -40,11 +40,13 @@ class Sweeping:
 
     name = "sweeper"
 
-    def __init__(self, sweeper: Sweeper) -> None:
+    def __init__(self, sweeper: Sweeper, count: Callable[[Swept], None]) -> None:
         self._sweeper = sweeper
+        self._count = count
 
     async def tick(self) -> float:
         swept = await self._sweeper.tick()
+        self._count(swept)
         if swept.released or swept.failed or swept.blocked:
             log.info("swept", released=swept.released, failed=swept.failed, blocked=swept.blocked)
         return await self._sweeper.pause(SWEEP_SECONDS)

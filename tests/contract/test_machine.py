@@ -563,4 +563,4 @@ def run(url: str, examples: int, steps: int) -> None:
 
 
 def test_both_databases_do_what_the_model_says(empty_postgres: str) -> None:
-    run(empty_postgres, examples=20, steps=25)
+    run(empty_postgres, examples=40, steps=25)

@@ -496,30 +496,26 @@ WAKE = (
 )
 
 
-async def test_a_cut_listening_or_notifying_connection_heals(
-    store: Store, another_store: OpenStore, sql: Sql
+async def listening(sql: Sql) -> None:
+    """Each store listens on one connection and speaks on another."""
+    await until(lambda: len(sql(f"{WAKE} AND query LIKE 'LISTEN%'")) == 2)
+
+
+@pytest.mark.parametrize("query", ["LISTEN%", "%pg_notify%"], ids=["listens", "speaks"])
+async def test_a_wake_up_survives_the_loss_of_a_connection_that(
+    store: Store, another_store: OpenStore, sql: Sql, query: str
 ) -> None:
+    """What was missed meanwhile is looked for; what was to be said is said again."""
     other = await another_store()
-    # Each store listens on one connection and speaks on another.
-    await until(lambda: len(sql(WAKE)) == 4)
+    await listening(sql)
     await woken(by=store, waiting=other)
-    for (pid,) in sql(WAKE):
+    gone = sql(f"{WAKE} AND query LIKE :query", query=query)
+    assert gone
+    for (pid,) in gone:
         cut(sql, pid)
-    # What was to be said on a connection that is gone is said on the next.
     await woken(by=store, waiting=other)
+    await listening(sql)
     await woken(by=other, waiting=store)
-    await until(lambda: len(sql(WAKE)) == 4)
-
-
-async def test_what_was_to_be_said_on_a_lost_connection_is_said_on_the_next(
-    store: Store, another_store: OpenStore, sql: Sql
-) -> None:
-    """Nobody else's connection is cut, so nobody looks around by itself."""
-    other = await another_store()
-    await woken(by=store, waiting=other)
-    for (pid,) in sql(f"{WAKE} AND query LIKE '%pg_notify%'"):
-        cut(sql, pid)
-    await woken(by=store, waiting=other)
 
 
 # a server that cannot be used

@@ -24,7 +24,7 @@ _LAST_SEQ = 2**63 - 1
 
 Id = Annotated[str, Meta(min_length=1, max_length=100, pattern=_PLAIN)]
 ClaimToken = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
-AgentName = Annotated[str, Meta(pattern=f"^{NAME.pattern}$", examples=["steve-w"])]
+AgentName = Annotated[str, Meta(pattern=f"^{NAME.pattern}$", examples=["smith"])]
 Moment = Annotated[
     str,
     Meta(
@@ -193,7 +193,7 @@ class Requeue(Strict, frozen=True):
     reason: Why | None = None
 
 
-class Dispatch(Strict, frozen=True):
+class DispatchOrder(Strict, frozen=True):
     assigned_agent: AgentName | None = None
     notes: Notes | None = None
     reason: Why | None = None

@@ -41,8 +41,8 @@ class BrowserGuard:
         if not self._settings.on_loopback and (protected or _cannot_be_rebound(name)):
             return
         raise BadHost(
-            f"this server is not called {name[:100]!r}; use its own name, or allow this one with"
-            " allowed_hosts"
+            f"this server is not called {name[:100]!r}; use its own name, or allow this one: start"
+            " the server with --allow-host, or set ROTA_ALLOWED_HOSTS"
         )
 
     def check_origin(self, headers: Headers) -> None:

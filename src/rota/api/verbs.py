@@ -8,7 +8,7 @@ from rota.api.bodies import (
     Block,
     Cancel,
     Complete,
-    Dispatch,
+    DispatchOrder,
     Fail,
     HandOver,
     Hold,
@@ -29,7 +29,7 @@ from rota.queue.moves import Order
 TAG = "verbs"
 
 _BODIES: dict[Verb, tuple[Any, str]] = {
-    Verb.DISPATCH: (Dispatch, "Name the agent that shall do it."),
+    Verb.DISPATCH: (DispatchOrder, "Name the agent that shall do it."),
     Verb.START: (
         Start,
         "Begin to work on what was dispatched.\n\n"

@@ -31,7 +31,7 @@ def list_agents(session: "Session", /) -> None:
     session.output.table(session.client.agents(), _COLUMNS)
 
 
-@agent.member("set", example="rota agent set steve-w --max-concurrent 3")
+@agent.member("set", example="rota agent set smith --max-concurrent 3")
 @click.argument("name")
 @click.option("--max-concurrent", type=click.IntRange(1), help="On how many items at once.")
 def set_agent(session: "Session", /, name: str, max_concurrent: int | None) -> None:
@@ -39,14 +39,14 @@ def set_agent(session: "Session", /, name: str, max_concurrent: int | None) -> N
     _show(session, session.client.set_agent(name, max_concurrent=max_concurrent))
 
 
-@agent.member("pause", example="rota agent pause steve-w")
+@agent.member("pause", example="rota agent pause smith")
 @click.argument("name")
 def pause(session: "Session", /, name: str) -> None:
     """Let an agent take nothing more; what it has, it keeps."""
     _show(session, session.client.set_agent(name, paused=True))
 
 
-@agent.member("resume", example="rota agent resume steve-w")
+@agent.member("resume", example="rota agent resume smith")
 @click.argument("name")
 def resume(session: "Session", /, name: str) -> None:
     """Let a paused agent take work again."""

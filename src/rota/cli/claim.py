@@ -35,7 +35,7 @@ _CLAIMED = [
 ]
 
 
-@command("claim", example="rota claim --agent steve-w --type bug_fix --wait 30s --lease 15m")
+@command("claim", example="rota claim --agent smith --type bug_fix --wait 30s --lease 15m")
 @click.option("--agent", required=True, help="Who takes it.")
 @click.option("--type", "types", multiple=True, help="Only this kind; repeatable.")
 @click.option("--label", "labels", multiple=True, help="Only with this label; repeatable.")

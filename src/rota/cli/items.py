@@ -81,7 +81,7 @@ def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
         session.output.say(f"there are more; see them with --limit {limit * 10}")
 
 
-@command("ready", example="rota ready --agent steve-w")
+@command("ready", example="rota ready --agent smith")
 @click.option("--agent", help="What this agent could claim, items dispatched to it included.")
 @click.option("--project", "project_id", help="Items of this project, by its id.")
 @click.option("--type", help="Items of this kind.")

@@ -24,7 +24,7 @@ _COLUMNS = [
 ]
 
 
-@token.member("create", example="rota token create steve --scope agent:steve-w --expires +90d")
+@token.member("create", example="rota token create smith --scope agent:smith --expires +90d")
 @click.argument("name")
 @click.option(
     "--scope",

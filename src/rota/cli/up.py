@@ -13,6 +13,12 @@ _OPTIONS = (
     click.option("--host", help="Address to listen on.  [env: ROTA_HOST; default: 127.0.0.1]"),
     click.option("--port", help="Port; 0 takes a free one.  [env: PORT; default: 8080]"),
     click.option("--insecure", is_flag=True, help="Serve beyond this machine without any token."),
+    click.option(
+        "--allow-host",
+        "allowed_hosts",
+        multiple=True,
+        help="A name this server may be called by, behind a proxy.  [env: ROTA_ALLOWED_HOSTS]",
+    ),
     click.option("--no-dashboard", is_flag=True, help="Leave the dashboard out."),
 )
 

@@ -68,7 +68,7 @@ def fail(session: "Session", /, item: str, **how: Any) -> None:
     moved(session, session.client.fail(item, **how))
 
 
-@command("block", example="rota block ITEM --token TOKEN --notes 'needs an answer from Daniel'")
+@command("block", example="rota block ITEM --token TOKEN --notes 'which of the two formats?'")
 @click.argument("item")
 @_token
 @click.option("--notes", type=Text(), required=True, help="What it waits for: text, @file or -.")
@@ -101,7 +101,7 @@ def hand_over(session: "Session", /, item: str, **how: Any) -> None:
     moved(session, session.client.hand_over(item, **how))
 
 
-@command("dispatch", example="rota dispatch ITEM steve-w --start")
+@command("dispatch", example="rota dispatch ITEM smith --start")
 @click.argument("item")
 @click.argument("agent", required=False)
 @click.option("--start", "and_start", is_flag=True, help="Mark it as picked up, too.")

@@ -4,7 +4,7 @@
 
     async with WorkQueueClient() as client:              # ROTA_URL and ROTA_TOKEN
         await client.work_add("bug_fix", "Mend the gate", {"gate": 3})
-        async with client.work(agent="steve-w") as work:
+        async with client.work(agent="smith") as work:
             async for item in work:
                 await item.complete(notes="mended")
 

@@ -1,7 +1,7 @@
 """Where Rota listens and keeps its state: environment variables and command-line options."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ class Settings:
     sweeper: bool = True
     dashboard: bool = True
     drain_seconds: float = 10.0
+    allowed_hosts: frozenset[str] = frozenset()  # names the server is called by, beyond its own
 
     @classmethod
     def from_environment(
@@ -33,6 +34,7 @@ class Settings:
         insecure: bool = False,
         sweeper: bool = True,
         dashboard: bool = True,
+        allowed_hosts: Sequence[str] = (),
     ) -> "Settings":
         """An option wins over its variable, a variable over the default."""
         env = os.environ if environ is None else environ
@@ -45,6 +47,7 @@ class Settings:
             insecure=insecure,
             sweeper=sweeper,
             dashboard=dashboard,
+            allowed_hosts=_hosts(allowed_hosts or env.get("ROTA_ALLOWED_HOSTS", "").split(",")),
         )
 
     @property
@@ -55,6 +58,10 @@ class Settings:
     def url(self) -> str:
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def _hosts(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.strip().lower() for name in names if name.strip())
 
 
 def _port(value: int | str) -> int:

@@ -12,7 +12,6 @@ from rota import __version__
 from rota.model.clock import from_text
 from rota.model.status import Status, allowed_from
 from rota.queue.ledger import Ledger
-from rota.queue.views import Query
 
 CARDS_A_COLUMN = 50
 
@@ -68,15 +67,15 @@ async def board(ledger: Ledger) -> bytes:
     now = ledger.clock.now()
     columns = []
     for status, title in COLUMNS.items():
-        page = await ledger.views.items(Query(statuses=(status,), limit=CARDS_A_COLUMN))
+        items = await ledger.views.column(status, CARDS_A_COLUMN)
         columns.append(
             {
                 "status": status,
                 "title": title,
                 "count": counts[status],
-                "more": counts[status] - len(page.items),
+                "more": counts[status] - len(items),
                 "empty": EMPTY[status],
-                "cards": [{"item": item, "age": age(item.updated_at, now)} for item in page.items],
+                "cards": [{"item": item, "age": age(item.updated_at, now)} for item in items],
             }
         )
     return _render(

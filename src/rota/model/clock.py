@@ -91,7 +91,7 @@ class IdFactory:
         self._last = 0
 
     def new(self) -> str:
-        tick = int(self._clock.now().timestamp() * 1000) << 12
+        tick = _milliseconds(self._clock.now()) << 12
         with self._lock:
             self._last = tick = max(tick, self._last + 1)
         text = f"{tick:015x}"
@@ -107,7 +107,16 @@ class IdFactory:
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
+def _milliseconds(moment: datetime) -> int:
+    """Since 1970, in whole numbers: a float would round some moments up."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
 def first_id(moment: str) -> str:
     """The lowest id an item can have that was made at this time or later."""
-    text = f"{int(from_text(moment).timestamp() * 1000):012x}"
+    text = f"{_milliseconds(from_text(moment)):012x}"
     return f"{text[:8]}-{text[8:12]}-7000-8000-000000000000"

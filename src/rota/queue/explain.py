@@ -27,7 +27,7 @@ class Explanation:
 def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
     item = moves.find(tx, item_id)
     obstacles = [*_holds(item), *_blockers(tx, item), *_not_due(item, now)]
-    standing = _standing(tx, item, now)
+    standing = _standing(tx, item, now, ready=not obstacles)
     waiting = item.status in (Status.QUEUED, Status.DISPATCHED)
     claimable = waiting and not obstacles and not any(r.code in _STOPS for r in standing)
     reasons = [*obstacles, *standing] if waiting else [*standing, *obstacles]
@@ -87,12 +87,12 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
 
 
 def _standing(  # noqa: PLR0911 - one for each status
-    tx: Transaction, item: WorkItem, now: str
+    tx: Transaction, item: WorkItem, now: str, *, ready: bool
 ) -> list[Reason]:
-    """What its status itself says; at least one reason."""
+    """What its status itself says; nothing only where an obstacle says it all."""
     match item.status:
         case Status.QUEUED:
-            return _queued(tx, item)
+            return _queued(tx, item, ready=ready)
         case Status.DISPATCHED:
             return _dispatched(tx, item)
         case Status.IN_PROGRESS:
@@ -129,7 +129,7 @@ def _standing(  # noqa: PLR0911 - one for each status
             return [Reason("cancelled", f"it was cancelled at {item.completed_at}")]
 
 
-def _queued(tx: Transaction, item: WorkItem) -> list[Reason]:
+def _queued(tx: Transaction, item: WorkItem, *, ready: bool) -> list[Reason]:
     if item.assigned_agent is not None:
         return [
             *_agent(tx, item.assigned_agent),
@@ -139,13 +139,15 @@ def _queued(tx: Transaction, item: WorkItem) -> list[Reason]:
                 f"start that agent, or name nobody: rota edit {item.id} --agent none",
             ),
         ]
+    if not ready:
+        return []
     ahead = tx.queued_before(item)
     if ahead:
-        many = f"{ahead} items" if ahead < 1_000 else "1000 items or more"
+        many = "1 item stands" if ahead == 1 else f"{ahead} items stand"
         return [
             Reason(
                 "behind_others",
-                f"it is ready; {many} stand before it",
+                f"it is ready; {many if ahead < 1_000 else '1000 items or more stand'} before it",
                 f"raise its priority (rota edit {item.id} --priority 1), or add agents",
             )
         ]

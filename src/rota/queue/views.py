@@ -84,6 +84,12 @@ class Views:
         page = found[: query.limit]
         return Page(page, _cursor(page[-1], wanted.by_age) if more else None)
 
+    async def column(self, status: Status, limit: int) -> list[WorkItem]:
+        """What a board shows of one status: what comes next, or what ended last."""
+        if status in TERMINAL:
+            return await self._store.read(lambda tx: tx.ended_items(status, limit))
+        return (await self.items(Query(statuses=(status,), limit=limit))).items
+
     async def item(self, item_id: str) -> WorkItem:
         return await self._store.read(lambda tx: moves.find(tx, item_id))
 

@@ -143,6 +143,9 @@ class Transaction(Protocol):
     def list_items(self, wanted: ItemFilter) -> list[WorkItem]:
         """By priority and age, or by age alone (`by_age`); at most `limit`, after `after`."""
 
+    def ended_items(self, status: Status, limit: int) -> list[WorkItem]:
+        """Items in a terminal status, the last to end first."""
+
     def move(self, move: Move) -> WorkItem | None:
         """Make one guarded transition; None when a guard refused it and nothing changed."""
 

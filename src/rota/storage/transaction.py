@@ -217,6 +217,9 @@ class SqlTransaction(ABC):
     def list_items(self, wanted: ItemFilter) -> list[WorkItem]:
         return [item_of(row) for row in self._text(*listing(wanted))]
 
+    def ended_items(self, status: Status, limit: int) -> list[WorkItem]:
+        return [item_of(row) for row in self._rows("ended_items", status=status, limit=limit)]
+
     def move(self, move: Move) -> WorkItem | None:
         sources = move.sources
         row = self._one(

@@ -1,6 +1,6 @@
 """The claim loop: takes an item, keeps its lease, settles it, takes the next.
 
-    async with client.work(agent="steve-w", types=["bug_fix"]) as work:
+    async with client.work(agent="smith", types=["bug_fix"]) as work:
         async for item in work:
             result = await mend(item.payload)
             await item.complete(notes=result)

@@ -2,7 +2,7 @@
 
 """The claim loop: takes an item, keeps its lease, settles it, takes the next.
 
-    with client.work(agent="steve-w", types=["bug_fix"]) as work:
+    with client.work(agent="smith", types=["bug_fix"]) as work:
         for item in work:
             result = mend(item.payload)
             item.complete(notes=result)

@@ -97,7 +97,8 @@ CREATE INDEX work_items_by_agent
   WHERE assigned_agent IS NOT NULL AND completed_at IS NULL;
 CREATE INDEX work_items_by_project
   ON work_items (project_id, status, priority, id) WHERE project_id IS NOT NULL;
-CREATE INDEX work_items_by_end ON work_items (completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX work_items_by_end
+  ON work_items (status, completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX work_items_by_lease
   ON work_items (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
 CREATE INDEX work_items_deferred ON work_items (available_at) WHERE deferred = 1;
