@@ -1,6 +1,7 @@
 """Both databases behind one set of fixtures: a test that takes `store` runs on each."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -41,9 +42,18 @@ def empty_postgres(shared_postgres: str) -> str:
     return shared_postgres
 
 
+@pytest.fixture(scope="session")
+def new_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database to copy: making its tables anew for every test would take as long as the test."""
+    path = tmp_path_factory.mktemp("new") / "rota.db"
+    anyio.run(make_store(str(path)).upgrade)
+    return path
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("new_sqlite"), tmp_path / "rota.db")
         return f"sqlite:///{tmp_path}/rota.db"
     url: str = request.getfixturevalue("empty_postgres")
     return url

@@ -49,24 +49,31 @@ def server(tmp_path: Path, database: str) -> Iterator[Server]:
         yield server
 
 
-def cut(own: OwnPostgres, name: str, last_said: str = "%") -> int:
-    """Terminate the connections of that name, as an administrator or a failover does."""
+def cut(own: OwnPostgres, name: str, last_said: str = "%", at_least: int = 1) -> int:
+    """Terminate the connections of that name, as an administrator or a failover does.
+
+    All of them or none: one that is cut while others are still missing would only
+    come back when it has something to say.
+    """
     with psycopg.connect(own.url, autocommit=True) as connection:
-        rows = connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = %s AND query LIKE %s",
+        found = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND query LIKE %s",
             (name, last_said),
         ).fetchall()
-    return len(rows)
+        if len(found) < at_least:
+            return 0
+        for (pid,) in found:
+            connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+    return len(found)
 
 
 def cut_listeners(own: OwnPostgres) -> None:
     """Those of both queues, once they are there: what is said now, nobody hears."""
-    eventually(lambda: cut(own, "rota-wake", "LISTEN%") >= 2, "two connections that listen")
+    eventually(lambda: cut(own, "rota-wake", "LISTEN%", 2) > 0, "two connections that listen")
 
 
 def cut_all(own: OwnPostgres) -> None:
-    eventually(lambda: cut(own, "rota-wake") >= 4, "two that speak, two that listen")
+    eventually(lambda: cut(own, "rota-wake", at_least=4) > 0, "two that speak, two that listen")
 
 
 def stop(own: OwnPostgres) -> None:
