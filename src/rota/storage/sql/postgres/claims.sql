@@ -15,7 +15,9 @@ FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
 LEFT JOIN agents a ON a.name = r.value
 
 -- name: take_items
--- The rows were locked by the statements that found them; all else hangs on this one. The events
+-- The rows were locked by the statements that found them; all else hangs on this one. The ids
+-- stand beside the rows they are in, because the planner does not know how few rows there are:
+-- by an array it looks them up, by a join alone it reads the whole table. The events
 -- are joined to the update, so that they take their numbers behind it: it may have waited for the
 -- item that was in the slot before, and whose end must have the lower number.
 WITH r AS MATERIALIZED (@take_row), taken AS (
@@ -23,7 +25,7 @@ WITH r AS MATERIALIZED (@take_row), taken AS (
     came_from = w.status, status = 'in_progress', reason = 'claimed', updated_at = :now,
     assigned_agent = r.agent, slot = r.slot, epoch = r.epoch, claim_token = r.token,
     lease_expires_at = r.expires_at, attempts = w.attempts + 1, version = w.version + 1
-  FROM r WHERE w.id = r.id RETURNING w.id
+  FROM r WHERE w.id = r.id AND w.id = ANY (CAST(:ids AS text[])) RETURNING w.id
 ), claimed AS (
   INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_seconds)
   SELECT id, epoch, token, agent, slot, :now, lease_seconds FROM r
@@ -43,7 +45,8 @@ ORDER BY k, e.source DESC
 -- name: finishable
 SELECT @item_w FROM json_array_elements(CAST(:rows AS json)) AS r (value)
 JOIN work_items w ON w.id = r.value ->> 0
-WHERE w.status = 'in_progress' AND w.claim_token = r.value ->> 1
+WHERE w.id = ANY (CAST(:ids AS text[])) AND w.status = 'in_progress'
+  AND w.claim_token = r.value ->> 1
 FOR UPDATE OF w
 
 -- name: finish_items
@@ -58,11 +61,13 @@ WITH r AS MATERIALIZED (
     completed_at = :now, outcome = 'success', notes = coalesce(r.notes, w.notes), slot = NULL,
     claim_token = NULL, lease_expires_at = NULL, heartbeat_at = NULL, progress = NULL,
     version = w.version + 1
-  FROM r WHERE w.id = r.id AND w.status = 'in_progress' AND w.claim_token = r.token
+  FROM r WHERE w.id = r.id AND w.id = ANY (CAST(:ids AS text[]))
+    AND w.status = 'in_progress' AND w.claim_token = r.token
   RETURNING w.id
 ), closed AS (
   UPDATE dispatch_log l SET completed_at = :now, outcome = 'success'
-  FROM r WHERE l.work_item_id = r.id AND l.completed_at IS NULL
+  FROM r WHERE l.work_item_id = r.id AND l.work_item_id = ANY (CAST(:ids AS text[]))
+    AND l.completed_at IS NULL
 )
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch, data)
