@@ -9,8 +9,9 @@ FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k)
 SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT string_agg(w.slot::text, ',') FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
-  EXISTS (SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
-          AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL)
+  -- Not EXISTS, which the planner turns into one pass over the whole table for all agents at once.
+  coalesce((SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
+            AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL LIMIT 1), 0)
 FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
 LEFT JOIN agents a ON a.name = r.value
 
