@@ -11,6 +11,7 @@ import contextlib
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -164,7 +165,7 @@ class SqliteStore:
             # was compared with the condition of a partial index: 10 to 20 µs each time.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.set_busy_timeout(int(self._busy_seconds * 1000))
-            connection.execute("PRAGMA journal_mode = WAL")
+            _switch_to_wal(connection, self._busy_seconds)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA temp_store = MEMORY")
@@ -363,6 +364,18 @@ class SqliteStore:
             for file in (self.path, self.path.with_name(self.path.name + "-wal"))
             if file.exists()
         )
+
+
+def _switch_to_wal(connection: apsw.Connection, patience: float) -> None:
+    """SQLite does not wait here: while others open a new file, it says "busy" at once."""
+    deadline = time.monotonic() + patience
+    while True:
+        with contextlib.suppress(apsw.BusyError):
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        if time.monotonic() > deadline:
+            raise apsw.BusyError("it could not be switched to WAL")
+        time.sleep(0.01)  # nobody tells us when the other process is through
 
 
 def _applied(connection: apsw.Connection) -> dict[str, str]:

@@ -347,7 +347,7 @@ class SqlTransaction(ABC):
                 named[agent] = self._candidates(party.take, wanted, named=True)
             hand_out(party, named.get(agent, deque()), anyone, now)
         if rows := rows_of(parties):
-            self._run_all(self.TAKE, rows=_encode(rows), ids=[row[0] for row in rows], now=now)
+            self._run_all(self.TAKE, rows=_encode(rows), now=now)
             self.topics.add(Topic.EVENTS)
         return parties
 
@@ -407,8 +407,7 @@ class SqlTransaction(ABC):
 
     def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
         rows = _encode([[entry.item_id, entry.token] for entry in entries])
-        ids = [entry.item_id for entry in entries]
-        found = {row[0]: item_of(row) for row in self._rows("finishable", rows=rows, ids=ids)}
+        found = {row[0]: item_of(row) for row in self._rows("finishable", rows=rows)}
         if not found:
             return []
         # One item may be named by its holder and by a former one: the live token decides.
@@ -418,7 +417,7 @@ class SqlTransaction(ABC):
             if entry.item_id in found and entry.token == found[entry.item_id].claim_token
         }
         rows = _encode([_finish_row(entry, found[entry.item_id]) for entry in kept.values()])
-        self._run_all(self.FINISH, rows=rows, ids=list(kept), now=now)
+        self._run_all(self.FINISH, rows=rows, now=now)
         self.topics.add(Topic.EVENTS)
         return [_finished(found[entry.item_id], entry, now) for entry in kept.values()]
 

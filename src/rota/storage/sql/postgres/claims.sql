@@ -6,10 +6,10 @@ SELECT value ->> 0 AS id, (value ->> 1)::int AS epoch, value ->> 2 AS token, val
 FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k)
 
 -- name: seats
+-- The last column is no EXISTS, of which the planner makes one pass over the whole table.
 SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT string_agg(w.slot::text, ',') FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
-  -- Not EXISTS, which the planner turns into one pass over the whole table for all agents at once.
   coalesce((SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
             AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL LIMIT 1), 0)
 FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
@@ -26,7 +26,7 @@ WITH r AS MATERIALIZED (@take_row), taken AS (
     came_from = w.status, status = 'in_progress', reason = 'claimed', updated_at = :now,
     assigned_agent = r.agent, slot = r.slot, epoch = r.epoch, claim_token = r.token,
     lease_expires_at = r.expires_at, attempts = w.attempts + 1, version = w.version + 1
-  FROM r WHERE w.id = r.id AND w.id = ANY (CAST(:ids AS text[])) RETURNING w.id
+  FROM r WHERE w.id = r.id AND w.id = ANY (ARRAY(SELECT id FROM r)) RETURNING w.id
 ), claimed AS (
   INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_seconds)
   SELECT id, epoch, token, agent, slot, :now, lease_seconds FROM r
@@ -46,7 +46,8 @@ ORDER BY k, e.source DESC
 -- name: finishable
 SELECT @item_w FROM json_array_elements(CAST(:rows AS json)) AS r (value)
 JOIN work_items w ON w.id = r.value ->> 0
-WHERE w.id = ANY (CAST(:ids AS text[])) AND w.status = 'in_progress'
+WHERE w.id = ANY (ARRAY(SELECT value ->> 0 FROM json_array_elements(CAST(:rows AS json))))
+  AND w.status = 'in_progress'
   AND w.claim_token = r.value ->> 1
 FOR UPDATE OF w
 
@@ -62,12 +63,12 @@ WITH r AS MATERIALIZED (
     completed_at = :now, outcome = 'success', notes = coalesce(r.notes, w.notes), slot = NULL,
     claim_token = NULL, lease_expires_at = NULL, heartbeat_at = NULL, progress = NULL,
     version = w.version + 1
-  FROM r WHERE w.id = r.id AND w.id = ANY (CAST(:ids AS text[]))
+  FROM r WHERE w.id = r.id AND w.id = ANY (ARRAY(SELECT id FROM r))
     AND w.status = 'in_progress' AND w.claim_token = r.token
   RETURNING w.id
 ), closed AS (
   UPDATE dispatch_log l SET completed_at = :now, outcome = 'success'
-  FROM r WHERE l.work_item_id = r.id AND l.work_item_id = ANY (CAST(:ids AS text[]))
+  FROM r WHERE l.work_item_id = r.id AND l.work_item_id = ANY (ARRAY(SELECT id FROM r))
     AND l.completed_at IS NULL
 )
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
