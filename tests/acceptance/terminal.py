@@ -95,4 +95,4 @@ def until(true: Callable[[], object], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
+        time.sleep(0.02)  # another process: there is nothing to wait on

@@ -135,7 +135,7 @@ def test_tokens_guard_a_server_and_decide_the_exit_code(tmp_path: Path) -> None:
 def test_stale_work_is_brought_back(shell: Terminal) -> None:
     item = shell.type("add", "Abandoned").strip()
     shell.type("claim", "--agent", "ann", "--lease", "1s")
-    time.sleep(1.1)
+    time.sleep(1.1)  # the lease itself: another process has the clock
     assert shell.type("stale") == f"{item}\treleased\n"
     assert shell.json("stale") == {"released": [], "failed": [], "blocked": [], "due": 0}
 

@@ -83,7 +83,7 @@ def test_the_claim_loop_works_on_a_database_alone(client: SyncWorkQueueClient) -
     client.work_add("chore", "Longer than its lease")
     with client.work(agent="ann", lease_seconds=1) as work:
         for item in work:
-            time.sleep(1.3)
+            time.sleep(1.3)  # a body that is longer than its lease
             client.sweep()
             assert not item.lost
             work.stop_taking()

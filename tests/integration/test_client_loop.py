@@ -449,7 +449,7 @@ def test_the_loop_is_the_same_for_threads(sync_client: SyncWorkQueueClient, serv
     for item in sync_client.work(agent="ann", lease_seconds=1):
         if item.description == "Left":
             break
-        time.sleep(1.6)
+        time.sleep(1.6)  # a body that is longer than its lease
         served.run(served.ledger.sweeper.tick)
         assert not item.lost
     statuses = {item["description"]: item["status"] for item in sync_client.work_list()}
@@ -504,7 +504,7 @@ class _Silent:
         return Answer(status, {}, b'{"code": "claim_lost"}' if status == 409 else b"{}")
 
     def open(self, request: Request) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # this transport is never asked for a stream
 
     def beside(self) -> "_Silent":
         return self

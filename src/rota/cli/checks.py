@@ -170,7 +170,7 @@ async def _newest_event(database: str) -> str | None:
 def clock(settings: Settings) -> Iterator[Finding]:
     """The wall clock must run as fast as the one that nobody can set."""
     wall, steady = time.time(), time.monotonic()
-    time.sleep(0.05)
+    time.sleep(0.05)  # the moment over which the two are compared
     drift = abs((time.time() - wall) - (time.monotonic() - steady))
     if drift > 0.02:
         yield Finding(

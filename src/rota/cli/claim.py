@@ -81,7 +81,7 @@ def _claimed(
         if items or time.monotonic() >= deadline:
             return items, reason
         if time.monotonic() - began < 0.1:  # a server that is about to stop does not wait
-            time.sleep(0.5)
+            time.sleep(0.5)  # so ask it again, but not in a tight circle
 
 
 def how_to_go_on(item: dict[str, Any]) -> str:
