@@ -14,11 +14,19 @@ RotaError
 ├── VersionMismatch         If-Match named a version that has passed               412
 ├── Unauthenticated         no token, or one that we do not know                   401
 ├── Forbidden               the token lacks the scope                              403
-└── StorageError
-    ├── StorageUnavailable  locked, full, read-only, unreachable: ask again        503
-    ├── CommitUnknown       the connection broke while committing: ask what stands 503
-    ├── SchemaBehind        the database wants `rota db upgrade`                   503
-    └── SchemaAhead         the database was written by a newer Rota               503
+├── StorageError
+│   ├── StorageUnavailable  locked, full, read-only, unreachable: ask again        503
+│   ├── CommitUnknown       the connection broke while committing: ask what stands 503
+│   ├── SchemaBehind        the database wants `rota db upgrade`                   503
+│   └── SchemaAhead         the database was written by a newer Rota               503
+└── WorkSourceError         a place that work comes from cannot do what was asked  502
+    ├── UnknownWorkSourceError    no adapter of this type is registered            422
+    ├── DuplicateWorkSourceError  the type is registered already                   409
+    ├── MalformedReference        not an item id or issue reference of this source 422
+    ├── IssueNotFound             deleted, transferred or hidden                   404
+    ├── PauseUnreadable           the list of paused repositories cannot be read   503
+    └── TrackerError              the tracker refused, or could not be reached
+        └── AnswerUnknown         no answer: the write may have taken effect
 
 `code` is for programs and never changes; the message is for people and says what to do.
 """
@@ -106,3 +114,35 @@ class SchemaBehind(StorageError):
 
 class SchemaAhead(StorageError):
     code = "schema_ahead"
+
+
+class WorkSourceError(RotaError):
+    code = "work_source_error"
+
+
+class UnknownWorkSourceError(WorkSourceError):
+    code = "unknown_work_source"
+
+
+class DuplicateWorkSourceError(WorkSourceError):
+    code = "duplicate_work_source"
+
+
+class MalformedReference(WorkSourceError):
+    code = "malformed_reference"
+
+
+class IssueNotFound(WorkSourceError):
+    code = "issue_not_found"
+
+
+class PauseUnreadable(WorkSourceError):
+    code = "pause_unreadable"
+
+
+class TrackerError(WorkSourceError):
+    code = "tracker_error"
+
+
+class AnswerUnknown(TrackerError):
+    code = "answer_unknown"

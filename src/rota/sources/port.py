@@ -1,0 +1,121 @@
+"""Work sources: places that items come from, behind five verbs.
+
+A source says what is available, hands an item to exactly one claimant, and
+hears how it ended. Expected refusals are values (`ClaimResult.reason`); errors
+are for what nobody expects. `rota.testing.source_contract` holds every adapter
+to these docstrings.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from rota.model.work import Priority
+
+WorkOutcome = Literal["success", "failure", "partial"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """An item as its source tells it. `id` is the source's own key, `github-42`; the ledger's
+    id of an item that was claimed is in `ClaimResult.ledger_id`."""
+
+    id: str
+    source: str  # type of the adapter: "github"
+    external_id: str  # "42"
+    title: str
+    description: str
+    priority: Priority
+    labels: tuple[str, ...]
+    url: str
+    created_at: datetime
+    updated_at: datetime
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    labels: tuple[str, ...] = ()  # all of them
+    priority: tuple[Priority, ...] = ()  # one of them
+    limit: int | None = None
+    cursor: str | None = None
+    include_claimed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """Best first: by priority, then oldest."""
+
+    items: tuple[WorkItem, ...]
+    next_cursor: str | None = None
+    total_count: int | None = None
+
+
+class ClaimFailureReason(StrEnum):
+    ALREADY_CLAIMED = "already_claimed"
+    NOT_FOUND = "not_found"
+    PERMISSION_DENIED = "permission_denied"
+    SOURCE_ERROR = "source_error"
+    INVALID_STATE = "invalid_state"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    success: bool
+    work_item: WorkItem | None = None
+    reason: ClaimFailureReason | None = None
+    message: str | None = None
+    ledger_id: str | None = None  # where the ledger keeps it, when there is a ledger
+    token: str | None = None  # the ledger's claim: for heartbeats
+
+
+@dataclass(frozen=True, slots=True)
+class WorkResult:
+    outcome: WorkOutcome
+    summary: str
+    details: str | None = None
+    artifacts: tuple[str, ...] = ()  # addresses of pull requests, commits, paths
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOptions:
+    reason: str | None = None
+    add_comment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseResult:
+    success: bool
+    message: str | None = None
+
+
+class WorkSource(Protocol):
+    """One place, as one agent sees it. Every verb may be called again after a crash."""
+
+    type: str
+
+    async def fetch_available_work(self, options: FetchOptions = FetchOptions()) -> FetchResult:  # noqa: B008 - frozen
+        """What could be claimed now; looking changes nothing."""
+
+    async def claim_work(self, work_item_id: str) -> ClaimResult:
+        """At most one claimant of an item succeeds. A refusal leaves no trace of the loser."""
+
+    async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
+        """Report how it ended; said twice, it stands there once.
+
+        Success ends the item, failure and partial results leave it to a person.
+        Raises `ClaimLost` when the claim has ended meanwhile: nothing is overwritten.
+        """
+
+    async def release_work(
+        self,
+        work_item_id: str,
+        options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
+    ) -> ReleaseResult:
+        """Give it back, so that it is available again; fine when it is not ours any more."""
+
+    async def get_work(self, work_item_id: str) -> WorkItem | None: ...
+
+    async def aclose(self) -> None: ...
