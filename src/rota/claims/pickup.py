@@ -1,0 +1,165 @@
+"""May this issue be picked up? The one answer for fetching, claiming, people and the git hook."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rota.claims.comments import Entry
+from rota.claims.fold import Standing
+from rota.claims.labels import LabelSet
+from rota.claims.port import Issue
+
+
+class Obstacle(StrEnum):
+    PULL_REQUEST = "pull_request"
+    CLOSED = "closed"
+    REPO_PAUSED = "repo_paused"
+    HELD = "held"
+    WAITS = "waits_for_issues"
+    CLAIMED = "already_claimed"
+    PR_OPEN = "pr_open"
+    DONE = "done"
+    FAILED = "failed"
+    NOT_READY = "not_ready"
+    DISPUTED = "disputed"
+    UNTRUSTED = "untrusted"
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    obstacle: Obstacle
+    message: str
+    fix: str | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.fix is None else f"{self.message}; {self.fix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who wants it: the holder of a claim, and the operator who holds an issue, do not stand in
+    their own way."""
+
+    claim_id: int | None = None
+    login: str | None = None  # an operator
+    needs_ready: bool = True  # a person may take what nobody has marked
+
+    def holds(self, claim: Entry) -> bool:
+        from_operator = self.login is not None and claim.codename == self.login
+        return claim.id == self.claim_id or from_operator
+
+
+AN_AGENT = Asker()
+
+
+def objection(
+    issue: Issue,
+    labels: LabelSet,
+    *,
+    standing: Standing | None = None,
+    paused: bool = False,
+    distrust: str | None = None,
+    asker: Asker = AN_AGENT,
+) -> Objection | None:
+    """Why not, or None. `standing` is None while the claim log has not been read: a cheap look
+    at many issues that the claim itself repeats with the log."""
+    held = standing is not None and standing.holder is not None and asker.holds(standing.holder)
+    return (
+        _as_issue(issue)
+        or _by_repository(paused)
+        or (None if held and asker.login else _by_hold(issue, labels))
+        or _by_blockers(issue)
+        or _by_log(standing, held)
+        or (None if held else _by_stage(issue, labels, asker))
+        or _by_trust(distrust)
+    )
+
+
+def stage(issue: Issue, labels: LabelSet) -> str | None:
+    """The lifecycle label that counts; where several stand, the furthest in life."""
+    carried = {label.lower() for label in issue.labels}
+    return next((name for name in labels.lifecycle if name.lower() in carried), None)
+
+
+def _as_issue(issue: Issue) -> Objection | None:
+    if issue.is_pull_request:
+        return Objection(
+            Obstacle.PULL_REQUEST, f"#{issue.number} is a pull request; only issues are work"
+        )
+    if not issue.is_open:
+        return Objection(Obstacle.CLOSED, f"#{issue.number} is closed", "reopen it first")
+    return None
+
+
+def _by_repository(paused: bool) -> Objection | None:
+    if not paused:
+        return None
+    return Objection(
+        Obstacle.REPO_PAUSED, "the repository is paused", "rota issue resume OWNER/REPO"
+    )
+
+
+def _by_hold(issue: Issue, labels: LabelSet) -> Objection | None:
+    holds = labels.holds(issue.labels)
+    if not holds:
+        return None
+    return Objection(
+        Obstacle.HELD, f"the label '{holds[0]}' keeps agents away", "take the label off"
+    )
+
+
+def _by_blockers(issue: Issue) -> Objection | None:
+    if not issue.open_blockers:
+        return None
+    many = "1 open issue" if issue.open_blockers == 1 else f"{issue.open_blockers} open issues"
+    return Objection(Obstacle.WAITS, f"it is blocked by {many}", "close them first")
+
+
+def _by_log(standing: Standing | None, held: bool) -> Objection | None:
+    if standing is None:
+        return None
+    if standing.disputed is not None:
+        return Objection(
+            Obstacle.DISPUTED,
+            f"claim {standing.disputed.id} was edited; its log cannot be believed",
+            "delete that comment, then look again",
+        )
+    if standing.holder is not None and not held:
+        return Objection(
+            Obstacle.CLAIMED,
+            f"'{standing.holder.codename}' holds it (claim {standing.holder.id})",
+            "rota issue claim --force takes it away",
+        )
+    if standing.done is not None:
+        return Objection(
+            Obstacle.PR_OPEN,
+            f"it was finished: {standing.done.fields.get('pr', 'no pull request named')}",
+            "rota issue reopen lets it be worked again",
+        )
+    return None
+
+
+def _by_stage(issue: Issue, labels: LabelSet, asker: Asker) -> Objection | None:
+    name = stage(issue, labels)
+    if name == labels.ready:
+        return None
+    if name is None:
+        if not asker.needs_ready:
+            return None
+        return Objection(
+            Obstacle.NOT_READY,
+            f"it lacks the label '{labels.ready}'",
+            "put the label on when it may be worked",
+        )
+    obstacle = {
+        labels.in_flight: Obstacle.CLAIMED,
+        labels.pr_open: Obstacle.PR_OPEN,
+        labels.done: Obstacle.DONE,
+        labels.failed: Obstacle.FAILED,
+    }[name]
+    return Objection(
+        obstacle, f"it carries the label '{name}'", f"see rota issue status #{issue.number}"
+    )
+
+
+def _by_trust(distrust: str | None) -> Objection | None:
+    return None if distrust is None else Objection(Obstacle.UNTRUSTED, distrust)

@@ -1,0 +1,67 @@
+"""Labels as a picture of the claim log: which one should stand, and making it so."""
+
+from dataclasses import dataclass
+
+from rota.claims.comments import Kind
+from rota.claims.fold import Standing
+from rota.claims.labels import LabelSet
+from rota.claims.port import Issue, Tracker
+
+# What a release may say of how the work went. Anything else sets the issue free to be taken.
+FAILED_OUTCOMES = frozenset({"failure", "partial", "attempts-exhausted"})
+PARKED = "parked"  # given back, but not to be picked up before a person says so
+
+
+def wanted(standing: Standing, issue: Issue, labels: LabelSet) -> str | None:
+    """The one lifecycle label the log asks for; None: none of them."""
+    carried = {label.lower() for label in issue.labels}
+    if standing.done is not None:
+        return labels.pr_open if issue.is_open else labels.done
+    if not issue.is_open:
+        return None
+    if standing.holder is not None:
+        return labels.in_flight
+    ended = standing.ended
+    if ended is None or ended.kind is not Kind.RELEASE or labels.ready.lower() in carried:
+        return labels.ready  # a person who puts the ready label on a failed issue has decided
+    if ended.outcome == PARKED:
+        return None
+    return labels.failed if ended.outcome in FAILED_OUTCOMES else labels.ready
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    add: tuple[str, ...]
+    remove: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.remove)
+
+
+def repair(standing: Standing, issue: Issue, labels: LabelSet) -> Repair:
+    """What to add, and then to remove, so that the labels tell what the log says."""
+    carried = {label.lower(): label for label in issue.labels}
+    keep = wanted(standing, issue, labels)
+    # The sticky label finds again what a crash left without any other; an issue that nobody has
+    # had in hand does not need it.
+    worked = standing.holder or standing.ended or standing.done
+    add = [
+        label
+        for label in (keep, labels.managed if worked else None)
+        if label is not None and label.lower() not in carried
+    ]
+    remove = [
+        carried[name.lower()]
+        for name in labels.lifecycle
+        if name != keep and name.lower() in carried
+    ]
+    return Repair(tuple(add), tuple(remove))
+
+
+async def project(tracker: Tracker, number: int, change: Repair) -> None:
+    """Add before remove: a crash between the two leaves one label too many, never none. Never
+    the whole set at once: other labels belong to other people."""
+    if change.add:
+        await tracker.add_labels(number, change.add)
+    for label in change.remove:
+        await tracker.remove_label(number, label)

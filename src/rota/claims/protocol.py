@@ -1,0 +1,310 @@
+"""Claiming an issue where everybody can see it, so that exactly one claimant wins.
+
+The claim is a comment; its id decides. After posting, the claimant waits until
+every smaller id can be read, and reads the whole log: the fold then says the
+same to everybody, for ever. Who lost walks away and touches nothing.
+"""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rota.claims.comments import Entry, Kind
+from rota.claims.fold import Standing, holds
+from rota.claims.labels import LabelSet
+from rota.claims.log import ClaimLog
+from rota.claims.pickup import Asker, Objection, Obstacle, objection
+from rota.claims.port import Issue
+from rota.claims.projection import PARKED, project, repair
+from rota.claims.timing import Pace, Times
+from rota.model.clock import to_text
+from rota.model.errors import AnswerUnknown, IssueNotFound, TrackerError
+
+READS_FOR_OWN_CLAIM = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """One run that wants an issue. The nonce tells its own posts from a namesake's."""
+
+    fleet: str
+    codename: str
+    firing_id: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The right to an issue. `claim_id` is the fencing token: whoever ends the claim names it."""
+
+    number: int
+    claim_id: int
+    claimant: Claimant
+    smaller: frozenset[int] | None = None  # ids below it that could be read when it was given
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a claim was not granted; nothing of it is left behind that anybody obeys."""
+
+    objection: Objection | None = None  # None: the tracker failed us
+    message: str = ""
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        return self.objection.obstacle if self.objection else None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the supervisor saw. A clean look lets the work go on until `deadline`."""
+
+    lost: str | None = None
+    deadline: float = 0.0
+    too_late: tuple[int, ...] = ()  # ids below our claim that were invisible when it was granted
+
+
+Judge = Callable[[Issue, Standing, Asker], Awaitable[Objection | None]]
+
+
+class CommentClaims:
+    """`claim_mode: comments`."""
+
+    def __init__(self, log: ClaimLog, labels: LabelSet, judge: Judge | None = None) -> None:
+        self.log = log
+        self._tracker = log.tracker
+        self._labels = labels
+        self._judge = judge or self._judge_plainly
+
+    @property
+    def times(self) -> Times:
+        return self.log.times
+
+    @property
+    def _pace(self) -> Pace:
+        return self.log.pace
+
+    async def _judge_plainly(
+        self, issue: Issue, standing: Standing, asker: Asker
+    ) -> Objection | None:
+        return objection(issue, self._labels, standing=standing, asker=asker)
+
+    async def standing(self, number: int) -> Standing:
+        return await self.log.standing(number)
+
+    def _ts(self) -> str:
+        return to_text(self._pace.now())[:19] + "Z"
+
+    # claim
+
+    async def claim(
+        self,
+        number: int,
+        claimant: Claimant,
+        *,
+        entered: Callable[[int], Awaitable[None]] | None = None,
+        asker: Asker | None = None,
+    ) -> Grant | Refusal:
+        """`entered` hears the claim's id before anything else happens, to keep it safe."""
+        first = await self._tracker.issue(number)
+        asker = asker or Asker()
+        refused = await self._judge(first, await self.log.standing(number), asker)
+        if refused is not None:
+            return Refusal(refused, refused.message)
+        entry = await self._enter(number, claimant)
+        if entry is None:
+            return Refusal(message="the tracker did not say whether the claim stands; given up")
+        if _nonce(entry) != claimant.nonce:
+            return _lost(Standing(holder=entry))
+        if entered is not None:
+            await entered(entry.id)
+        return await self._await_verdict(number, entry.id, claimant, asker)
+
+    async def _enter(self, number: int, claimant: Claimant) -> Entry | None:
+        return await self.log.append(
+            number,
+            Kind.CLAIM,
+            f"`{claimant.codename}` is working on this issue.",
+            fleet=claimant.fleet,
+            codename=claimant.codename,
+            firing_id=claimant.firing_id,
+            nonce=claimant.nonce,
+            ts=self._ts(),
+        )
+
+    async def _await_verdict(
+        self, number: int, claim_id: int, claimant: Claimant, asker: Asker
+    ) -> Grant | Refusal:
+        await self.log.settle()
+        try:
+            log = await self._read_with_own(number, claimant)
+            if log is None:
+                return await self._give_up(number, claim_id, claimant, "claim-not-seen")
+            claim_id = _own(log, claimant) or claim_id
+            grant = Grant(number, claim_id, claimant, _below(log, claim_id))
+            return await self._verdict(grant, log, asker)
+        except (TrackerError, IssueNotFound) as error:
+            refused = await self._give_up(number, claim_id, claimant, "tracker-error")
+            return replace(refused, message=error.message)
+
+    async def _read_with_own(self, number: int, claimant: Claimant) -> list[Entry] | None:
+        """A log without our own claim is no answer: what else may it not show?"""
+        for again in range(READS_FOR_OWN_CLAIM + 1):
+            if again:
+                await self._pace.sleep(self.times.settle / 2)
+            log = await self.log.read(number)
+            if _own(log, claimant) is not None:
+                return log
+        return None
+
+    async def _verdict(self, grant: Grant, log: list[Entry], asker: Asker) -> Grant | Refusal:
+        standing = self.log.fold(log)
+        if not holds(log, grant.claim_id, self.times.grace):
+            return _lost(standing)
+        if standing.suspects:
+            return await self._give_up(
+                grant.number, grant.claim_id, grant.claimant, "suspected-at-once"
+            )
+        issue = await self._tracker.issue(grant.number)
+        refused = await self._judge(issue, standing, replace(asker, claim_id=grant.claim_id))
+        if refused is not None:
+            await self._give_up(grant.number, grant.claim_id, grant.claimant, "operator-hold")
+            return Refusal(refused, refused.message)
+        await project(self._tracker, grant.number, repair(standing, issue, self._labels))
+        return grant
+
+    async def _give_up(
+        self, number: int, claim_id: int, claimant: Claimant, outcome: str
+    ) -> Refusal:
+        """Take our own entry back. If that fails too, the sweep does it."""
+        with contextlib.suppress(TrackerError, IssueNotFound):
+            await self.append_release(Grant(number, claim_id, claimant), outcome, "")
+        return Refusal(message=f"claim {claim_id} was taken back: {outcome}")
+
+    # while working
+
+    async def look(self, grant: Grant) -> Look:
+        """Is the claim still ours? A suspicion is answered on the way.
+
+        Raises when the tracker cannot be read: that is neither yes nor no, and the
+        deadline of the last clean look stands.
+        """
+        began = self._pace.elapsed()
+        log = await self.log.read(grant.number)
+        issue = await self._tracker.issue(grant.number)
+        standing = self.log.fold(log)
+        below = _below(log, grant.claim_id)
+        too_late = () if grant.smaller is None else tuple(sorted(below - grant.smaller))
+        lost = self._why_lost(grant, standing, issue)
+        if lost is None and standing.suspects:
+            await self.log.append(grant.number, Kind.ALIVE, claim=grant.claim_id)
+        return Look(lost, began + self.times.trust_in_a_poll, too_late)
+
+    def _why_lost(self, grant: Grant, standing: Standing, issue: Issue) -> str | None:
+        if not _is_holder(standing, grant):
+            return f"claim {grant.claim_id} has ended"
+        if not issue.is_open:
+            return f"#{grant.number} was closed"
+        held = self._labels.holds(issue.labels)
+        return f"the label '{held[0]}' was put on" if held else None
+
+    # the end
+
+    async def finish(self, grant: Grant, pr: str | None, text: str = "") -> bool:
+        """Say that the work is done; True when the log accepts it. Said again, it stands once."""
+        log = await self.log.read(grant.number)
+        if not _said(log, Kind.DONE, grant):
+            if not _is_holder(self.log.fold(log), grant):
+                return False
+            said = await self._append(
+                grant, Kind.DONE, text, claim=grant.claim_id, pr=pr or "none", ts=self._ts()
+            )
+            await self.log.settle()
+            log = self.log.merged(await self.log.read(grant.number), said)
+        standing = self.log.fold(log)
+        if standing.done_claim != grant.claim_id:
+            return False
+        await self._show(grant.number, standing)
+        return True
+
+    async def release(
+        self, grant: Grant, outcome: str, text: str = "", *, park: bool = False
+    ) -> bool:
+        """Give it back; True when the claim was ours to give."""
+        log = await self.log.read(grant.number)
+        if _is_holder(self.log.fold(log), grant):
+            # Our own entry counts, also while the tracker does not show it yet.
+            said = await self.append_release(grant, PARKED if park else outcome, text)
+            log = self.log.merged(log, said)
+        standing = self.log.fold(log)
+        if standing.holder is not None or not _ended_by(standing, grant):
+            return False
+        await self._show(grant.number, standing)
+        return True
+
+    async def append_release(self, grant: Grant, outcome: str, text: str) -> Entry:
+        return await self._append(
+            grant,
+            Kind.RELEASE,
+            text,
+            claim=grant.claim_id,
+            codename=grant.claimant.codename,
+            firing_id=grant.claimant.firing_id,
+            outcome=outcome,
+            ts=self._ts(),
+        )
+
+    async def _append(
+        self, grant: Grant, kind: Kind, text: str, **fields: str | int | None
+    ) -> Entry:
+        """A second copy is harmless to the fold, so the last resort is to post again."""
+        for _ in range(2):
+            entry = await self.log.append(grant.number, kind, text, **fields)
+            if entry is not None:
+                return entry
+        raise AnswerUnknown(f"#{grant.number}: the tracker does not answer; try again later")
+
+    async def _show(self, number: int, standing: Standing) -> None:
+        issue = await self._tracker.issue(number)
+        await project(self._tracker, number, repair(standing, issue, self._labels))
+
+
+def _own(log: Sequence[Entry], claimant: Claimant) -> int | None:
+    """A claim delivered twice stands twice: the lower one is ours, the other is void."""
+    ids = [
+        entry.id
+        for entry in log
+        if entry.kind is Kind.CLAIM
+        and entry.firing_id == claimant.firing_id
+        and _nonce(entry) == claimant.nonce
+    ]
+    return min(ids, default=None)
+
+
+def _nonce(entry: Entry) -> str:
+    return entry.fields.get("nonce", "")
+
+
+def _below(log: Sequence[Entry], claim_id: int) -> frozenset[int]:
+    return frozenset(entry.id for entry in log if entry.id < claim_id)
+
+
+def _is_holder(standing: Standing, grant: Grant) -> bool:
+    return standing.holder is not None and standing.holder.id == grant.claim_id
+
+
+def _said(log: Sequence[Entry], kind: Kind, grant: Grant) -> bool:
+    return any(
+        entry.kind is kind and entry.fields.get("claim") == str(grant.claim_id) for entry in log
+    )
+
+
+def _ended_by(standing: Standing, grant: Grant) -> bool:
+    ended = standing.ended
+    return ended is not None and ended.fields.get("claim") == str(grant.claim_id)
+
+
+def _lost(standing: Standing) -> Refusal:
+    holder = standing.holder
+    who = f"'{holder.codename}' holds it (claim {holder.id})" if holder else "another was first"
+    return Refusal(Objection(Obstacle.CLAIMED, who), who)

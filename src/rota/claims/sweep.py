@@ -1,0 +1,160 @@
+"""The sweep: nothing stays stuck, whoever died, and the labels tell the truth again.
+
+Any number of sweepers may run at any time and die anywhere. A claim of our own
+is ended when its run has no lease any more; a foreign one only after it was
+silent for long, was asked, and did not answer.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rota.claims.comments import OPERATOR_FLEET, Entry, Kind
+from rota.claims.fold import Standing
+from rota.claims.labels import LabelSet
+from rota.claims.port import Issue
+from rota.claims.projection import project, repair
+from rota.claims.protocol import Claimant, CommentClaims, Grant
+from rota.model.errors import IssueNotFound, TrackerError
+
+# Which of these firings hold a live lease in our ledger?
+LiveFirings = Callable[[Collection[str]], Awaitable[set[str]]]
+
+
+class Deed(StrEnum):
+    RELEASED = "released"  # our own dead run's claim
+    SUSPECTED = "suspected"
+    EXPIRED = "expired"
+    RELABELLED = "relabelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the sweep did about an issue, or with `dry_run` would do."""
+
+    number: int
+    title: str
+    deed: Deed
+    codename: str = ""
+    firing_id: str = ""
+    claim_id: int | None = None
+    age_hours: float = 0.0
+
+
+@dataclass(slots=True)
+class Report:
+    findings: list[Finding] = field(default_factory=list)
+    looked_at: int = 0
+    disputed: list[int] = field(default_factory=list)
+    errors: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    claims: CommentClaims
+    labels: LabelSet
+    fleet: str
+    live: LiveFirings
+    swept_by: str
+
+    async def run(
+        self, also: Iterable[int] = (), *, quiet: float | None = None, dry_run: bool = False
+    ) -> Report:
+        """Look at every issue that we or other fleets have had in hand, and at those in `also`.
+
+        One issue that cannot be read does not keep the others from being swept.
+        """
+        report = Report()
+        for number in sorted({*await self._numbers(), *also}):
+            try:
+                await self._sweep_one(number, report, quiet or self.claims.times.quiet, dry_run)
+            except IssueNotFound:
+                continue
+            except TrackerError as error:
+                report.errors[number] = error.message
+        return report
+
+    async def _numbers(self) -> set[int]:
+        tracker = self.claims.log.tracker
+        found: set[int] = set()
+        for label in (self.labels.managed, *self.labels.lifecycle):
+            found.update(issue.number for issue in await tracker.issues(labels=[label]))
+        return found
+
+    async def _sweep_one(self, number: int, report: Report, quiet: float, dry_run: bool) -> None:
+        report.looked_at += 1
+        # Labels before log: a label that a winner has set is never seen without its claim.
+        issue = await self.claims.log.tracker.issue(number)
+        log = await self.claims.log.read(number)
+        standing = self.claims.log.fold(log)
+        if standing.disputed is not None:
+            report.disputed.append(number)
+            return
+        deed = await self._deed(standing, quiet)
+        if deed is not None and standing.holder is not None:
+            report.findings.append(self._finding(issue, standing, standing.holder, deed))
+            if not dry_run:
+                standing = await self._do(deed, number, log, standing.holder)
+        await self._mend_labels(issue, standing, report, dry_run)
+
+    async def _deed(self, standing: Standing, quiet: float) -> Deed | None:
+        holder = standing.holder
+        if holder is None or holder.fleet == OPERATOR_FLEET:
+            return None
+        if holder.fleet == self.fleet:
+            # The ledger is asked after the log was read: a claim that is posted only when its
+            # lease stands cannot look dead this way round.
+            alive = await self.live([holder.firing_id])
+            return None if holder.firing_id in alive else Deed.RELEASED
+        if standing.suspects:
+            waited = self._age(standing.suspects[0])
+            return Deed.EXPIRED if waited >= self.claims.times.grace else None
+        silent = self._age(standing.heard or holder)
+        return Deed.SUSPECTED if silent >= quiet else None
+
+    def _age(self, entry: Entry) -> float:
+        return (self.claims.log.pace.now() - entry.created_at).total_seconds()
+
+    async def _do(self, deed: Deed, number: int, log: list[Entry], holder: Entry) -> Standing:
+        """How the issue stands after it."""
+        claims = self.claims
+        if deed is Deed.RELEASED:
+            released = await claims.append_release(_grant(number, holder), "stale-swept", "")
+            return claims.log.fold(claims.log.merged(log, released))
+        if deed is Deed.SUSPECTED:
+            await claims.log.append(number, Kind.SUSPECT, claim=holder.id, by=self.swept_by)
+            return claims.log.fold(log)
+        suspect = claims.log.fold(log).suspects[0].id
+        await claims.log.append(
+            number, Kind.EXPIRE, claim=holder.id, suspect=suspect, by=self.swept_by
+        )
+        await claims.log.settle()  # an answer may have come before it
+        return await claims.log.standing(number)
+
+    def _finding(self, issue: Issue, standing: Standing, holder: Entry, deed: Deed) -> Finding:
+        return Finding(
+            issue.number,
+            issue.title,
+            deed,
+            holder.codename,
+            holder.firing_id,
+            holder.id,
+            self._age(standing.heard or holder) / 3600,
+        )
+
+    async def _mend_labels(
+        self, issue: Issue, standing: Standing, report: Report, dry_run: bool
+    ) -> None:
+        change = repair(standing, issue, self.labels)
+        if not change:
+            return
+        report.findings.append(Finding(issue.number, issue.title, Deed.RELABELLED))
+        if not dry_run:
+            await project(self.claims.log.tracker, issue.number, change)
+
+
+def _grant(number: int, holder: Entry) -> Grant:
+    nonce = holder.fields.get("nonce", "")
+    return Grant(
+        number, holder.id, Claimant(holder.fleet, holder.codename, holder.firing_id, nonce)
+    )
