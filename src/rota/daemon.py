@@ -6,7 +6,6 @@ chores end; the store closes behind us. A second signal does not wait.
 """
 
 import asyncio
-import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +26,10 @@ RETRY_SECONDS = 5.0
 
 
 class Chore(Protocol):
-    """One small duty with its own interval."""
+    """One small duty with its own interval; an event `woken`, if it has one, cuts a pause short."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def tick(self) -> float:
         """Do it once; how long to wait before the next time."""
@@ -71,8 +71,18 @@ async def run_chore(chore: Chore, stopping: asyncio.Event) -> None:
         except StorageError as error:
             log.warning("chore waits for the database", chore=chore.name, error=error.message)
             pause = RETRY_SECONDS
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), pause)
+        await _rest(pause, stopping, getattr(chore, "woken", None))
+
+
+async def _rest(pause: float, stopping: asyncio.Event, woken: asyncio.Event | None) -> None:
+    """Until the time is up, somebody wakes the chore, or everything ends."""
+    events = [event for event in (stopping, woken) if event is not None]
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
 
 
 class Face(uvicorn.Server):

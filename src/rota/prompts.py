@@ -74,8 +74,9 @@ def visible(text: str, longest: int = LONGEST_TEXT) -> str:
     """What a person would see: no HTML comments, no zero-width, bidirectional, tag or other
     control characters; and not more of it than anybody would read."""
     text = "".join(character for character in text if _shows(character))
-    while (fewer := _HTML_COMMENT.sub("", text)) != text:  # taking one out may complete another
-        text = fewer
+    for _ in range(3):  # taking one out may complete another
+        text = _HTML_COMMENT.sub("", text)
+    text = text.replace("<!--", "<! --")  # who nests deeper hides nothing
     if len(text) <= longest:
         return text
     return f"{text[:longest]}\n[cut: {len(text) - longest} more characters]"

@@ -24,6 +24,7 @@ from rota.testing.emptying import empty
 from rota.testing.postgres import PostgresServer, find_binaries
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
+pytest.register_assert_rewrite("rota.testing.store_contract_sources")
 
 
 @pytest.fixture(scope="session")

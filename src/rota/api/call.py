@@ -53,6 +53,10 @@ class Call:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
+    async def raw_body(self) -> bytes:
+        """As it came, for signatures."""
+        return await _bytes(self.headers, self.receive, self.settings.max_body_bytes)
+
     def if_match(self) -> int | None:
         """The version that `If-Match` names; any spelling of an entity tag will do."""
         text = self.header(b"if-match")

@@ -9,17 +9,23 @@ import msgspec
 
 from rota.model.errors import (
     BadCursor,
+    DuplicateWorkSourceError,
     Forbidden,
     InvalidInput,
+    IssueNotFound,
+    MalformedReference,
     MissingRequirement,
     NotFound,
+    PauseUnreadable,
     Refused,
     RotaError,
     SchemaAhead,
     SchemaBehind,
     StorageUnavailable,
     Unauthenticated,
+    UnknownWorkSourceError,
     VersionMismatch,
+    WorkSourceError,
 )
 
 
@@ -74,6 +80,12 @@ STATUS_OF: dict[type[RotaError], int] = {
     StorageUnavailable: 503,
     SchemaBehind: 503,
     SchemaAhead: 503,
+    WorkSourceError: 502,
+    UnknownWorkSourceError: 422,
+    DuplicateWorkSourceError: 409,
+    MalformedReference: 422,
+    IssueNotFound: 404,
+    PauseUnreadable: 503,
 }
 
 # The details of an error go into the document by their names, but for those of the document itself.

@@ -21,6 +21,7 @@ class Settings:
     dashboard: bool = True
     drain_seconds: float = 10.0
     allowed_hosts: frozenset[str] = frozenset()  # names the server is called by, beyond its own
+    config: Path = Path("rota.yaml")
 
     @classmethod
     def from_environment(
@@ -35,6 +36,7 @@ class Settings:
         sweeper: bool = True,
         dashboard: bool = True,
         allowed_hosts: Sequence[str] = (),
+        config: str | Path | None = None,
     ) -> "Settings":
         """An option wins over its variable, a variable over the default."""
         env = os.environ if environ is None else environ
@@ -48,6 +50,7 @@ class Settings:
             sweeper=sweeper,
             dashboard=dashboard,
             allowed_hosts=_hosts(allowed_hosts or env.get("ROTA_ALLOWED_HOSTS", "").split(",")),
+            config=_config(config or env.get("ROTA_CONFIG")),
         )
 
     @property
@@ -58,6 +61,13 @@ class Settings:
     def url(self) -> str:
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def _config(named: str | Path | None) -> Path:
+    """A file that was named must be there; the one that is looked for by itself need not."""
+    if named is not None and not Path(named).is_file():
+        raise InvalidInput(f"there is no configuration file {named}", field="config")
+    return Path(named or "rota.yaml")
 
 
 def _hosts(names: Iterable[str]) -> frozenset[str]:

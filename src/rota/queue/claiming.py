@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota.model.claims import (
+    MAX_LEASE_SECONDS,
     MAX_WAIT_SECONDS,
     ClaimRequest,
     ClaimResult,
     Completion,
     NothingClaimed,
 )
-from rota.model.clock import IdFactory
+from rota.model.clock import Clock, IdFactory, later, to_text
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.status import Outcome, Status, Verb
 from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
@@ -40,6 +41,16 @@ def check(request: ClaimRequest) -> None:
     for kind in request.types:
         check_text(kind, "type", LONGEST["type"])
     check_labels(request.labels)
+
+
+def expiry(clock: Clock, seconds: float) -> str:
+    """When a lease of this length ends that begins now."""
+    if not 1 <= seconds <= MAX_LEASE_SECONDS:
+        raise InvalidInput(
+            f"lease_seconds: {seconds} is out of range; use 1 to {MAX_LEASE_SECONDS}",
+            field="lease_seconds",
+        )
+    return to_text(later(clock.now(), seconds, "lease_seconds"))
 
 
 def look_again(result: ClaimResult) -> float:

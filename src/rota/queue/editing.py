@@ -36,7 +36,8 @@ def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: s
         raise lost(item, tx.find_claim(item.id, order.token or ""))
     # A former holder's edits are not believed either; its move says so below.
     if not late and _has_edits(wanted, order):
-        item = _edit(tx, item, plain, wanted, now)
+        notes = order.notes if wanted.target is None else None
+        item = edit(tx, item, wanted, order.actor, now, notes=notes)
     if wanted.target is None:
         return Moved(item)
     verb = verb_for(item.status, wanted.target)
@@ -90,10 +91,19 @@ def checked_edits(changes: dict[str, Any]) -> dict[str, Any]:
     return edits
 
 
-def _edit(tx: Transaction, item: WorkItem, order: Order, wanted: Patch, now: str) -> WorkItem:
+def edit(
+    tx: Transaction,
+    item: WorkItem,
+    wanted: Patch,
+    actor: str | None,
+    now: str,
+    *,
+    notes: str | None = None,
+) -> WorkItem:
+    """Change describing fields, with one event for all of them and one for a note."""
     columns = _columns(tx, item, wanted, now)
-    if wanted.target is None and order.notes is not None:
-        columns["notes"] = order.notes
+    if notes is not None:
+        columns["notes"] = notes
     if wanted.blocked_by is not None:
         # First of all: it may wait, and must not hold the item meanwhile.
         _replace_blockers(tx, item, wanted.blocked_by)
@@ -104,20 +114,18 @@ def _edit(tx: Transaction, item: WorkItem, order: Order, wanted: Patch, now: str
     changed = moves.find(tx, item.id)
     names = sorted({*wanted.edits, *(["blocked_by"] if wanted.blocked_by is not None else [])})
     if names:
-        tx.append([about(changed, EventType.EDITED, order.actor, now, {"fields": names})])
-        tx.wake(Topic.READY)
+        tx.append([about(changed, EventType.EDITED, actor, now, {"fields": names})])
+        if item.source is None:
+            tx.wake(Topic.READY)
     if "notes" in columns:
-        tx.append([about(changed, EventType.NOTED, order.actor, now, {"notes": order.notes})])
+        tx.append([about(changed, EventType.NOTED, actor, now, {"notes": notes})])
     return changed
 
 
 def _columns(tx: Transaction, item: WorkItem, wanted: Patch, now: str) -> dict[str, object]:
     edits = wanted.edits
     columns: dict[str, object] = {k: v for k, v in edits.items() if k != "labels"}
-    if edits.get("project_id") is not None and tx.get_project(edits["project_id"]) is None:
-        raise InvalidInput(
-            f"project_id: there is no project {edits['project_id'][:100]!r}", field="project_id"
-        )
+    demand_project(tx, edits.get("project_id"))
     if "available_at" in edits:
         columns["deferred"] = int((edits["available_at"] or "") > now)
     if "assigned_agent" in edits:
@@ -132,6 +140,13 @@ def _columns(tx: Transaction, item: WorkItem, wanted: Patch, now: str) -> dict[s
         else:
             columns["pinned"] = int(edits["assigned_agent"] is not None)
     return columns
+
+
+def demand_project(tx: Transaction, project_id: str | None) -> None:
+    if project_id is not None and tx.get_project(project_id) is None:
+        raise InvalidInput(
+            f"project_id: there is no project {project_id[:100]!r}", field="project_id"
+        )
 
 
 def _replace_blockers(tx: Transaction, item: WorkItem, blocked_by: tuple[str, ...]) -> None:
@@ -160,18 +175,40 @@ def note(
 def set_hold(
     tx: Transaction, item_id: str, reason: str | None, actor: str | None, now: str
 ) -> WorkItem:
-    """Put a hold on an item, or take it off (no reason)."""
+    """Put an operator's hold on an item, or take it off (no reason)."""
     item = moves.find(tx, item_id)
     if item.status in TERMINAL:
         raise Refused(f"{item.id} is {item.status}; a finished item needs no hold")
-    if item.hold_reason == reason:
+    by_source = item.source is not None and tx.hold_by(item.id) is not None
+    if by_source and reason is None:
+        raise Refused(
+            f"{item.id} is held by its source {item.source}: {item.hold_reason}; lift it there,"
+            " or it would be held again at once",
+            source=item.source,
+            hold_reason=item.hold_reason,
+        )
+    if item.hold_reason == reason and not by_source:
         return item
-    changed = tx.edit(Edit(item_id, now, {"hold_reason": reason}, item.version))
+    return put_hold(tx, item, reason, actor, now)
+
+
+def put_hold(
+    tx: Transaction,
+    item: WorkItem,
+    reason: str | None,
+    actor: str | None,
+    now: str,
+    *,
+    by: str | None = None,
+) -> WorkItem:
+    """The hold as it shall stand; `by` says 'source' when it is the source's own."""
+    hold: dict[str, object] = {"hold_reason": reason, "hold_by": None if reason is None else by}
+    changed = tx.edit(Edit(item.id, now, hold, item.version))
     if changed is None:
         raise RunAgain
     kind = EventType.UNHELD if reason is None else EventType.HELD
     tx.append([replace(about(changed, kind, actor, now), reason=reason)])
-    if reason is None:
+    if reason is None and item.source is None:
         tx.wake(Topic.READY)
     return changed
 

@@ -26,7 +26,7 @@ class Explanation:
 
 def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
     item = moves.find(tx, item_id)
-    obstacles = [*_holds(item), *_blockers(tx, item), *_not_due(item, now)]
+    obstacles = [*_holds(tx, item), *_blockers(tx, item), *_not_due(item, now)]
     standing = _standing(tx, item, now, ready=not obstacles)
     waiting = item.status in (Status.QUEUED, Status.DISPATCHED)
     claimable = waiting and not obstacles and not any(r.code in _STOPS for r in standing)
@@ -34,12 +34,22 @@ def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
     return Explanation(item, claimable, reasons[0].message, reasons)
 
 
-_STOPS = frozenset({"no_free_slot", "agent_paused"})
+_STOPS = frozenset({"no_free_slot", "agent_paused", "through_source"})
 
 
-def _holds(item: WorkItem) -> list[Reason]:
+def _holds(tx: Transaction, item: WorkItem) -> list[Reason]:
     if item.hold_reason is None:
         return []
+    if item.source is not None and tx.hold_by(item.id) is not None:
+        # A source says behind a semicolon what lifts its hold.
+        why, _, lift = item.hold_reason.partition("; ")
+        return [
+            Reason(
+                "held_by_source",
+                f"its source {item.source} holds it: {why}",
+                lift or f"lift it at {item.source}",
+            )
+        ]
     return [Reason("held", f"it is held: {item.hold_reason}", f"rota unhold {item.id}")]
 
 
@@ -92,9 +102,9 @@ def _standing(  # noqa: PLR0911 - one for each status
     """What its status itself says; nothing only where an obstacle says it all."""
     match item.status:
         case Status.QUEUED:
-            return _queued(tx, item, ready=ready)
+            return [*_queued(tx, item, ready=ready), *_through_source(tx, item)]
         case Status.DISPATCHED:
-            return _dispatched(tx, item)
+            return [*_dispatched(tx, item), *_through_source(tx, item)]
         case Status.IN_PROGRESS:
             return [_in_progress(tx, item, now)]
         case Status.BLOCKED:
@@ -102,7 +112,8 @@ def _standing(  # noqa: PLR0911 - one for each status
                 Reason(
                     "blocked",
                     f"it is blocked: {item.notes or item.reason}",
-                    f"rota resume {item.id}, or rota release {item.id} for somebody else",
+                    (f"rota resume {item.id}, or " if item.source is None else "")
+                    + f"rota release {item.id} for somebody else",
                 )
             ]
         case Status.IN_REVIEW:
@@ -139,7 +150,7 @@ def _queued(tx: Transaction, item: WorkItem, *, ready: bool) -> list[Reason]:
                 f"start that agent, or name nobody: rota edit {item.id} --agent none",
             ),
         ]
-    if not ready:
+    if not ready or item.source is not None:
         return []
     ahead = tx.queued_before(item)
     if ahead:
@@ -157,6 +168,25 @@ def _queued(tx: Transaction, item: WorkItem, *, ready: bool) -> list[Reason]:
             "it is ready and first in line; no agent has asked for work since",
             "start an agent, or take it: rota claim --agent NAME",
         )
+    ]
+
+
+def _through_source(tx: Transaction, item: WorkItem) -> list[Reason]:
+    if item.source is None:
+        return []
+    state = tx.source_state(item.source)
+    unread = (
+        [Reason("source_error", f"its source could not be read: {state.poll_error}")]
+        if state is not None and state.poll_error is not None
+        else []
+    )
+    return [
+        Reason(
+            "through_source",
+            f"it is taken through its source {item.source}",
+            f"start an agent that works from {item.source}",
+        ),
+        *unread,
     ]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rota.model.clock import Clock, SystemClock
+from rota.queue.outside import OutsideWork
 from rota.queue.service import WorkQueue
 from rota.queue.sweeper import Sweeper
 from rota.queue.tokens import Tokens
@@ -16,6 +17,7 @@ class Ledger:
     views: Views
     tokens: Tokens
     sweeper: Sweeper
+    outside: OutsideWork
     clock: Clock
     database: str  # its address, without secrets
 
@@ -27,6 +29,7 @@ class Ledger:
             Views(store, clock),
             Tokens(store, clock),
             Sweeper(store, clock),
+            OutsideWork(store, clock),
             clock,
             store.url,
         )

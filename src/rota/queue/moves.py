@@ -43,6 +43,7 @@ class Order:
     version: int | None = None
     force: bool = False
     lease: "Lease | None" = None
+    through_source: bool = False  # it comes from the item's own source
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -69,6 +70,9 @@ class Lost:
 _DROPS_AGENT = frozenset({Verb.RELEASE, Verb.REOPEN, Verb.RETRY})
 _CLOSES_AS_RELEASED = frozenset({Verb.RELEASE, Verb.REOPEN})
 _ENTERS_WORK = frozenset({Verb.START, Verb.RESUME})
+# What an item with a source goes through by way of that source alone.
+_TAKES = frozenset({Verb.DISPATCH, *_ENTERS_WORK})
+_WAITS = frozenset({Status.QUEUED, Status.DISPATCHED, Status.BLOCKED})
 
 
 def check_order(order: Order) -> None:
@@ -97,13 +101,15 @@ def _example(needs: str) -> str:
 
 def apply(tx: Transaction, order: Order, dispatch_id: str, now: str) -> Moved | Lost:
     """Make the move with everything that belongs to it, in the caller's transaction."""
+    if order.verb is Verb.RETRY:
+        _demand_no_twin(tx, order.item_id)
     agent, slot = _who_and_where(tx, order)
     item = tx.move(_guarded(order, agent, slot, now))
     if item is None:
         return _refusal(tx, order, now)
     claim = _settle(tx, order, item, dispatch_id, now)
     tx.append([_event(order, item), *_unblock(tx, order, item, now)])
-    if item.status in (Status.QUEUED, Status.DISPATCHED):
+    if item.status in (Status.QUEUED, Status.DISPATCHED) and item.source is None:
         tx.wake(Topic.READY)
     return Moved(item, claim)
 
@@ -128,6 +134,21 @@ def _who_and_where(tx: Transaction, order: Order) -> tuple[str | None, int | Non
             assigned_agent=item.assigned_agent,
         )
     return None, free_slot(tx, item.assigned_agent)
+
+
+def _demand_no_twin(tx: Transaction, item_id: str) -> None:
+    """A failed item cannot come back beside a live one of the same reference."""
+    item = find(tx, item_id)
+    if item.status is not Status.FAILED or item.source is None or item.source_ref is None:
+        return
+    twin = tx.outside_item(item.source, item.source_ref)
+    if twin is not None and twin.id != item.id and twin.status not in TERMINAL:
+        raise Refused(
+            f"{item.id} failed, and {twin.id} ({twin.status}) has stood for"
+            f" {item.source} {item.source_ref} since; go on with that one, or cancel it first",
+            id=twin.id,
+            status=twin.status,
+        )
 
 
 def free_slot(tx: Transaction, agent: str) -> int:
@@ -164,6 +185,7 @@ def _guarded(order: Order, agent: str | None, slot: int | None, now: str) -> Mov
         token=order.token,
         force=order.force,
         version=order.version,
+        ours_only=order.verb in _TAKES and not order.through_source,
     )
 
 
@@ -255,6 +277,8 @@ def _refusal(tx: Transaction, order: Order, now: str) -> Moved | Lost:
         return _after_claim(tx, order, item, now)
     if order.version is not None and item.version != order.version:
         raise version_mismatch(item, order.version)
+    if item.source and order.verb in _TAKES and not order.through_source and item.status in _WAITS:
+        raise _through_source(item)
     if item.status not in rule.sources:
         raise transition_refused(item, order.verb)
     if item.claim_token is not None and order.token is None and not order.force:
@@ -264,6 +288,16 @@ def _refusal(tx: Transaction, order: Order, now: str) -> Moved | Lost:
             agent=item.assigned_agent,
         )
     raise RunAgain  # another transaction changed it between the two statements
+
+
+def _through_source(item: WorkItem) -> Refused:
+    back = "" if item.status is Status.QUEUED else f"; `rota release {item.id}` gives it back first"
+    return Refused(
+        f"{item.id} is {item.source_ref} of {item.source}: take it through its source, where"
+        f" everybody sees the claim{back}",
+        source=item.source,
+        source_ref=item.source_ref,
+    )
 
 
 def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Moved | Lost:
@@ -312,6 +346,12 @@ def _late_result(order: Order, item: WorkItem, claim: Claim, now: str) -> NewEve
         epoch=claim.epoch,
         data={name: value for name, value in data.items() if value is not None},
     )
+
+
+def given(result: Moved | Lost) -> Moved:
+    if isinstance(result, Lost):
+        raise result.error
+    return result
 
 
 def transition_refused(item: WorkItem, wanted: Verb | Status) -> TransitionRefused:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from rota.model.agents import Agent
 from rota.model.claims import (
-    MAX_LEASE_SECONDS,
     MAX_SLOTS,
     Claim,
     ClaimRequest,
@@ -28,7 +27,7 @@ from rota.queue import claiming, editing, intake, moves, submitting
 from rota.queue.claiming import Finished
 from rota.queue.gathering import Gathering
 from rota.queue.intake import LONGEST
-from rota.queue.moves import Lost, Moved, Order
+from rota.queue.moves import Moved, Order
 from rota.queue.submitting import Submitted
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 
@@ -152,7 +151,7 @@ class WorkQueue:
             entry = Completion(order.item_id, order.token, order.outcome, order.notes, order.actor)
             return Moved(await self._finishing.ask(entry))
         dispatch_id, now = self._ids.new(), self._now()
-        return _given(
+        return moves.given(
             await self._store.transact(lambda tx: moves.apply(tx, order, dispatch_id, now))
         )
 
@@ -171,16 +170,8 @@ class WorkQueue:
 
     def lease(self, seconds: float) -> moves.Lease:
         """A lease to put into an order that starts an item."""
-        expires_at = self._expiry(seconds)
+        expires_at = claiming.expiry(self._clock, seconds)
         return moves.Lease(self._ids.token(), seconds, expires_at)
-
-    def _expiry(self, seconds: float) -> str:
-        if not 1 <= seconds <= MAX_LEASE_SECONDS:
-            raise InvalidInput(
-                f"lease_seconds: {seconds} is out of range; use 1 to {MAX_LEASE_SECONDS}",
-                field="lease_seconds",
-            )
-        return to_text(later(self._clock.now(), seconds, "lease_seconds"))
 
     async def complete(
         self,
@@ -213,7 +204,7 @@ class WorkQueue:
             )
         wanted = editing.Patch(editing.checked_edits(changes), blocked_by, target)
         dispatch_id, now = self._ids.new(), self._now()
-        return _given(
+        return moves.given(
             await self._store.transact(
                 lambda tx: editing.patch(tx, order, wanted, dispatch_id, now)
             )
@@ -263,7 +254,7 @@ class WorkQueue:
             [self._ids.token() for _ in range(request.limit)],
             [self._ids.new() for _ in range(request.limit)],
             request.lease_seconds,
-            self._expiry(request.lease_seconds),
+            claiming.expiry(self._clock, request.lease_seconds),
             request.types,
             request.labels,
             request.project_id,
@@ -356,12 +347,6 @@ def _is_plain(order: Order) -> bool:
         or order.available_at
         or order.details
     )
-
-
-def _given(result: Moved | Lost) -> Moved:
-    if isinstance(result, Lost):
-        raise result.error
-    return result
 
 
 def _hash_of(items: Sequence[NewItem]) -> str:

@@ -17,8 +17,10 @@ from rota.storage.port import Store, Topic, Transaction
 
 STALE_AFTER = timedelta(minutes=30)
 KEEP_KEYS = timedelta(days=30)
+KEEP_DELIVERIES = timedelta(days=30)
 BATCH = 500
 ACTOR = "sweeper"
+ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def _lapse(tx: Transaction, item: WorkItem, now: str) -> tuple[Verb, str]:
         ACTOR,
         token=item.claim_token,
         outcome=Outcome.FAILED if spent else None,
-        reason="attempts_exhausted" if spent else "lease_expired",
+        reason=ATTEMPTS_EXHAUSTED if spent else "lease_expired",
         details={
             "agent": item.assigned_agent,
             "expired_at": item.lease_expires_at,
@@ -116,6 +118,9 @@ class Sweeper:
         return min(max(ahead, 0.01), longest)
 
     async def prune(self) -> int:
-        """Forget Idempotency-Keys that nobody will repeat any more."""
-        before = to_text(self._clock.now() - KEEP_KEYS)
-        return await self._store.transact(lambda tx: tx.forget_keys(before))
+        """Forget Idempotency-Keys and deliveries that nobody will repeat any more."""
+        moment = self._clock.now()
+        keys, deliveries = to_text(moment - KEEP_KEYS), to_text(moment - KEEP_DELIVERIES)
+        return await self._store.transact(
+            lambda tx: tx.forget_keys(keys) + tx.forget_deliveries(deliveries)
+        )

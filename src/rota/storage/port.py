@@ -16,6 +16,14 @@ from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
 from rota.model.claims import Claim, ClaimResult
 from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
+from rota.model.sources import (
+    Approval,
+    Firing,
+    LiveReference,
+    SourceClaim,
+    SourceState,
+    StateNote,
+)
 from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
 
@@ -59,6 +67,7 @@ class Move:
     token: str | None = None
     force: bool = False
     version: int | None = None
+    ours_only: bool = False  # refuse an item that is taken through its source
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +202,8 @@ class Transaction(Protocol):
         An agent gets what is dispatched to it first, then what is queued in its
         name or in nobody's; by priority, then age. Each item gets a new epoch, a
         slot, a claim, its dispatch row and its events in this transaction. Never
-        waits for, nor returns, an item that another transaction is taking.
+        waits for, nor returns, an item that another transaction is taking, and
+        never returns one that has a source.
         """
 
     def lease(self, claim: Claim) -> WorkItem | None:
@@ -251,6 +261,59 @@ class Transaction(Protocol):
         """Remember a key; False when it is there already."""
 
     def forget_keys(self, before: str) -> int: ...
+
+    # items that come from outside
+    def outside_item(self, source: str, source_ref: str) -> WorkItem | None:
+        """The item that stands for a reference: the live one, else the latest."""
+
+    def outside_items(
+        self, source: str, refs: Sequence[str]
+    ) -> dict[str, tuple[WorkItem, str | None]]:
+        """The live items of these references, by reference, each with its `hold_by`."""
+
+    def live_references(self, source: str) -> list[LiveReference]:
+        """All live items of a source, in short."""
+
+    def hold_by(self, item_id: str) -> str | None:
+        """'source' when the item's own source put its hold on; None for an operator's, or none.
+
+        It is set by `edit` together with `hold_reason`, and never without one.
+        """
+
+    # our claims on trackers
+    def insert_source_claim(self, item: WorkItem, firing: Firing, now: str) -> bool:
+        """Open a row for the claim that `item` has now; False when the firing id was used."""
+
+    def find_source_claim(self, firing_id: str, now: str) -> SourceClaim | None:
+        """Open or ended; `now` decides whether the ledger's claim behind it is live."""
+
+    def open_source_claims(self, source: str, now: str) -> list[SourceClaim]:
+        """Those that the source still shows, oldest item first."""
+
+    def latest_source_claim(self, source: str, source_ref: str, now: str) -> SourceClaim | None:
+        """The latest open one of a reference."""
+
+    def enter_source_claim(self, firing_id: str, entry_id: int) -> bool:
+        """Keep the tracker's number; False when there is another already, or no such claim."""
+
+    def end_source_claim(self, firing_id: str, outcome: str, now: str) -> bool:
+        """Close the row; False when it is closed already, or not there."""
+
+    # what else is known of sources
+    def put_approval(self, approval: Approval) -> None:
+        """Keep an approval. Of one text the later counts, whichever was seen first."""
+
+    def latest_approval(self, source: str, source_ref: str) -> Approval | None: ...
+    def keep_delivery(self, delivery_id: str, now: str) -> bool:
+        """Remember a delivery; False when it is there already."""
+
+    def forget_deliveries(self, before: str) -> int: ...
+    def note_source_state(self, source: str, note: StateNote) -> None:
+        """Change what the note names, and add its requests to the count."""
+
+    def source_state(self, source: str) -> SourceState | None: ...
+    def source_states(self) -> list[SourceState]:
+        """By source."""
 
     # API tokens
     def insert_token(self, token: ApiToken, secret_hash: str) -> None: ...

@@ -35,8 +35,9 @@ from rota.model.errors import (
 )
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
+from rota.storage.primitives import Parameters, Row
 from rota.storage.statements import load_statements, to_psycopg
-from rota.storage.transaction import Parameters, Row, SqlTransaction
+from rota.storage.transaction import SqlTransaction
 from rota.storage.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -496,8 +497,8 @@ def _gave_up(error: Exception) -> RotaError:
         name = error.diag.constraint_name or ""
         if name == "one_in_progress_per_slot":
             return NoFreeSlot("the agent already works on an item in this slot")
-        if name == "one_item_per_source_ref":
-            return Refused("an item with this source reference exists already")
+        if name == "one_live_item_per_source_ref":
+            return Refused("a live item with this source reference exists already")
         return StorageError(f"the database refused the change: {error}")
     return StorageUnavailable("too much contention for this change; try again")
 

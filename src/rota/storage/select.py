@@ -6,6 +6,7 @@ several statuses would sort the whole table.
 """
 
 from functools import lru_cache
+from itertools import product
 
 from rota.model.clock import first_id
 from rota.model.events import EventFilter
@@ -15,7 +16,8 @@ from rota.storage.statements import load_statements
 
 # Ids are made in the order of creation, so they stand for age in every order and index.
 _ORDER = "ORDER BY priority, id"
-_READY = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0"
+# What has a source is taken through it, and never by a plain claim.
+_READY = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL"
 
 
 def _labels(count: int) -> str:
@@ -132,11 +134,14 @@ def _by_age(wanted: ItemFilter, terms: list[str], parameters: dict[str, object])
 
 def _by_priority(wanted: ItemFilter, terms: list[str], parameters: dict[str, object]) -> str:
     branches = []
-    for index, status in enumerate(wanted.statuses or tuple(Status)):
+    # A project's items from outside have an index of their own.
+    halves = ["source IS NULL", "source IS NOT NULL"] if wanted.project_id else [None]
+    statuses = wanted.statuses or tuple(Status)
+    for index, (status, half) in enumerate(product(statuses, halves)):
         parameters[f"status_{index}"] = str(status)
         # An agent's finished items are not in its index, and the planner wants to be told so.
-        open_only = ["completed_at IS NULL"] if wanted.agent and status not in TERMINAL else []
-        where = " AND ".join([f"status = :status_{index}", *open_only, *terms])
+        open_only = "completed_at IS NULL" if wanted.agent and status not in TERMINAL else None
+        where = " AND ".join(filter(None, [f"status = :status_{index}", open_only, half, *terms]))
         branches.append(
             f"SELECT * FROM (SELECT {item_columns()} FROM work_items WHERE {where}"
             f" {_ORDER} LIMIT :limit) AS b{index}"

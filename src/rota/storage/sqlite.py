@@ -31,8 +31,9 @@ from rota.model.errors import (
 )
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import SchemaState, Topic, Transaction
+from rota.storage.primitives import Parameters, Row
 from rota.storage.statements import load_statements
-from rota.storage.transaction import Parameters, Row, SqlTransaction
+from rota.storage.transaction import SqlTransaction
 from rota.storage.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -440,5 +441,5 @@ def _constraint(text: str) -> RotaError:
     if "work_items.assigned_agent, work_items.slot" in text:
         return NoFreeSlot("the agent already works on an item in this slot")
     if "work_items.source, work_items.source_ref" in text:
-        return Refused("an item with this source reference exists already")
+        return Refused("a live item with this source reference exists already")
     return StorageError(f"the database refused the change: {text}")

@@ -1,14 +1,13 @@
 """The verbs of the ledger over SQL, written once for both databases.
 
-A database brings three primitives (`_rows`, `_many`, `_text`) and may override a
-verb where one set-based statement is worth it.
+A database brings the primitives and may override a verb where one set-based statement
+is worth it.
 """
 
 import json
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
@@ -16,88 +15,31 @@ from rota.model.claims import Claim, ClaimResult
 from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.status import TERMINAL, Outcome, Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
+from rota.storage.outside import OutsideVerbs
 from rota.storage.port import Edit, Finish, Move, Take, Topic
+from rota.storage.rows import (
+    STATUS,
+    agent_of,
+    claim_of,
+    encode,
+    event_of,
+    event_row,
+    item_of,
+    link_of,
+    new_item_row,
+    token_of,
+)
 from rota.storage.select import candidates, item_columns, listing, narrowed
 from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, rows_of, seat, seated
-
-Row = tuple[Any, ...]
-Parameters = Mapping[str, object]
-
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
-_STATUS = {str(status): status for status in Status}
-_OUTCOME = {str(outcome): outcome for outcome in Outcome}
 
 # Columns an edit may name: a key of `Edit.changes` becomes part of the statement.
 _EDITABLE = frozenset(
     {
         "type", "description", "body", "payload", "priority", "project_id", "assigned_agent",
         "pinned", "notes", "labels", "max_attempts", "available_at", "deferred", "hold_reason",
-        "artifact_url",
+        "artifact_url", "hold_by",
     }
 )  # fmt: skip
-
-
-def item_of(row: Row) -> WorkItem:
-    (
-        id_, project_id, type_, description, body, payload, priority, status, reason, agent,
-        pinned, slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels,
-        artifact_url, attempts, max_attempts, available_at, deferred, hold, open_blockers,
-        dependents, epoch, token, expires_at, heartbeat_at, progress, version, source,
-        source_ref, came_from,
-    ) = row  # fmt: skip
-    return WorkItem(
-        id_, project_id, type_, description, body,
-        None if payload is None else json.loads(payload),
-        priority, _STATUS[status], reason, agent, bool(pinned), slot, created_by, created_at,
-        updated_at, completed_at, None if outcome is None else _OUTCOME[outcome], notes,
-        () if labels == "[]" else tuple(json.loads(labels)),
-        artifact_url, attempts, max_attempts, available_at, bool(deferred), hold, open_blockers,
-        dependents, epoch, token, expires_at, heartbeat_at, progress, version, source, source_ref,
-        None if came_from is None else _STATUS[came_from],
-    )  # fmt: skip
-
-
-def event_of(row: Row) -> Event:
-    facts: list[Any] = [*row[:-1], json.loads(row[-1])]
-    return Event(*facts)
-
-
-def _claim(row: Row) -> Claim:
-    facts: list[Any] = [*row[:-1], bool(row[-1])]
-    return Claim(*facts)
-
-
-def _link(row: Row) -> Link:
-    return Link(row[0], row[1], _STATUS[row[2]], row[3])
-
-
-def _agent(row: Row) -> Agent:
-    return Agent(row[0], row[1], bool(row[2]), row[3], row[4])
-
-
-def _token(row: Row) -> ApiToken:
-    return ApiToken(row[0], row[1], tuple(json.loads(row[2])), *row[3:])
-
-
-def new_item_row(item_id: str, item: NewItem, actor: str | None, now: str) -> list[object]:
-    """One entry of `:rows` for the statement `insert_items`."""
-    return [
-        item_id, item.project_id, item.type, item.description, item.body,
-        None if item.payload is None else _encode(item.payload),
-        int(item.priority), item.assigned_agent, int(item.assigned_agent is not None),
-        item.created_by or actor, _encode(item.labels) if item.labels else "[]", item.max_attempts,
-        item.available_at, int(item.available_at is not None and item.available_at > now),
-        item.source, item.source_ref,
-    ]  # fmt: skip
-
-
-def event_row(event: NewEvent) -> list[object]:
-    """One entry of `:rows` for the statement `append_events`."""
-    return [
-        event.type, event.occurred_at, event.actor, event.work_item_id, event.project_id,
-        event.agent, event.reason, event.from_status, event.to_status, event.epoch,
-        _encode(event.data) if event.data else "{}",
-    ]  # fmt: skip
 
 
 def take_parameters(take: Take) -> dict[str, object]:
@@ -110,7 +52,7 @@ def take_parameters(take: Take) -> dict[str, object]:
     return named
 
 
-class SqlTransaction(ABC):
+class SqlTransaction(OutsideVerbs):
     DIALECT: ClassVar[str]
     # The statements that write new items, a claim and a batch completion, in their order.
     SUBMIT: ClassVar[tuple[str, ...]]
@@ -119,22 +61,6 @@ class SqlTransaction(ABC):
 
     def __init__(self) -> None:
         self.topics: set[Topic] = set()
-
-    @abstractmethod
-    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
-        """Run the statement of this name."""
-
-    @abstractmethod
-    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
-        """Run a named statement once for each row, as cheaply as the database can."""
-
-    @abstractmethod
-    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
-        """Run a statement that was put together by `rota.storage.select`."""
-
-    def _one(self, statement: str, /, **parameters: object) -> Row | None:
-        rows = self._rows(statement, **parameters)
-        return rows[0] if rows else None
 
     def wake(self, topic: Topic) -> None:
         self.topics.add(topic)
@@ -175,7 +101,7 @@ class SqlTransaction(ABC):
 
     def get_agent(self, name: str) -> Agent | None:
         row = self._one("get_agent", name=name)
-        return _agent(row) if row else None
+        return agent_of(row) if row else None
 
     def put_agent(self, agent: Agent) -> None:
         self._rows(
@@ -187,7 +113,7 @@ class SqlTransaction(ABC):
         )
 
     def agent_loads(self) -> list[AgentLoad]:
-        return [AgentLoad(_agent(row[:5]), row[5], row[6]) for row in self._rows("agent_loads")]
+        return [AgentLoad(agent_of(row[:5]), row[5], row[6]) for row in self._rows("agent_loads")]
 
     def busy_slots(self, agent: str) -> set[int]:
         return {row[0] for row in self._rows("busy_slots", agent=agent)}
@@ -198,7 +124,7 @@ class SqlTransaction(ABC):
         self, items: Sequence[tuple[str, NewItem]], actor: str | None, now: str
     ) -> None:
         rows = [new_item_row(item_id, item, actor, now) for item_id, item in items]
-        self._run_all(self.SUBMIT, rows=_encode(rows), actor=actor, now=now)
+        self._run_all(self.SUBMIT, rows=encode(rows), actor=actor, now=now)
         self.topics.add(Topic.EVENTS)
         labels = [
             {"id": item_id, "label": label} for item_id, item in items for label in item.labels
@@ -243,6 +169,7 @@ class SqlTransaction(ABC):
             available_at=move.available_at,
             token=move.token or "",
             force=int(move.force),
+            ours_only=int(move.ours_only),
             version=move.version,
         )
         return item_of(row) if row else None
@@ -260,29 +187,22 @@ class SqlTransaction(ABC):
         )
         return item_of(rows[0]) if rows else None
 
-    @abstractmethod
-    def _text_of(self, name: str) -> str: ...
-
     def set_labels(self, item_id: str, labels: Iterable[str]) -> None:
         labels = list(labels)
         self._rows("delete_labels", id=item_id)
         if labels:
             self._many("insert_labels", [{"id": item_id, "label": label} for label in labels])
-        self._rows("set_labels", id=item_id, labels=_encode(labels))
+        self._rows("set_labels", id=item_id, labels=encode(labels))
 
     def promote_due(self, now: str) -> int:
         return self._changed("promote_due", now=now)
-
-    @abstractmethod
-    def _changed(self, statement: str, /, **parameters: object) -> int:
-        """Run a named statement; how many rows it changed."""
 
     def next_due(self) -> str | None:
         row = self._one("next_due")
         return row[0] if row else None
 
     def count_by_status(self) -> dict[Status, int]:
-        counted = {_STATUS[row[0]]: row[1] for row in self._rows("count_by_status")}
+        counted = {STATUS[row[0]]: row[1] for row in self._rows("count_by_status")}
         return {status: counted.get(status, 0) for status in Status}
 
     def queued_before(self, item: WorkItem) -> int:
@@ -311,10 +231,10 @@ class SqlTransaction(ABC):
         self._rows("zero_open_blockers", id=item_id)
 
     def blockers_of(self, item_id: str) -> list[Link]:
-        return [_link(row) for row in self._rows("blockers_of", id=item_id)]
+        return [link_of(row) for row in self._rows("blockers_of", id=item_id)]
 
     def blocked_by(self, item_id: str) -> list[Link]:
-        return [_link(row) for row in self._rows("blocked_by", id=item_id)]
+        return [link_of(row) for row in self._rows("blocked_by", id=item_id)]
 
     def reaches(self, start: str, target: str) -> bool:
         return start == target or bool(self._rows("reaches", start=start, target=target))
@@ -347,12 +267,12 @@ class SqlTransaction(ABC):
                 named[agent] = self._candidates(party.take, wanted, named=True)
             hand_out(party, named.get(agent, deque()), anyone, now)
         if rows := rows_of(parties):
-            self._run_all(self.TAKE, rows=_encode(rows), now=now)
+            self._run_all(self.TAKE, rows=encode(rows), now=now)
             self.topics.add(Topic.EVENTS)
         return parties
 
     def _seats(self, agents: set[str]) -> dict[str, Seat]:
-        rows = self._rows("seats", agents=_encode(sorted(agents)))
+        rows = self._rows("seats", agents=encode(sorted(agents)))
         return {row[0]: seat(row[1], row[3], bool(row[2]), bool(row[4])) for row in rows}
 
     def _candidates(self, take: Take, want: int, *, named: bool) -> deque[WorkItem]:
@@ -386,11 +306,11 @@ class SqlTransaction(ABC):
 
     def live_claim(self, item_id: str) -> Claim | None:
         row = self._one("live_claim", id=item_id)
-        return _claim(row) if row else None
+        return claim_of(row) if row else None
 
     def find_claim(self, item_id: str, token: str) -> Claim | None:
         row = self._one("find_claim", id=item_id, token=token)
-        return _claim(row) if row else None
+        return claim_of(row) if row else None
 
     def extend_claim(
         self, item_id: str, token: str, now: str, expires_at: str, progress: str | None
@@ -406,7 +326,7 @@ class SqlTransaction(ABC):
         return self.live_claim(item_id) if extended else None
 
     def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
-        rows = _encode([[entry.item_id, entry.token] for entry in entries])
+        rows = encode([[entry.item_id, entry.token] for entry in entries])
         found = {row[0]: item_of(row) for row in self._rows("finishable", rows=rows)}
         if not found:
             return []
@@ -416,7 +336,7 @@ class SqlTransaction(ABC):
             for entry in reversed(entries)
             if entry.item_id in found and entry.token == found[entry.item_id].claim_token
         }
-        rows = _encode([_finish_row(entry, found[entry.item_id]) for entry in kept.values()])
+        rows = encode([_finish_row(entry, found[entry.item_id]) for entry in kept.values()])
         self._run_all(self.FINISH, rows=rows, now=now)
         self.topics.add(Topic.EVENTS)
         return [_finished(found[entry.item_id], entry, now) for entry in kept.values()]
@@ -446,7 +366,7 @@ class SqlTransaction(ABC):
 
     def append(self, events: Sequence[NewEvent]) -> None:
         if events:
-            self._rows("append_events", rows=_encode([event_row(event) for event in events]))
+            self._rows("append_events", rows=encode([event_row(event) for event in events]))
             self.topics.add(Topic.EVENTS)
 
     def events_after(
@@ -475,7 +395,7 @@ class SqlTransaction(ABC):
                 "keep_key",
                 key=key,
                 request_hash=request_hash,
-                item_ids=_encode(list(item_ids)),
+                item_ids=encode(list(item_ids)),
                 now=now,
             )
         )
@@ -491,17 +411,17 @@ class SqlTransaction(ABC):
             id=token.id,
             name=token.name,
             secret_hash=secret_hash,
-            scopes=_encode(token.scopes),
+            scopes=encode(token.scopes),
             created_at=token.created_at,
             expires_at=token.expires_at,
         )
 
     def find_token(self, secret_hash: str) -> ApiToken | None:
         row = self._one("find_token", secret_hash=secret_hash)
-        return _token(row) if row else None
+        return token_of(row) if row else None
 
     def list_tokens(self) -> list[ApiToken]:
-        return [_token(row) for row in self._rows("list_tokens")]
+        return [token_of(row) for row in self._rows("list_tokens")]
 
     def revoke_token(self, token_id: str, now: str) -> bool:
         return bool(self._rows("revoke_token", id=token_id, now=now))
@@ -519,7 +439,7 @@ def _finish_row(entry: Finish, item: WorkItem) -> list[object]:
         data["notes"] = entry.notes
     return [
         item.id, entry.token, entry.notes, entry.actor, item.project_id, item.assigned_agent,
-        item.epoch, _encode(data),
+        item.epoch, encode(data),
     ]  # fmt: skip
 
 

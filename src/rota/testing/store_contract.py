@@ -21,13 +21,14 @@ from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
 from rota.model.claims import Claim, ClaimedItem, ClaimResult, NothingClaimed
 from rota.model.clock import IdFactory, SystemClock
-from rota.model.errors import NoFreeSlot, Refused, StorageError, StorageUnavailable
+from rota.model.errors import NoFreeSlot, StorageError, StorageUnavailable
 from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
 from rota.model.status import OUTCOME_OF, Status
 from rota.model.work import ItemFilter, NewItem, Project, WorkItem
 from rota.storage.port import Edit, Finish, Move, Store, Take, Topic, Transaction
 from rota.testing.audit import all_events
 from rota.testing.clock import ManualClock
+from rota.testing.store_contract_sources import SourcesContract
 
 T = TypeVar("T")
 OpenStore = Callable[[], Awaitable[Store]]
@@ -461,12 +462,6 @@ class ItemsContract:
         assert {(e.actor, e.from_status, e.to_status, e.epoch, e.occurred_at) for e in rows} == {
             ("me", None, "queued", 0, NOW)
         }
-
-    async def test_one_source_reference_is_one_item(self, store: Store) -> None:
-        await one(store, source="github:a/b", source_ref="42")
-        await one(store, source="github:a/c", source_ref="42")
-        with pytest.raises(Refused, match="source reference"):
-            await one(store, source="github:a/b", source_ref="42")
 
     async def test_get_items_keeps_the_order_asked_for(self, store: Store) -> None:
         ids = await given(store, item(), item(), item())
@@ -1371,6 +1366,7 @@ class StoreContract(
     ClaimsContract,
     LogAndEventsContract,
     KeysAndTokensContract,
+    SourcesContract,
     CareContract,
 ):
     """All of it."""

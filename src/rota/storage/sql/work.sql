@@ -7,7 +7,7 @@ lease_expires_at, heartbeat_at, progress, version, source, source_ref, came_from
 
 -- fragment: claimable
 -- What every way of taking an item asks of it beside its status.
-hold_reason IS NULL AND open_blockers = 0 AND deferred = 0
+hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL
 
 -- name: insert_items
 -- Stores new items as queued. `:rows` is a JSON array, one array an item; a payload goes in as
@@ -57,6 +57,7 @@ WHERE id = :id
   AND status IN (:source_1, :source_2, :source_3)
   AND version = coalesce(:version, version)
   AND (:force = 1 OR coalesce(claim_token, '') = :token)
+  AND (:ours_only = 0 OR source IS NULL)
 RETURNING @item
 
 -- name: put_lease

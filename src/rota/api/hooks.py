@@ -1,0 +1,121 @@
+"""Webhooks of trackers: they make a poll come sooner, and that is all they can do.
+
+The signature is checked over the raw bytes, a delivery counts once, and what
+the payload says is never believed: the poll asks the tracker itself.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from rota.api.answers import Answer, json_answer
+from rota.api.call import Call
+from rota.api.problems import BadJson
+from rota.api.routing import Endpoint, endpoint
+from rota.model.errors import InvalidInput, NotFound, Unauthenticated
+
+TAG = "hooks"
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A repository that takes webhooks."""
+
+    kind: str  # "github" or "gitea"
+    repo: str
+    secret: Callable[[], str | None]  # read when it is needed, never kept
+    wake: Callable[[], None]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    status: str  # "accepted" or "seen before"
+
+
+# Forgejo sends its own names beside Gitea's; newer versions of both send GitHub's too.
+_SIGNATURES = {
+    "github": (b"x-hub-signature-256",),
+    "gitea": (b"x-gitea-signature", b"x-forgejo-signature", b"x-hub-signature-256"),
+}
+_DELIVERIES = {
+    "github": (b"x-github-delivery",),
+    "gitea": (b"x-gitea-delivery", b"x-forgejo-delivery", b"x-github-delivery"),
+}
+
+
+def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
+    refuses = (400, 401, 404, 413, 415, 422)
+
+    @endpoint(
+        "POST", "/hooks/github", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
+        refuses=refuses, takes=("X-Hub-Signature-256", "X-GitHub-Delivery"),
+    )  # fmt: skip
+    async def github_hook(call: Call) -> Answer:
+        """Hear from GitHub that something happened in a repository.
+
+        Signed with the secret that the source's `webhook_secret_env` names.
+        """
+        return await _receive(call, "github", receivers)
+
+    @endpoint(
+        "POST", "/hooks/gitea", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
+        refuses=refuses, takes=("X-Gitea-Signature", "X-Gitea-Delivery"),
+    )  # fmt: skip
+    async def gitea_hook(call: Call) -> Answer:
+        """Hear from Gitea or Forgejo that something happened in a repository.
+
+        Signed with the secret that the source's `webhook_secret_env` names.
+        """
+        return await _receive(call, "gitea", receivers)
+
+    return github_hook, gitea_hook
+
+
+async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answer:
+    raw = await call.raw_body()
+    receiver = _receiver(kind, _repository(raw), receivers)
+    _check_signature(call, receiver, raw)
+    delivery = _first(call, _DELIVERIES[kind])
+    if not delivery:
+        raise InvalidInput(f"{_DELIVERIES[kind][0].decode()} is missing", field="delivery")
+    if not await call.ledger.outside.remember_delivery(f"{kind}:{delivery[:180]}"):
+        return json_answer(Delivery("seen before"))
+    receiver.wake()
+    return json_answer(Delivery("accepted"), 202)
+
+
+def _repository(raw: bytes) -> str:
+    try:
+        payload = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise BadJson("the body is not JSON; set the webhook's content type to JSON") from error
+    repository = payload.get("repository") if isinstance(payload, dict) else None
+    name = repository.get("full_name") if isinstance(repository, dict) else None
+    if not isinstance(name, str):
+        raise InvalidInput("the payload names no repository", field="repository.full_name")
+    return name
+
+
+def _receiver(kind: str, repo: str, receivers: Sequence[Receiver]) -> Receiver:
+    for receiver in receivers:
+        if receiver.kind == kind and receiver.repo.lower() == repo.lower() and receiver.secret():
+            return receiver
+    raise NotFound(
+        f"no {kind} source with a webhook secret is configured for this repository; set"
+        " webhook_secret_env in rota.yaml"
+    )
+
+
+def _check_signature(call: Call, receiver: Receiver, raw: bytes) -> None:
+    secret = (receiver.secret() or "").encode()
+    right = hmac.new(secret, raw, hashlib.sha256).hexdigest()
+    given = _first(call, _SIGNATURES[receiver.kind]).removeprefix("sha256=").lower()
+    if not hmac.compare_digest(right.encode(), given.encode("utf-8", "replace")):
+        raise Unauthenticated("the webhook's signature is missing or wrong")
+
+
+def _first(call: Call, names: Sequence[bytes]) -> str:
+    return next((value for name in names if (value := call.header(name))), "")

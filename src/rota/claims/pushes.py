@@ -1,0 +1,126 @@
+"""What a push carries, and where to: git's lines to a hook, and a remote's address."""
+
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.claims.references import host_of
+from rota.model.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRepo:
+    host: str
+    repo: str  # "owner/name"
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.repo}"
+
+
+@dataclass(frozen=True, slots=True)
+class PushedCommit:
+    sha: str
+    message: str
+
+    def __str__(self) -> str:
+        return f'{self.sha[:10]} "{self.message.strip().partition(chr(10))[0][:60]}"'
+
+
+def pushed_commits(
+    stdin_lines: Iterable[str], remote_name: str, directory: Path | None = None
+) -> list[PushedCommit]:
+    """The commits that the remote does not have yet, oldest first.
+
+    `<local ref> <local sha> <remote ref> <remote sha>` per line. A deleted
+    reference brings nothing. Of an existing one we know what the remote has; of
+    a new one, or where the remote has moved on to what we have never seen, only
+    that whatever stands on some remote has been pushed before.
+    """
+    updates = [_update(line) for line in stdin_lines if line.strip()]
+    updates = [(local, remote) for local, remote in updates if local.strip("0")]
+    present = _commits_present({sha for update in updates for sha in update}, directory)
+    tips = {present[local] for local, _ in updates if local in present}
+    bases = {present[remote] for _, remote in updates if remote in present}
+    if not tips:  # git would read "nothing" as HEAD
+        return []
+    known = all(remote in present for _, remote in updates)
+    wanted = "".join(f"{sha}\n" for sha in (*tips, *(f"^{base}" for base in bases)))
+    elsewhere = ("--not", f"--remotes={remote_name}" if known else "--remotes")
+    return _parsed(git(directory, *_LOG, "--stdin", *elsewhere, stdin=wanted))
+
+
+# As they are, whatever the person's configuration makes `git log` look like.
+_LOG = (
+    *("--no-replace-objects", "log", "--reverse", "-z", "--format=%H%n%B", "--encoding=UTF-8"),
+    *("--no-patch", "--no-show-signature", "--no-color"),
+)
+
+
+def _update(line: str) -> tuple[str, str]:
+    # From the right: the local side may be an expression with blanks, "HEAD@{2 days ago}".
+    fields = line.rstrip("\n").rsplit(" ", 3)
+    if len(fields) != 4:
+        raise InvalidInput(f"{line[:200]!r} is not a line that git gives to a pre-push hook")
+    return fields[1], fields[3]
+
+
+def _commits_present(shas: Iterable[str], directory: Path | None) -> dict[str, str]:
+    """Which of them lead to a commit that is here: tags may lead to a file, and what others
+    pushed, or a shallow clone left out, is not here."""
+    asked = list(shas)
+    questions = "".join(f"{sha}^{{commit}}\n" for sha in asked)
+    answers = git(directory, "cat-file", "--batch-check=%(objectname)", stdin=questions)
+    return {
+        sha: answer
+        for sha, answer in zip(asked, answers.splitlines(), strict=True)
+        if not answer.endswith((" missing", " ambiguous"))
+    }
+
+
+def _parsed(log: str) -> list[PushedCommit]:
+    records = (record.partition("\n") for record in log.split("\0") if record)
+    return [PushedCommit(sha, message) for sha, _, message in records]
+
+
+_SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>\[[^\]/]+\]|[^/:\[\]]+):(?P<path>.+)")
+_PATH = re.compile(r"(?:.*/)?(?P<repo>[A-Za-z0-9_][\w.-]*/\.?[A-Za-z0-9_][\w.-]*?)(?:\.git)?/*")
+_SSH_HOSTS = {"ssh.github.com": "github.com"}  # for networks that let only port 443 out
+
+
+def remote_repo(url: str) -> RemoteRepo | None:
+    """Where a remote's issues are; None when it is no address of a tracker (a path, a bundle)."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        found = _SCP.fullmatch(url)
+        return _remote(found["host"], found["path"]) if found else None
+    path = rest.partition("/")[2]
+    if scheme in ("http", "https"):
+        return _remote(host_of(url), path)
+    if scheme in ("ssh", "git+ssh", "ssh+git", "git"):  # their port is not that of the pages
+        return _remote(re.sub(r":\d*$", "", host_of(url)), path)
+    return None
+
+
+def _remote(host: str, path: str) -> RemoteRepo | None:
+    found = _PATH.fullmatch(path)
+    name = host.lower()
+    return RemoteRepo(_SSH_HOSTS.get(name, name), found["repo"]) if found else None
+
+
+def git(directory: Path | None, *arguments: str, stdin: str = "") -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=directory,
+            input=stdin.encode(),
+            capture_output=True,
+            check=True,
+        )
+    except OSError as error:
+        raise InvalidInput(f"cannot run git in {directory or Path.cwd()}: {error}") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip()
+        raise InvalidInput(f"git in {directory or Path.cwd()}: {said}") from error
+    return done.stdout.decode("utf-8", errors="replace")

@@ -1,0 +1,119 @@
+"""What the ledger knows of work that comes from outside: claims on trackers, approvals, states."""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from rota.model.status import Status
+from rota.model.work import NewItem
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """How one claim of ours signs in a tracker's log; the nonce tells it from a forgery."""
+
+    firing_id: str
+    codename: str
+    fleet: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClaim:
+    """A claim of ours that a tracker shows, and how the ledger's claim behind it stands."""
+
+    firing_id: str
+    source: str
+    source_ref: str
+    work_item_id: str
+    epoch: int
+    codename: str
+    fleet: str
+    nonce: str
+    entry_id: int | None  # the tracker's own number of it; None until it has answered
+    created_at: str
+    ended_at: str | None
+    outcome: str | None
+    status: Status  # of the item, now
+    token: str | None  # of the ledger's claim, while that is live
+
+    @property
+    def live(self) -> bool:
+        """The ledger's claim is the one that was made with this, and its lease has not lapsed."""
+        return self.token is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """An item as its source shows it, whether anybody may take it or not.
+
+    `hold_reason` says why nobody may, and behind a semicolon what lifts it:
+    "nobody trusted has agreed to this text; put the label agent:implement on it".
+    """
+
+    item: NewItem
+    hold_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mirroring:
+    """What a mirroring did: how many of each, and which references could not be stored, and why."""
+
+    added: int = 0
+    edited: int = 0
+    held: int = 0
+    unheld: int = 0
+    refused: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.edited or self.held or self.unheld or self.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReference:
+    """Which live item stands for a reference of a source, in short."""
+
+    item_id: str
+    source_ref: str
+    status: Status
+    version: int
+    claimed: bool  # its source still shows a claim of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A trusted person has agreed to this text."""
+
+    source: str
+    source_ref: str
+    text_hash: str
+    approved_by: int
+    approved_at: str
+    seen_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    source: str
+    polled_at: str | None
+    poll_error: str | None
+    swept_at: str | None
+    warning: str | None
+    settle_seconds: float | None
+    requests: int
+    rate_remaining: int | None
+    rate_limit: int | None
+    rate_reset_at: str | None
+
+
+class StateNote(TypedDict, total=False):
+    """News of a source. What is not named stays as it was; `requests` are added to the count."""
+
+    polled_at: str | None
+    poll_error: str | None
+    swept_at: str | None
+    warning: str | None
+    settle_seconds: float | None
+    requests: int
+    rate_remaining: int | None
+    rate_limit: int | None
+    rate_reset_at: str | None

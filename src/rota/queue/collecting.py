@@ -1,0 +1,139 @@
+"""Takes an item through its source: submitted, dispatched and started in one transaction."""
+
+from dataclasses import dataclass
+
+from rota.model.agents import Agent
+from rota.model.claims import Claim, ClaimedItem
+from rota.model.clock import IdFactory
+from rota.model.errors import ClaimedByAnother, Refused, VersionMismatch
+from rota.model.sources import Firing
+from rota.model.status import TERMINAL, Status, Verb
+from rota.model.work import NewItem, WorkItem
+from rota.queue import editing, mirroring, moves, sweeper
+from rota.queue.moves import Lease, Order
+from rota.storage.port import RunAgain, Transaction
+
+REASON = "claimed"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Who wants which item of a source, and how the claim signs there."""
+
+    item: NewItem
+    agent: str
+    lease: Lease
+    firing: Firing
+    cleared: bool  # the source has looked again, and holds it no longer
+
+
+def collect(tx: Transaction, wanted: Collection, ids: IdFactory, now: str) -> ClaimedItem:
+    """Raises what refuses it, and has changed nothing then."""
+    # First what has lapsed: it may be this item, or what fills the agent's slots.
+    sweeper.catch_up(tx, now)
+    _demand_at_work(tx, wanted.agent)
+    row = _ready(tx, wanted, ids, now)
+    try:
+        claim = _started(tx, row, wanted, ids, now)
+    except VersionMismatch:
+        raise RunAgain from None  # somebody else is at it
+    item = moves.find(tx, row.id)
+    if not tx.insert_source_claim(item, wanted.firing, now):
+        raise Refused(
+            f"the firing id {wanted.firing.firing_id} was used before; make a new one",
+            firing_id=wanted.firing.firing_id,
+        )
+    return ClaimedItem(item, claim)
+
+
+def _demand_at_work(tx: Transaction, name: str) -> None:
+    if (tx.get_agent(name) or Agent(name)).paused:
+        raise Refused(f"agent '{name}' is paused; `rota agent resume {name}` ends that", agent=name)
+
+
+def _ready(tx: Transaction, wanted: Collection, ids: IdFactory, now: str) -> WorkItem:
+    """The live row of the reference, as the source shows it now; a new one where there is none."""
+    source, ref = mirroring.reference(wanted.item)
+    row = tx.outside_item(source, ref)
+    if row is None or row.status in TERMINAL:
+        _demand_attempts(row)
+        return mirroring.submitted(tx, source, [wanted.item], ids, now)[0]
+    _demand_free(tx, row, wanted.agent)
+    if row.hold_reason is not None:
+        row = _unheld(tx, row, wanted, now)
+    return mirroring.refresh(tx, row, wanted.item, now)
+
+
+def _demand_attempts(last: WorkItem | None) -> None:
+    if last is not None and mirroring.is_spent(last):
+        raise Refused(
+            f"{_called(last)} has used up its {last.max_attempts} attempts;"
+            f" `rota retry {last.id}` gives it new ones",
+            id=last.id,
+            attempts=last.attempts,
+        )
+
+
+def _demand_free(tx: Transaction, row: WorkItem, agent: str) -> None:
+    if row.status is Status.IN_PROGRESS:
+        raise ClaimedByAnother(
+            f"{_called(row)} is being worked on by '{row.assigned_agent}'", agent=row.assigned_agent
+        )
+    if row.status in (Status.BLOCKED, Status.IN_REVIEW):
+        raise moves.transition_refused(row, Verb.DISPATCH)
+    if row.assigned_agent not in (None, agent):
+        raise Refused(
+            f"{_called(row)} is for '{row.assigned_agent}' only; `rota edit {row.id} --agent none`"
+            " lets others take it",
+            assigned_agent=row.assigned_agent,
+        )
+    if row.open_blockers:
+        raise Refused(
+            f"{_called(row)} waits for {', '.join(_open_blockers(tx, row))}; complete that first,"
+            f" or `rota edit {row.id} --blocked-by none`",
+            blocked_by=_open_blockers(tx, row),
+        )
+    if row.deferred:  # what is due was just let go
+        raise Refused(f"{_called(row)} is not available before {row.available_at}")
+
+
+def _open_blockers(tx: Transaction, row: WorkItem) -> list[str]:
+    return [
+        link.blocker_id
+        for link in tx.blockers_of(row.id)
+        if link.blocker_status is not Status.COMPLETED
+    ]
+
+
+def _unheld(tx: Transaction, row: WorkItem, wanted: Collection, now: str) -> WorkItem:
+    by_source = tx.hold_by(row.id) == mirroring.BY_SOURCE
+    if by_source and wanted.cleared:
+        return editing.put_hold(tx, row, None, row.source, now)
+    whose = (
+        "its source, which has to lift it" if by_source else f"an operator; `rota unhold {row.id}`"
+    )
+    raise Refused(
+        f"{_called(row)} is held ({row.hold_reason}) by {whose}", hold_reason=row.hold_reason
+    )
+
+
+def _called(row: WorkItem) -> str:
+    return f"{row.source} {row.source_ref} ({row.id})"
+
+
+def _started(tx: Transaction, row: WorkItem, wanted: Collection, ids: IdFactory, now: str) -> Claim:
+    agent = wanted.agent
+    if row.status is Status.QUEUED:
+        dispatch = Order(
+            Verb.DISPATCH, row.id, agent, agent=agent, reason=REASON, version=row.version,
+            through_source=True,
+        )  # fmt: skip
+        row = moves.given(moves.apply(tx, dispatch, ids.new(), now)).item
+    start = Order(
+        Verb.START, row.id, agent, reason=REASON, version=row.version, lease=wanted.lease,
+        through_source=True,
+    )  # fmt: skip
+    claim = moves.given(moves.apply(tx, start, "", now)).claim
+    if claim is None:
+        raise AssertionError("a start with a lease gives a claim")
+    return claim

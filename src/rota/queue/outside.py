@@ -1,0 +1,193 @@
+"""Work that comes from outside: what its sources may say to the ledger, and ask of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Unpack
+
+from rota.model.claims import ClaimedItem
+from rota.model.clock import Clock, IdFactory, SystemClock, to_text
+from rota.model.errors import NotFound, Refused
+from rota.model.sources import (
+    Approval,
+    Firing,
+    Mirrored,
+    Mirroring,
+    SourceClaim,
+    SourceState,
+    StateNote,
+)
+from rota.model.work import NewItem, WorkItem, check_name, check_text
+from rota.queue import claiming, collecting, intake, mirroring
+from rota.queue.intake import LONGEST
+from rota.queue.moves import Lease
+from rota.storage.port import Store, Transaction
+
+MAX_NAME = 200
+MAX_TEXT = 2_000
+
+
+class OutsideWork:
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._ids = IdFactory(self._clock)
+
+    def _now(self) -> str:
+        return to_text(self._clock.now())
+
+    # items
+
+    async def take(
+        self,
+        item: NewItem,
+        agent: str,
+        lease_seconds: float,
+        firing: Firing,
+        *,
+        cleared: bool = False,
+    ) -> ClaimedItem:
+        """Claim an item in the ledger, before anything is written to its source.
+
+        Its live item is brought up to date, or a new one is made; then it is
+        dispatched and started, and the claim is noted as open at the source.
+        `cleared` says that the source's own hold is over. Raises a `Refused`
+        that says who or what stands in the way, and has changed nothing then.
+        """
+        check_name(agent, "agent")
+        _check_firing(firing)
+        mirroring.reference(item)
+        now = self._now()
+        lease = Lease(self._ids.token(), lease_seconds, claiming.expiry(self._clock, lease_seconds))
+        wanted = collecting.Collection(intake.checked(item), agent, lease, firing, cleared)
+        return await self._store.transact(lambda tx: collecting.collect(tx, wanted, self._ids, now))
+
+    async def mirror(self, items: Sequence[Mirrored]) -> Mirroring:
+        """Show what the source has, as queued items with its holds on them.
+
+        What stands in the ledger as it is there is not touched. An operator's
+        hold stays. An item that failed for want of attempts is not made anew.
+        """
+        by_source, refused = mirroring.checked(items)
+        done: Counter[str] = Counter()
+        for source, shown in by_source.items():
+            for batch in mirroring.batches(shown):
+                done += await self._mirror(source, batch)
+        return Mirroring(**done, refused=tuple(refused))
+
+    async def _mirror(self, source: str, batch: Sequence[Mirrored]) -> Counter[str]:
+        """Most of the time nothing has changed, and then no writer waits for us."""
+        now = self._now()
+        pending = await self._store.read(
+            lambda tx: mirroring.outdated(tx, source, batch), long=True
+        )
+        if not pending:
+            return Counter()
+        return await self._store.transact(
+            lambda tx: mirroring.update(tx, source, pending, self._ids, now)
+        )
+
+    async def gone(self, source: str, seen_refs: Iterable[str]) -> list[str]:
+        """Cancel what waits here and is not among `seen_refs`; the ids of those items.
+
+        `seen_refs` is all that the source has, ready or not, from a listing that
+        was complete. What is worked on, or still shown as claimed by us, stays.
+        """
+        seen, now = frozenset(seen_refs), self._now()
+        if not await self._store.read(lambda tx: mirroring.unseen(tx, source, seen), long=True):
+            return []
+        return await self._store.transact(lambda tx: mirroring.cancel(tx, source, seen, now))
+
+    async def standing(self, source: str, ref: str) -> WorkItem | None:
+        """The item that stands for a reference: the live one, else the latest."""
+        return await self._store.read(lambda tx: tx.outside_item(source, ref))
+
+    # claims at the source
+
+    async def entered(self, firing_id: str, entry_id: int) -> None:
+        """The tracker has answered: this is its number of our claim. May be said again."""
+
+        def body(tx: Transaction) -> None:
+            if not tx.enter_source_claim(firing_id, entry_id):
+                known = _demand_claim(tx, firing_id, self._now())
+                raise Refused(
+                    f"the claim {firing_id} stands at its source as {known.entry_id}, not as"
+                    f" {entry_id}; one of the two is not ours",
+                    entry_id=known.entry_id,
+                )
+
+        await self._store.transact(body)
+
+    async def ended(self, firing_id: str, outcome: str) -> bool:
+        """The source shows the claim no longer; False when that was known already."""
+        check_text(outcome, "outcome", MAX_NAME)
+        now = self._now()
+
+        def body(tx: Transaction) -> bool:
+            if tx.end_source_claim(firing_id, outcome, now):
+                return True
+            _demand_claim(tx, firing_id, now)
+            return False
+
+        return await self._store.transact(body)
+
+    async def open_claims(self, source: str) -> list[SourceClaim]:
+        """What the source still shows as ours; `live` says whether somebody works on it."""
+        now = self._now()
+        return await self._store.read(lambda tx: tx.open_source_claims(source, now))
+
+    async def claim_of(self, source: str, ref: str) -> SourceClaim | None:
+        """The latest open one of a reference."""
+        now = self._now()
+        return await self._store.read(lambda tx: tx.latest_source_claim(source, ref, now))
+
+    async def find_claim(self, firing_id: str) -> SourceClaim | None:
+        """Open or ended."""
+        now = self._now()
+        return await self._store.read(lambda tx: tx.find_source_claim(firing_id, now))
+
+    # what else is known of sources
+
+    async def approve(
+        self, source: str, ref: str, text_hash: str, approved_by: int, approved_at: str
+    ) -> None:
+        """A trusted person has agreed to this text; may be said again."""
+        check_text(source, "source", LONGEST["source"])
+        check_text(ref, "source_ref", LONGEST["source_ref"])
+        check_text(text_hash, "text_hash", MAX_NAME)
+        moment = intake.check_moment(approved_at, "approved_at") or ""
+        approval = Approval(source, ref, text_hash, approved_by, moment, self._now())
+        await self._store.transact(lambda tx: tx.put_approval(approval))
+
+    async def approval(self, source: str, ref: str) -> Approval | None:
+        """The latest."""
+        return await self._store.read(lambda tx: tx.latest_approval(source, ref))
+
+    async def remember_delivery(self, delivery_id: str) -> bool:
+        """False when it was seen before (within thirty days)."""
+        check_text(delivery_id, "delivery", MAX_NAME)
+        now = self._now()
+        return await self._store.transact(lambda tx: tx.keep_delivery(delivery_id, now))
+
+    async def note_state(self, source: str, **note: Unpack[StateNote]) -> None:
+        """News of a source: what is named is set, `requests` are added to the count."""
+        check_text(source, "source", LONGEST["source"])
+        for field in ("poll_error", "warning"):
+            text = note.get(field)
+            if isinstance(text, str):
+                note[field] = text[:MAX_TEXT]
+        await self._store.transact(lambda tx: tx.note_source_state(source, note))
+
+    async def states(self) -> list[SourceState]:
+        return await self._store.read(lambda tx: tx.source_states())
+
+
+def _check_firing(firing: Firing) -> None:
+    for field in ("firing_id", "codename", "fleet", "nonce"):
+        check_text(getattr(firing, field), field, MAX_NAME)
+
+
+def _demand_claim(tx: Transaction, firing_id: str, now: str) -> SourceClaim:
+    found = tx.find_source_claim(firing_id, now)
+    if found is None:
+        raise NotFound(f"no claim was made as {firing_id[:100]!r}", id=firing_id[:100])
+    return found

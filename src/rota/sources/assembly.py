@@ -1,0 +1,164 @@
+"""Puts a repository's desk together from its configuration."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rota.claims.comments import Believed
+from rota.claims.labels import NEEDS_SCOPE, LabelSet
+from rota.claims.log import ClaimLog
+from rota.claims.pauses import PausedRepos
+from rota.claims.plain import LabelClaims
+from rota.claims.port import Tracker
+from rota.claims.protocol import CommentClaims
+from rota.claims.strict import RefLog
+from rota.claims.timing import Pace, Times
+from rota.claims.trust import Approval, ApprovalBook, MemoryBook, TrustGate
+from rota.config.sources import Forge, GiteaSource, GitHubSource
+from rota.model.clock import from_text, to_text
+from rota.model.errors import InvalidInput
+from rota.queue.ledger import Ledger
+from rota.sources.desk import Claims, IssueDesk
+from rota.sources.gatekeeper import Gatekeeper
+from rota.sources.gitea.tracker import GiteaTracker
+from rota.sources.github.tracker import GitHubTracker
+from rota.sources.registry import SourceContext
+
+
+def make_tracker(settings: Forge, context: SourceContext) -> Tracker:
+    if isinstance(settings, GitHubSource):
+        return GitHubTracker(
+            settings.repo,
+            token_env=settings.auth.token_env,
+            api_url=settings.api_url,
+            account_id=settings.auth.account_id,
+            environ=context.environ,
+        )
+    if isinstance(settings, GiteaSource):
+        return GiteaTracker(
+            settings.repo,
+            token_env=settings.auth.token_env,
+            api_url=settings.api_url,
+            account_id=settings.auth.account_id,
+            environ=context.environ,
+        )
+    raise InvalidInput(f"no tracker is known for {type(settings).__name__}")
+
+
+async def open_desk(
+    settings: Forge,
+    context: SourceContext,
+    *,
+    tracker: Tracker | None = None,
+    pace: Pace | None = None,
+) -> IssueDesk:
+    """Asks the tracker who we are, and nothing else."""
+    tracker = tracker or make_tracker(settings, context)
+    pace = pace or Pace()
+    labels = label_set(settings)
+    keeper = Gatekeeper(
+        settings.repo,
+        labels,
+        TrustGate(
+            tracker,
+            labels,
+            _book(context.ledger, tracker.source),
+            frozenset(settings.trusted),
+            settings.trust_required,
+        ),
+        PausedRepos(context.paused_repos),
+        pace,
+    )
+    claims = await _claims(settings, tracker, keeper, context.ledger, pace)
+    return IssueDesk(
+        tracker,
+        claims,
+        keeper,
+        await _fleet(context.ledger),
+        ledger=context.ledger,
+        pace=pace,
+        lease_seconds=settings.lease_seconds,
+        parks=not settings.cleanup_on_failure,
+        always_closes=settings.claim_mode == "labels",
+    )
+
+
+def label_set(settings: Forge) -> LabelSet:
+    names = settings.labels
+    return LabelSet(
+        ready=names.ready,
+        in_flight=names.in_progress,
+        pr_open=names.pr_open,
+        done=names.done,
+        failed=names.failed,
+        excluded=(*settings.exclude_labels, NEEDS_SCOPE),
+    )
+
+
+async def _claims(
+    settings: Forge, tracker: Tracker, keeper: Gatekeeper, ledger: Ledger | None, pace: Pace
+) -> Claims:
+    times = await _times(settings, tracker.source, ledger)
+    if settings.claim_mode == "labels":
+        return LabelClaims(tracker, keeper.labels, times, pace, keeper.judge)
+    log = RefLog if settings.claim_mode == "strict" else ClaimLog
+    believed = await _believed(settings, tracker)
+    return CommentClaims(log(tracker, believed, times, pace), keeper.labels, keeper.judge)
+
+
+async def _times(settings: Forge, source: str, ledger: Ledger | None) -> Times:
+    """A tracker that was once seen to be slower than configured stays so."""
+    given = settings.times
+    settle = given.settle
+    if ledger is not None:
+        states = {state.source: state for state in await ledger.outside.states()}
+        kept = states[source].settle_seconds if source in states else None
+        settle = max(settle, kept or 0.0)
+    return Times(
+        settle=settle,
+        settle_jitter=min(2.0, settle),
+        poll=given.poll,
+        grace=given.grace,
+        margin=given.margin,
+        quiet=given.quiet,
+    )
+
+
+async def _believed(settings: Forge, tracker: Tracker) -> Believed:
+    own = (await tracker.account()).id
+    owner = await tracker.owner()
+    operators = {own, *settings.trusted, *({owner.id} if owner else ())}
+    return Believed(frozenset({own, *settings.fleets}), frozenset(operators))
+
+
+async def _fleet(ledger: Ledger | None) -> str:
+    """One database is one fleet, wherever its processes run and whatever they are called."""
+    return secrets.token_hex(6) if ledger is None else await ledger.outside.fleet()
+
+
+def _book(ledger: Ledger | None, source: str) -> ApprovalBook:
+    return MemoryBook() if ledger is None else LedgerBook(ledger, source)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerBook:
+    """Approvals, kept in the ledger."""
+
+    ledger: Ledger
+    source: str
+
+    async def approval(self, number: int) -> Approval | None:
+        kept = await self.ledger.outside.approval(self.source, str(number))
+        if kept is None:
+            return None
+        return Approval(kept.text_hash, kept.approved_by, from_text(kept.approved_at))
+
+    async def approve(self, number: int, approval: Approval) -> None:
+        at: datetime = approval.at
+        await self.ledger.outside.approve(
+            self.source, str(number), approval.text_hash, approval.by, to_text(at)
+        )
+
+
+DEFAULT_PAUSES = Path(".rota/paused-repos.json")

@@ -1,0 +1,149 @@
+"""Issues of a repository as a work source: what GitHub, Gitea and Forgejo have in common."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from rota.claims.pickup import Obstacle
+from rota.claims.port import Issue
+from rota.claims.protocol import Refusal
+from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, TrackerError
+from rota.sources.assembly import open_desk
+from rota.sources.desk import Held, IssueDesk
+from rota.sources.http.errors import ApiError
+from rota.sources.items import work_item
+from rota.sources.paging import page
+from rota.sources.port import (
+    ClaimFailureReason,
+    ClaimResult,
+    FetchOptions,
+    FetchResult,
+    ReleaseOptions,
+    ReleaseResult,
+    WorkItem,
+    WorkResult,
+)
+from rota.sources.registry import SourceContext
+
+ALL = FetchOptions()
+PLAIN = ReleaseOptions()
+
+# Everything else that keeps an issue from being claimed is the state it is in.
+_TAKEN = frozenset({Obstacle.CLAIMED})
+
+
+class ForgeWorkSource:
+    """One repository, as one agent sees it."""
+
+    def __init__(
+        self, kind: str, agent: str, open_desk: Callable[[], Awaitable[IssueDesk]]
+    ) -> None:
+        self.type = kind
+        self._agent = agent
+        self._open = open_desk
+        self._opened: IssueDesk | None = None
+        self._opening = asyncio.Lock()
+
+    async def desk(self) -> IssueDesk:
+        """Opened at the first use: it asks the tracker who we are."""
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._open()
+            return self._opened
+
+    async def fetch_available_work(self, options: FetchOptions = ALL) -> FetchResult:
+        desk = await self.desk()
+        issues = await self._candidates(desk, options)
+        items = [work_item(self.type, desk.tracker.repo, issue) for issue in issues]
+        return page(items, options)
+
+    async def _candidates(self, desk: IssueDesk, options: FetchOptions) -> list[Issue]:
+        ready = desk.keeper.labels.ready
+        found = [
+            issue
+            for issue in await desk.tracker.issues(labels=[ready])
+            if await desk.keeper.judge(issue) is None
+        ]
+        if options.include_claimed:
+            found += await desk.tracker.issues(labels=[desk.keeper.labels.in_flight])
+        return list({issue.number: issue for issue in found}.values())
+
+    async def claim_work(self, work_item_id: str) -> ClaimResult:
+        number = self._number(work_item_id)
+        desk = await self.desk()
+        try:
+            answer = await desk.take(number, self._agent)
+        except IssueNotFound as error:
+            return _refused(ClaimFailureReason.NOT_FOUND, error.message)
+        except TrackerError as error:
+            return _refused(_reason_of(error), error.message)
+        if isinstance(answer, Refusal):
+            return _refused(_reason(answer), answer.message)
+        return self._claimed(desk, answer)
+
+    def _claimed(self, desk: IssueDesk, held: Held) -> ClaimResult:
+        item = work_item(self.type, desk.tracker.repo, held.issue) if held.issue else None
+        return ClaimResult(True, item, ledger_id=held.item_id, token=held.token)
+
+    async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
+        number = self._number(work_item_id)
+        await (await self.desk()).finish(number, self._agent, result)
+
+    async def release_work(
+        self, work_item_id: str, options: ReleaseOptions = PLAIN
+    ) -> ReleaseResult:
+        number = self._number(work_item_id)
+        desk = await self.desk()
+        given = await desk.release(
+            number, self._agent, reason=options.reason, comment=options.add_comment
+        )
+        return ReleaseResult(given, None if given else f"'{self._agent}' does not hold #{number}")
+
+    async def get_work(self, work_item_id: str) -> WorkItem | None:
+        desk = await self.desk()
+        try:
+            issue = await desk.tracker.issue(self._number(work_item_id))
+        except IssueNotFound:
+            return None
+        return None if issue.is_pull_request else work_item(self.type, desk.tracker.repo, issue)
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            await self._opened.tracker.aclose()
+
+    def _number(self, work_item_id: str) -> int:
+        found = re.fullmatch(rf"{re.escape(self.type)}-([1-9][0-9]{{0,17}})", work_item_id)
+        if found is None:
+            raise MalformedReference(
+                f"{work_item_id[:80]!r} is no id of this source; write {self.type}-42 for issue 42"
+            )
+        return int(found[1])
+
+
+def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
+    return ClaimResult(False, reason=reason, message=message)
+
+
+def _reason(refusal: Refusal) -> ClaimFailureReason:
+    if refusal.obstacle is None:
+        return ClaimFailureReason.SOURCE_ERROR
+    if refusal.obstacle in _TAKEN:
+        return ClaimFailureReason.ALREADY_CLAIMED
+    return ClaimFailureReason.INVALID_STATE
+
+
+def _reason_of(error: TrackerError) -> ClaimFailureReason:
+    denied = isinstance(error, ApiError) and error.is_permission_denied()
+    return ClaimFailureReason.PERMISSION_DENIED if denied else ClaimFailureReason.SOURCE_ERROR
+
+
+def create(config: Mapping[str, Any], context: SourceContext) -> ForgeWorkSource:
+    """The factory of `github`, `gitea` and `forgejo`."""
+    from rota.config.fleet import source_config  # noqa: PLC0415 - pydantic is slow to import
+    from rota.config.sources import Forge  # noqa: PLC0415
+
+    settings = source_config(config)
+    if not isinstance(settings, Forge):
+        raise InvalidInput(f"work_source.type: {config.get('type')!r} has no issues")
+    return ForgeWorkSource(str(config["type"]), context.agent, lambda: open_desk(settings, context))

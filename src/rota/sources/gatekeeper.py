@@ -1,0 +1,69 @@
+"""Lets issues through, or says why not: the one predicate with all it needs to know."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from rota.claims.fold import Standing
+from rota.claims.labels import LabelSet
+from rota.claims.pauses import PausedRepos
+from rota.claims.pickup import AN_AGENT, Asker, Objection, objection
+from rota.claims.port import Issue
+from rota.claims.timing import Pace
+from rota.claims.trust import TrustGate
+
+LOOK_AGAIN_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class Gatekeeper:
+    repo: str
+    labels: LabelSet
+    gate: TrustGate
+    pauses: PausedRepos
+    pace: Pace = field(default_factory=Pace)
+    _public: tuple[float, bool] | None = None
+    _passed: dict[int, Issue] = field(default_factory=dict)
+    _refused: dict[int, tuple[datetime, str]] = field(default_factory=dict)
+
+    async def judge(
+        self, issue: Issue, standing: Standing | None = None, asker: Asker = AN_AGENT
+    ) -> Objection | None:
+        """Trust is asked last: it alone may cost requests. People need none to read for
+        themselves."""
+        paused = self.pauses.is_paused(self.repo)
+        refused = objection(issue, self.labels, standing=standing, paused=paused, asker=asker)
+        if refused is None and asker.login is None:
+            distrust = await self._distrust(issue)
+            refused = objection(
+                issue, self.labels, distrust=distrust, asker=asker, standing=standing
+            )
+        if refused is None:
+            self._passed[issue.number] = issue
+        return refused
+
+    def as_judged(self, issue: Issue) -> Issue:
+        """The text that was let through: what an agent reads must be nothing newer."""
+        return self._passed.pop(issue.number, issue)
+
+    async def _distrust(self, issue: Issue) -> str | None:
+        """Nothing new since a refusal is refused again without asking the tracker: an edit and
+        a label both move `updated_at`."""
+        if not await self._is_required():
+            return None
+        at, why = self._refused.get(issue.number, (None, ""))
+        if at == issue.updated_at:
+            return why
+        distrust = await replace(self.gate, required=True).distrust(issue)
+        if distrust is None:
+            self._refused.pop(issue.number, None)
+        else:
+            self._refused[issue.number] = (issue.updated_at, distrust)
+        return distrust
+
+    async def _is_required(self) -> bool:
+        """Whether a repository is public is not asked for every issue; nor only once, for a
+        private one may be opened."""
+        now = self.pace.elapsed()
+        if self._public is None or now - self._public[0] > LOOK_AGAIN_SECONDS:
+            self._public = (now, await self.gate.is_required())
+        return self._public[1]

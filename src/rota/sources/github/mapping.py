@@ -1,0 +1,81 @@
+"""Priorities from labels, and the shapes that only GitHub has."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from rota.claims.port import Account, Labelling, TextEdit
+from rota.model.work import Priority
+from rota.sources.http.records import author_of, moment_of
+
+_KEYWORDS = {
+    Priority.CRITICAL: {"critical", "p0", "urgent"},
+    Priority.HIGH: {"high", "p1", "important"},
+    Priority.LOW: {"low", "p3"},
+}
+_SEPARATORS = re.compile(r"[\W_]+")
+
+# A new title leaves an event, a new body does not: both are changes of the text.
+EDITS_QUERY = """
+query($owner: String!, $name: String!, $number: Int!) {
+  repository(owner: $owner, name: $name) {
+    issue: issueOrPullRequest(number: $number) {
+      ... on Issue {
+        lastEditedAt
+        editor { ...who }
+        timelineItems(last: 1, itemTypes: [RENAMED_TITLE_EVENT]) {
+          nodes { ... on RenamedTitleEvent { createdAt actor { ...who } } }
+        }
+      }
+      ... on PullRequest {
+        lastEditedAt
+        editor { ...who }
+        timelineItems(last: 1, itemTypes: [RENAMED_TITLE_EVENT]) {
+          nodes { ... on RenamedTitleEvent { createdAt actor { ...who } } }
+        }
+      }
+    }
+  }
+}
+fragment who on Actor {
+  login
+  ... on User { databaseId }
+  ... on Bot { databaseId }
+  ... on Mannequin { databaseId }
+  ... on Organization { databaseId }
+}
+"""
+
+
+def infer_priority(labels: Iterable[str]) -> Priority:
+    """By whole words: `priority:high` and `P1-bug` tell one, `highlight` and `p10` do not."""
+    words = {word for label in labels for word in _SEPARATORS.split(label.lower())}
+    return next(
+        (priority for priority, keywords in _KEYWORDS.items() if keywords & words),
+        Priority.MEDIUM,
+    )
+
+
+def labelling_of(raw: Any) -> Labelling | None:
+    """None for the other events of an issue."""
+    if raw["event"] != "labeled":
+        return None
+    return Labelling(
+        str(raw["label"]["name"]), author_of(raw.get("actor")), moment_of(raw["created_at"])
+    )
+
+
+def last_edit_of(raw: Any) -> TextEdit | None:
+    """Of the answer's issue: the later one of its last new title and its last new body."""
+    renames = (raw.get("timelineItems") or {}).get("nodes") or ()
+    edits = [_edit(one["createdAt"], one["actor"]) for one in renames]
+    if raw["lastEditedAt"] is not None:
+        edits.append(_edit(raw["lastEditedAt"], raw["editor"]))
+    return max(edits, key=lambda edit: edit.at, default=None)
+
+
+def _edit(at: str, who: Any) -> TextEdit:
+    known = who is not None and who.get("databaseId") is not None
+    return TextEdit(
+        moment_of(at), Account(int(who["databaseId"]), str(who["login"])) if known else None
+    )

@@ -1,0 +1,211 @@
+"""One GitHub repository as a `Tracker`."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Unpack
+from urllib.parse import quote
+
+from rota import __version__
+from rota.claims.port import Account, Comment, Issue, Labelling, Ref, TextEdit
+from rota.model.errors import InvalidInput, IssueNotFound
+from rota.sources.github.errors import GitHubAPIError, GitHubAuthError
+from rota.sources.github.mapping import EDITS_QUERY, labelling_of, last_edit_of
+from rota.sources.github.refs import GitRefs
+from rota.sources.github.scopes import lack_of_rights, lack_of_scopes, scopes_of
+from rota.sources.http.calls import Service
+from rota.sources.http.connection import Connection
+from rota.sources.http.errors import ApiError
+from rota.sources.http.labels import LOOKS
+from rota.sources.http.listing import label_query, ready
+from rota.sources.http.records import account_of, comment_of, issue_of
+from rota.sources.http.tracker import HttpTracker, repository_of
+from rota.sources.http.wire import Address, address_of
+
+GITHUB = Service(
+    name="GitHub",
+    scheme="Bearer",
+    headers={
+        "accept": "application/vnd.github+json",
+        "user-agent": f"rota/{__version__}",
+        "x-github-api-version": "2022-11-28",
+    },
+    api_error=GitHubAPIError,
+    token_error=GitHubAuthError,
+)
+
+# Without the permission to make a label, or with one of that name there, nothing is lost.
+_GO_ON = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY})
+_NO_GRAPHQL = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
+
+
+class GitHubTracker(HttpTracker):
+    kind = "github"
+
+    def __init__(
+        self,
+        repo: str,
+        *,
+        token_env: str = "GITHUB_TOKEN",  # noqa: S107 - the name of a variable
+        api_url: str = "https://api.github.com",
+        account_id: int | None = None,
+        **connection: Unpack[Connection],
+    ) -> None:
+        address = address_of(api_url)
+        super().__init__(repo, GITHUB, address, token_env, account_id, **connection)
+        self.host = _web_host(address)
+        self._graphql = _graphql_url(address)
+        self._refs = GitRefs(self._client, self._pages, self._root)
+        self._made: set[str] = set()
+
+    async def validate_token(self) -> tuple[str, ...]:
+        """The scopes that the token has; raises `GitHubAuthError` when it may too little.
+
+        Fine-grained tokens and those of apps do not tell their scopes: for them the repository
+        says what may be done.
+        """
+        try:
+            answer = await self._client.get(self._root, fresh=True)
+        except ApiError as error:
+            if error.is_not_found() or error.is_permission_denied():
+                raise await self._no_access() from error
+            raise
+        scopes = scopes_of(answer)
+        repository = self._client.mapped(repository_of, answer)
+        lack = lack_of_rights(scopes, repository, self._token_env)
+        if lack is not None:
+            raise lack
+        return scopes or ()
+
+    async def _no_access(self) -> GitHubAuthError:
+        """A repository that may not be seen is "not found"; the scopes may tell why."""
+        try:
+            scopes = scopes_of(await self._client.get("/user", fresh=True))
+        except ApiError:
+            scopes = None
+        return lack_of_scopes(scopes, self._token_env) or GitHubAuthError(
+            f"{self.repo} does not exist, or the token in {self._token_env} was not given access"
+            " to it; check `repo`, and which repositories the token is for"
+        )
+
+    async def owner(self) -> Account | None:
+        owner = (await self._repository())["owner"]
+        return account_of(owner) if owner.get("type") == "User" else None
+
+    async def _account_numbered(self, number: int) -> Account:
+        try:
+            answer = await self._client.get(f"/user/{number}")
+        except ApiError:
+            return await super()._account_numbered(number)
+        return self._client.mapped(account_of, answer)
+
+    async def issues(self, *, labels: Sequence[str] = ()) -> list[Issue]:
+        found = await self._pages.linked(
+            f"{self._root}/issues",
+            issue_of,
+            {"state": "open", "sort": "created", "direction": "asc", **label_query(labels)},
+        )
+        return ready(found, labels)
+
+    async def _all_comments(self, number: int) -> list[Comment]:
+        return await self._pages.linked(
+            f"{self._issue(number)}/comments", comment_of, every_one=True
+        )
+
+    async def close(self, number: int) -> None:
+        with self._about(number):
+            await self._client.write(
+                "PATCH", self._issue(number), {"state": "closed", "state_reason": "completed"}
+            )
+
+    # Labels
+
+    async def add_labels(self, number: int, labels: Sequence[str]) -> None:
+        if not labels:
+            return
+        for label in labels:
+            await self._make(label)
+        with self._about(number):
+            await self._client.write(
+                "POST", f"{self._issue(number)}/labels", {"labels": list(labels)}
+            )
+
+    async def remove_label(self, number: int, label: str) -> None:
+        if not label.strip("."):
+            raise InvalidInput("a label's name is missing", field="label")  # this means all labels
+        path = f"{self._issue(number)}/labels/{quote(label, safe='')}"
+        try:
+            with self._about(number):
+                await self._client.write("DELETE", path)
+        except IssueNotFound:
+            await self.issue(number)  # which of the two is not there?
+
+    async def labellings(self, number: int) -> list[Labelling]:
+        with self._about(number):
+            found = await self._pages.linked(f"{self._issue(number)}/events", labelling_of)
+        return sorted((one for one in found if one is not None), key=lambda one: one.at)
+
+    async def _make(self, label: str) -> None:
+        """GitHub makes a missing label by itself, but grey. Ours get their colours, once."""
+        name = label.lower()
+        if name in self._made or name not in LOOKS:
+            return
+        colour, meaning = LOOKS[name]
+        content = {"name": label, "color": colour, "description": meaning}
+        try:
+            await self._client.write("POST", f"{self._root}/labels", content)
+        except ApiError as error:
+            if error.is_rate_limit_error or error.status_code not in _GO_ON:
+                raise
+        self._made.add(name)
+
+    # Edits, which only GraphQL tells
+
+    async def last_edit(self, number: int) -> TextEdit | None:
+        owner, _, name = self.repo.partition("/")
+        variables = {"owner": owner, "name": name, "number": number}
+        try:
+            answer = await self._client.write(
+                "POST", self._graphql, {"query": EDITS_QUERY, "variables": variables}
+            )
+        except ApiError as error:
+            if error.status_code in _NO_GRAPHQL:
+                return None
+            raise
+        self._check_graphql(self._client.mapped(dict, answer), number)
+        return self._client.mapped(
+            lambda raw: last_edit_of(raw["data"]["repository"]["issue"]), answer
+        )
+
+    def _check_graphql(self, raw: dict[str, Any], number: int) -> None:
+        """GraphQL says no with 200."""
+        errors = raw.get("errors") or ()
+        kinds = {one.get("type") for one in errors}
+        if "NOT_FOUND" in kinds:
+            raise IssueNotFound(f"{self.repo}#{number} is not there", repo=self.repo, number=number)
+        if errors:
+            raise GitHubAPIError(
+                f"GitHub, POST /graphql: {errors[0].get('message')}",
+                status_code=HTTPStatus.OK,
+                endpoint="POST /graphql",
+                is_rate_limit_error="RATE_LIMITED" in kinds,
+            )
+
+    # References
+
+    async def refs(self, prefix: str) -> list[Ref]:
+        return await self._refs.below(prefix)
+
+    async def create_ref(self, name: str, message: str) -> bool:
+        return await self._refs.create(name, message)
+
+
+def _web_host(address: Address) -> str:
+    """Pages are on `github.com` where the API is on `api.github.com`; a server of one's own has
+    both on one host."""
+    return address.host if address.path else address.host.removeprefix("api.")
+
+
+def _graphql_url(address: Address) -> str:
+    if address.url.endswith("/api/v3"):
+        return address.url.removesuffix("/v3") + "/graphql"
+    return address.url + "/graphql"

@@ -1,0 +1,58 @@
+"""A request to a tracker's API, and what becomes of it."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from rota.model.clock import Clock
+from rota.model.errors import WorkSourceError
+from rota.sources.http.errors import ApiError, TokenError
+from rota.sources.http.limits import RetryOptions
+from rota.sources.http.wire import Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What sets one tracker's API apart from another's."""
+
+    name: str  # for people: "GitHub"
+    scheme: str  # of the Authorization header
+    headers: Mapping[str, str]
+    api_error: type[ApiError]
+    token_error: type[TokenError]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait and by which clock; a test injects its own."""
+
+    retry: RetryOptions
+    timeouts: Timeouts
+    pause: Callable[[float], Awaitable[None]]
+    rng: random.Random
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    method: str
+    url: str
+    body: bytes | None = field(default=None, repr=False)
+    repeatable: bool = True
+    conditional: bool = False
+
+    @property
+    def budget(self) -> str:
+        """Which of GitHub's rate limits it is counted on."""
+        return "graphql" if self.url.endswith("/graphql") else "rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    error: WorkSourceError
+    again: bool  # repeating is safe, and may help
+    wait: float | None = None  # seconds, as the tracker asked for
+
+    @property
+    def is_limit(self) -> bool:
+        return isinstance(self.error, ApiError) and self.error.is_rate_limit_error

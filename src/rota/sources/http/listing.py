@@ -1,0 +1,26 @@
+"""Which of the issues that a tracker lists are those that were asked for."""
+
+from collections.abc import Sequence
+
+from rota.claims.port import Issue
+
+
+def ready(issues: Sequence[Issue], labels: Sequence[str]) -> list[Issue]:
+    """Open issues that carry all the labels, each once, oldest first. Pages overlap when issues
+    come or go while they are read, and Gitea forgets to filter by labels it does not know."""
+    wanted = {label.lower() for label in labels}
+    once = {issue.number: issue for issue in issues}
+    fitting = (
+        issue
+        for issue in once.values()
+        if issue.is_open
+        and not issue.is_pull_request
+        and wanted <= {label.lower() for label in issue.labels}
+    )
+    return sorted(fitting, key=lambda issue: (issue.created_at, issue.number))
+
+
+def label_query(labels: Sequence[str]) -> dict[str, str]:
+    """A label with a comma in its name cannot be asked for; it is looked for in the answer."""
+    askable = [label for label in labels if "," not in label]
+    return {"labels": ",".join(askable)} if askable else {}

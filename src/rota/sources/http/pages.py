@@ -1,0 +1,124 @@
+"""Lists that come in pages: read to their end, or an error; never a part that looks whole."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rota.sources.http.answers import Answer, next_link
+from rota.sources.http.calls import Call
+from rota.sources.http.client import ApiClient, Params
+from rota.sources.http.errors import ApiError
+
+T = TypeVar("T")
+
+PAGE = 100  # the most that GitHub gives at a time
+MAX_PAGES = 100
+MAX_WALKS = 3
+
+
+class Pages:
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def linked(
+        self,
+        path: str,
+        make: Callable[[Any], T],
+        params: Params | None = None,
+        *,
+        every_one: bool = False,
+    ) -> list[T]:
+        """Page after page by `Link: rel="next"`.
+
+        `every_one`: an entry that is deleted while we read moves those behind it up, and one of
+        them slips past us. So the pages are looked at again until that cannot have happened, and
+        what any look has shown is there; entries may come twice.
+        """
+        first = Call("GET", self._client.url(path, {"per_page": PAGE, **(params or {})}))
+        shown: list[Answer] = []
+        for _ in range(MAX_WALKS):
+            pages = await self._walk(first, every_one)
+            shown += pages
+            if not every_one or await self._still_stand(pages):
+                break
+        return [made for page in shown for made in self._client.mapped(_each(make), page)]
+
+    async def numbered(
+        self,
+        path: str,
+        make: Callable[[Any], T],
+        params: Params | None = None,
+        *,
+        trust_total: bool = True,
+    ) -> list[T]:
+        """By number, from a tracker whose links cannot be relied on, until there is nothing new.
+        `X-Total-Count` spares the last look where it counts the whole list."""
+        found: dict[int, T] = {}
+        for number in range(1, MAX_PAGES + 1):
+            page = await self._client.get(path, {**(params or {}), "page": number})
+            before = len(found)
+            found.update(self._client.mapped(_each_by_id(make), page))
+            total = page.headers.get("x-total-count", "") if trust_total else ""
+            if len(found) == before or (total.isdecimal() and len(found) >= int(total)):
+                return list(found.values())
+        raise self._too_many(Call("GET", self._client.url(path)))
+
+    async def _walk(self, first: Call, every_one: bool) -> list[Answer]:
+        pages: list[Answer] = []
+        following: str | None = first.url
+        while following is not None:
+            if len(pages) == MAX_PAGES:
+                raise self._too_many(first)
+            page = await self._client.get(following)
+            if pages and page.body == pages[-1].body:
+                break  # a list that has no pages, and does not mind being asked for one
+            pages.append(page)
+            following = self._next(pages[-1]) or self._perhaps(first, pages, every_one)
+        return pages
+
+    def _perhaps(self, first: Call, pages: list[Answer], every_one: bool) -> str | None:
+        """An entry on a page that is new need not change the page before it: told that this one
+        is as it was, without a link, we do not know that it is still the last."""
+        last = pages[-1]
+        entries = self._client.mapped(_entries, last)
+        if last.unchanged and entries and (every_one or len(entries) >= PAGE):
+            return f"{first.url}&page={len(pages) + 1}"
+        return None
+
+    def _next(self, page: Answer) -> str | None:
+        link = next_link(page.headers.get("link"))
+        if link is None:
+            return None
+        target = self._client.here(page.url, link)
+        if target is None:
+            raise self._error(
+                Call("GET", page.url), "its next page is on another host, where we do not go"
+            )
+        return target
+
+    async def _still_stand(self, pages: list[Answer]) -> bool:
+        """The last page may grow; what was read before it must be as it was."""
+        for page in pages[:-1]:
+            if (await self._client.get(page.url)).body != page.body:
+                return False
+        return True
+
+    def _too_many(self, call: Call) -> ApiError:
+        return self._error(call, f"more than {MAX_PAGES} pages; ask for less, by a label perhaps")
+
+    def _error(self, call: Call, why: str) -> ApiError:
+        return self._client.verdicts.error(call, why)
+
+
+def _entries(raw: Any) -> list[Any]:
+    if not isinstance(raw, list):
+        raise TypeError("not a list")
+    return raw
+
+
+def _each(make: Callable[[Any], T]) -> Callable[[Any], list[T]]:
+    return lambda raw: [make(one) for one in _entries(raw)]
+
+
+def _each_by_id(make: Callable[[Any], T]) -> Callable[[Any], dict[int, T]]:
+    """A list without entries is null in Go."""
+    return lambda raw: {int(one["id"]): make(one) for one in _entries([] if raw is None else raw)}

@@ -1,0 +1,76 @@
+"""Accounts, issues and comments from the shapes that GitHub, Gitea and Forgejo share."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from rota.claims.port import Account, Comment, Issue
+
+# Who wrote it has left. No account has this number, so nobody is trusted by it.
+GHOST = Account(0, "ghost")
+
+_BREAKS = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def account_of(raw: Any) -> Account:
+    return Account(int(raw["id"]), str(raw["login"]))
+
+
+def author_of(raw: Any) -> Account:
+    return GHOST if raw is None else account_of(raw)
+
+
+def comment_of(raw: Any) -> Comment:
+    return Comment(
+        id=int(raw["id"]),
+        author=author_of(raw["user"]),
+        body=text_of(raw.get("body")),
+        created_at=moment_of(raw["created_at"]),
+        updated_at=moment_of(raw["updated_at"]),
+    )
+
+
+def issue_of(raw: Any) -> Issue:
+    return Issue(
+        number=int(raw["number"]),
+        title=title_of(raw["title"]),
+        body=text_of(raw.get("body")),
+        labels=tuple(_label_of(one) for one in raw.get("labels") or ()),
+        is_open=raw["state"] == "open",
+        is_pull_request=raw.get("pull_request") is not None,
+        author=author_of(raw["user"]),
+        url=str(raw["html_url"]),
+        created_at=moment_of(raw["created_at"]),
+        updated_at=moment_of(raw["updated_at"]),
+        assignee=_named(raw.get("assignee"), "login"),
+        milestone=_named(raw.get("milestone"), "title"),
+        open_blockers=_open_blockers(raw.get("issue_dependencies_summary")),
+    )
+
+
+def moment_of(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def text_of(text: str | None) -> str:
+    """As it was written, but for what no database and no terminal takes."""
+    return (text or "").replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def title_of(text: str | None) -> str:
+    """One line. Invisible characters beyond control characters are left to the trust gate."""
+    return _CONTROL.sub("", _BREAKS.sub(" ", text_of(text))).strip()
+
+
+def _label_of(raw: Any) -> str:
+    return str(raw if isinstance(raw, str) else raw["name"])
+
+
+def _named(raw: Any, key: str) -> str | None:
+    return None if raw is None else str(raw[key])
+
+
+def _open_blockers(summary: Any) -> int:
+    return 0 if summary is None else int(summary.get("blocked_by") or 0)

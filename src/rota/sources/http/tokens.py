@@ -1,0 +1,40 @@
+"""The tracker's token: named in the configuration, read from the environment when it is needed."""
+
+import re
+from collections.abc import Mapping
+
+from rota.sources.http.errors import TokenError
+
+_FIT_FOR_A_HEADER = re.compile(r"[\x21-\x7e]+")
+
+
+class Token:
+    """Knows where the token is and never keeps it: a token that is replaced is picked up, and
+    there is nothing for a repr or a log to show."""
+
+    def __init__(
+        self, variable: str, environ: Mapping[str, str], service: str, error: type[TokenError]
+    ) -> None:
+        self.variable = variable
+        self._environ = environ
+        self._service = service
+        self._error = error
+
+    def read(self) -> str:
+        value = self._environ.get(self.variable, "").strip()
+        if not value:
+            raise self._error(
+                f"there is no {self._service} token: set the environment variable {self.variable},"
+                " or name another one in `auth.token_env`"
+            )
+        if not _FIT_FOR_A_HEADER.fullmatch(value):
+            raise self._error(
+                f"the environment variable {self.variable} holds no {self._service} token: it has"
+                " white space or other characters inside; paste the token again"
+            )
+        return value
+
+    def hide(self, text: str) -> str:
+        """A tracker, or a proxy before it, may repeat what it was sent."""
+        value = self._environ.get(self.variable, "").strip()
+        return text.replace(value, "[hidden]") if value else text

@@ -1,0 +1,182 @@
+"""The verbs of the `Tracker` port that GitHub, Gitea and Forgejo spell alike."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Unpack
+from urllib.parse import quote, unquote
+
+from rota.claims.port import Account, Comment, Issue
+from rota.model.errors import AnswerUnknown, IssueNotFound, MalformedReference
+from rota.sources.http.calls import Service
+from rota.sources.http.connection import Connection, connect
+from rota.sources.http.errors import ApiError
+from rota.sources.http.pages import Pages
+from rota.sources.http.records import account_of, comment_of, issue_of
+from rota.sources.http.wire import Address
+
+_REPO = re.compile(r"[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+")
+# A repository's place in the API: by its name, or by its number where it was renamed.
+_PLACE = re.compile(r"(/repos/[^/]+/[^/]+|/repositories/\d+)(/.*)?")
+
+
+class HttpTracker:
+    kind: str
+    repo: str
+    host: str
+
+    def __init__(
+        self,
+        repo: str,
+        service: Service,
+        address: Address,
+        token_env: str,
+        account_id: int | None,
+        **connection: Unpack[Connection],
+    ) -> None:
+        self.repo = check_repo(repo)
+        self.host = address.host
+        self._root = f"/repos/{self.repo}"
+        self._service = service
+        self._token_env = token_env
+        self._account_id = account_id
+        self._account: Account | None = None
+        self._client = connect(service, address, token_env, self._may_follow, connection)
+        self._pages = Pages(self._client)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.repo} on {self.host}>"
+
+    @property
+    def source(self) -> str:
+        return f"{self.kind}:{self.repo}"
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    # Accounts
+
+    async def account(self) -> Account:
+        if self._account is None:
+            self._account = await self._ask_account()
+        return self._account
+
+    async def find_account(self, login: str) -> Account | None:
+        if not login.strip("."):
+            return None  # as a path it would mean another place
+        try:
+            answer = await self._client.get(f"/users/{quote(login, safe='')}")
+        except ApiError as error:
+            if error.is_not_found():
+                return None
+            raise
+        return self._client.mapped(account_of, answer)
+
+    async def _ask_account(self) -> Account:
+        """Tokens of an app, and those with few scopes, are refused here."""
+        try:
+            answer = await self._client.get("/user")
+        except ApiError as error:
+            if not error.is_permission_denied():
+                raise
+            if self._account_id is None:
+                raise self._nobody() from error
+            return await self._account_numbered(self._account_id)
+        return self._client.mapped(account_of, answer)
+
+    async def _account_numbered(self, number: int) -> Account:
+        return Account(number, str(number))
+
+    def _nobody(self) -> Exception:
+        return self._service.token_error(
+            f"the token in {self._token_env} may not ask {self._service.name} whose it is, as is"
+            " usual for an app; set `auth.account_id` to the number of the account it writes as"
+        )
+
+    # The repository
+
+    async def is_public(self) -> bool:
+        return not (await self._repository())["private"]
+
+    async def _repository(self) -> dict[str, Any]:
+        answer = await self._client.get(self._root)
+        return self._client.mapped(repository_of, answer)
+
+    async def _may_follow(self, path: str, target: str) -> bool:
+        """A renamed repository may be followed. An issue that was transferred to another one
+        may not: it is not ours any more, and it may have our number there."""
+        place, rest = _parted(target)
+        if _parted(path)[1] != rest or place is None:
+            return False
+        if not rest:
+            return True
+        repository = await self._repository()
+        named, numbered = f"/repos/{repository['full_name']}", f"/repositories/{repository['id']}"
+        return place.lower() in (named.lower(), numbered)
+
+    # Issues
+
+    async def issue(self, number: int) -> Issue:
+        with self._about(number):
+            answer = await self._client.get(self._issue(number))
+        return self._client.mapped(issue_of, answer)
+
+    async def comments(self, number: int) -> list[Comment]:
+        with self._about(number):
+            found = await self._all_comments(number)
+        return [comment for _, comment in sorted({one.id: one for one in found}.items())]
+
+    async def comment(self, number: int, body: str) -> Comment:
+        with self._about(number):
+            answer = await self._client.write(
+                "POST", f"{self._issue(number)}/comments", {"body": body}, repeatable=False
+            )
+        try:
+            return self._client.mapped(comment_of, answer)
+        except ApiError as error:
+            raise AnswerUnknown(
+                f"{self.repo}#{number}: a comment was posted, but the answer does not say which;"
+                " look before it is repeated"
+            ) from error
+
+    async def _all_comments(self, number: int) -> list[Comment]:
+        raise NotImplementedError
+
+    def _issue(self, number: int) -> str:
+        return f"{self._root}/issues/{number}"
+
+    @contextmanager
+    def _about(self, number: int) -> Iterator[None]:
+        """Not to be found here any more: deleted, hidden from us, or transferred."""
+        try:
+            yield
+        except ApiError as error:
+            if error.has_moved or error.status_code in (404, 410):
+                raise IssueNotFound(
+                    f"{self.repo}#{number} is not there: deleted, transferred, or hidden from the"
+                    f" token in {self._token_env}",
+                    repo=self.repo,
+                    number=number,
+                ) from error
+            raise
+
+
+def check_repo(repo: str) -> str:
+    if not _REPO.fullmatch(repo) or {".", ".."} & set(repo.split("/")):
+        raise MalformedReference(
+            f"repo: {repo[:100]!r} does not name a repository; write owner/name, for example"
+            " octocat/hello-world",
+            field="repo",
+        )
+    return repo
+
+
+def repository_of(raw: Any) -> dict[str, Any]:
+    for key in ("id", "full_name", "private", "owner"):
+        raw[key]
+    return dict(raw)
+
+
+def _parted(path: str) -> tuple[str | None, str]:
+    found = _PLACE.fullmatch(unquote(path))
+    return (None, path) if found is None else (found[1], found[2] or "")

@@ -1,0 +1,256 @@
+"""Work for an agent from the source it is configured with: fetched, claimed, reported, given back.
+
+One adapter an agent is kept, so that what it knows (claims, rate limits) lasts from call to call.
+An adapter whose configuration has been replaced lives on until its last claim is reported.
+"""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, Self
+
+from rota.model.errors import ClaimLost, WorkSourceError
+from rota.sources.port import (
+    ClaimFailureReason,
+    ClaimResult,
+    FetchOptions,
+    ReleaseOptions,
+    ReleaseResult,
+    WorkItem,
+    WorkResult,
+    WorkSource,
+)
+from rota.sources.registry import SourceContext, WorkSourceRegistry, default_registry
+
+# How many items are tried before an agent is told that others were quicker.
+CANDIDATES = 10
+# The next candidate would fare no better.
+HOPELESS = frozenset({ClaimFailureReason.SOURCE_ERROR, ClaimFailureReason.PERMISSION_DENIED})
+
+
+class SourcedAgent(Protocol):
+    """As much of an agent as matters here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def work_source(self) -> Mapping[str, Any] | None: ...
+
+
+class NextWorkItem(NamedTuple):
+    """`item` without `claimed`: there was work, and `claim_result` says who or what stood before
+    the last candidate."""
+
+    item: WorkItem | None = None
+    claimed: bool = False
+    claim_result: ClaimResult | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Cached:
+    """An adapter and who still needs it: claims to be reported, calls on their way."""
+
+    config: Mapping[str, Any]
+    adapter: WorkSource
+    claims: set[str] = field(default_factory=set)
+    calls: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.claims and not self.calls
+
+
+class WorkSourceManager:
+    """Safe for concurrent calls, also of one agent."""
+
+    def __init__(
+        self,
+        context: SourceContext | None = None,
+        *,
+        registry: WorkSourceRegistry = default_registry,
+    ) -> None:
+        """`context` is what every adapter gets, but for the name of its agent."""
+        self._context = context or SourceContext()
+        self._registry = registry
+        self._cache: dict[str, _Cached] = {}
+        self._retired: dict[str, list[_Cached]] = {}
+        self._giving_back: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    async def get_adapter(self, agent: SourcedAgent) -> WorkSource | None:
+        """The agent's adapter; a new one when its configuration has changed."""
+        cached = await self._cached(agent)
+        return None if cached is None else cached.adapter
+
+    async def get_next_work_item(
+        self,
+        agent: SourcedAgent,
+        *,
+        auto_claim: bool = True,
+        options: FetchOptions = FetchOptions(),  # noqa: B008 - frozen
+    ) -> NextWorkItem:
+        """The best available item. A lost race leads to the next candidate, not to idleness."""
+        cached = await self._cached(agent)
+        if cached is None:
+            return NextWorkItem()
+        async with self._using(agent.name, cached):
+            if auto_claim:
+                return await self._claim_best(agent.name, cached, options)
+            found = await cached.adapter.fetch_available_work(replace(options, limit=1))
+            return NextWorkItem(found.items[0]) if found.items else NextWorkItem()
+
+    async def report_outcome(
+        self, work_item_id: str, result: WorkResult, *, agent: SourcedAgent
+    ) -> None:
+        cached = await self._claimed_with(agent, work_item_id)
+        if cached is None:
+            raise WorkSourceError(
+                f"agent {agent.name!r} has no work source to report {work_item_id[:100]!r} to",
+                agent=agent.name,
+            )
+        async with self._using(agent.name, cached):
+            try:
+                await cached.adapter.complete_work(work_item_id, result)
+            except ClaimLost:
+                cached.claims.discard(work_item_id)
+                raise
+            cached.claims.discard(work_item_id)
+
+    async def release_work_item(
+        self,
+        work_item_id: str,
+        *,
+        agent: SourcedAgent,
+        reason: str | None = None,
+        add_comment: bool = False,
+    ) -> ReleaseResult:
+        cached = await self._claimed_with(agent, work_item_id)
+        if cached is None:
+            return ReleaseResult(False, f"agent {agent.name!r} has no work source")
+        async with self._using(agent.name, cached):
+            options = ReleaseOptions(reason, add_comment)
+            released = await cached.adapter.release_work(work_item_id, options)
+            if released.success:
+                cached.claims.discard(work_item_id)
+            return released
+
+    async def clear_cache(self) -> None:
+        """Close the adapters; those with open claims when the last of these is reported."""
+        names, self._cache = self._cache, {}
+        await _close([one for name, cached in names.items() for one in self._retire(name, cached)])
+
+    async def aclose(self) -> None:
+        """Close every adapter, whatever is claimed with it."""
+        while self._giving_back:
+            await asyncio.wait(self._giving_back)
+        kept = [*self._cache.values(), *(one for many in self._retired.values() for one in many)]
+        self._cache, self._retired = {}, {}
+        await _close(kept)
+
+    async def _cached(self, agent: SourcedAgent) -> _Cached | None:
+        config, old = agent.work_source, self._cache.get(agent.name)
+        if old is not None and old.config == config:
+            return old
+        # Nothing is awaited before the new one stands: concurrent callers get the same.
+        idle: list[_Cached] = []
+        if old is not None:
+            del self._cache[agent.name]
+            idle = self._retire(agent.name, old)
+        new = None
+        try:
+            if config is not None:
+                adapter = self._registry.create(config, replace(self._context, agent=agent.name))
+                new = self._cache[agent.name] = _Cached(copy.deepcopy(dict(config)), adapter)
+        finally:
+            await _close(idle)
+        return new
+
+    def _retire(self, name: str, cached: _Cached) -> list[_Cached]:
+        """What can be closed at once."""
+        if cached.is_idle:
+            return [cached]
+        self._retired.setdefault(name, []).append(cached)
+        return []
+
+    async def _claimed_with(self, agent: SourcedAgent, work_item_id: str) -> _Cached | None:
+        """The adapter that made the claim knows it; any other would take us for a stranger."""
+        for cached in reversed(self._retired.get(agent.name, ())):
+            if work_item_id in cached.claims:
+                return cached
+        return await self._cached(agent)
+
+    @asynccontextmanager
+    async def _using(self, name: str, cached: _Cached) -> AsyncIterator[None]:
+        cached.calls += 1
+        try:
+            yield
+        finally:
+            cached.calls -= 1
+            retired = self._retired.get(name, [])
+            if cached.is_idle and cached in retired:
+                retired.remove(cached)
+                await _close([cached])
+
+    async def _claim_best(self, name: str, cached: _Cached, options: FetchOptions) -> NextWorkItem:
+        answer = NextWorkItem()
+        async for item in _candidates(cached.adapter, options):
+            result = await self._claim(name, cached, item.id)
+            if result.success:
+                cached.claims.add(item.id)
+                return NextWorkItem(result.work_item or item, True, result)
+            answer = NextWorkItem(item, False, result)
+            if result.reason in HOPELESS:
+                break
+        return answer
+
+    async def _claim(self, name: str, cached: _Cached, item_id: str) -> ClaimResult:
+        """A caller that is cancelled while its claim is being made gives back what it got."""
+        claiming = asyncio.ensure_future(cached.adapter.claim_work(item_id))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            task = asyncio.ensure_future(self._give_back(name, cached, item_id, claiming))
+            self._giving_back.add(task)
+            task.add_done_callback(self._giving_back.discard)
+            cached.calls += 1  # given up by the task, which may begin after its caller has ended
+            raise
+
+    async def _give_back(
+        self, name: str, cached: _Cached, item_id: str, claiming: "asyncio.Future[ClaimResult]"
+    ) -> None:
+        async with self._using(name, cached):
+            cached.calls -= 1
+            (result,) = await asyncio.gather(claiming, return_exceptions=True)
+            if isinstance(result, ClaimResult) and result.success:
+                releasing = cached.adapter.release_work(item_id, ReleaseOptions("claimer_gone"))
+                # There is nobody left to tell; a claim that cannot be given back lapses.
+                await asyncio.gather(releasing, return_exceptions=True)
+
+
+async def _candidates(adapter: WorkSource, options: FetchOptions) -> AsyncIterator[WorkItem]:
+    """Best first, from as many pages as it takes."""
+    left = CANDIDATES
+    options = replace(options, limit=options.limit or left, include_claimed=False)
+    while True:
+        found = await adapter.fetch_available_work(options)
+        for item in found.items[:left]:
+            yield item
+        left -= len(found.items)
+        if left <= 0 or found.next_cursor is None:
+            return
+        options = replace(options, cursor=found.next_cursor)
+
+
+async def _close(adapters: list[_Cached]) -> None:
+    """All of them, also when one cannot be closed."""
+    closing = (cached.adapter.aclose() for cached in adapters)
+    for answer in await asyncio.gather(*closing, return_exceptions=True):
+        if isinstance(answer, BaseException):
+            raise answer

@@ -1,0 +1,244 @@
+"""The folder as one agent sees it."""
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from rota.model.claims import DEFAULT_LEASE_SECONDS
+from rota.model.clock import Clock, IdFactory, SystemClock, to_text
+from rota.model.errors import ClaimLost, MalformedReference, WorkSourceError
+from rota.sources.markdown.claimlog import Claim, End
+from rota.sources.markdown.folder import Denial, Folder, Held, Problem
+from rota.sources.markdown.sheet import BadSheet, Sheet, item_of, stem_of
+from rota.sources.paging import page
+from rota.sources.port import (
+    ClaimFailureReason,
+    ClaimResult,
+    FetchOptions,
+    FetchResult,
+    ReleaseOptions,
+    ReleaseResult,
+    WorkItem,
+    WorkResult,
+)
+from rota.sources.registry import SourceContext
+
+Sleep = Callable[[float], Awaitable[object]]
+
+# What of a result goes into a file. The rest of it is in the run's log.
+LONGEST = {"summary": 2_000, "details": 4_000, "error": 2_000, "artifact": 300}
+MOST_ARTIFACTS = 20
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class MarkdownWorkSource:
+    """While it is open, it keeps the claims alive that were made with it."""
+
+    type: str = "markdown"
+
+    def __init__(
+        self,
+        folder: Folder,
+        agent: str,
+        *,
+        labels: tuple[str, ...] = (),
+        exclude_labels: tuple[str, ...] = (),
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        clock: Clock | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.agent = agent
+        self._folder = folder
+        self._labels, self._excluded = labels, exclude_labels
+        self._lease_seconds = lease_seconds
+        self._clock = clock or SystemClock()
+        self._ids = IdFactory(self._clock)
+        self._sleep = sleep
+        self._held: dict[str, Held] = {}
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def fetch_available_work(
+        self,
+        options: FetchOptions = FetchOptions(),  # noqa: B008 - frozen
+    ) -> FetchResult:
+        listing = await asyncio.to_thread(self._folder.listing)
+        found = [*listing.available, *(listing.claimed if options.include_claimed else [])]
+        return page([self._item(sheet) for sheet in found if self._shows(sheet)], options)
+
+    async def problems(self) -> tuple[Problem, ...]:
+        """The files that are not offered, each with what is wrong with it."""
+        return tuple((await asyncio.to_thread(self._folder.listing)).problems)
+
+    async def claim_work(self, work_item_id: str) -> ClaimResult:
+        try:
+            stem = stem_of(work_item_id)
+            answer = await asyncio.to_thread(self._folder.claim, stem, self._claim())
+        except MalformedReference as error:
+            return _refused(ClaimFailureReason.NOT_FOUND, error.message)
+        except WorkSourceError as error:
+            return _refused(ClaimFailureReason.SOURCE_ERROR, error.message)
+        except PermissionError as error:
+            return _refused(ClaimFailureReason.PERMISSION_DENIED, str(error))
+        except OSError as error:
+            return _refused(ClaimFailureReason.SOURCE_ERROR, str(error))
+        if isinstance(answer, Denial):
+            return _refused(answer.reason, answer.message)
+        self._held[stem] = answer
+        self._keep_alive()
+        return ClaimResult(True, await self.get_work(work_item_id))
+
+    async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
+        stem = stem_of(work_item_id)
+        held = self._held.get(stem)
+        end = self._end(result.outcome, held, result=_recorded(result))
+        if not await self._in_folder(self._complete, stem, held, end):
+            self._forget(stem, held)
+            raise ClaimLost(
+                f"{work_item_id} is not with {self.agent!r} any more; stop working on it"
+            )
+        self._forget(stem, held)
+
+    def _complete(self, stem: str, held: Held | None, end: End) -> bool:
+        ended = held is not None and self._folder.end(stem, held, end)
+        if not ended and not self._folder.has_ended_so(stem, end):
+            return False
+        self._folder.mend(stem)
+        return True
+
+    async def release_work(
+        self,
+        work_item_id: str,
+        options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
+    ) -> ReleaseResult:
+        with suppress(MalformedReference):
+            stem = stem_of(work_item_id)
+            held = self._held.get(stem)
+            if held is None:
+                return ReleaseResult(True, "it is not ours any more")
+            end = self._end("released", held, reason=_cut(options.reason or "", 2_000) or None)
+            ended = await self._in_folder(self._folder.end, stem, held, end)
+            self._forget(stem, held)
+            return ReleaseResult(True, None if ended else "it is not ours any more")
+        return ReleaseResult(False, f"{work_item_id[:100]!r} is no item of a Markdown folder")
+
+    async def get_work(self, work_item_id: str) -> WorkItem | None:
+        with suppress(MalformedReference, BadSheet):
+            stem = stem_of(work_item_id)
+            found = await asyncio.to_thread(lambda: self._folder.sheet(self._folder.file_of(stem)))
+            return None if found is None else self._item(found)
+        return None
+
+    async def aclose(self) -> None:
+        """Claims are not given back: whoever closes for good has released them, or lets them
+        lapse."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeper
+            self._keeper = None
+
+    async def heartbeat(self, work_item_id: str) -> None:
+        """A sign of life of one claim; raises `ClaimLost`. Done unasked, thrice in a lease."""
+        stem = stem_of(work_item_id)
+        held = self._held.get(stem)
+        if held is None or not await self._in_folder(self._folder.beat, stem, held):
+            self._forget(stem, held)
+            raise ClaimLost(
+                f"{work_item_id} is not with {self.agent!r} any more; stop working on it"
+            )
+
+    def _keep_alive(self) -> None:
+        if self._keeper is None or self._keeper.done():
+            self._keeper = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while self._held:
+            await self._sleep(self._lease_seconds / 3)
+            for stem in list(self._held):
+                # One that is lost says so when it is reported; a full disk may recover.
+                with suppress(ClaimLost, WorkSourceError):
+                    await self.heartbeat(f"markdown-{stem}")
+
+    async def _in_folder(self, step: Callable[..., bool], *given: object) -> bool:
+        try:
+            return await asyncio.to_thread(step, *given)
+        except (OSError, BadSheet) as error:
+            raise WorkSourceError(
+                f"the folder could not be written to: {error}; the claim stands, try again"
+            ) from error
+
+    def _shows(self, sheet: Sheet) -> bool:
+        labels = set(sheet.labels)
+        return set(self._labels) <= labels and labels.isdisjoint(self._excluded)
+
+    def _item(self, sheet: Sheet) -> WorkItem:
+        return item_of(sheet, self._folder.file_of(sheet.stem))
+
+    def _claim(self) -> Claim:
+        now, token = self._clock.now(), self._ids.token()
+        return Claim(
+            self.agent,
+            f"{now:%Y%m%d-%H%M%S}-{os.urandom(2).hex()}",
+            token,
+            socket.gethostname(),
+            os.getpid(),
+            to_text(now),
+            self._lease_seconds,
+        )
+
+    def _end(
+        self,
+        kind: str,
+        held: Held | None,
+        *,
+        reason: str | None = None,
+        result: Mapping[str, Any] | None = None,
+    ) -> End:
+        token = held.token if held is not None else ""
+        return End(kind, token, self.agent, to_text(self._clock.now()), reason, result or {})
+
+    def _forget(self, stem: str, held: Held | None) -> None:
+        if held is not None and self._held.get(stem) == held:
+            del self._held[stem]
+
+
+def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
+    return ClaimResult(False, reason=reason, message=message)
+
+
+def _recorded(result: WorkResult) -> dict[str, Any]:
+    said = {
+        "outcome": result.outcome,
+        "summary": _cut(result.summary, LONGEST["summary"]),
+        "details": _cut(result.details or "", LONGEST["details"]),
+        "error": _cut(result.error or "", LONGEST["error"]),
+        "artifacts": [
+            _cut(artifact, LONGEST["artifact"]) for artifact in result.artifacts[:MOST_ARTIFACTS]
+        ],
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def _cut(text: str, longest: int) -> str:
+    plain = _CONTROLS.sub(" ", text).encode(errors="replace").decode().strip()
+    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+
+
+def create(config: Mapping[str, Any], context: SourceContext) -> MarkdownWorkSource:
+    from rota.config.fleet import source_config  # noqa: PLC0415 - pydantic is slow to import
+    from rota.config.sources import MarkdownSource  # noqa: PLC0415
+
+    settings = source_config(config)
+    assert isinstance(settings, MarkdownSource)  # noqa: S101 - the registry chose us by this type
+    return MarkdownWorkSource(
+        Folder(context.directory / settings.path, context.clock),
+        context.agent,
+        labels=settings.labels,
+        exclude_labels=settings.exclude_labels,
+        lease_seconds=settings.lease_seconds,
+        clock=context.clock,
+    )

@@ -1,0 +1,225 @@
+"""The claims of one item: numbered entries that appear whole, once, and are never changed."""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rota.sources.markdown.sheet import BadSheet
+
+R = TypeVar("R", "Claim", "End")
+RECORD = "record.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    agent: str
+    firing_id: str
+    token: str
+    host: str
+    pid: int
+    at: str
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """`kind` is an outcome, or released, lapsed (taken over) or withdrawn (by its own claimer)."""
+
+    kind: str
+    by: str  # the token of who ended it: the claim's own, or that of a successor
+    agent: str
+    at: str
+    reason: str | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_result(self) -> bool:
+        return bool(self.result)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The last claim of an item, if it ever had one."""
+
+    number: int = 0
+    claim: Claim | None = None
+    seen_at: float = 0.0  # the holder's last sign of life
+    end: End | None = None
+    told: bool = False  # its result stands in the file
+
+    def is_live(self, now: datetime) -> bool:
+        return self.is_open and now.timestamp() < self.seen_at + self._lease
+
+    @property
+    def is_open(self) -> bool:
+        return self.claim is not None and self.end is None
+
+    @property
+    def is_pending(self) -> bool:
+        """It ended with a result that the file does not show yet."""
+        return self.end is not None and self.end.is_result and not self.told
+
+    @property
+    def _lease(self) -> float:
+        return self.claim.lease_seconds if self.claim else 0.0
+
+
+NEVER_CLAIMED = Standing()
+
+
+class ClaimLog:
+    """Held open, because the directory may be gone, or be another's, when we come back to it."""
+
+    def __init__(self, claims: Path, stem: str, handle: int) -> None:
+        self._claims = claims
+        self._path = claims / stem
+        self._handle = handle
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls, claims: Path, stem: str, *, create: bool = False
+    ) -> "Iterator[ClaimLog | None]":
+        path = claims / stem
+        if create:
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield cls(claims, stem, handle)
+        finally:
+            os.close(handle)
+
+    def standing(self) -> Standing:
+        """Raises `BadSheet` when somebody has been at the records."""
+        names = set(os.listdir(self._handle))
+        numbers = [int(name.removesuffix(".claim")) for name in names if _is_claim(name)]
+        if not numbers:
+            return NEVER_CLAIMED
+        number = max(numbers)
+        claim, seen_at = self._read(f"{number}.claim", Claim)
+        end = self.end_of(number)
+        return Standing(number, claim, seen_at, end, f"{number}.told" in names)
+
+    def end_of(self, number: int) -> End | None:
+        try:
+            return self._read(f"{number}.end", End)[0]
+        except FileNotFoundError:
+            return None
+
+    def holds(self, number: int, token: str) -> bool:
+        """Whether claim n is the one with this token, ended or not."""
+        try:
+            return self._read(f"{number}.claim", Claim)[0].token == token
+        except FileNotFoundError:
+            return False
+
+    def enter_claim(self, number: int, claim: Claim, now: datetime) -> bool:
+        """False when there is a claim of this number."""
+        return self._appear(f"{number}.claim", claim, now)
+
+    def enter_end(self, number: int, end: End, now: datetime) -> bool:
+        """False when it has ended already."""
+        return self._appear(f"{number}.end", end, now)
+
+    def tell(self, number: int) -> None:
+        """Note that the file shows the result."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(f"{number}.told", dir_fd=self._handle)
+
+    def touch(self, number: int, now: datetime) -> None:
+        """A sign of life. By descriptor: it reaches this claim's record and no other."""
+        handle = os.open(
+            f"{number}.claim/{RECORD}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._handle
+        )
+        try:
+            _set_time(handle, now)
+        finally:
+            os.close(handle)
+
+    def is_current(self) -> bool:
+        """Whether the item's claims are still kept here."""
+        try:
+            return os.path.samestat(os.fstat(self._handle), self._path.lstat())
+        except FileNotFoundError:
+            return False
+
+    def discard(self, scrap: str) -> None:
+        """The item is done with. Out of sight in one step, then taken apart."""
+        target = self._claims / scrap
+        self._path.rename(target)
+        shutil.rmtree(target, ignore_errors=True)
+
+    def _read(self, name: str, kind: type[R]) -> tuple[R, float]:
+        handle = os.open(f"{name}/{RECORD}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._handle)
+        with os.fdopen(handle, "rb") as file:
+            seen_at = os.fstat(handle).st_mtime
+            try:
+                return kind(**json.loads(file.read())), seen_at
+            except (ValueError, TypeError):
+                raise BadSheet(
+                    f"{self._path / name} has been damaged; see who works on the item, then remove"
+                    f" {self._path}"
+                ) from None
+
+    def _appear(self, name: str, record: "Claim | End", now: datetime) -> bool:
+        token = record.token if isinstance(record, Claim) else record.by
+        scrap = self._claims / scrap_name(now, token)
+        try:
+            scrap.mkdir()
+            _write(scrap / RECORD, json.dumps(asdict(record)).encode(), now)
+            return self._renamed(scrap, name)
+        finally:
+            shutil.rmtree(scrap, ignore_errors=True)
+
+    def _renamed(self, scrap: Path, name: str) -> bool:
+        try:
+            # Fails when the target is there, because no entry is ever empty.
+            os.rename(scrap, name, dst_dir_fd=self._handle)  # noqa: PTH104 - Path knows no dir_fd
+        except OSError as error:
+            if isinstance(error, FileExistsError) or error.errno == errno.ENOTEMPTY:
+                return False
+            raise
+        os.fsync(self._handle)
+        return True
+
+
+def _is_claim(name: str) -> bool:
+    number, _, kind = name.partition(".")
+    return kind == "claim" and number.isdecimal() and number.isascii()
+
+
+def scrap_name(now: datetime, token: str) -> str:
+    """Says how old it is, by our own clock, so that what a crash leaves can be swept up."""
+    return f".scrap-{int(now.timestamp())}-{token}"
+
+
+def scrap_age(name: str, now: datetime) -> float | None:
+    _, mark, rest = name.partition(".scrap-")
+    seconds = rest.partition("-")[0]
+    return now.timestamp() - int(seconds) if mark and seconds.isdecimal() else None
+
+
+def _write(path: Path, data: bytes, now: datetime) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        _set_time(file.fileno(), now)
+        os.fsync(file.fileno())
+
+
+def _set_time(handle: int, now: datetime) -> None:
+    moment = int(now.timestamp() * 1_000_000_000)
+    os.utime(handle, ns=(moment, moment))

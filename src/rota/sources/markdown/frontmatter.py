@@ -1,0 +1,178 @@
+"""Front matter: reading it with suspicion, and changing two keys without touching the rest.
+
+YAML is read by ruamel.yaml. It is not written by it: whoever dumps a document again changes what
+people wrote (quotes, indents, line breaks). New text goes in at the places that the parser names.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+LONGEST = 64 * 1024  # characters; the parser takes half a second for that
+DEEPEST = 16
+
+_OPENING = re.compile(r"---[ \t]*(\r\n|\n)")
+_CLOSING = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+# What YAML does not take as it is.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+class BadFrontMatter(Exception):
+    """What is wrong, in words for whoever wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file in four parts that make up the whole: `head + matter + tail + body`."""
+
+    head: str  # a byte order mark and the opening fence, where there are
+    matter: str
+    tail: str  # the closing fence
+    body: str
+    newline: str = "\n"
+
+    @property
+    def is_fenced(self) -> bool:
+        return bool(self.tail)
+
+
+def split(text: str) -> Text:
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    opening = _OPENING.match(text, len(mark))
+    if opening is None:
+        return Text(mark, "", "", text[len(mark) :], "\r\n" if "\r\n" in text else "\n")
+    closing = _CLOSING.search(text, opening.end())
+    if closing is None:
+        raise BadFrontMatter("the front matter is opened with --- and never closed")
+    return Text(
+        text[: opening.end()],
+        text[opening.end() : closing.start()],
+        text[closing.start() : closing.end()],
+        text[closing.end() :],
+        opening[1],
+    )
+
+
+def parse(matter: str) -> dict[str, Any]:
+    """The keys and their plain values; raises `BadFrontMatter`."""
+    if len(matter) > LONGEST:
+        raise BadFrontMatter(
+            f"the front matter has {len(matter)} characters; at most {LONGEST} are read"
+        )
+    loaded = _guarded(lambda yaml: _demand_tame(yaml, matter) or yaml.load(matter))
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise BadFrontMatter("the front matter must be lines of `key: value`")
+    for key in loaded:
+        if not isinstance(key, str):
+            raise BadFrontMatter(f"the key {str(key)[:40]!r} must be text")
+    return {key: _plain(value) for key, value in loaded.items()}
+
+
+def _guarded(read: Any) -> Any:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import; many sources never need it
+
+    try:
+        return read(YAML(typ="safe", pure=True))
+    except BadFrontMatter:
+        raise
+    except Exception as error:
+        # Whatever the parser stumbles over is the fault of this one file.
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 2}" if mark is not None else ""
+        what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise BadFrontMatter(f"the front matter is not YAML{place}: {what[:200]}") from None
+
+
+def _demand_tame(yaml: Any, matter: str) -> None:
+    """Aliases can blow a few lines up to gigabytes, and depth the stack: neither is needed here."""
+    depth = 0
+    for event in yaml.parse(matter):
+        kind = type(event).__name__
+        if kind == "AliasEvent" or getattr(event, "anchor", None):
+            raise BadFrontMatter("the front matter uses & or *; write the value out instead")
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > DEEPEST:
+            raise BadFrontMatter(f"the front matter is nested deeper than {DEEPEST} levels")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON could say it, for it ends up in prompts and on wires."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(one) for one in value]
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+# writing
+
+
+def changed(text: Text, changes: Mapping[str, Any]) -> str:
+    """The whole file with these keys set; raises `BadFrontMatter` if it cannot be done cleanly."""
+    before = parse(text.matter)
+    matter = text.matter
+    for key, value in changes.items():
+        matter = _set(matter, key, f"{key}: {_written(value, text.newline)}", text.newline)
+    if parse(matter) != {**before, **changes}:
+        raise BadFrontMatter("it is laid out in a way that cannot be changed without harm")
+    if text.is_fenced:
+        return f"{text.head}{matter}{text.tail}{text.body}"
+    fence = f"---{text.newline}"
+    return f"{text.head}{fence}{matter}{fence}{text.body}"
+
+
+def _set(matter: str, key: str, entry: str, newline: str) -> str:
+    place = _place(matter, key)
+    if place is None:
+        gap = "" if not matter or matter.endswith("\n") else newline
+        return f"{matter}{gap}{entry}{newline}"
+    start, end = place
+    gap = newline if matter[start:end].endswith("\n") else ""
+    return f"{matter[:start]}{entry}{gap}{matter[end:]}"
+
+
+def _place(matter: str, key: str) -> tuple[int, int] | None:
+    """From the key to the end of its value, without the comment behind it."""
+    root = _guarded(lambda yaml: yaml.compose(matter))
+    for name, value in root.value if root is not None else ():
+        if name.value == key:
+            end = _end(value)
+            # A value that is not there is said to stand where the next key begins.
+            empty = value.start_mark.index == value.end_mark.index
+            return name.start_mark.index, matter.index(
+                ":", name.end_mark.index
+            ) + 1 if empty else end
+    return None
+
+
+def _end(node: Any) -> int:
+    """Of the last thing in it: a block is said to reach up to the next key, comments included."""
+    while not getattr(node, "flow_style", True) and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    end: int = node.end_mark.index
+    return end
+
+
+def _written(value: Any, newline: str) -> str:
+    if not isinstance(value, Mapping):
+        return _quoted(value)
+    lines = (f"  {key}: {_quoted(one)}" for key, one in value.items())
+    return newline + newline.join(lines)
+
+
+def _quoted(value: Any) -> str:
+    """JSON is YAML, but for a few characters. Plain words need no quotes."""
+    if isinstance(value, str) and re.fullmatch(r"[a-z_]{1,40}", value):
+        return value if value not in ("null", "true", "false") else f'"{value}"'
+    text = json.dumps(value, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,0 +1,186 @@
+"""What a person does with an issue: take it, give it back, keep agents away, approve its text."""
+
+import secrets
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rota.claims.comments import OPERATOR_FLEET, Kind, firing_id
+from rota.claims.fold import Standing
+from rota.claims.pickup import AN_AGENT, Asker, Objection
+from rota.claims.port import Account, Issue
+from rota.claims.projection import project, repair
+from rota.claims.protocol import Claimant, CommentClaims, Grant, Refusal
+from rota.model.errors import InvalidInput, NotFound, Refused
+from rota.sources.desk import IssueDesk
+
+
+@dataclass(frozen=True, slots=True)
+class IssueStatus:
+    """How an issue stands, for people and for scripts; the names are those of `label-state`."""
+
+    repo: str
+    number: int
+    title: str
+    url: str
+    state: str  # "OPEN" or "CLOSED"
+    labels: list[str]
+    in_flight: bool
+    pr_open: bool
+    do_not_pickup: bool
+    needs_human_scope: bool
+    repo_paused: bool
+    claimable: bool
+    reason: str | None
+    message: str | None
+    latest_claim: dict[str, Any] | None
+    holder: dict[str, Any] | None
+    suspected: bool
+    pr: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Operators:
+    """Everything here is done as the person whose token it is."""
+
+    def __init__(self, desk: IssueDesk) -> None:
+        self._desk = desk
+        self._tracker = desk.tracker
+        self._labels = desk.keeper.labels
+
+    async def me(self) -> Account:
+        return await self._tracker.account()
+
+    async def _asker(self) -> Asker:
+        return Asker(login=(await self.me()).login, needs_ready=False)
+
+    # look
+
+    async def status(self, number: int, asker: Asker = AN_AGENT) -> IssueStatus:
+        issue = await self._tracker.issue(number)
+        standing = await self._desk.claims.standing(number)
+        objection = await self._desk.keeper.judge(issue, standing, asker)
+        return self._status(issue, standing, objection)
+
+    def _status(self, issue: Issue, standing: Standing, objection: Objection | None) -> IssueStatus:
+        carried = {label.lower() for label in issue.labels}
+        holder = standing.holder
+        last = holder or standing.done or standing.ended
+        return IssueStatus(
+            repo=self._tracker.repo,
+            number=issue.number,
+            title=issue.title,
+            url=issue.url,
+            state="OPEN" if issue.is_open else "CLOSED",
+            labels=list(issue.labels),
+            in_flight=holder is not None or self._labels.in_flight.lower() in carried,
+            pr_open=standing.done is not None or self._labels.pr_open.lower() in carried,
+            do_not_pickup=self._labels.hold.lower() in carried,
+            needs_human_scope="needs:human-scope" in carried,
+            repo_paused=self._desk.keeper.pauses.is_paused(self._tracker.repo),
+            claimable=objection is None,
+            reason=None if objection is None else str(objection.obstacle),
+            message=None if objection is None else str(objection),
+            latest_claim=None if last is None else {"kind": str(last.kind), **last.fields},
+            holder=None if holder is None else {"claim": holder.id, **holder.fields},
+            suspected=bool(standing.suspects),
+            pr=standing.done.fields.get("pr") if standing.done else None,
+        )
+
+    # take and give back
+
+    async def claim(self, number: int, *, force: bool = False) -> Grant | Refusal:
+        """Work on it yourself: agents stay away until you give it back, however long it takes."""
+        me, asker = await self.me(), await self._asker()
+        claims = self._comments("an operator's claim")
+        holder = (await claims.standing(number)).holder
+        if holder is not None and not asker.holds(holder):
+            if not force:
+                issue = await self._tracker.issue(number)
+                refused = await self._desk.keeper.judge(issue, await claims.standing(number), asker)
+                return Refusal(refused, refused.message if refused else "")
+            await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
+            await claims.log.settle()
+        if holder is not None and asker.holds(holder):
+            return Grant(number, holder.id, _claimant_of(me, holder.firing_id))
+        made = firing_id(self._desk.pace.now(), secrets.randbits(16))
+        answer = await claims.claim(number, _claimant_of(me, made), asker=asker)
+        if isinstance(answer, Grant):
+            await self.hold(number)
+        return answer
+
+    async def release(self, number: int, *, force: bool = False) -> bool:
+        """Give it back; with `force` also what somebody else holds."""
+        me, asker = await self.me(), await self._asker()
+        if not isinstance(self._desk.claims, CommentClaims):
+            await self.unhold(number)
+            return True
+        claims = self._desk.claims
+        holder = (await claims.standing(number)).holder
+        if holder is not None and not asker.holds(holder):
+            if not force:
+                raise Refused(
+                    f"'{holder.codename}' holds #{number} (claim {holder.id}), not you; --force"
+                    " takes it away"
+                )
+            await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
+            await claims.log.settle()
+            await self._mend(number)
+        elif holder is not None:
+            await claims.release(
+                Grant(number, holder.id, _claimant_of(me, holder.firing_id)), "released"
+            )
+        await self.unhold(number)
+        return holder is not None
+
+    async def reopen(self, number: int) -> bool:
+        """Let a finished issue be worked again: its pull request was not the answer."""
+        claims = self._comments("reopening")
+        standing = await claims.standing(number)
+        if standing.done_claim is None:
+            return False
+        me = await self.me()
+        await claims.log.append(number, Kind.REVOKE, claim=standing.done_claim, by=me.login)
+        await claims.log.settle()
+        await self._mend(number)
+        return True
+
+    async def _mend(self, number: int) -> None:
+        issue = await self._tracker.issue(number)
+        standing = await self._desk.claims.standing(number)
+        await project(self._tracker, number, repair(standing, issue, self._labels))
+
+    def _comments(self, what: str) -> CommentClaims:
+        if not isinstance(self._desk.claims, CommentClaims):
+            raise InvalidInput(
+                f"{what} needs claim_mode comments or strict; with labels alone, hold the issue"
+                " instead: rota issue hold"
+            )
+        return self._desk.claims
+
+    # keep away, let in
+
+    async def hold(self, number: int) -> None:
+        await self._tracker.issue(number)  # a hold on what is not there would be a false comfort
+        await self._tracker.add_labels(number, [self._labels.hold])
+
+    async def unhold(self, number: int) -> None:
+        await self._tracker.remove_label(number, self._labels.hold)
+
+    async def approve(self, number: int) -> Issue:
+        """You have read it: agents may work from the text as it stands now."""
+        issue = await self._tracker.issue(number)
+        await self._desk.keeper.gate.approve(issue, await self.me(), self._desk.pace.now())
+        return issue
+
+    async def whois(self, login: str) -> Account:
+        """The number to put into `trusted`."""
+        found = await self._tracker.find_account(login)
+        if found is None:
+            raise NotFound(f"{self._tracker.host} knows nobody called {login[:100]!r}")
+        return found
+
+
+def _claimant_of(me: Account, firing: str) -> Claimant:
+    return Claimant(OPERATOR_FLEET, me.login, firing, secrets.token_hex(8))

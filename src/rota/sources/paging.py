@@ -1,0 +1,65 @@
+"""Filters, order and cursors for sources that know all of their items."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable
+
+from rota.model.clock import to_text
+from rota.model.errors import BadCursor, InvalidInput
+from rota.sources.port import FetchOptions, FetchResult, WorkItem
+
+Key = tuple[int, str, int, str]
+
+
+def page(items: Iterable[WorkItem], options: FetchOptions) -> FetchResult:
+    """The part of `items` that was asked for, best first."""
+    check_limit(options.limit)
+    wanted = sorted((one for one in items if fits(one, options)), key=_key)
+    after = None if options.cursor is None else _position(options.cursor)
+    rest = [one for one in wanted if after is None or _key(one) > after]
+    shown = rest[: options.limit]
+    more = len(rest) > len(shown)
+    return FetchResult(tuple(shown), pack(_key(shown[-1])) if more else None, len(wanted))
+
+
+def fits(item: WorkItem, options: FetchOptions) -> bool:
+    return set(options.labels) <= set(item.labels) and (
+        not options.priority or item.priority in options.priority
+    )
+
+
+def check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise InvalidInput(f"limit: {limit} is out of range; use 1 or more", field="limit")
+
+
+def _key(item: WorkItem) -> Key:
+    # The length first: of two items of one moment, …-2 comes before …-10.
+    return int(item.priority), to_text(item.created_at), len(item.id), item.id
+
+
+def _position(cursor: str) -> Key:
+    match unpack(cursor):
+        case [int() as priority, str() as created_at, int() as length, str() as item_id]:
+            return priority, created_at, length, item_id
+    raise bad_cursor()
+
+
+def pack(parts: Iterable[object]) -> str:
+    text = json.dumps(list(parts), separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def unpack(cursor: str) -> object:
+    try:
+        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, UnicodeError, RecursionError):
+        raise bad_cursor() from None
+
+
+def bad_cursor() -> BadCursor:
+    return BadCursor(
+        "cursor: not one of ours; take it from `next_cursor` of the page before", field="cursor"
+    )

@@ -1,0 +1,55 @@
+"""What people read on an issue when work on it ended, and which pull request it made."""
+
+import re
+from collections.abc import Iterable
+
+from rota.sources.port import WorkResult
+
+LONGEST_REPORT = 60_000  # GitHub takes 65,536 characters in a comment
+_PULL_REQUEST = re.compile(r"https?://[^\s/]+(?:/[^\s/]+){2,}/(?:pull|pulls)/[0-9]+")
+
+_HEADINGS = {
+    "success": "✅ Work completed",
+    "failure": "❌ Work failed",
+    "partial": "⚠️ Work partially completed",
+}
+
+
+def report(result: WorkResult) -> str:
+    """Outcome, summary, details, artifacts and error, as Markdown."""
+    parts = [
+        f"## {_HEADINGS[result.outcome]}",
+        f"**Outcome:** {result.outcome}",
+        f"**Summary:** {result.summary}",
+        f"### Details\n\n{result.details}" if result.details else "",
+        _list(result.artifacts),
+        f"### Error\n\n{_code(result.error)}" if result.error else "",
+    ]
+    return _cut("\n\n".join(part for part in parts if part))
+
+
+def released(reason: str | None) -> str:
+    return f"**Released:** {reason or 'given back'}"
+
+
+def pull_request(artifacts: Iterable[str]) -> str | None:
+    """The first artifact that is the address of a pull request."""
+    return next((one for one in artifacts if _PULL_REQUEST.fullmatch(one)), None)
+
+
+def _list(artifacts: Iterable[str]) -> str:
+    lines = [f"- {artifact}" for artifact in artifacts]
+    return "\n".join(["### Artifacts", "", *lines]) if lines else ""
+
+
+def _code(text: str) -> str:
+    """A fence longer than any inside, so that an error cannot end it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_REPORT:
+        return text
+    return f"{text[:LONGEST_REPORT]}\n\n[cut: {len(text) - LONGEST_REPORT} more characters]"

@@ -1,0 +1,33 @@
+"""What a database brings for the verbs: ways to run a statement."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = tuple[Any, ...]
+Parameters = Mapping[str, object]
+
+
+class Primitives(ABC):
+    @abstractmethod
+    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
+        """Run the statement of this name."""
+
+    @abstractmethod
+    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
+        """Run a named statement once for each row, as cheaply as the database can."""
+
+    @abstractmethod
+    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
+        """Run a statement that was put together here and not in a file."""
+
+    @abstractmethod
+    def _text_of(self, name: str) -> str: ...
+
+    @abstractmethod
+    def _changed(self, statement: str, /, **parameters: object) -> int:
+        """Run a named statement; how many rows it changed."""
+
+    def _one(self, statement: str, /, **parameters: object) -> Row | None:
+        rows = self._rows(statement, **parameters)
+        return rows[0] if rows else None

@@ -1,0 +1,89 @@
+-- Items that come from outside, our claims on trackers, and how the sources stand.
+
+-- name: outside_item
+-- The live one, else the latest. There are few, so that sorting them costs nothing.
+SELECT @item FROM work_items WHERE source = :source AND source_ref = :source_ref
+ORDER BY completed_at IS NOT NULL, id DESC LIMIT 1
+
+-- name: outside_items
+-- The live ones of some references (`:refs` is a JSON array), each with who holds it.
+SELECT @item_w, w.hold_by FROM json_each(:refs) AS r CROSS JOIN work_items w
+  ON w.source = :source AND w.source_ref = r.value AND w.completed_at IS NULL
+
+-- name: live_references
+SELECT w.id, w.source_ref, w.status, w.version,
+  CASE WHEN EXISTS (SELECT 1 FROM source_claims c WHERE c.source = w.source
+                    AND c.source_ref = w.source_ref AND c.ended_at IS NULL) THEN 1 ELSE 0 END
+FROM work_items w WHERE w.source = :source AND w.completed_at IS NULL ORDER BY w.id
+
+-- name: hold_by
+SELECT hold_by FROM work_items WHERE id = :id
+
+-- fragment: source_claim
+-- The token only while the ledger's claim is the one made with this, and holds.
+c.firing_id, c.source, c.source_ref, c.work_item_id, c.epoch, c.codename, c.fleet, c.nonce,
+c.entry_id, c.created_at, c.ended_at, c.outcome, w.status,
+CASE WHEN w.epoch = c.epoch AND w.lease_expires_at > :now THEN w.claim_token END
+
+-- name: insert_source_claim
+INSERT INTO source_claims (firing_id, source, source_ref, work_item_id, epoch, codename, fleet,
+                           nonce, created_at)
+VALUES (:firing_id, :source, :source_ref, :id, :epoch, :codename, :fleet, :nonce, :now)
+ON CONFLICT DO NOTHING RETURNING firing_id
+
+-- name: find_source_claim
+SELECT @source_claim FROM source_claims c JOIN work_items w ON w.id = c.work_item_id
+WHERE c.firing_id = :firing_id
+
+-- name: open_source_claims
+SELECT @source_claim FROM source_claims c JOIN work_items w ON w.id = c.work_item_id
+WHERE c.source = :source AND c.ended_at IS NULL ORDER BY c.work_item_id, c.epoch
+
+-- name: latest_source_claim
+-- The latest that is open: an older one may wait for its source's sweep beside it.
+SELECT @source_claim FROM source_claims c JOIN work_items w ON w.id = c.work_item_id
+WHERE c.source = :source AND c.source_ref = :source_ref AND c.ended_at IS NULL
+ORDER BY c.work_item_id DESC, c.epoch DESC LIMIT 1
+
+-- name: enter_source_claim
+UPDATE source_claims SET entry_id = :entry_id
+WHERE firing_id = :firing_id AND coalesce(entry_id, :entry_id) = :entry_id RETURNING firing_id
+
+-- name: end_source_claim
+UPDATE source_claims SET ended_at = :now, outcome = :outcome
+WHERE firing_id = :firing_id AND ended_at IS NULL RETURNING firing_id
+
+-- name: put_approval
+-- One that is seen late does not hide a later one of the same text.
+INSERT INTO approvals (source, source_ref, text_hash, approved_by, approved_at, seen_at)
+VALUES (:source, :source_ref, :text_hash, :approved_by, :approved_at, :now)
+ON CONFLICT (source, source_ref, text_hash) DO UPDATE SET
+  approved_by = CASE WHEN excluded.approved_at >= approvals.approved_at
+                     THEN excluded.approved_by ELSE approvals.approved_by END,
+  approved_at = CASE WHEN excluded.approved_at >= approvals.approved_at
+                     THEN excluded.approved_at ELSE approvals.approved_at END,
+  seen_at = excluded.seen_at
+
+-- name: latest_approval
+SELECT source, source_ref, text_hash, approved_by, approved_at, seen_at FROM approvals
+WHERE source = :source AND source_ref = :source_ref
+ORDER BY approved_at DESC, seen_at DESC, text_hash LIMIT 1
+
+-- name: keep_delivery
+INSERT INTO deliveries (id, received_at) VALUES (:id, :now) ON CONFLICT DO NOTHING RETURNING id
+
+-- name: forget_deliveries
+DELETE FROM deliveries WHERE received_at < :before
+
+-- name: insert_source_state
+INSERT INTO source_states (source) VALUES (:source) ON CONFLICT DO NOTHING
+
+-- fragment: source_state
+source, polled_at, poll_error, swept_at, warning, settle_seconds, requests, rate_remaining,
+rate_limit, rate_reset_at
+
+-- name: source_state
+SELECT @source_state FROM source_states WHERE source = :source
+
+-- name: source_states
+SELECT @source_state FROM source_states ORDER BY source

@@ -1,0 +1,474 @@
+"""What is read from GitHub's answers: issues, comments, events, edits, rights, references."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+import pytest
+
+from rota.claims.port import Account, Labelling, Ref, TextEdit
+from rota.model.errors import AnswerUnknown, InvalidInput, IssueNotFound, TrackerError
+from rota.sources.github import GitHubAPIError, GitHubAuthError, GitHubTracker, RetryOptions
+from rota.sources.http.records import comment_of, issue_of
+from tests.unit.scripted import (
+    API,
+    TOKEN,
+    Reply,
+    Script,
+    account,
+    comment,
+    issue,
+    reply,
+    repository,
+)
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+async def no_pause(seconds: float) -> None:
+    return
+
+
+def connect(*replies: Reply, **options: Any) -> tuple[GitHubTracker, Script]:
+    script = Script(*replies)
+    tracker = GitHubTracker(
+        "ada/engine",
+        api_url=API,
+        transport=script,
+        environ={"GITHUB_TOKEN": TOKEN},
+        retry=RetryOptions(max_retries=0),
+        pause=no_pause,
+        **options,
+    )
+    return tracker, script
+
+
+# issues and comments
+
+
+def test_an_issue_is_read_whole() -> None:
+    found = issue_of(
+        issue(
+            assignee=account(8, "bob"),
+            milestone={"title": "1.0"},
+            issue_dependencies_summary={"blocked_by": 2, "total_blocked_by": 5},
+        )
+    )
+    assert (found.number, found.title, found.labels) == (5, "Mend the mill", ("ready",))
+    assert (found.author, found.assignee, found.milestone) == (Account(7, "ada"), "bob", "1.0")
+    assert (found.is_open, found.is_pull_request, found.open_blockers) == (True, False, 2)
+    assert found.created_at == datetime(2026, 5, 1, 10, tzinfo=UTC)
+
+
+def test_what_an_issue_does_not_have_is_not_missed() -> None:
+    bare = issue(body=None, user=None, assignee=None, milestone=None, labels=[])
+    found = issue_of(bare)
+    assert (found.body, found.labels, found.open_blockers) == ("", (), 0)
+    assert found.author == Account(0, "ghost")
+    assert issue_of(issue(issue_dependencies_summary=None)).open_blockers == 0
+
+
+def test_a_pull_request_is_told_apart() -> None:
+    assert issue_of(issue(pull_request={"url": "x"})).is_pull_request
+    assert not issue_of(issue(pull_request=None)).is_pull_request
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("plain", "plain"),
+        ("two\nlines\r\nand\ta tab", "two lines and a tab"),
+        ("bell\x07, escape\x1b[31m, C1\x9b", "bell, escape[31m, C1"),
+        ("zero\u200bwidth", "zero\u200bwidth"),
+        ("nul\x00", "nul\ufffd"),
+        ("half\ud800", "half?"),
+        (None, ""),
+    ],
+)
+def test_a_title_is_one_line_without_control_characters(written: str | None, read: str) -> None:
+    assert issue_of(issue(title=written)).title == read
+
+
+def test_a_body_stays_as_it_was_written() -> None:
+    long = "line\r\n\tindented\u200b" * 60_000
+    assert issue_of(issue(body=long)).body == long
+    assert comment_of(comment(1, "half\udfff")).body == "half?"
+    assert comment_of(comment(1, None)).body == ""
+
+
+def test_an_edited_comment_is_known_by_its_times() -> None:
+    assert not comment_of(comment(1)).edited
+    assert comment_of(comment(1, updated_at="2026-05-01T10:00:01Z")).edited
+    offset = comment_of(comment(1, created_at="2026-05-01T12:00:00+02:00"))
+    assert offset.created_at == datetime(2026, 5, 1, 10, tzinfo=UTC)
+
+
+async def test_issues_are_open_carry_all_labels_and_come_oldest_first() -> None:
+    def named(*names: str) -> list[dict[str, Any]]:
+        return [{"name": name} for name in names]
+
+    tracker, script = connect(
+        reply(
+            [
+                issue(9, labels=named("Ready", "bug")),
+                issue(3, labels=named("bug", "ready"), created_at="2026-05-01T10:00:01Z"),
+                issue(4, labels=named("ready")),
+                issue(5, labels=named("ready", "bug"), pull_request={}),
+                issue(6, labels=named("ready", "bug"), state="closed"),
+                issue(9, labels=named("ready", "bug")),
+            ]
+        )
+    )
+    assert [
+        one.number
+        for one in await tracker.issues(
+            labels=[
+                "ready",
+                "BUG",
+            ]
+        )
+    ] == [9, 3]
+    query = dict(script.asked[0].url.params)
+    assert query == {
+        "state": "open",
+        "sort": "created",
+        "direction": "asc",
+        "labels": "ready,BUG",
+        "per_page": "100",
+    }
+
+
+async def test_a_label_with_a_comma_is_looked_for_in_the_answer() -> None:
+    labelled = issue(1, labels=[{"name": "a,b"}])
+    tracker, script = connect(reply([labelled, issue(2)]))
+    assert [one.number for one in await tracker.issues(labels=["a,b"])] == [1]
+    assert "labels" not in script.asked[0].url.params
+
+
+# labels
+
+
+async def test_our_labels_get_their_colours_once() -> None:
+    tracker, script = connect(reply(None, 201), reply([]))
+    for _ in range(2):
+        await tracker.add_labels(5, ["agent:in-flight", "somebody's"])
+    assert script.paths == [
+        "POST /repos/ada/engine/labels",
+        "POST /repos/ada/engine/issues/5/labels",
+        "POST /repos/ada/engine/issues/5/labels",
+    ]
+    assert b"fbca04" in script.asked[0].content
+
+
+@pytest.mark.parametrize("status", [403, 404, 422])
+async def test_a_label_that_cannot_be_coloured_is_added_all_the_same(status: int) -> None:
+    tracker, script = connect(reply({"message": "no"}, status), reply([]))
+    await tracker.add_labels(5, ["agent:done"])
+    assert len(script.asked) == 2
+
+
+async def test_adding_no_label_asks_nothing() -> None:
+    tracker, script = connect(reply([]))
+    await tracker.add_labels(5, [])
+    assert script.asked == []
+
+
+async def test_a_label_is_quoted_where_it_stands_in_a_path() -> None:
+    tracker, script = connect(reply([]))
+    await tracker.remove_label(5, "a/b c%?#é:")
+    path = script.asked[0].url.raw_path.decode()
+    assert path == "/repos/ada/engine/issues/5/labels/a%2Fb%20c%25%3F%23%C3%A9%3A"
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+async def test_no_name_is_not_all_names(name: str) -> None:
+    tracker, script = connect(reply([]))
+    with pytest.raises(InvalidInput):
+        await tracker.remove_label(5, name)
+    assert await tracker.find_account(name) is None
+    assert script.asked == []
+
+
+async def test_a_label_that_is_not_there_is_fine_but_an_issue_that_is_not_there_is_not() -> None:
+    gone = reply({"message": "Not Found"}, 404)
+    tracker, _ = connect(gone, reply(issue()))
+    await tracker.remove_label(5, "ready")
+    tracker, _ = connect(gone)
+    with pytest.raises(IssueNotFound):
+        await tracker.remove_label(5, "ready")
+
+
+async def test_who_put_labels_on_is_told_oldest_first() -> None:
+    def event(number: int, name: str, **fields: Any) -> dict[str, Any]:
+        at = f"2026-05-01T12:00:0{number}Z"
+        label = {"name": "ready"}
+        return {"id": number, "event": name, "created_at": at, "label": label, **fields}
+
+    tracker, _ = connect(
+        reply(
+            [
+                event(2, "labeled", actor=None),
+                event(1, "labeled", actor=account()),
+                event(3, "unlabeled", actor=account()),
+                {"id": 4, "event": "closed", "created_at": "2026-05-01T12:00:04Z"},
+            ]
+        )
+    )
+    assert await tracker.labellings(5) == [
+        Labelling("ready", Account(7, "ada"), NOON.replace(second=1)),
+        Labelling("ready", Account(0, "ghost"), NOON.replace(second=2)),
+    ]
+
+
+# edits
+
+
+def edits(body_at: str | None, title_at: str | None = None) -> httpx2.Response:
+    renamed = {"createdAt": title_at, "actor": {"login": "eve", "databaseId": 9}}
+    shown = {
+        "lastEditedAt": body_at,
+        "editor": body_at and {"login": "ada", "databaseId": 7},
+        "timelineItems": {"nodes": [renamed] if title_at else []},
+    }
+    return reply({"data": {"repository": {"issue": shown}}})
+
+
+@pytest.mark.parametrize(
+    ("answer", "edit"),
+    [
+        (edits(None), None),
+        (edits("2026-05-01T12:00:00Z"), TextEdit(NOON, Account(7, "ada"))),
+        (edits(None, "2026-05-01T12:00:00Z"), TextEdit(NOON, Account(9, "eve"))),
+        (
+            edits("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z"),
+            TextEdit(NOON, Account(9, "eve")),
+        ),
+        (
+            edits("2026-05-01T12:00:00Z", "2026-05-01T11:00:00Z"),
+            TextEdit(NOON, Account(7, "ada")),
+        ),
+    ],
+)
+async def test_the_last_edit_is_of_title_or_body(
+    answer: httpx2.Response, edit: TextEdit | None
+) -> None:
+    tracker, _ = connect(answer)
+    assert await tracker.last_edit(5) == edit
+
+
+async def test_an_editor_who_has_left_is_not_known() -> None:
+    shown = {"lastEditedAt": "2026-05-01T12:00:00Z", "editor": None}
+    tracker, _ = connect(reply({"data": {"repository": {"issue": shown}}}))
+    assert await tracker.last_edit(5) == TextEdit(NOON, None)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_tracker_without_graphql_does_not_say(status: int) -> None:
+    tracker, _ = connect(reply(None, status))
+    assert await tracker.last_edit(5) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("NOT_FOUND", IssueNotFound), ("FORBIDDEN", GitHubAPIError), ("RATE_LIMITED", GitHubAPIError)],
+)
+async def test_graphql_says_no_with_200(kind: str, error: type[Exception]) -> None:
+    no = {"type": kind, "message": "because"}
+    tracker, _ = connect(reply({"data": {"repository": None}, "errors": [no]}))
+    with pytest.raises(error) as failed:
+        await tracker.last_edit(5)
+    assert getattr(failed.value, "is_rate_limit_error", False) is (kind == "RATE_LIMITED")
+
+
+# accounts and rights
+
+
+async def test_the_account_is_asked_for_once() -> None:
+    tracker, script = connect(reply(account()))
+    assert [await tracker.account() for _ in range(2)] == [Account(7, "ada")] * 2
+    assert len(script.asked) == 1
+
+
+async def test_an_app_does_not_know_who_it_is_unless_it_is_told() -> None:
+    refused = reply({"message": "Resource not accessible by integration"}, 403)
+    tracker, _ = connect(refused)
+    with pytest.raises(GitHubAuthError, match=r"auth\.account_id"):
+        await tracker.account()
+    tracker, script = connect(refused, reply(account(41, "rota[bot]")), account_id=41)
+    assert await tracker.account() == Account(41, "rota[bot]")
+    assert script.paths[-1] == "GET /user/41"
+    tracker, _ = connect(refused, reply(None, 404), account_id=41)
+    assert (await tracker.account()).id == 41
+
+
+async def test_an_organisation_is_nobody() -> None:
+    tracker, _ = connect(reply(repository(owner={**account(), "type": "Organization"})))
+    assert await tracker.owner() is None
+    tracker, _ = connect(reply(repository()))
+    assert await tracker.owner() == Account(7, "ada")
+
+
+def scoped(scopes: str, **fields: Any) -> httpx2.Response:
+    return reply(repository(**fields), headers={"x-oauth-scopes": scopes})
+
+
+@pytest.mark.parametrize(
+    ("answer", "scopes"),
+    [
+        (scoped("repo", private=True), ("repo",)),
+        (scoped("gist, repo"), ("gist", "repo")),
+        (scoped("public_repo"), ("public_repo",)),
+        (reply(repository()), ()),
+        (reply(repository(permissions={"pull": True, "push": True})), ()),
+        (reply(repository(permissions={"pull": True, "triage": True})), ()),
+        (reply(repository(permissions={"pull": False, "push": False})), ()),  # of an app
+    ],
+)
+async def test_a_token_that_may_write_is_valid(
+    answer: httpx2.Response, scopes: tuple[str, ...]
+) -> None:
+    tracker, _ = connect(answer)
+    assert await tracker.validate_token() == scopes
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (scoped(""), ()),
+        (scoped("gist, read:org"), ("gist", "read:org")),
+        (scoped("public_repo", private=True), ("public_repo",)),
+    ],
+)
+async def test_a_token_without_the_scope_says_what_it_has_and_needs(
+    answer: httpx2.Response, found: tuple[str, ...]
+) -> None:
+    tracker, _ = connect(answer)
+    with pytest.raises(GitHubAuthError, match="GITHUB_TOKEN") as refused:
+        await tracker.validate_token()
+    assert refused.value.found_scopes == found
+    assert refused.value.required_scopes == refused.value.missing_scopes == ("repo",)
+
+
+async def test_a_token_that_may_only_read_is_not_valid() -> None:
+    tracker, _ = connect(reply(repository(permissions={"pull": True, "push": False})))
+    with pytest.raises(GitHubAuthError, match="not write"):
+        await tracker.validate_token()
+
+
+async def test_a_repository_that_the_token_does_not_see_is_explained() -> None:
+    hidden = reply({"message": "Not Found"}, 404)
+    tracker, _ = connect(hidden, reply(account(), headers={"x-oauth-scopes": "gist"}))
+    with pytest.raises(GitHubAuthError) as refused:
+        await tracker.validate_token()
+    assert refused.value.missing_scopes == ("repo",)
+    tracker, _ = connect(hidden, reply(account()))
+    with pytest.raises(GitHubAuthError, match="check `repo`"):
+        await tracker.validate_token()
+
+
+async def test_rights_are_not_read_from_an_answer_that_leaves_headers_out() -> None:
+    tracker, script = connect(scoped("repo"))
+    await tracker.validate_token()
+    await tracker.validate_token()
+    assert all("if-none-match" not in one.headers for one in script.asked)
+
+
+# references
+
+NAME = "rota/claims/5/000001/claim"
+HEAD = [
+    reply(repository()),
+    reply({"ref": "refs/heads/main", "object": {"sha": "head"}}),
+    reply({"sha": "head", "tree": {"sha": "tree"}, "message": "", "committer": {}}),
+]
+
+
+def pointer(name: str, sha: str) -> dict[str, Any]:
+    return {"ref": f"refs/{name}", "object": {"sha": sha}}
+
+
+EXISTS = reply({"message": "Reference already exists"}, 422)
+
+
+async def test_a_reference_is_created_on_a_commit_of_its_own() -> None:
+    tracker, script = connect(
+        *HEAD, reply({"sha": "own"}, 201), reply(pointer(NAME, "own"), 201), reply([])
+    )  # fmt: skip
+    assert await tracker.create_ref(NAME, "mine")
+    made = script.asked[3]
+    assert made.url.path.endswith("/git/commits")
+    assert b'"parents": []' in made.content
+    assert b'"tree": "tree"' in made.content
+
+
+@pytest.mark.parametrize(
+    ("answer", "standing", "won"),
+    [
+        (EXISTS, "own", True),  # created by a request whose answer was lost
+        (EXISTS, "another", False),
+        (httpx2.ReadTimeout(""), "own", True),
+        (httpx2.ReadTimeout(""), "another", False),
+        (reply(None, 502), "own", True),
+    ],
+)
+async def test_who_created_a_reference_is_found_out_by_looking(
+    answer: Reply, standing: str, won: bool
+) -> None:
+    tracker, _ = connect(
+        *HEAD, reply({"sha": "own"}, 201), answer, reply([pointer(NAME, standing)])
+    )
+    assert await tracker.create_ref(NAME, "mine") is won
+
+
+async def test_a_reference_that_is_not_seen_is_tried_again() -> None:
+    tracker, script = connect(
+        *HEAD, reply({"sha": "own"}, 201), httpx2.ReadTimeout(""), reply([]),
+        EXISTS, reply([]), EXISTS, reply([pointer(NAME, "own")]),
+    )  # fmt: skip
+    assert await tracker.create_ref(NAME, "mine")
+    assert [one.url.path.endswith("/git/refs") for one in script.asked].count(True) == 3
+
+
+async def test_a_reference_nobody_can_tell_of_stays_unknown() -> None:
+    lost, nothing = httpx2.ReadTimeout(""), reply([])
+    tracker, _ = connect(*HEAD, reply({"sha": "own"}, 201), *[lost, nothing] * 4)
+    with pytest.raises(AnswerUnknown):
+        await tracker.create_ref(NAME, "mine")
+
+
+async def test_a_reference_that_is_refused_for_another_reason_is_an_error() -> None:
+    no = reply({"message": "Object does not exist"}, 422)
+    tracker, _ = connect(*HEAD, reply({"sha": "own"}, 201), no, reply([]))
+    with pytest.raises(GitHubAPIError, match="Object does not exist"):
+        await tracker.create_ref(NAME, "mine")
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [HEAD[0], reply({"message": "Git Repository is empty."}, 409)],
+        [HEAD[0], reply({"message": "Not Found"}, 404)],
+    ],
+)
+async def test_a_repository_without_a_commit_says_what_to_do(replies: list[Reply]) -> None:
+    tracker, _ = connect(*replies)
+    with pytest.raises(TrackerError, match="push a first commit"):
+        await tracker.create_ref(NAME, "mine")
+
+
+async def test_references_are_those_below_the_prefix_with_their_messages() -> None:
+    def commit(message: str) -> httpx2.Response:
+        return reply({"message": message, "committer": {"date": "2026-05-01T12:00:00Z"}})
+
+    tracker, script = connect(
+        reply([pointer(NAME, "b"), pointer(f"{NAME[:-5]}a", "a"), pointer("rota/claims/50/x", "")]),
+        commit("first"),
+        commit("second"),
+        reply([pointer(NAME, "b")]),
+    )  # fmt: skip
+    assert await tracker.refs("rota/claims/5/") == [
+        Ref("refs/rota/claims/5/000001/a", "a", "first", NOON),
+        Ref(f"refs/{NAME}", "b", "second", NOON),
+    ]
+    await tracker.refs("rota/claims/5/")
+    assert len(script.asked) == 4  # commits do not change, and are read once
