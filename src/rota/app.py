@@ -105,10 +105,11 @@ async def open_desk(
 async def _desk(
     source: "Forge", settings: Settings, ledger: "Ledger"
 ) -> AsyncIterator["IssueDesk"]:
+    from rota.claims.pauses import FILE_NAME
     from rota.sources.assembly import make_tracker, open_desk
     from rota.sources.registry import SourceContext
 
-    context = SourceContext(ledger=ledger, state_dir=settings.state_dir)
+    context = SourceContext(ledger=ledger, paused_repos=settings.state_dir / FILE_NAME)
     tracker = make_tracker(source, context)
     try:
         yield await open_desk(source, context, tracker=tracker)
@@ -120,12 +121,13 @@ def make_tendings(settings: Settings, ledger: "Ledger") -> list["Tending"]:
     """One for each repository that the configuration names."""
     from functools import partial
 
+    from rota.claims.pauses import FILE_NAME
     from rota.config.sources import Forge
     from rota.sources.assembly import make_tracker, open_desk
     from rota.sources.registry import SourceContext
     from rota.sources.tending import Rhythm, Tending
 
-    context = SourceContext(ledger=ledger, state_dir=settings.state_dir)
+    context = SourceContext(ledger=ledger, paused_repos=settings.state_dir / FILE_NAME)
     tendings = []
     for source in fleet_config(settings).sources:
         if isinstance(source, Forge):
@@ -138,6 +140,7 @@ def make_tendings(settings: Settings, ledger: "Ledger") -> list["Tending"]:
 def _receivers(tendings: "Sequence[Tending]") -> "list[Receiver]":
     """Who is woken by webhooks: repositories whose secret is named."""
     import os
+    from functools import partial
 
     from rota.api.hooks import Receiver
 
@@ -145,7 +148,7 @@ def _receivers(tendings: "Sequence[Tending]") -> "list[Receiver]":
         Receiver(
             one.tracker.kind,
             one.tracker.repo,
-            lambda name=one.settings.webhook_secret_env: os.environ.get(name or ""),
+            partial(os.environ.get, one.settings.webhook_secret_env or ""),
             one.wake,
         )
         for one in tendings

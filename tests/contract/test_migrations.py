@@ -5,7 +5,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,17 @@ import pytest
 from rota.app import make_store, open_ledger, open_store, sqlite_path
 from rota.model.claims import ClaimRequest
 from rota.model.errors import SchemaAhead, SchemaBehind
+from rota.model.sources import Firing
+from rota.model.status import Status, Verb
 from rota.model.work import NewItem
+from rota.queue import Ledger
+from rota.queue.views import Query
 from rota.storage import migrations, postgres, sqlite
+from rota.storage.migrations import Migration
 from rota.testing import audit
 from rota.testing.postgres import find_binaries, own_postgres
-from tests.contract.upgrades import ALL, NEXT, demand_whole, in_processes, look, new
+from rota.testing.standing import bring_to, order
+from tests.contract.upgrades import ALL, NEXT, demand_whole, first_only, in_processes, look, new
 
 ROOT = Path(__file__).parents[2]
 Figure = Callable[[str], None]
@@ -35,15 +42,20 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture
-def next_version(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From its call on, this Rota carries one migration more."""
-
-    def install() -> None:
+@contextmanager
+def carried(wanted: Callable[[str], tuple[Migration, ...]]) -> Iterator[None]:
+    """Another version of Rota, which carries these migrations."""
+    with pytest.MonkeyPatch.context() as patch:
         for module in (migrations, sqlite, postgres):
-            monkeypatch.setattr(module, "migrations", new)
+            patch.setattr(module, "migrations", wanted)
+        yield
 
-    return install
+
+@pytest.fixture
+def next_version() -> Iterator[Callable[[], None]]:
+    """From its call on, this Rota carries one migration more."""
+    with ExitStack() as after_the_test:
+        yield lambda: after_the_test.enter_context(carried(new))
 
 
 def sql(url: str, statement: str) -> list[Any]:
@@ -86,10 +98,75 @@ async def test_an_upgrade_keeps_what_is_there(empty: str, next_version: Callable
     assert sql(empty, "SELECT id FROM next_things") == [(item.id,)]
 
 
+# from the first version
+
+
+REPO = "github:owner/repo"
+
+
+async def used(ledger: Ledger) -> dict[str, str]:
+    """What people of the first version may have: names to ids."""
+    outside = {"source": REPO, "type": "issue"}
+    project = await ledger.queue.create_project("p")
+    items = {
+        "held": await ledger.queue.submit(NewItem("docs", "held")),
+        "done": await bring_to(ledger.queue, Status.COMPLETED),
+        "in review": await bring_to(ledger.queue, Status.IN_REVIEW, "bob"),
+        "issue 1": await bring_to(ledger.queue, Status.QUEUED, source_ref="1", **outside),
+        "issue 2": await ledger.queue.submit(
+            NewItem("issue", "x", source=REPO, source_ref="2", project_id=project.id)
+        ),
+        "plain": await ledger.queue.submit(NewItem("chore", "x", project_id=project.id)),
+    }
+    (claimed,) = (await ledger.queue.claim(ClaimRequest("eve", types=("chore",)))).items
+    assert claimed.item.id == items["plain"].id
+    await ledger.queue.apply(order(Verb.CANCEL, items["issue 1"].id))
+    again = await ledger.queue.submit(NewItem("chore", "still waits", project_id=project.id))
+    return {name: item.id for name, item in items.items()} | {
+        "waits": again.id,
+        "token": claimed.claim.token,
+        "project": project.id,
+    }
+
+
+async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: str) -> None:
+    with carried(first_only):
+        async with open_ledger(empty) as ledger:
+            ids = await used(ledger)
+        # This version's verb would say who holds it, and the first one had no place for that.
+        sql(empty, f"UPDATE work_items SET hold_reason = 'wait' WHERE id = '{ids['held']}'")
+        async with open_store(empty) as store:
+            before = await store.read(audit.read_ledger, long=True)
+    with pytest.raises(SchemaBehind, match="0002_sources"):
+        await make_store(empty).open()
+    assert await make_store(empty).upgrade() == ["0002_sources"]
+    async with open_store(empty) as store:
+        assert await store.read(audit.read_ledger, long=True) == before
+    async with open_ledger(empty) as ledger:
+        queue, outside = ledger.queue, ledger.outside
+        await queue.complete(ids["plain"], token=ids["token"])
+        assert (await queue.unhold(ids["held"])).hold_reason is None
+        await queue.set_agent("ada", max_concurrent=9)
+        taken = (await queue.claim(ClaimRequest("ada", limit=9))).items
+        assert [one.item.id for one in taken] == [ids["held"], ids["waits"]]
+        page = await ledger.views.items(Query(project_id=ids["project"]))
+        assert {item.id for item in page.items} == {ids["plain"], ids["issue 2"], ids["waits"]}
+        new_one = await outside.take(
+            NewItem("issue", "x", source=REPO, source_ref="1"), "dan", 60, Firing(*"abcd")
+        )
+        assert new_one.item.id != ids["issue 1"]  # that one was cancelled
+        old_one = await outside.take(
+            NewItem("issue", "x", source=REPO, source_ref="2"), "fay", 60, Firing(*"efgh")
+        )
+        assert old_one.item.id == ids["issue 2"]
+    async with open_store(empty) as store:
+        assert audit.faults(await store.read(audit.read_ledger, long=True)) == []
+
+
 # killed half-way
 
 
-@pytest.mark.parametrize("start_from", ["nothing", "old"])
+@pytest.mark.parametrize("start_from", ["nothing", "first", "old"])
 def test_an_upgrade_killed_before_any_statement_leaves_the_old_schema_whole(
     empty: str, start_from: str, figure: Figure
 ) -> None:

@@ -54,6 +54,7 @@ async def test_every_status_has_a_row_that_the_table_accepts(sql: Sql) -> None:
         sql(statement, **columns)
 
 
+OUTSIDE: dict[str, object] = {"source": "s", "source_ref": "1"}
 ILL: dict[str, dict[str, object]] = {
     "an unknown status": {"status": "done"},
     "no status": {"status": None},
@@ -85,6 +86,9 @@ ILL: dict[str, dict[str, object]] = {
     "failed without an outcome": {"status": "failed", "completed_at": NOW},
     "cancelled as failed": {"status": "cancelled", "completed_at": NOW, "outcome": "failed"},
     "an unknown project": {"project_id": "nowhere"},
+    "held by its source for no reason": {"hold_by": "source", **OUTSIDE},
+    "held by a source it has not": {"hold_by": "source", "hold_reason": "wait"},
+    "held by a stranger": {"hold_by": "me", "hold_reason": "wait", **OUTSIDE},
 }
 
 
@@ -108,13 +112,40 @@ async def test_one_agent_has_one_item_in_progress_per_slot(sql: Sql) -> None:
         start("d", "ada", 0)
 
 
-async def test_one_source_reference_has_one_item(sql: Sql) -> None:
+async def test_one_source_reference_has_one_live_item(sql: Sql) -> None:
     for item_id, source, reference in [("a", "s", "1"), ("b", "s", "2"), ("c", None, None)]:
         statement, columns = row(item_id, source=source, source_ref=reference)
         sql(statement, **columns)
     statement, columns = row("d", source="s", source_ref="1")
     with pytest.raises(REFUSED):
         sql(statement, **columns)
+    for item_id, status in [("e", "failed"), ("f", "completed"), ("g", "cancelled")]:
+        ended = {**STANDS_WELL[status], "source": "s", "source_ref": "1"}
+        statement, columns = row(item_id, status=status, **ended)
+        sql(statement, **columns)
+    with pytest.raises(REFUSED):  # it cannot come back beside the live one
+        sql("UPDATE work_items SET status = 'queued', completed_at = NULL, outcome = NULL"
+            " WHERE id = 'e'")  # fmt: skip
+
+
+CLAIM = (
+    "INSERT INTO source_claims (firing_id, source, source_ref, work_item_id, epoch, codename,"
+    " fleet, nonce, created_at, ended_at, outcome)"
+    " VALUES (:firing_id, 's', '1', :item, 1, 'c', 'f', 'n', 'now', :ended_at, :outcome)"
+)
+
+
+async def test_a_claim_at_a_source_is_of_an_item_and_ends_with_an_outcome(sql: Sql) -> None:
+    statement, columns = row("a", source="s", source_ref="1")
+    sql(statement, **columns)
+    good: dict[str, object] = {"item": "a", "ended_at": None, "outcome": None}
+    sql(CLAIM, firing_id="1", **good)
+    sql(CLAIM, firing_id="2", **{**good, "ended_at": "now", "outcome": "done"})
+    for ill in ({"item": "ghost"}, {"ended_at": "now"}, {"outcome": "done"}):
+        with pytest.raises(REFUSED):
+            sql(CLAIM, firing_id="3", **{**good, **ill})
+    with pytest.raises(REFUSED):
+        sql(CLAIM, firing_id="1", **good)
 
 
 async def given_history(store: Store, *ids: str) -> None:

@@ -18,6 +18,8 @@ from rota.sources.github import (
     RetryOptions,
     Timeouts,
 )
+from rota.testing.emulator import REPO as EMULATED
+from rota.testing.emulator import github_emulator
 from rota.testing.tracker import Control, FaultKind, TokenKind, TrackerStub, tracker_stub
 
 REPO = "ada/engine"
@@ -284,9 +286,7 @@ async def test_a_comment_that_a_limit_refused_is_posted_once(
     assert bodies(control) == ["mine"]
 
 
-async def test_silence_ends_with_the_read_timeout(
-    connect: Connect, control: Control, request: pytest.FixtureRequest
-) -> None:
+async def test_silence_ends_with_the_read_timeout(connect: Connect, control: Control) -> None:
     for kind in ("github", "gitea"):
         tracker = connect(kind, timeout=Timeouts(read=0.1), retry=RetryOptions(max_retries=1))
         hang = control.fault(FaultKind.HANG_AFTER)
@@ -466,3 +466,33 @@ async def test_references_need_the_right_to_write(connect: Connect, control: Con
     token = control.token("bob", "tok", kind=TokenKind.FINE_GRAINED, lacks=["contents"])
     with pytest.raises(GitHubAPIError, match="permission"):
         await connect("github", token=token).create_ref(NAME, "mine")
+
+
+@pytest.mark.needs("github-emulator")
+async def test_somebody_elses_idea_of_github_agrees() -> None:
+    with github_emulator() as emulator:
+        github = GitHubTracker(
+            EMULATED, api_url=emulator.url, environ={"GITHUB_TOKEN": emulator.token}
+        )
+        made = httpx2.post(
+            f"{emulator.url}/repos/{EMULATED}/issues",
+            headers={"authorization": f"Bearer {emulator.token}"},
+            json={"title": "Mend the mill", "labels": ["ready"]},
+        )
+        number = made.json()["number"]
+        own = await github.account()
+        assert [one.number for one in await github.issues(labels=["ready"])] == [number]
+        posted = await github.comment(number, "mine")
+        assert (posted.author, await github.comments(number)) == (own, [posted])
+        await github.add_labels(number, ["agent:in-flight"])
+        for _ in range(2):
+            await github.remove_label(number, "ready")
+        assert [one.label for one in await github.labellings(number)] == ["agent:in-flight"]
+        assert [await github.create_ref(NAME, word) for word in ("mine", "late")] == [True, False]
+        assert [one.message for one in await github.refs("rota/claims/1/")] == ["mine"]
+        await github.close(number)
+        closed = await github.issue(number)
+        assert (closed.is_open, closed.labels) == (False, ("agent:in-flight",))
+        with pytest.raises(IssueNotFound):
+            await github.issue(number + 1)
+        await github.aclose()

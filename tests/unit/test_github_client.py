@@ -455,6 +455,16 @@ def test_what_is_remembered_is_bounded() -> None:
     assert cache.get("d") == answer("d", b"123456789", '"2"')
 
 
+def test_what_is_remembered_has_so_much_room_and_holds_no_refusals() -> None:
+    cache = AnswerCache(answers=9, size=10)
+    for url in ("a", "b", "c"):
+        cache.keep(answer(url, b"1234"))
+    assert (len(cache), cache.get("a")) == (2, None)
+    cache.keep(Answer(404, "c", {"etag": '"2"'}, b""))
+    cache.keep(Answer(200, "b", {}, b""))
+    assert len(cache) == 0
+
+
 # pages
 
 
@@ -492,12 +502,18 @@ async def test_a_full_page_of_issues_that_looks_unchanged_may_not_be_the_last() 
     assert len(await given.tracker.issues()) == 101
 
 
-async def test_a_list_without_pages_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_without_pages_ends() -> None:
     full = [issue(number) for number in range(1, 151)]
-    tagged = reply(full, headers={"etag": '"1"'})
-    given = Given(tagged, reply(None, 304), tagged)
-    await given.tracker.issues()
-    assert len(await given.tracker.issues()) == 150
+
+    def whatever_the_page(request: httpx2.Request) -> httpx2.Response:
+        if "if-none-match" in request.headers:
+            return reply(None, 304)
+        return reply(full, headers={"etag": '"1"'})
+
+    given = Given(whatever_the_page)
+    for _ in range(3):
+        assert len(await given.tracker.issues()) == 150
+    assert len(given.script.asked) == 5
 
 
 async def test_more_pages_than_we_read_are_an_error_and_not_a_part() -> None:

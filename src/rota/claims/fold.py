@@ -22,6 +22,7 @@ class Standing:
     suspects: tuple[Entry, ...] = ()  # unanswered, against the holder
     heard: Entry | None = None  # the holder's last sign of life
     ended: Entry | None = None  # what last set the issue free
+    revoked: Entry | None = None  # the last claim taken from a holder who was not asked
     disputed: Entry | None = None  # a claim that somebody edited: a person has to look
 
     @property
@@ -47,11 +48,15 @@ def holds(log: Sequence[Entry], claim_id: int, grace: float) -> bool:
 def _step(now: Standing, entry: Entry, grace: float) -> Standing:
     if entry.kind is Kind.CLAIM:
         return _claim(now, entry)
-    if entry.kind is Kind.REVOKE and entry.fields.get("claim") == str(now.done_claim):
+    if entry.kind is Kind.REVOKE and _is_done(now, entry):
         return replace(now, done=None, done_claim=None, ended=entry)  # an operator reopens it
     if now.holder is None or not entry.names(now.holder):
         return now  # about a claim that is void or over: late and repeated words are harmless
     return _about_holder(now, now.holder, entry, grace)
+
+
+def _is_done(now: Standing, entry: Entry) -> bool:
+    return now.done_claim is not None and entry.fields.get("claim") == str(now.done_claim)
 
 
 def _claim(now: Standing, entry: Entry) -> Standing:
@@ -66,7 +71,8 @@ def _claim(now: Standing, entry: Entry) -> Standing:
 def _about_holder(now: Standing, holder: Entry, entry: Entry, grace: float) -> Standing:
     match entry.kind:
         case Kind.RELEASE | Kind.REVOKE:
-            return replace(now, holder=None, suspects=(), ended=entry)
+            revoked = entry if entry.kind is Kind.REVOKE else now.revoked
+            return replace(now, holder=None, suspects=(), ended=entry, revoked=revoked)
         case Kind.DONE:
             return replace(now, holder=None, suspects=(), done=entry, done_claim=holder.id)
         case Kind.SUSPECT:

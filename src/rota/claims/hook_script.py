@@ -34,18 +34,17 @@ class HookStatus:
 _MARK = "# rota pre-push hook"
 _SHELLS = re.compile(r"#! *(?P<command>[\w./ -]*(?<=[/ ])(?:sh|bash|dash|ksh|zsh)(?: -\w+)*) *")
 
-# `$0` and the directory stay those of `pre-push` for a hook that was here before: some (husky,
-# overcommit) look at their own name to know what they are. So a shell script is read by its shell
-# instead of being run under its new name.
+# A hook that was here before may look at its own name to know what it is (husky's do): so a shell
+# script is not run under its new name, but read by its shell, with `$0` still that of `pre-push`.
 _SCRIPT = """\
 #!/bin/sh
 {mark}: written by `rota hook install`, and taken away by `rota hook uninstall`.
 pushed=$(cat; echo .) && pushed=${{pushed%.}} # the dot saves the end of the last line
 if [ -x "$0{suffix}" ]; then
-    printf %s "$pushed" 2>/dev/null | {before} "$@" || exit
+    printf %s "$pushed" | {before} "$@" || exit
 fi
 case ${{{variable}:-0}} in 0) ;; *) exit 0 ;; esac
-printf %s "$pushed" 2>/dev/null | {command} "$@"
+printf %s "$pushed" | {command} "$@"
 status=$?
 case $status in 126 | 127)
     printf '%s\\n' {cannot_run} >&2 ;;

@@ -62,7 +62,11 @@ class ClaimLog:
         return sorted([*log, own], key=lambda entry: entry.id)
 
     async def settle(self) -> None:
-        """Wait until everything written before now can be read."""
+        """Wait until every claim and end written before now can be read."""
+        await self.settle_talk()
+
+    async def settle_talk(self) -> None:
+        """Wait until every comment written before now can be read."""
         jitter = self.pace.random.random() * self.times.settle_jitter
         await self.pace.sleep(self.times.settle + jitter)
 

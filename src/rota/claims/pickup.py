@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rota.claims.comments import Entry
+from rota.claims.comments import OPERATOR_FLEET, Entry
 from rota.claims.fold import Standing
 from rota.claims.labels import LabelSet
 from rota.claims.port import Issue
@@ -44,8 +44,12 @@ class Asker:
     needs_ready: bool = True  # a person may take what nobody has marked
 
     def holds(self, claim: Entry) -> bool:
-        from_operator = self.login is not None and claim.codename == self.login
-        return claim.id == self.claim_id or from_operator
+        return claim.id == self.claim_id or self._made(claim)
+
+    def _made(self, claim: Entry) -> bool:
+        """An agent may be called like a person; its claims are not that person's."""
+        by_a_person = self.login is not None and claim.fleet == OPERATOR_FLEET
+        return by_a_person and claim.codename == self.login
 
 
 AN_AGENT = Asker()

@@ -50,9 +50,10 @@ class LabelClaims:
         refused = await self._objection(issue, asker or Asker())
         if refused is not None:
             return Refusal(refused, refused.message)
+        began = self.pace.elapsed()
         await self.tracker.add_labels(number, [self.labels.in_flight])
         await self.tracker.remove_label(number, self.labels.ready)
-        return Grant(number, 0, claimant)
+        return Grant(number, 0, claimant, deadline=began + self.times.trust_in_a_poll)
 
     async def _objection(self, issue: Issue, asker: Asker) -> Objection | None:
         standing = self._standing(issue)
@@ -98,7 +99,9 @@ class LabelClaims:
         return True
 
     async def _is_told(self, number: int, note: str) -> bool:
-        return any(comment.body.startswith(note) for comment in await self.tracker.comments(number))
+        own = (await self.tracker.account()).id
+        said = (one for one in await self.tracker.comments(number) if one.author.id == own)
+        return any(comment.body.startswith(note) for comment in said)
 
     async def _tell(self, number: int, note: str, text: str) -> None:
         for _ in range(2):

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from rota.claims.comments import Kind
+from rota.claims.comments import Entry, Kind
 from rota.claims.fold import Standing
 from rota.claims.labels import LabelSet
+from rota.claims.pickup import stage
 from rota.claims.port import Issue, Tracker
 
 # What a release may say of how the work went. Anything else sets the issue free to be taken.
@@ -14,15 +15,32 @@ PARKED = "parked"  # given back, but not to be picked up before a person says so
 
 def wanted(standing: Standing, issue: Issue, labels: LabelSet) -> str | None:
     """The one lifecycle label the log asks for; None: none of them."""
-    carried = {label.lower() for label in issue.labels}
     if standing.done is not None:
         return labels.pr_open if issue.is_open else labels.done
     if not issue.is_open:
-        return None
+        # Who merges a pull request may say so; the log need not know.
+        return labels.done if stage(issue, labels) == labels.done else None
     if standing.holder is not None:
         return labels.in_flight
-    ended = standing.ended
-    if ended is None or ended.kind is not Kind.RELEASE or labels.ready.lower() in carried:
+    if standing.ended is None:
+        return _untouched(issue, labels)
+    return _given_back(standing.ended, issue, labels)
+
+
+def _untouched(issue: Issue, labels: LabelSet) -> str | None:
+    """Nobody has claimed it, so the labels are what people put there; but nobody is working."""
+    said = stage(issue, labels)
+    return labels.ready if said == labels.in_flight else said
+
+
+def _given_back(ended: Entry, issue: Issue, labels: LabelSet) -> str | None:
+    carried = {label.lower() for label in issue.labels}
+    is_ready = labels.ready.lower() in carried
+    if ended.kind is not Kind.RELEASE:
+        return labels.ready
+    if "pr" in ended.fields and (labels.pr_open.lower() in carried or not is_ready):
+        return labels.pr_open  # `label-state` ends its work so
+    if is_ready:
         return labels.ready  # a person who puts the ready label on a failed issue has decided
     if ended.outcome == PARKED:
         return None

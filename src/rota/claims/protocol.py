@@ -41,6 +41,7 @@ class Grant:
     claim_id: int
     claimant: Claimant
     smaller: frozenset[int] | None = None  # ids below it that could be read when it was given
+    deadline: float = 0.0  # by `Pace.elapsed`: so long the work may go on before the first look
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,25 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the supervisor saw. A clean look lets the work go on until `deadline`."""
+    """What the supervisor saw. A clean look lets the work go on until `deadline`; one that was
+    not clean has the deadline 0: that of the look before stands, so take the later of the two."""
 
     lost: str | None = None
     deadline: float = 0.0
     too_late: tuple[int, ...] = ()  # ids below our claim that were invisible when it was granted
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A log that shows our own claim."""
+
+    began: float  # when the reading of it was begun
+    log: list[Entry]
+    own: Entry
+
+
 Judge = Callable[[Issue, Standing, Asker], Awaitable[Objection | None]]
+Entered = Callable[[int], Awaitable[None]]
 
 
 class CommentClaims:
@@ -102,10 +114,11 @@ class CommentClaims:
         number: int,
         claimant: Claimant,
         *,
-        entered: Callable[[int], Awaitable[None]] | None = None,
+        entered: Entered | None = None,
         asker: Asker | None = None,
     ) -> Grant | Refusal:
-        """`entered` hears the claim's id before anything else happens, to keep it safe."""
+        """`entered` hears the claim's id before anything else happens, to keep it safe; and once
+        more if the tracker kept our post twice and the other copy is the one that counts."""
         first = await self._tracker.issue(number)
         asker = asker or Asker()
         refused = await self._judge(first, await self.log.standing(number), asker)
@@ -118,7 +131,7 @@ class CommentClaims:
             return _lost(Standing(holder=entry))
         if entered is not None:
             await entered(entry.id)
-        return await self._await_verdict(number, entry.id, claimant, asker)
+        return await self._await_verdict(number, entry.id, claimant, entered, asker)
 
     async def _enter(self, number: int, claimant: Claimant) -> Entry | None:
         return await self.log.append(
@@ -133,34 +146,70 @@ class CommentClaims:
         )
 
     async def _await_verdict(
-        self, number: int, claim_id: int, claimant: Claimant, asker: Asker
+        self,
+        number: int,
+        claim_id: int,
+        claimant: Claimant,
+        entered: Entered | None,
+        asker: Asker,
     ) -> Grant | Refusal:
+        posted = self._pace.elapsed()
         await self.log.settle()
         try:
-            log = await self._read_with_own(number, claimant)
-            if log is None:
+            seen = await self._read_when_stopped(number, claimant, posted, asker)
+            if seen is None:
                 return await self._give_up(number, claim_id, claimant, "claim-not-seen")
-            claim_id = _own(log, claimant) or claim_id
-            grant = Grant(number, claim_id, claimant, _below(log, claim_id))
-            return await self._verdict(grant, log, asker)
+            if entered is not None and seen.own.id != claim_id:
+                await entered(seen.own.id)
+            claim_id = seen.own.id
+            return await self._verdict(number, claimant, seen, asker)
         except (TrackerError, IssueNotFound) as error:
             refused = await self._give_up(number, claim_id, claimant, "tracker-error")
             return replace(refused, message=error.message)
 
-    async def _read_with_own(self, number: int, claimant: Claimant) -> list[Entry] | None:
+    async def _read_when_stopped(
+        self, number: int, claimant: Claimant, posted: float, asker: Asker
+    ) -> _Seen | None:
+        """Who was revoked learns it only when it looks, and works until then. So an agent waits;
+        the person who revoked knows what he does."""
+        seen = await self._read_with_own(number, claimant)
+        while seen is not None and asker.login is None:
+            wait = self._until_stopped(seen, posted)
+            if wait <= 0:
+                break
+            await self._pace.sleep(min(wait, self.times.poll))
+            seen = await self._read_with_own(number, claimant)
+        return seen
+
+    def _until_stopped(self, seen: _Seen, posted: float) -> float:
+        """Nobody may work on for `grace` after its claim has ended. How old the revocation was
+        when we claimed is told by the tracker's stamps, what has passed since by our own clock."""
+        revoked = self.log.fold(seen.log).revoked
+        if revoked is None or not holds(seen.log, seen.own.id, self.times.grace):
+            return 0.0
+        before = (seen.own.created_at - revoked.created_at).total_seconds()
+        return self.times.grace - before - (self._pace.elapsed() - posted)
+
+    async def _read_with_own(self, number: int, claimant: Claimant) -> _Seen | None:
         """A log without our own claim is no answer: what else may it not show?"""
         for again in range(READS_FOR_OWN_CLAIM + 1):
             if again:
                 await self._pace.sleep(self.times.settle / 2)
+            began = self._pace.elapsed()
             log = await self.log.read(number)
-            if _own(log, claimant) is not None:
-                return log
+            own = _own(log, claimant)
+            if own is not None:
+                return _Seen(began, log, own)
         return None
 
-    async def _verdict(self, grant: Grant, log: list[Entry], asker: Asker) -> Grant | Refusal:
-        standing = self.log.fold(log)
-        if not holds(log, grant.claim_id, self.times.grace):
+    async def _verdict(
+        self, number: int, claimant: Claimant, seen: _Seen, asker: Asker
+    ) -> Grant | Refusal:
+        standing, claim_id = self.log.fold(seen.log), seen.own.id
+        if not holds(seen.log, claim_id, self.times.grace):
             return _lost(standing)
+        deadline = seen.began + self.times.trust_in_a_poll
+        grant = Grant(number, claim_id, claimant, _below(seen.log, claim_id), deadline)
         if standing.suspects:
             return await self._give_up(
                 grant.number, grant.claim_id, grant.claimant, "suspected-at-once"
@@ -187,8 +236,18 @@ class CommentClaims:
         """Is the claim still ours? A suspicion is answered on the way.
 
         Raises when the tracker cannot be read: that is neither yes nor no, and the
-        deadline of the last clean look stands.
+        deadline of the last clean look stands; it runs on while this waits.
         """
+        seen, suspected = await self._look(grant)
+        if not suspected:
+            return seen
+        await self.log.append(grant.number, Kind.ALIVE, claim=grant.claim_id)
+        # The claim may have expired just before the answer: that is known when both can be read.
+        await self.log.settle_talk()
+        seen, suspected = await self._look(grant)
+        return replace(seen, deadline=0.0) if suspected else seen
+
+    async def _look(self, grant: Grant) -> tuple[Look, bool]:
         began = self._pace.elapsed()
         log = await self.log.read(grant.number)
         issue = await self._tracker.issue(grant.number)
@@ -196,9 +255,8 @@ class CommentClaims:
         below = _below(log, grant.claim_id)
         too_late = () if grant.smaller is None else tuple(sorted(below - grant.smaller))
         lost = self._why_lost(grant, standing, issue)
-        if lost is None and standing.suspects:
-            await self.log.append(grant.number, Kind.ALIVE, claim=grant.claim_id)
-        return Look(lost, began + self.times.trust_in_a_poll, too_late)
+        look = Look(lost, began + self.times.trust_in_a_poll, too_late)
+        return look, lost is None and bool(standing.suspects)
 
     def _why_lost(self, grant: Grant, standing: Standing, issue: Issue) -> str | None:
         if not _is_holder(standing, grant):
@@ -219,9 +277,11 @@ class CommentClaims:
             said = await self._append(
                 grant, Kind.DONE, text, claim=grant.claim_id, pr=pr or "none", ts=self._ts()
             )
-            await self.log.settle()
-            log = self.log.merged(await self.log.read(grant.number), said)
-        standing = self.log.fold(log)
+            if said.kind is not Kind.DONE:
+                return False  # where an end can be written only once, another was first
+        # Also what was said by an earlier call may have come behind something not yet seen.
+        await self.log.settle()
+        standing = self.log.fold(await self._read_with_end(grant))
         if standing.done_claim != grant.claim_id:
             return False
         await self._show(grant.number, standing)
@@ -235,12 +295,22 @@ class CommentClaims:
         if _is_holder(self.log.fold(log), grant):
             # Our own entry counts, also while the tracker does not show it yet.
             said = await self.append_release(grant, PARKED if park else outcome, text)
-            log = self.log.merged(log, said)
+            # Read again: who was held up before it said so may find the issue in other hands.
+            log = self.log.merged(await self.log.read(grant.number), said)
         standing = self.log.fold(log)
         if standing.holder is not None or not _ended_by(standing, grant):
             return False
         await self._show(grant.number, standing)
         return True
+
+    async def _read_with_end(self, grant: Grant) -> list[Entry]:
+        """As with a claim, a log without our own word is no answer."""
+        for _ in range(READS_FOR_OWN_CLAIM):
+            log = await self.log.read(grant.number)
+            if _said(log, Kind.DONE, grant):
+                return log
+            await self._pace.sleep(self.times.settle / 2)
+        raise AnswerUnknown(f"#{grant.number}: the end is said but not seen; ask again later")
 
     async def append_release(self, grant: Grant, outcome: str, text: str) -> Entry:
         return await self._append(
@@ -269,16 +339,15 @@ class CommentClaims:
         await project(self._tracker, number, repair(standing, issue, self._labels))
 
 
-def _own(log: Sequence[Entry], claimant: Claimant) -> int | None:
+def _own(log: Sequence[Entry], claimant: Claimant) -> Entry | None:
     """A claim delivered twice stands twice: the lower one is ours, the other is void."""
-    ids = [
-        entry.id
-        for entry in log
-        if entry.kind is Kind.CLAIM
-        and entry.firing_id == claimant.firing_id
-        and _nonce(entry) == claimant.nonce
-    ]
-    return min(ids, default=None)
+    claims = (entry for entry in log if entry.kind is Kind.CLAIM)
+    ours = (
+        entry
+        for entry in claims
+        if entry.firing_id == claimant.firing_id and _nonce(entry) == claimant.nonce
+    )
+    return min(ours, key=lambda entry: entry.id, default=None)
 
 
 def _nonce(entry: Entry) -> str:

@@ -43,7 +43,7 @@ def pushed_commits(
     present = _commits_present({sha for update in updates for sha in update}, directory)
     tips = {present[local] for local, _ in updates if local in present}
     bases = {present[remote] for _, remote in updates if remote in present}
-    if not tips:  # git would read "nothing" as HEAD
+    if not tips:  # without a tip, git may mean HEAD
         return []
     known = all(remote in present for _, remote in updates)
     wanted = "".join(f"{sha}\n" for sha in (*tips, *(f"^{base}" for base in bases)))
@@ -53,8 +53,8 @@ def pushed_commits(
 
 # As they are, whatever the person's configuration makes `git log` look like.
 _LOG = (
-    *("--no-replace-objects", "log", "--reverse", "-z", "--format=%H%n%B", "--encoding=UTF-8"),
-    *("--no-patch", "--no-show-signature", "--no-color"),
+    *("--no-replace-objects", "log", "--topo-order", "--reverse", "-z", "--format=%H%n%B"),
+    *("--encoding=UTF-8", "--no-patch", "--no-show-signature", "--no-color"),
 )
 
 

@@ -3,22 +3,27 @@
 Each time an issue is worked is an epoch with two references, `…/claim` and
 `…/end`, each on a commit of its own whose message is the marker. Creating one
 fails when it exists: a real compare-and-swap, which needs no waiting. They are
-never deleted. Suspicions and answers to them stay comments.
+never deleted. What an end says is not weighed: it is there, so the epoch is over.
+
+Suspicions, answers to them and expiries are comments, for which one has to
+wait; an expiry that stands is then made the epoch's end.
 """
 
 from dataclasses import replace
 
 from rota.claims.comments import Entry, Kind, entries, marker, parse_comment
 from rota.claims.log import ClaimLog
-from rota.claims.port import Account, Comment, Ref
-from rota.model.errors import AnswerUnknown
+from rota.claims.port import Account, Ref
+from rota.model.errors import AnswerUnknown, TrackerError
 
-_TALK = (Kind.SUSPECT, Kind.ALIVE)
+READS = 6  # half a `settle` apart
+
+_TALK = (Kind.SUSPECT, Kind.ALIVE, Kind.EXPIRE)
 _GIT = Account(0, "git")  # who may create references is the repository's own rule
 
 
 class RefLog(ClaimLog):
-    """An entry's id is its epoch; entries come in the order of epochs."""
+    """The id of a claim, and of its end, is its epoch; entries come in the order of epochs."""
 
     __slots__ = ()
 
@@ -27,9 +32,8 @@ class RefLog(ClaimLog):
         talk = await self._talk(number)
         log: list[Entry] = []
         for epoch in sorted(epochs):
-            said = epochs[epoch]
             about = [entry for entry in talk if entry.fields.get("claim") == str(epoch)]
-            log += [*said[:1], *about, *said[1:]]
+            log += [*epochs[epoch], *about]
         return log
 
     async def _talk(self, number: int) -> list[Entry]:
@@ -37,38 +41,63 @@ class RefLog(ClaimLog):
         return [entry for entry in found if entry.kind in _TALK]
 
     async def _epochs(self, number: int) -> dict[int, list[Entry]]:
-        epochs: dict[int, list[Entry]] = {}
-        # By name, `claim` comes before `end`.
-        for ref in sorted(await self.tracker.refs(_prefix(number)), key=lambda ref: ref.name):
-            entry = _entry(ref)
-            if entry is not None:
-                epochs.setdefault(entry.id, []).append(entry)
-        return epochs
+        """An epoch is begun only when the one before is over: a read that does not show how is
+        stale, and read again."""
+        for again in range(READS):
+            if again:
+                await self.pace.sleep(self.times.settle / 2)
+            epochs = _by_epoch(await self.tracker.refs(_prefix(number)))
+            if _is_whole(epochs):
+                return epochs
+        raise TrackerError(f"#{number}: the tracker shows a claim, but not the end before it")
 
     async def append(
         self, number: int, kind: Kind, text: str = "", **fields: str | int | None
     ) -> Entry | None:
         """The entry that stands there now: ours, or that of whoever was first."""
         if kind in _TALK:
-            return await super().append(number, kind, text, **fields)
+            return await self._say(number, kind, text, **fields)
         first = marker(kind, **fields)
         if kind is Kind.CLAIM:
-            name = await self._next_claim(number)
-        else:
-            name = f"{_prefix(number)}{_width(int(str(fields['claim'])))}/end"
-            await self._tell(number, first, text)
-        await self.tracker.create_ref(name, first)
-        return await self._at(number, name)
+            return await self._create(number, await self._next_claim(number), first)
+        await self._tell(number, first, text)
+        epoch = int(str(fields["claim"]))
+        entry = await self._create(number, _name(number, epoch, "end"), first)
+        if kind is Kind.REVOKE and entry is not None and entry.kind is Kind.DONE:
+            return await self._create(number, _name(number, epoch, "reopen"), first)
+        return entry
+
+    async def _say(
+        self, number: int, kind: Kind, text: str, **fields: str | int | None
+    ) -> Entry | None:
+        said = await ClaimLog.append(self, number, kind, text, **fields)
+        if kind is Kind.EXPIRE:
+            await self._end_if_expired(number)
+        return said
+
+    async def _end_if_expired(self, number: int) -> None:
+        """Make an expiry the epoch's end, once no answer can have come before it unseen."""
+        await self.settle_talk()
+        expiry = _expiry(self.fold(await self.read(number)).ended)
+        if expiry is not None:
+            end = _name(number, int(expiry.fields["claim"]), "end")
+            await self._create(number, end, marker(expiry.kind, **expiry.fields))
 
     async def _next_claim(self, number: int) -> str:
-        epochs = await self._epochs(number)
-        last = max(epochs, default=0)
-        ended = last == 0 or len(epochs[last]) > 1
-        return f"{_prefix(number)}{_width(last + 1 if ended else last)}/claim"
+        """The epoch after one that is over. Else that of the last claim: to create it again
+        fails, and tells whose it is."""
+        standing = await self.standing(number)
+        if _expiry(standing.ended) is not None:
+            await self._end_if_expired(number)
+            standing = await self.standing(number)
+        last = max(await self._epochs(number), default=0)
+        over = standing.is_free and _expiry(standing.ended) is None
+        return _name(number, last + 1 if over else max(last, 1), "claim")
 
-    async def _at(self, number: int, name: str) -> Entry | None:
+    async def _create(self, number: int, name: str, message: str) -> Entry | None:
         """A reference that was created, or exists, is there; a read that lacks it is stale."""
-        for _ in range(5):
+        await self.tracker.create_ref(name, message)
+        for _ in range(READS):
             for ref in await self.tracker.refs(_prefix(number)):
                 if ref.name == f"refs/{name}":
                     return _entry(ref)
@@ -80,7 +109,7 @@ class RefLog(ClaimLog):
         if not text:
             return
         note = first.replace("<!-- agent-", "<!-- rota-report-").partition(" ts=")[0]
-        if any(_starts(comment, note) for comment in await self.tracker.comments(number)):
+        if any(self._is(comment, note) for comment in await self.tracker.comments(number)):
             return
         try:
             await self.tracker.comment(number, f"{note} -->\n{text}")
@@ -88,33 +117,63 @@ class RefLog(ClaimLog):
             await self._find(number, note)
 
     def merged(self, log: list[Entry], own: Entry) -> list[Entry]:
-        same = any(entry.id == own.id and entry.kind is own.kind for entry in log)
-        return log if same else [*log, own]
+        if any(entry.id == own.id and entry.kind is own.kind for entry in log):
+            return log
+        up_to = [at for at, entry in enumerate(log, 1) if _is_ref(entry) and entry.id <= own.id]
+        place = max(up_to, default=0)
+        return [*log[:place], own, *log[place:]]
 
     async def settle(self) -> None:
         return
 
 
-def _starts(comment: Comment, note: str) -> bool:
-    return comment.body.lstrip().startswith(note)
+def _by_epoch(refs: list[Ref]) -> dict[int, list[Entry]]:
+    epochs: dict[int, list[Entry]] = {}
+    # By name: `claim` comes before `end`, and that before `reopen`.
+    for ref in sorted(refs, key=lambda ref: ref.name):
+        entry = _entry(ref)
+        if entry is not None:
+            epochs.setdefault(entry.id, []).append(entry)
+    return epochs
+
+
+def _is_whole(epochs: dict[int, list[Entry]]) -> bool:
+    last = max(epochs, default=0)
+    begun = all(said[0].kind is Kind.CLAIM for said in epochs.values())
+    over = all(_is_over(epochs.get(epoch, [])) for epoch in range(1, last))
+    return begun and over
+
+
+def _is_over(said: list[Entry]) -> bool:
+    return len(said) > 1 and said[-1].kind is not Kind.DONE
+
+
+def _is_ref(entry: Entry) -> bool:
+    return entry.author == _GIT
+
+
+def _expiry(ended: Entry | None) -> Entry | None:
+    """An end that only comments tell of."""
+    return None if ended is None or _is_ref(ended) else ended
 
 
 def _prefix(number: int) -> str:
     return f"rota/claims/{number}/"
 
 
-def _width(epoch: int) -> str:
+def _name(number: int, epoch: int, part: str) -> str:
     """Fixed width, so that the order of names is the order of epochs."""
-    return f"{epoch:06d}"
+    return f"{_prefix(number)}{epoch:06d}/{part}"
 
 
 def _entry(ref: Ref) -> Entry | None:
     read = parse_comment(ref.message)
     parts = ref.name.split("/")
-    if read is None or not parts[-2].isdigit():
+    if read is None or not parts[-2].isdecimal():
         return None
     epoch = int(parts[-2])
     entry = Entry(epoch, read.kind, read.fields, _GIT, ref.created_at)
-    if read.kind is Kind.CLAIM:
+    if parts[-1] == "claim":
         return entry
-    return replace(entry, fields={**read.fields, "claim": str(epoch)})
+    kind = read.kind if read.kind in (Kind.DONE, Kind.REVOKE) else Kind.RELEASE
+    return replace(entry, kind=kind, fields={**read.fields, "claim": str(epoch)})

@@ -85,8 +85,7 @@ class Sweep:
         report.looked_at += 1
         # Labels before log: a label that a winner has set is never seen without its claim.
         issue = await self.claims.log.tracker.issue(number)
-        log = await self.claims.log.read(number)
-        standing = self.claims.log.fold(log)
+        standing = await self.claims.log.standing(number)
         if standing.disputed is not None:
             report.disputed.append(number)
             return
@@ -94,8 +93,17 @@ class Sweep:
         if deed is not None and standing.holder is not None:
             report.findings.append(self._finding(issue, standing, standing.holder, deed))
             if not dry_run:
-                standing = await self._do(deed, number, log, standing.holder)
+                await self._do(deed, number, standing, standing.holder)
+                if deed is not Deed.SUSPECTED:
+                    issue, standing = await self._after(number)
         await self._mend_labels(issue, standing, report, dry_run)
+
+    async def _after(self, number: int) -> tuple[Issue, Standing]:
+        """What we said may stand behind an answer or an end that we had not seen: labels are
+        written by what stands, not by what we meant."""
+        await self.claims.log.settle()
+        issue = await self.claims.log.tracker.issue(number)
+        return issue, await self.claims.log.standing(number)
 
     async def _deed(self, standing: Standing, quiet: float) -> Deed | None:
         holder = standing.holder
@@ -115,21 +123,15 @@ class Sweep:
     def _age(self, entry: Entry) -> float:
         return (self.claims.log.pace.now() - entry.created_at).total_seconds()
 
-    async def _do(self, deed: Deed, number: int, log: list[Entry], holder: Entry) -> Standing:
-        """How the issue stands after it."""
-        claims = self.claims
+    async def _do(self, deed: Deed, number: int, standing: Standing, holder: Entry) -> None:
+        log, by = self.claims.log, self.swept_by
         if deed is Deed.RELEASED:
-            released = await claims.append_release(_grant(number, holder), "stale-swept", "")
-            return claims.log.fold(claims.log.merged(log, released))
-        if deed is Deed.SUSPECTED:
-            await claims.log.append(number, Kind.SUSPECT, claim=holder.id, by=self.swept_by)
-            return claims.log.fold(log)
-        suspect = claims.log.fold(log).suspects[0].id
-        await claims.log.append(
-            number, Kind.EXPIRE, claim=holder.id, suspect=suspect, by=self.swept_by
-        )
-        await claims.log.settle()  # an answer may have come before it
-        return await claims.log.standing(number)
+            await self.claims.append_release(_grant(number, holder), "stale-swept", "")
+        elif deed is Deed.SUSPECTED:
+            await log.append(number, Kind.SUSPECT, claim=holder.id, by=by)
+        else:
+            suspect = standing.suspects[0].id
+            await log.append(number, Kind.EXPIRE, claim=holder.id, suspect=suspect, by=by)
 
     def _finding(self, issue: Issue, standing: Standing, holder: Entry, deed: Deed) -> Finding:
         return Finding(

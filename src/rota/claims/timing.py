@@ -1,11 +1,11 @@
 """How long the claim protocol waits, and by which clock."""
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from random import Random, SystemRandom
 
 HOURS = 3600.0
 
@@ -46,4 +46,4 @@ class Pace:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     elapsed: Callable[[], float] = _awake
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    random: random.Random = field(default_factory=random.SystemRandom)
+    random: Random = field(default_factory=SystemRandom)

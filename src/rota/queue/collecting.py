@@ -137,3 +137,47 @@ def _started(tx: Transaction, row: WorkItem, wanted: Collection, ids: IdFactory,
     if claim is None:
         raise AssertionError("a start with a lease gives a claim")
     return claim
+
+
+def give_back(tx: Transaction, firing_id: str, why: str, now: str) -> None:
+    claim = tx.find_source_claim(firing_id, now)
+    if claim is None:
+        return
+    tx.end_source_claim(firing_id, why, now)
+    if claim.token is None:
+        return  # its lease has lapsed meanwhile, and the sweeper has seen to it
+    order = Order(
+        Verb.RELEASE, claim.work_item_id, claim.codename, token=claim.token, reason=why[:100]
+    )
+    moves.given(moves.apply(tx, order, "", now))
+    tx.uncount_attempt(claim.work_item_id, claim.epoch)
+
+
+def finish(tx: Transaction, firing_id: str, reason: str, ids: IdFactory, now: str) -> bool:
+    """By the usual moves, so that log and events tell it as it was."""
+    claim = tx.find_source_claim(firing_id, now)
+    item = None if claim is None else tx.outside_item(claim.source, claim.source_ref)
+    if claim is None or item is None or (item.id, item.epoch) != (claim.work_item_id, claim.epoch):
+        return False  # another stands for it by now, or somebody has taken it again
+    if item.status in (Status.COMPLETED, Status.CANCELLED):
+        return False
+    steps = {
+        Status.FAILED: (Verb.RETRY, Verb.DISPATCH, Verb.START, Verb.COMPLETE),
+        Status.QUEUED: (Verb.DISPATCH, Verb.START, Verb.COMPLETE),
+        Status.DISPATCHED: (Verb.START, Verb.COMPLETE),
+        Status.BLOCKED: (Verb.RELEASE, Verb.DISPATCH, Verb.START, Verb.COMPLETE),
+    }.get(item.status, (Verb.COMPLETE,))
+    for verb in steps:
+        order = Order(
+            verb,
+            item.id,
+            claim.codename,
+            agent=claim.codename if verb is Verb.DISPATCH else None,
+            outcome="success" if verb is Verb.COMPLETE else None,
+            reason=reason,
+            force=True,
+            through_source=True,
+            in_passing=True,
+        )
+        moves.given(moves.apply(tx, order, ids.new(), now))
+    return True

@@ -44,6 +44,7 @@ class Order:
     force: bool = False
     lease: "Lease | None" = None
     through_source: bool = False  # it comes from the item's own source
+    in_passing: bool = False  # the item leaves work again in this transaction: no slot is needed
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -133,7 +134,7 @@ def _who_and_where(tx: Transaction, order: Order) -> tuple[str | None, int | Non
             " dispatch may start it",
             assigned_agent=item.assigned_agent,
         )
-    return None, free_slot(tx, item.assigned_agent)
+    return None, free_slot(tx, item.assigned_agent, in_passing=order.in_passing)
 
 
 def _demand_no_twin(tx: Transaction, item_id: str) -> None:
@@ -151,10 +152,10 @@ def _demand_no_twin(tx: Transaction, item_id: str) -> None:
         )
 
 
-def free_slot(tx: Transaction, agent: str) -> int:
+def free_slot(tx: Transaction, agent: str, *, in_passing: bool = False) -> int:
     slots = (tx.get_agent(agent) or Agent(agent)).max_concurrent
     busy = tx.busy_slots(agent)
-    for slot in range(slots):
+    for slot in range(len(busy) + 1 if in_passing else slots):
         if slot not in busy:
             return slot
     raise NoFreeSlot(

@@ -1,5 +1,6 @@
 """Work that comes from outside: what its sources may say to the ledger, and ask of it."""
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Unpack
@@ -16,6 +17,7 @@ from rota.model.sources import (
     SourceState,
     StateNote,
 )
+from rota.model.status import Status
 from rota.model.work import NewItem, WorkItem, check_name, check_text
 from rota.queue import claiming, collecting, intake, mirroring
 from rota.queue.intake import LONGEST
@@ -101,7 +103,33 @@ class OutsideWork:
         """The item that stands for a reference: the live one, else the latest."""
         return await self._store.read(lambda tx: tx.outside_item(source, ref))
 
+    async def waiting(self, source: str) -> list[str]:
+        """The references of its items that are queued here."""
+        live = await self._store.read(lambda tx: tx.live_references(source), long=True)
+        return [one.source_ref for one in live if one.status is Status.QUEUED]
+
+    # who we are
+
+    async def fleet(self) -> str:
+        """The name of this database among fleets; processes that share it are one fleet."""
+        known: str | None = await self._store.read(lambda tx: tx.fleet())
+        return await self._store.transact(_named_fleet) if known is None else known
+
     # claims at the source
+
+    async def give_back(self, firing_id: str, why: str) -> None:
+        """Its source did not grant the claim: nobody has worked, and it was no attempt."""
+        check_text(why, "reason", LONGEST["reason"])
+        now = self._now()
+        await self._store.transact(lambda tx: collecting.give_back(tx, firing_id, why, now))
+
+    async def finished(self, firing_id: str, reason: str) -> bool:
+        """Its source accepted the end of the work, and we did not live to write it down. False
+        when there is nothing to record: it is recorded, or somebody has taken it since."""
+        now = self._now()
+        return await self._store.transact(
+            lambda tx: collecting.finish(tx, firing_id, reason, self._ids, now)
+        )
 
     async def entered(self, firing_id: str, entry_id: int) -> None:
         """The tracker has answered: this is its number of our claim. May be said again."""
@@ -179,6 +207,14 @@ class OutsideWork:
 
     async def states(self) -> list[SourceState]:
         return await self._store.read(lambda tx: tx.source_states())
+
+
+def _named_fleet(tx: Transaction) -> str:
+    tx.keep_fleet(secrets.token_hex(6))
+    name = tx.fleet()
+    if name is None:
+        raise AssertionError("a name that was kept is there")
+    return name
 
 
 def _check_firing(firing: Firing) -> None:

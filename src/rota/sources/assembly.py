@@ -2,8 +2,6 @@
 
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 
 from rota.claims.comments import Believed
 from rota.claims.labels import NEEDS_SCOPE, LabelSet
@@ -155,10 +153,6 @@ class LedgerBook:
         return Approval(kept.text_hash, kept.approved_by, from_text(kept.approved_at))
 
     async def approve(self, number: int, approval: Approval) -> None:
-        at: datetime = approval.at
         await self.ledger.outside.approve(
-            self.source, str(number), approval.text_hash, approval.by, to_text(at)
+            self.source, str(number), approval.text_hash, approval.by, to_text(approval.at)
         )
-
-
-DEFAULT_PAUSES = Path(".rota/paused-repos.json")

@@ -44,7 +44,8 @@ class Entry:
 
     item: WorkItem
     status: Status = Status.QUEUED
-    token: str | None = None  # of the claim that stands, or that ended it
+    agent: str | None = None  # who has it, or ended it
+    token: str | None = None  # of that claim
     result: WorkResult | None = None
     comments: list[str] = field(default_factory=list)
 
@@ -114,16 +115,17 @@ class MemoryWorkSource:
         if entry.status is not Status.QUEUED:
             return _refused(ClaimFailureReason.INVALID_STATE, f"it is {entry.status}")
         entry.status = Status.IN_PROGRESS
+        entry.agent = self.agent
         entry.token = self._tokens[work_item_id] = self.place.ids.token()
         self._touch(entry)
         return ClaimResult(True, entry.item)
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
         entry = self._own(work_item_id)
-        if entry is not None and entry.status is Status.IN_PROGRESS:
+        if entry is not None:
             entry.status, entry.result = ENDS_AS[result.outcome], result
             self._touch(entry)
-        elif entry is None or entry.result != result:
+        elif not self._is_repeat(work_item_id, result):
             raise ClaimLost(
                 f"{work_item_id[:100]!r} is not with {self.agent!r}; stop working on it"
             )
@@ -134,9 +136,9 @@ class MemoryWorkSource:
         options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     ) -> ReleaseResult:
         entry = self._own(work_item_id)
-        if entry is None or entry.status is not Status.IN_PROGRESS:
+        if entry is None:
             return ReleaseResult(True, "it is not ours any more")
-        entry.status, entry.token = Status.QUEUED, None
+        entry.status = Status.QUEUED
         if options.add_comment and options.reason:
             entry.comments.append(options.reason)
         self._touch(entry)
@@ -150,9 +152,15 @@ class MemoryWorkSource:
         """Nothing is open."""
 
     def _own(self, work_item_id: str) -> Entry | None:
+        """The entry while our claim of it stands."""
         entry = self.place.entries.get(work_item_id)
-        ours = self._tokens.get(work_item_id)
-        return entry if entry is not None and ours is not None and entry.token == ours else None
+        if entry is None or entry.status is not Status.IN_PROGRESS:
+            return None
+        return entry if entry.token == self._tokens.get(work_item_id) else None
+
+    def _is_repeat(self, work_item_id: str, result: WorkResult) -> bool:
+        entry = self.place.entries.get(work_item_id)
+        return entry is not None and (entry.agent, entry.result) == (self.agent, result)
 
     def _touch(self, entry: Entry) -> None:
         entry.item = replace(entry.item, updated_at=self.place.clock.now())

@@ -39,6 +39,18 @@ class OutsideVerbs(Primitives):
         row = self._one("hold_by", id=item_id)
         return row[0] if row else None
 
+    def uncount_attempt(self, item_id: str, epoch: int) -> None:
+        self._rows("uncount_attempt", id=item_id, epoch=epoch)
+
+    # who we are
+
+    def fleet(self) -> str | None:
+        row = self._one("fleet")
+        return row[0] if row else None
+
+    def keep_fleet(self, fleet: str) -> None:
+        self._rows("insert_fleet", id=fleet)
+
     # claims on trackers
 
     def insert_source_claim(self, item: WorkItem, firing: Firing, now: str) -> bool:

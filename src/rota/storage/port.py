@@ -280,6 +280,14 @@ class Transaction(Protocol):
         It is set by `edit` together with `hold_reason`, and never without one.
         """
 
+    def uncount_attempt(self, item_id: str, epoch: int) -> None:
+        """Take back the attempt that a claim counted, while the item is queued after it."""
+
+    # who we are to other fleets
+    def fleet(self) -> str | None: ...
+    def keep_fleet(self, fleet: str) -> None:
+        """Once for ever: when there is a name already, that one stays."""
+
     # our claims on trackers
     def insert_source_claim(self, item: WorkItem, firing: Firing, now: str) -> bool:
         """Open a row for the claim that `item` has now; False when the firing id was used."""

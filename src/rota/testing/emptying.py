@@ -6,6 +6,7 @@ _TABLES = (
     "api_tokens",
     "idempotency_keys",
     "events",
+    "fleet",
     "source_states",
     "deliveries",
     "approvals",

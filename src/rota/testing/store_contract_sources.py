@@ -192,6 +192,25 @@ class OutsideItemsContract:
         assert await row_of(store, item.id) == item
         assert await moved(store, plain, **to) is not None
 
+    async def test_uncount_attempt_only_of_the_claim_that_counted_it(self, store: Store) -> None:
+        item = await claimed(store, await stored(store, "1"), "f1")
+
+        async def uncounted(epoch: int) -> int:
+            await store.transact(lambda tx: tx.uncount_attempt(item.id, epoch))
+            return (await row_of(store, item.id)).attempts
+
+        assert await uncounted(1) == 1  # it is still at work
+        await moved(store, item, Status.QUEUED)
+        assert await uncounted(2) == 1
+        assert await uncounted(1) == 0
+        assert await uncounted(1) == 0
+
+    async def test_keep_fleet_keeps_the_first_name(self, store: Store) -> None:
+        assert await store.read(lambda tx: tx.fleet()) is None
+        for name in ("one", "two"):
+            await store.transact(lambda tx, name=name: tx.keep_fleet(name))  # type: ignore[misc]
+            assert await store.read(lambda tx: tx.fleet()) == "one"
+
 
 class SourceClaimsContract:
     async def test_a_source_claim_comes_back_as_it_was_made(self, store: Store) -> None:

@@ -6,14 +6,15 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from rota.model.claims import DEFAULT_LEASE_SECONDS
 from rota.model.clock import Clock, IdFactory, SystemClock, to_text
 from rota.model.errors import ClaimLost, MalformedReference, WorkSourceError
 from rota.sources.markdown.claimlog import Claim, End
-from rota.sources.markdown.folder import Denial, Folder, Held, Problem
-from rota.sources.markdown.sheet import BadSheet, Sheet, item_of, stem_of
+from rota.sources.markdown.custody import Custody, Denial, Held
+from rota.sources.markdown.folder import Folder, Offer, Problem
+from rota.sources.markdown.sheet import PREFIX, BadSheet, Sheet, item_of, stem_of
 from rota.sources.paging import page
 from rota.sources.port import (
     ClaimFailureReason,
@@ -27,6 +28,8 @@ from rota.sources.port import (
 )
 from rota.sources.registry import SourceContext
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
 
 # What of a result goes into a file. The rest of it is in the run's log.
@@ -53,6 +56,7 @@ class MarkdownWorkSource:
     ) -> None:
         self.agent = agent
         self._folder = folder
+        self._custody = Custody(folder, self._shows)
         self._labels, self._excluded = labels, exclude_labels
         self._lease_seconds = lease_seconds
         self._clock = clock or SystemClock()
@@ -65,18 +69,18 @@ class MarkdownWorkSource:
         self,
         options: FetchOptions = FetchOptions(),  # noqa: B008 - frozen
     ) -> FetchResult:
-        listing = await asyncio.to_thread(self._folder.listing)
+        listing = await _asked(self._folder.listing)
         found = [*listing.available, *(listing.claimed if options.include_claimed else [])]
-        return page([self._item(sheet) for sheet in found if self._shows(sheet)], options)
+        return page([self._item(offer) for offer in found if self._shows(offer.sheet)], options)
 
     async def problems(self) -> tuple[Problem, ...]:
         """The files that are not offered, each with what is wrong with it."""
-        return tuple((await asyncio.to_thread(self._folder.listing)).problems)
+        return tuple((await _asked(self._folder.listing)).problems)
 
     async def claim_work(self, work_item_id: str) -> ClaimResult:
         try:
             stem = stem_of(work_item_id)
-            answer = await asyncio.to_thread(self._folder.claim, stem, self._claim())
+            answer = await asyncio.to_thread(self._custody.claim, stem, self._claim())
         except MalformedReference as error:
             return _refused(ClaimFailureReason.NOT_FOUND, error.message)
         except WorkSourceError as error:
@@ -95,19 +99,10 @@ class MarkdownWorkSource:
         stem = stem_of(work_item_id)
         held = self._held.get(stem)
         end = self._end(result.outcome, held, result=_recorded(result))
-        if not await self._in_folder(self._complete, stem, held, end):
+        if not await _asked(self._custody.complete, stem, held, end):
             self._forget(stem, held)
-            raise ClaimLost(
-                f"{work_item_id} is not with {self.agent!r} any more; stop working on it"
-            )
+            raise self._lost(work_item_id)
         self._forget(stem, held)
-
-    def _complete(self, stem: str, held: Held | None, end: End) -> bool:
-        ended = held is not None and self._folder.end(stem, held, end)
-        if not ended and not self._folder.has_ended_so(stem, end):
-            return False
-        self._folder.mend(stem)
-        return True
 
     async def release_work(
         self,
@@ -120,16 +115,21 @@ class MarkdownWorkSource:
             if held is None:
                 return ReleaseResult(True, "it is not ours any more")
             end = self._end("released", held, reason=_cut(options.reason or "", 2_000) or None)
-            ended = await self._in_folder(self._folder.end, stem, held, end)
+            ended = await _asked(self._custody.release, stem, held, end)
             self._forget(stem, held)
             return ReleaseResult(True, None if ended else "it is not ours any more")
         return ReleaseResult(False, f"{work_item_id[:100]!r} is no item of a Markdown folder")
 
     async def get_work(self, work_item_id: str) -> WorkItem | None:
-        with suppress(MalformedReference, BadSheet):
-            stem = stem_of(work_item_id)
-            found = await asyncio.to_thread(lambda: self._folder.sheet(self._folder.file_of(stem)))
-            return None if found is None else self._item(found)
+        with suppress(MalformedReference):
+            return await _asked(self._look, stem_of(work_item_id))
+        return None
+
+    def _look(self, stem: str) -> WorkItem | None:
+        path = self._folder.place(stem)
+        with suppress(BadSheet):
+            found = self._folder.sheet(path)
+            return None if found is None else item_of(found, path)
         return None
 
     async def aclose(self) -> None:
@@ -145,11 +145,9 @@ class MarkdownWorkSource:
         """A sign of life of one claim; raises `ClaimLost`. Done unasked, thrice in a lease."""
         stem = stem_of(work_item_id)
         held = self._held.get(stem)
-        if held is None or not await self._in_folder(self._folder.beat, stem, held):
+        if held is None or not await _asked(self._custody.beat, stem, held):
             self._forget(stem, held)
-            raise ClaimLost(
-                f"{work_item_id} is not with {self.agent!r} any more; stop working on it"
-            )
+            raise self._lost(work_item_id)
 
     def _keep_alive(self) -> None:
         if self._keeper is None or self._keeper.done():
@@ -161,22 +159,22 @@ class MarkdownWorkSource:
             for stem in list(self._held):
                 # One that is lost says so when it is reported; a full disk may recover.
                 with suppress(ClaimLost, WorkSourceError):
-                    await self.heartbeat(f"markdown-{stem}")
-
-    async def _in_folder(self, step: Callable[..., bool], *given: object) -> bool:
-        try:
-            return await asyncio.to_thread(step, *given)
-        except (OSError, BadSheet) as error:
-            raise WorkSourceError(
-                f"the folder could not be written to: {error}; the claim stands, try again"
-            ) from error
+                    await self.heartbeat(f"{PREFIX}{stem}")
 
     def _shows(self, sheet: Sheet) -> bool:
         labels = set(sheet.labels)
         return set(self._labels) <= labels and labels.isdisjoint(self._excluded)
 
-    def _item(self, sheet: Sheet) -> WorkItem:
-        return item_of(sheet, self._folder.file_of(sheet.stem))
+    def _item(self, offer: Offer) -> WorkItem:
+        item = item_of(offer.sheet, self._folder.file(offer.sheet.stem))
+        end = offer.standing.end
+        if end is not None and end.reason:
+            # What the agent before said when it gave the item back.
+            item.metadata["released"] = {"agent": end.agent, "at": end.at, "reason": end.reason}
+        return item
+
+    def _lost(self, work_item_id: str) -> ClaimLost:
+        return ClaimLost(f"{work_item_id} is not with {self.agent!r} any more; stop working on it")
 
     def _claim(self) -> Claim:
         now, token = self._clock.now(), self._ids.token()
@@ -204,6 +202,16 @@ class MarkdownWorkSource:
     def _forget(self, stem: str, held: Held | None) -> None:
         if held is not None and self._held.get(stem) == held:
             del self._held[stem]
+
+
+async def _asked(step: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """In a thread, for it waits for the disk."""
+    try:
+        return await asyncio.to_thread(step, *given, **named)
+    except OSError as error:
+        raise WorkSourceError(f"the folder could not be read or written: {error}") from error
+    except BadSheet as error:
+        raise WorkSourceError(str(error)) from error
 
 
 def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:

@@ -56,7 +56,8 @@ class Standing:
     told: bool = False  # its result stands in the file
 
     def is_live(self, now: datetime) -> bool:
-        return self.is_open and now.timestamp() < self.seen_at + self._lease
+        # On both sides: a sign of life from the far future is a clock's mistake, not a promise.
+        return self.is_open and abs(now.timestamp() - self.seen_at) < self._lease
 
     @property
     def is_open(self) -> bool:
@@ -97,6 +98,8 @@ class ClaimLog:
         except FileNotFoundError:
             yield None
             return
+        except OSError as error:
+            raise BadSheet(f"its claims in {path} cannot be read: {error.strerror}") from None
         try:
             yield cls(claims, stem, handle)
         finally:
@@ -104,14 +107,18 @@ class ClaimLog:
 
     def standing(self) -> Standing:
         """Raises `BadSheet` when somebody has been at the records."""
-        names = set(os.listdir(self._handle))
+        names = set(os.listdir(self._handle))  # noqa: PTH208 - it has no path to be sure of
         numbers = [int(name.removesuffix(".claim")) for name in names if _is_claim(name)]
         if not numbers:
             return NEVER_CLAIMED
         number = max(numbers)
-        claim, seen_at = self._read(f"{number}.claim", Claim)
-        end = self.end_of(number)
-        return Standing(number, claim, seen_at, end, f"{number}.told" in names)
+        try:
+            claim, seen_at = self._read(f"{number}.claim", Claim)
+        except FileNotFoundError:
+            if self.is_current():
+                raise self._damaged(f"{number}.claim") from None
+            return NEVER_CLAIMED  # just taken apart, because the item is done with
+        return Standing(number, claim, seen_at, self.end_of(number), f"{number}.told" in names)
 
     def end_of(self, number: int) -> End | None:
         try:
@@ -169,10 +176,13 @@ class ClaimLog:
             try:
                 return kind(**json.loads(file.read())), seen_at
             except (ValueError, TypeError):
-                raise BadSheet(
-                    f"{self._path / name} has been damaged; see who works on the item, then remove"
-                    f" {self._path}"
-                ) from None
+                raise self._damaged(name) from None
+
+    def _damaged(self, name: str) -> BadSheet:
+        return BadSheet(
+            f"{self._path / name} has been damaged; see that nobody works on the item, then remove"
+            f" {self._path}"
+        )
 
     def _appear(self, name: str, record: "Claim | End", now: datetime) -> bool:
         token = record.token if isinstance(record, Claim) else record.by
@@ -187,7 +197,7 @@ class ClaimLog:
     def _renamed(self, scrap: Path, name: str) -> bool:
         try:
             # Fails when the target is there, because no entry is ever empty.
-            os.rename(scrap, name, dst_dir_fd=self._handle)  # noqa: PTH104 - Path knows no dir_fd
+            os.rename(scrap, name, dst_dir_fd=self._handle)
         except OSError as error:
             if isinstance(error, FileExistsError) or error.errno == errno.ENOTEMPTY:
                 return False

@@ -1,42 +1,20 @@
-"""The folder itself: what is in it, who takes what, and how an end is written down.
+"""The folder: which files are items, and which of them could be taken.
 
-Synchronous: everything here waits for a disk, so the adapter calls it in a thread.
+Synchronous, as everything that waits for a disk here: the adapter calls it in a thread.
 """
 
-import contextlib
-import fcntl
 import os
-import shutil
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from rota.model.clock import Clock, to_text
+from rota.model.clock import Clock
 from rota.model.errors import WorkSourceError
 from rota.model.status import Status
-from rota.sources.markdown import frontmatter, sheet as sheets
-from rota.sources.markdown.claimlog import (
-    NEVER_CLAIMED,
-    Claim,
-    ClaimLog,
-    End,
-    Standing,
-    scrap_age,
-    scrap_name,
-)
-from rota.sources.markdown.frontmatter import BadFrontMatter
+from rota.sources.markdown import sheet as sheets
+from rota.sources.markdown.claimlog import NEVER_CLAIMED, ClaimLog, Standing
 from rota.sources.markdown.sheet import SUFFIX, BadSheet, Sheet
-from rota.sources.port import ClaimFailureReason
 
 CLAIMS, DONE = ".claims", "done"
-ROUNDS = 5  # how often a claim looks again after something has changed under its hands
-PATIENCE = 5.0  # seconds that tidying up waits for another who does
-SCRAP_SECONDS = 3600.0
-STATUS_OF = {"success": Status.COMPLETED, "failure": Status.FAILED, "partial": Status.BLOCKED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,305 +26,153 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Our claim of an item."""
+class Offer:
+    """An item that could be taken, now or once its claim has ended."""
 
-    number: int
-    token: str
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    reason: ClaimFailureReason
-    message: str
+    sheet: Sheet
+    standing: Standing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Listing:
-    available: list[Sheet]
-    claimed: list[Sheet]
-    problems: list[Problem]
+    available: list[Offer] = field(default_factory=list)
+    claimed: list[Offer] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 class Folder:
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path.absolute()
-        self._clock = clock
-        self._read: dict[Path, tuple[tuple[int, ...], Sheet | BadSheet]] = {}
+        self.clock = clock
+        self._known: dict[Path, tuple[tuple[int, ...], Sheet | BadSheet]] = {}
 
-    # reading
+    @property
+    def claims(self) -> Path:
+        return self.path / CLAIMS
 
-    def file_of(self, stem: str) -> Path:
-        """Where its item is, or would be."""
-        here = self.path / f"{stem}{SUFFIX}"
-        done = self.path / DONE / f"{stem}{SUFFIX}"
+    def file(self, stem: str) -> Path:
+        return self.path / f"{stem}{SUFFIX}"
+
+    def done_file(self, stem: str) -> Path:
+        return self.path / DONE / f"{stem}{SUFFIX}"
+
+    def place(self, stem: str) -> Path:
+        """Where its file is now."""
+        here, done = self.file(stem), self.done_file(stem)
         return done if not os.path.lexists(here) and os.path.lexists(done) else here
+
+    def demand_own(self) -> None:
+        """A repository may bring links along that lead out of it."""
+        if not self.path.is_dir():
+            raise self._unreadable("it is no folder")
+        for name in (CLAIMS, DONE):
+            if (self.path / name).is_symlink():
+                raise WorkSourceError(
+                    f"{self.path / name} is a symbolic link; remove it: claims and completed items"
+                    " are kept in the folder itself"
+                )
+
+    def _unreadable(self, why: str) -> WorkSourceError:
+        return WorkSourceError(
+            f"the folder {self.path} cannot be read: {why}; create it, or correct work_source.path",
+            path=str(self.path),
+        )
+
+    def make(self, name: str) -> Path:
+        """A directory of our own."""
+        self.demand_own()
+        path = self.path / name
+        path.mkdir(exist_ok=True)
+        ignore = path / ".gitignore"
+        if name == CLAIMS and not ignore.exists():
+            ignore.write_text("*\n")
+        return path
+
+    # files
 
     def sheet(self, path: Path) -> Sheet | None:
         """What a file says; None when there is none. Raises `BadSheet`."""
         try:
             found = path.lstat()
+            mark = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            known = self._known.get(path)
+            if known is None or known[0] != mark:
+                known = self._known[path] = (mark, _looked(path, found))
         except FileNotFoundError:
             return None
-        mark = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode)
-        known = self._read.get(path)
-        if known is None or known[0] != mark:
-            known = self._read[path] = (mark, _looked(path, found))
         if isinstance(known[1], BadSheet):
             raise known[1]
         return known[1]
 
+    def forget(self, path: Path) -> None:
+        """Read it anew: two changes within one tick of the file system's clock look like one."""
+        self._known.pop(path, None)
+
     def listing(self) -> Listing:
-        listing = Listing([], [], [])
+        self.demand_own()
+        listing = Listing()
         for name in self._names():
-            stem = name.removesuffix(SUFFIX)
             try:
-                self._sort_in(stem, listing)
+                self._sort_in(name.removesuffix(SUFFIX), listing)
             except BadSheet as error:
-                listing.problems.append(Problem(name, str(error)))
-        self._read = {path: kept for path, kept in self._read.items() if os.path.lexists(path)}
+                shown = name.encode(errors="replace").decode()
+                listing.problems.append(Problem(shown, str(error)))
+        for path in list(self._known):
+            if not os.path.lexists(path):
+                self.forget(path)
         return listing
 
     def _names(self) -> list[str]:
         try:
-            return sorted(name for name in os.listdir(self.path) if sheets.is_item(name))
+            return sorted(one.name for one in self.path.iterdir() if sheets.is_item(one.name))
         except OSError as error:
-            raise WorkSourceError(
-                f"the folder {self.path} cannot be read: {error.strerror}; create it, or correct"
-                " work_source.path",
-                path=str(self.path),
-            ) from None
+            raise self._unreadable(error.strerror) from None
 
     def _sort_in(self, stem: str, listing: Listing) -> None:
-        found = self.sheet(self.path / f"{stem}{SUFFIX}")
+        found = self.sheet(self.file(stem))
         if found is None:
             return
         standing = self.standing(stem)
         if standing.is_pending:
-            raise BadSheet(
-                f"it has ended ({standing.end.kind if standing.end else ''}), and the result could"
-                f" not be written into the file yet; it is in {CLAIMS}/{stem}"
-            )
-        if self._unfit(found) is None:
-            live = standing.is_live(self._clock.now())
-            (listing.claimed if live else listing.available).append(found)
+            raise BadSheet(unwritten(stem))
+        if self.unfit(found) is None:
+            live = standing.is_live(self.clock.now())
+            (listing.claimed if live else listing.available).append(Offer(found, standing))
 
     def standing(self, stem: str) -> Standing:
-        with ClaimLog.opened(self.path / CLAIMS, stem) as log:
+        with ClaimLog.opened(self.claims, stem) as log:
             return NEVER_CLAIMED if log is None else log.standing()
 
-    def _unfit(self, found: Sheet) -> str | None:
-        """Why nobody may take it, claimed or not."""
+    # fitness
+
+    def unfit(self, found: Sheet) -> str | None:
+        """Why nobody may take it, claimed or not. Raises `BadSheet`."""
         if found.status is not Status.QUEUED:
             return f"its status is {found.status}"
         for stem in found.blocked_by:
-            if not self._is_completed(stem, found):
+            if not self._is_completed(stem):
                 return f"it waits for {stem!r}"
         return None
 
-    def _is_completed(self, stem: str, waiting: Sheet) -> bool:
+    def _is_completed(self, stem: str) -> bool:
         if not sheets.is_name(stem):
             raise BadSheet(f"blocked_by: {stem[:80]!r} is no name of a file here")
         try:
-            here = self.sheet(self.path / f"{stem}{SUFFIX}")
+            here = self.sheet(self.file(stem))
         except BadSheet:
             return False
         if here is not None:
             return here.status is Status.COMPLETED
-        if os.path.lexists(self.path / DONE / f"{stem}{SUFFIX}"):
-            return True
-        raise BadSheet(f"{waiting.stem} waits for {stem!r}, which is neither here nor in {DONE}/")
+        if not os.path.lexists(self.done_file(stem)):
+            raise BadSheet(f"it waits for {stem!r}, which is neither here nor in {DONE}/")
+        return True
 
-    # claiming
 
-    def claim(self, stem: str, claim: Claim) -> Held | Denial:
-        self.mend_all()
-        for _ in range(ROUNDS):
-            try:
-                answer = self._try_to_claim(stem, claim)
-            except BadSheet as error:
-                return Denial(ClaimFailureReason.INVALID_STATE, str(error))
-            except FileNotFoundError:
-                continue  # it was completed between two steps of ours, and its claims are gone
-            if answer is not None:
-                return answer
-        return Denial(ClaimFailureReason.ALREADY_CLAIMED, "others are quicker")
-
-    def _try_to_claim(self, stem: str, claim: Claim) -> Held | Denial | None:
-        """None: something has changed since we looked."""
-        denial = self._denial(stem)
-        if denial is not None:
-            return denial
-        with ClaimLog.opened(self._claims(), stem, create=True) as log:
-            if log is None:
-                return None
-            standing, now = log.standing(), self._clock.now()
-            if standing.is_live(now):
-                who = standing.claim.agent if standing.claim else ""
-                return Denial(ClaimFailureReason.ALREADY_CLAIMED, f"{who!r} holds it")
-            if standing.is_open:
-                log.enter_end(standing.number, self._end("lapsed", claim), now)
-                return None
-            number = standing.number + 1
-            if standing.is_pending or not log.enter_claim(number, claim, now):
-                return Denial(ClaimFailureReason.ALREADY_CLAIMED, "another was quicker")
-            # All of it may have happened to the file while we were on our way here.
-            if log.is_current() and self._denial(stem) is None:
-                return Held(number, claim.token)
-            log.enter_end(number, self._end("withdrawn", claim), now)
-            return None
-
-    def _denial(self, stem: str) -> Denial | None:
-        found = self.sheet(self.path / f"{stem}{SUFFIX}")
-        if found is None and not os.path.lexists(self.path / DONE / f"{stem}{SUFFIX}"):
-            return Denial(ClaimFailureReason.NOT_FOUND, f"there is no {stem}{SUFFIX}")
-        unfit = "it is completed" if found is None else self._unfit(found)
-        return None if unfit is None else Denial(ClaimFailureReason.INVALID_STATE, unfit)
-
-    def _end(self, kind: str, claim: Claim, reason: str | None = None) -> End:
-        return End(kind, claim.token, claim.agent, to_text(self._clock.now()), reason)
-
-    def _claims(self) -> Path:
-        """The directory of claims; made at the first of them."""
-        claims = self._own_directory(CLAIMS)
-        ignore = claims / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
-        return claims
-
-    def _own_directory(self, name: str) -> Path:
-        path = self.path / name
-        with contextlib.suppress(FileExistsError):
-            path.mkdir()
-        if path.is_symlink() or not path.is_dir():
-            raise WorkSourceError(
-                f"{path} must be a directory of its own; what stands there leads elsewhere"
-            )
-        return path
-
-    def beat(self, stem: str, held: Held) -> bool:
-        """A sign of life; False when the claim has ended."""
-        with ClaimLog.opened(self.path / CLAIMS, stem) as log:
-            if log is None or not log.holds(held.number, held.token) or log.end_of(held.number):
-                return False
-            log.touch(held.number, self._clock.now())
-            return True
-
-    # ending
-
-    def end(self, stem: str, held: Held, end: End) -> bool:
-        """Say how our claim ended; False when somebody else has said so. Said twice is fine."""
-        with ClaimLog.opened(self.path / CLAIMS, stem) as log:
-            if log is None or not log.holds(held.number, held.token):
-                return False
-            if log.enter_end(held.number, end, self._clock.now()):
-                return True
-            stands = log.end_of(held.number)
-            return stands is not None and (stands.by, stands.result) == (end.by, end.result)
-
-    def has_ended_so(self, stem: str, end: End) -> bool:
-        """Whether this very result of this agent stands there: then it is being told twice."""
-        with ClaimLog.opened(self.path / CLAIMS, stem) as log:
-            stands = log.standing().end if log is not None else None
-        if stands is not None:
-            return (stands.agent, stands.result) == (end.agent, end.result)
-        shown = {**end.result, "agent": end.agent}
-        return log is None and any(
-            {key: result.get(key) for key in shown} == shown for result in self._results(stem)
-        )
-
-    def _results(self, stem: str) -> Iterator[dict[str, Any]]:
-        """Of the files in `done/` that this item may have become."""
-        for path in self._done_names(stem):
-            if not os.path.lexists(path):
-                return
-            with contextlib.suppress(BadSheet):
-                found = self.sheet(path)
-                yield found.result if found is not None else {}
-
-    def _done_names(self, stem: str) -> Iterator[Path]:
-        yield self.path / DONE / f"{stem}{SUFFIX}"
-        for number in range(2, 10_000):
-            yield self.path / DONE / f"{stem}-{number}{SUFFIX}"
-
-    # tidying up: steps that follow from what was decided, and may be taken by anybody
-
-    def mend_all(self) -> None:
-        claims = self.path / CLAIMS
-        try:
-            names = os.listdir(claims)
-        except FileNotFoundError:
-            return
-        now = self._clock.now()
-        for name in names:
-            if (scrap_age(name, now) or 0.0) > SCRAP_SECONDS:
-                shutil.rmtree(claims / name, ignore_errors=True)
-            elif not name.startswith("."):
-                with contextlib.suppress(BadSheet):
-                    if self.standing(name).is_pending:
-                        self.mend(name)
-
-    def mend(self, stem: str) -> None:
-        """Write a result that was accepted into the file. What cannot be written now stays with
-        the claim, and is tried again by whoever comes next."""
-        with (
-            contextlib.suppress(BadSheet, BadFrontMatter, OSError, WorkSourceError),
-            self._alone() as alone,
-            ClaimLog.opened(self.path / CLAIMS, stem) as log,
-        ):
-            standing = log.standing() if log is not None and alone else NEVER_CLAIMED
-            if log is None or not standing.is_pending or standing.end is None:
-                return
-            if standing.end.kind == "success":
-                self._move(stem, standing.end)
-                log.discard(scrap_name(self._clock.now(), standing.end.by))
-            else:
-                self._write(stem, standing.end)
-                log.tell(standing.number)
-
-    @contextmanager
-    def _alone(self) -> Iterator[bool]:
-        handle = os.open(self._claims() / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            yield _locked(handle, PATIENCE)
-        finally:
-            os.close(handle)
-
-    def _move(self, stem: str, end: End) -> None:
-        if any(result.get("claim") == end.by for result in self._results(stem)):
-            return  # the file that is here now is a new one
-        path = self._write(stem, end)
-        if path is not None:
-            done = self._own_directory(DONE)
-            target = next(one for one in self._done_names(stem) if not os.path.lexists(one))
-            path.rename(target)
-            _sync(done)
-            _sync(self.path)
-
-    def _write(self, stem: str, end: End) -> Path | None:
-        """None when somebody has removed the file."""
-        path = self.path / f"{stem}{SUFFIX}"
-        found = self.sheet(path)
-        if found is None:
-            return None
-        if found.result.get("claim") != end.by:
-            result = {**end.result, "agent": end.agent, "at": end.at, "claim": end.by}
-            changes = {"status": str(STATUS_OF[end.kind]), "result": result}
-            self._replace(path, frontmatter.changed(found.text, changes), found.mode, end.by)
-        return path
-
-    def _replace(self, path: Path, text: str, mode: int, token: str) -> None:
-        scrap = self._claims() / f"{scrap_name(self._clock.now(), token)}{SUFFIX}"
-        try:
-            with scrap.open("wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            scrap.replace(path)
-        finally:
-            scrap.unlink(missing_ok=True)
-        _sync(path.parent)
+def unwritten(stem: str) -> str:
+    return (
+        "it has ended, and its result could not be written into the file yet; the result is kept in"
+        f" {CLAIMS}/{stem}"
+    )
 
 
 def _looked(path: Path, found: os.stat_result) -> Sheet | BadSheet:
@@ -354,25 +180,3 @@ def _looked(path: Path, found: os.stat_result) -> Sheet | BadSheet:
         return sheets.understood(path.name.removesuffix(SUFFIX), sheets.read(path), found)
     except BadSheet as error:
         return error
-
-
-def _locked(handle: int, seconds: float) -> bool:
-    """Waits for another who is at it, but not for one who has been frozen."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.01)
-        else:
-            return True
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

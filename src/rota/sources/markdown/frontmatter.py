@@ -5,8 +5,9 @@ people wrote (quotes, indents, line breaks). New text goes in at the places that
 """
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -62,7 +63,8 @@ def parse(matter: str) -> dict[str, Any]:
         raise BadFrontMatter(
             f"the front matter has {len(matter)} characters; at most {LONGEST} are read"
         )
-    loaded = _guarded(lambda yaml: _demand_tame(yaml, matter) or yaml.load(matter))
+    _read(lambda yaml: _demand_tame(yaml.parse(matter)))
+    loaded = _read(lambda yaml: yaml.load(matter))
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
@@ -73,28 +75,29 @@ def parse(matter: str) -> dict[str, Any]:
     return {key: _plain(value) for key, value in loaded.items()}
 
 
-def _guarded(read: Any) -> Any:
+def _read(look: Callable[[Any], Any]) -> Any:
     from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import; many sources never need it
 
     try:
-        return read(YAML(typ="safe", pure=True))
+        return look(YAML(typ="safe", pure=True))
     except BadFrontMatter:
         raise
-    except Exception as error:
-        # Whatever the parser stumbles over is the fault of this one file.
+    except Exception as error:  # noqa: BLE001 - whatever the parser stumbles over is this file's fault
         mark = getattr(error, "problem_mark", None)
         place = f" in line {mark.line + 2}" if mark is not None else ""
         what = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise BadFrontMatter(f"the front matter is not YAML{place}: {what[:200]}") from None
 
 
-def _demand_tame(yaml: Any, matter: str) -> None:
+def _demand_tame(events: Iterable[Any]) -> None:
     """Aliases can blow a few lines up to gigabytes, and depth the stack: neither is needed here."""
     depth = 0
-    for event in yaml.parse(matter):
+    for event in events:
         kind = type(event).__name__
         if kind == "AliasEvent" or getattr(event, "anchor", None):
             raise BadFrontMatter("the front matter uses & or *; write the value out instead")
+        if depth == 2 and kind == "MappingStartEvent" and event.flow_style:
+            raise BadFrontMatter("the front matter must be lines of `key: value`, without braces")
         depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
         if depth > DEEPEST:
             raise BadFrontMatter(f"the front matter is nested deeper than {DEEPEST} levels")
@@ -108,7 +111,7 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if isinstance(value, date | datetime):
         return value.isoformat()
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
@@ -121,7 +124,7 @@ def changed(text: Text, changes: Mapping[str, Any]) -> str:
     before = parse(text.matter)
     matter = text.matter
     for key, value in changes.items():
-        matter = _set(matter, key, f"{key}: {_written(value, text.newline)}", text.newline)
+        matter = _set(matter, key, value, text.newline)
     if parse(matter) != {**before, **changes}:
         raise BadFrontMatter("it is laid out in a way that cannot be changed without harm")
     if text.is_fenced:
@@ -130,27 +133,27 @@ def changed(text: Text, changes: Mapping[str, Any]) -> str:
     return f"{text.head}{fence}{matter}{fence}{text.body}"
 
 
-def _set(matter: str, key: str, entry: str, newline: str) -> str:
-    place = _place(matter, key)
+def _set(matter: str, key: str, value: Any, newline: str) -> str:
+    root = _read(lambda yaml: yaml.compose(matter))
+    indent = " " * (root.start_mark.column if root is not None else 0)
+    entry = f"{key}:{_written(value, f'{newline}{indent}')}"
+    place = _place(matter, key, root)
     if place is None:
         gap = "" if not matter or matter.endswith("\n") else newline
-        return f"{matter}{gap}{entry}{newline}"
+        return f"{matter}{gap}{indent}{entry}{newline}"
     start, end = place
     gap = newline if matter[start:end].endswith("\n") else ""
     return f"{matter[:start]}{entry}{gap}{matter[end:]}"
 
 
-def _place(matter: str, key: str) -> tuple[int, int] | None:
+def _place(matter: str, key: str, root: Any) -> tuple[int, int] | None:
     """From the key to the end of its value, without the comment behind it."""
-    root = _guarded(lambda yaml: yaml.compose(matter))
     for name, value in root.value if root is not None else ():
         if name.value == key:
-            end = _end(value)
             # A value that is not there is said to stand where the next key begins.
             empty = value.start_mark.index == value.end_mark.index
-            return name.start_mark.index, matter.index(
-                ":", name.end_mark.index
-            ) + 1 if empty else end
+            colon = matter.index(":", name.end_mark.index) + 1
+            return name.start_mark.index, colon if empty else _end(value)
     return None
 
 
@@ -163,16 +166,18 @@ def _end(node: Any) -> int:
     return end
 
 
-def _written(value: Any, newline: str) -> str:
+def _written(value: Any, line: str) -> str:
     if not isinstance(value, Mapping):
-        return _quoted(value)
-    lines = (f"  {key}: {_quoted(one)}" for key, one in value.items())
-    return newline + newline.join(lines)
+        return f" {_quoted(value)}"
+    return "".join(f"{line}  {key}: {_quoted(one)}" for key, one in value.items())
 
 
 def _quoted(value: Any) -> str:
-    """JSON is YAML, but for a few characters. Plain words need no quotes."""
-    if isinstance(value, str) and re.fullmatch(r"[a-z_]{1,40}", value):
-        return value if value not in ("null", "true", "false") else f'"{value}"'
+    """JSON is YAML, but for a few characters. A plain word needs no quotes."""
+    if isinstance(value, str) and re.fullmatch(r"[a-z_]{3,40}", value) and value not in _NO_TEXT:
+        return value
     text = json.dumps(value, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_NO_TEXT = frozenset({"null", "true", "false", "yes", "off"})  # also for parsers of YAML 1.1

@@ -84,12 +84,19 @@ def read(path: Path) -> bytes:
         if error.errno == errno.ELOOP:
             raise BadSheet("it is a symbolic link; put the file itself here") from None
         raise BadSheet(f"it cannot be read: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise BadSheet("it is not a file")
-        data = file.read(LARGEST + 1) if found.st_size <= LARGEST else b""
-    if found.st_size > LARGEST or len(data) > LARGEST:
+    try:
+        return _content(handle)
+    finally:
+        os.close(handle)
+
+
+def _content(handle: int) -> bytes:
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        raise BadSheet("it is not a file")
+    with os.fdopen(handle, "rb", closefd=False) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
         raise BadSheet(f"it is larger than {LARGEST} bytes; move the bulk of it elsewhere")
     return data
 

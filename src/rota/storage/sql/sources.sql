@@ -87,3 +87,14 @@ SELECT @source_state FROM source_states WHERE source = :source
 
 -- name: source_states
 SELECT @source_state FROM source_states ORDER BY source
+
+-- name: insert_fleet
+INSERT INTO fleet (only_one, id) VALUES (1, :id) ON CONFLICT DO NOTHING
+
+-- name: fleet
+SELECT id FROM fleet
+
+-- name: uncount_attempt
+-- A claim that its source did not grant was no attempt.
+UPDATE work_items SET attempts = attempts - 1
+WHERE id = :id AND epoch = :epoch AND status = 'queued' AND attempts > 0

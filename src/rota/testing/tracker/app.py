@@ -131,7 +131,7 @@ async def _cut(scope: Scope, receive: Receive) -> None:
     if cut is None:
         raise ConnectionResetError("the stub has cut the connection")
     cut()
-    await _hang(receive, None)  # the server would answer 500 for us if we returned before
+    await _hang(receive, None)  # returning before, we would be reported for giving no answer
 
 
 async def _body(receive: Receive) -> bytes:

@@ -3,11 +3,10 @@
 import time
 from datetime import UTC, datetime
 
-FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-
 
 def text_of(moment: datetime) -> str:
-    return moment.strftime(FORMAT)
+    """`2026-05-01T19:42:33Z`. Written two hundred times per page, so not by strftime."""
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def moment_of(text: str) -> datetime:

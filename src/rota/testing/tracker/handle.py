@@ -35,7 +35,7 @@ class Control:
     ) -> None:
         self._http.close()
 
-    def ask(self, method: str, path: str, **fields: Any) -> Any:
+    def ask(self, method: str, path: str, /, **fields: Any) -> Any:
         """Fields that are None are left out."""
         given = {name: value for name, value in fields.items() if value is not None}
         answer = self._http.request(method, path, json=given)

@@ -62,13 +62,15 @@ class Answer:
     status: int = 200
     content: Any = NO_CONTENT  # JSON (None is null), or text
     headers: dict[str, str] = field(default_factory=dict)
+    _encoded: bytes | None = None
 
     def body(self) -> bytes:
         if self.content is NO_CONTENT or self.status == 304:
             return b""
-        if isinstance(self.content, str):
-            return self.content.encode()
-        return msgspec.json.encode(self.content)
+        if self._encoded is None:
+            text = isinstance(self.content, str)
+            self._encoded = self.content.encode() if text else msgspec.json.encode(self.content)
+        return self._encoded
 
     @property
     def media_type(self) -> str:

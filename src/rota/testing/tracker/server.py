@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rota.testing.tracker.app import CUT, TrackerApp
 
-WATCH_SECONDS = 1.0
+WATCH_SECONDS = 0.5
 
 
 class _Protocol(HttpToolsProtocol):

@@ -84,3 +84,9 @@ CREATE TABLE source_states (
   rate_limit     bigint,
   rate_reset_at  text COLLATE "C"
 );
+
+-- Who we are to other fleets: made once, by the first who asks. Never a host's or an agent's name.
+CREATE TABLE fleet (
+  only_one integer PRIMARY KEY NOT NULL CHECK (only_one = 1),
+  id       text COLLATE "C" NOT NULL
+);

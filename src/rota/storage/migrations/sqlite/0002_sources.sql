@@ -84,3 +84,9 @@ CREATE TABLE source_states (
   rate_limit     INTEGER,
   rate_reset_at  TEXT
 ) STRICT, WITHOUT ROWID;
+
+-- Who we are to other fleets: made once, by the first who asks. Never a host's or an agent's name.
+CREATE TABLE fleet (
+  only_one INTEGER PRIMARY KEY NOT NULL CHECK (only_one = 1),
+  id       TEXT NOT NULL
+) STRICT;

@@ -1,0 +1,123 @@
+"""Virtual time: coroutines that wait, and the one that runs next.
+
+Not an event loop: what is simulated awaits nothing but `sleep`, so a story takes
+milliseconds and is the same on every machine. Each `sleep`, and so each call of
+the simulated tracker, is a point where somebody else may run, and where a player
+may die or stand still.
+"""
+
+from collections.abc import Coroutine, Generator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from types import coroutine
+from typing import Any
+
+from rota.claims.timing import Pace
+from rota.testing.simulation.chance import Chance
+
+BEGINNING = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@dataclass(slots=True, eq=False)
+class Player:
+    """Somebody who acts: an agent's supervisor, a sweep, a person, a post under way."""
+
+    name: str
+    story: Coroutine[float, None, None]
+    at: float
+    mortal: bool = False
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What befalls mortal players, at each of their steps."""
+
+    death: float = 0.0
+    freeze: float = 0.0
+    longest_freeze: float = 2000.0
+    deaths_at: frozenset[int] = frozenset()  # steps, counted over all mortal players
+
+
+@dataclass(slots=True)
+class VirtualTime:
+    chance: Chance
+    fates: Fates = field(default_factory=Fates)
+    now: float = 0.0
+    steps: int = 0  # of mortal players
+    dead: list[str] = field(default_factory=list)
+    _players: list[Player] = field(default_factory=list)
+
+    def spawn(
+        self, name: str, story: Coroutine[float, None, None], *, mortal: bool = False
+    ) -> None:
+        self._players.append(Player(name, story, self.now, mortal))
+
+    def clock(self) -> datetime:
+        return BEGINNING + timedelta(seconds=self.now)
+
+    def pace(self, random: Random) -> Pace:
+        return Pace(sleep=self.sleep, elapsed=lambda: self.now, now=self.clock, random=random)
+
+    async def sleep(self, seconds: float) -> None:
+        await _wait(max(0.0, seconds))
+
+    def run(self, until: float = float("inf")) -> None:
+        """Until nobody is left to act before then."""
+        while (player := self._next(until)) is not None:
+            self.now = max(self.now, player.at)
+            if player.mortal and self._is_struck(player):
+                continue
+            self._step(player)
+
+    def _next(self, until: float) -> Player | None:
+        first = min((player.at for player in self._players), default=until)
+        if not self._players or first > until:
+            return None
+        ready = [player for player in self._players if player.at <= first]
+        return ready[self.chance.pick(len(ready)) if len(ready) > 1 else 0]
+
+    def _is_struck(self, player: Player) -> bool:
+        self.steps += 1
+        if self.steps in self.fates.deaths_at or self.chance.odds(self.fates.death):
+            self._kill(player)
+            return True
+        if self.chance.odds(self.fates.freeze):
+            player.at = self.now + self.chance.between(1, self.fates.longest_freeze)
+            return True
+        return False
+
+    def _kill(self, player: Player) -> None:
+        self.dead.append(player.name)
+        self._players.remove(player)
+        player.story.close()
+
+    def _step(self, player: Player) -> None:
+        try:
+            player.at = self.now + player.story.send(None)
+        except StopIteration:
+            self._players.remove(player)
+        except BaseException:
+            self._players.remove(player)
+            raise
+
+    def close(self) -> None:
+        """Nobody acts any more."""
+        while self._players:
+            self._players.pop().story.close()
+
+
+@coroutine
+def _wait(seconds: float) -> Generator[float, None, None]:
+    yield seconds
+
+
+def at_once(story: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that has no reason to wait."""
+    try:
+        story.send(None)
+    except StopIteration as end:
+        return end.value
+    story.close()
+    raise AssertionError("it waits")

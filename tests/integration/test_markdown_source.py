@@ -1,0 +1,768 @@
+"""A folder of Markdown files as people keep it, and what an agent makes of it."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.model.errors import ClaimLost, InvalidInput, WorkSourceError
+from rota.model.work import Priority
+from rota.sources.markdown import MarkdownWorkSource, create, frontmatter
+from rota.sources.markdown.folder import Folder
+from rota.sources.port import (
+    ClaimFailureReason,
+    FetchOptions,
+    ReleaseOptions,
+    WorkItem,
+    WorkResult,
+)
+from rota.sources.registry import SourceContext
+from rota.testing.clock import ManualClock
+
+MENDED = WorkResult(
+    "success",
+    'mended: "all" of it\nand painted',
+    details="two hinges",
+    artifacts=("https://example.org/pull/1", "abc123"),
+)
+GIVEN_UP = WorkResult("failure", "the hinge is gone", error="no hinge")
+HALF_MENDED = WorkResult("partial", "one of two hinges")
+
+GATE = """\
+---
+# what the gardener wrote
+title:   'Mend the gate'   # it squeaks
+priority: high
+labels:
+    - garden
+    - "iron"
+estimate: 3
+status: queued     # ours to change
+
+due: 2026-06-01
+---
+
+# Mend the gate
+
+It *squeaks*.\t
+
+---
+not front matter: at all
+"""
+
+NewSource = Callable[..., MarkdownWorkSource]
+
+
+@pytest.fixture
+def backlog(tmp_path: Path) -> Path:
+    path = tmp_path / "backlog"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+async def new_source(backlog: Path, clock: ManualClock) -> AsyncIterator[NewSource]:
+    made: list[MarkdownWorkSource] = []
+
+    def create(agent: str = "ada", **settings: Any) -> MarkdownWorkSource:
+        made.append(MarkdownWorkSource(Folder(backlog, clock), agent, clock=clock, **settings))
+        return made[-1]
+
+    yield create
+    for source in made:
+        await source.aclose()
+
+
+@pytest.fixture
+def ada(new_source: NewSource) -> MarkdownWorkSource:
+    return new_source("ada")
+
+
+@pytest.fixture
+def bob(new_source: NewSource) -> MarkdownWorkSource:
+    return new_source("bob")
+
+
+async def available(source: MarkdownWorkSource, **asked: Any) -> list[WorkItem]:
+    return list((await source.fetch_available_work(FetchOptions(**asked))).items)
+
+
+async def stems(source: MarkdownWorkSource) -> list[str]:
+    return [item.external_id for item in await available(source)]
+
+
+async def problem(source: MarkdownWorkSource) -> str:
+    (found,) = await source.problems()
+    return found.message
+
+
+async def claimed(source: MarkdownWorkSource, item_id: str) -> None:
+    result = await source.claim_work(item_id)
+    assert result.success, result
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    return frontmatter.parse(frontmatter.split(path.read_text()).matter)
+
+
+# reading
+
+
+async def test_a_file_is_an_item_with_all_that_stands_in_it(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    (backlog / "mend-the-gate.md").write_text(GATE)
+    (item,) = await available(ada)
+    assert item.id == "markdown-mend-the-gate"
+    assert item.title == "Mend the gate"
+    assert item.description == GATE.partition("---\n\n")[2]
+    assert item.priority is Priority.HIGH
+    assert item.labels == ("garden", "iron")
+    assert item.url == (backlog / "mend-the-gate.md").as_uri()
+    assert item.metadata == {"status": "queued", "estimate": 3, "due": "2026-06-01"}
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: From the key\n---\n# From the heading\n", "From the key"),
+        ("Some words first.\n\n## From the heading ##\n", "From the heading"),
+        ("---\r\nlabels: []\r\n---\r\n# From the heading\r\n", "From the heading"),
+        ("no heading at all", "file-name"),
+        ("", "file-name"),
+        ("\ufeff---\ntitle: Behind a mark\n---\n", "Behind a mark"),
+        ("---\n---\n", "file-name"),
+        ("---\n# only a comment\n---\n", "file-name"),
+        ("--- \ntitle: Loose fences\n---\t\n", "Loose fences"),
+        ('---\ntitle: "\\x1b[31mred\\nblue"\n---\n', "[31mred blue"),
+        ("----\ntitle: no fence\n----\n", "file-name"),
+    ],
+)
+async def test_a_title_is_found_where_there_is_one(
+    backlog: Path, ada: MarkdownWorkSource, text: str, title: str
+) -> None:
+    (backlog / "file-name.md").write_bytes(text.encode())
+    (item,) = await available(ada)
+    assert item.title == title
+
+
+@pytest.mark.parametrize(
+    ("text", "priority"),
+    [("1", 1), ("5", 5), ("HIGH", 2), ("critical", 1), ("lowest", 5), ("", 3), ("null", 3)],
+)
+async def test_a_priority_is_a_number_or_a_name(
+    backlog: Path, ada: MarkdownWorkSource, text: str, priority: int
+) -> None:
+    (backlog / "item.md").write_text(f"---\npriority: {text}\n---\n")
+    (item,) = await available(ada)
+    assert item.priority == priority
+
+
+async def test_labels_may_be_written_in_one_line(backlog: Path, ada: MarkdownWorkSource) -> None:
+    (backlog / "item.md").write_text("---\nlabels: iron, garden ,\n---\n")
+    (item,) = await available(ada)
+    assert item.labels == ("iron", "garden")
+
+
+async def test_only_markdown_files_of_the_folder_itself_are_items(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    for name in ("README.md", "readme.md", ".hidden.md", "notes.txt", "done/old.md", "sub/deep.md"):
+        (backlog / name).parent.mkdir(exist_ok=True)
+        (backlog / name).write_text("# Not an item\n")
+    (backlog / "folder.md").mkdir()
+    (backlog / "item.md").write_text("# An item\n")
+    assert await stems(ada) == ["item"]
+    assert [one.name for one in await ada.problems()] == ["folder.md"]
+
+
+async def test_items_of_one_priority_come_in_the_order_of_their_creation(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    (backlog / "a.md").write_text("---\ncreated_at: 2026-03-01\n---\n")
+    (backlog / "b.md").write_text("---\ncreated_at: 2026-01-01T12:00:00+02:00\n---\n")
+    (backlog / "c.md").write_text("no key, but a file's time\n")
+    os.utime(backlog / "c.md", (0, datetime(2026, 2, 1, tzinfo=UTC).timestamp()))
+    assert await stems(ada) == ["b", "c", "a"]
+
+
+async def test_a_status_other_than_queued_keeps_an_item_back(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    for status in ("in_progress", "blocked", "failed", "completed", "cancelled"):
+        (backlog / f"{status}.md").write_text(f"---\nstatus: {status}\n---\n")
+        refused = await ada.claim_work(f"markdown-{status}")
+        assert refused.reason is ClaimFailureReason.INVALID_STATE
+    assert await stems(ada) == []
+    assert await ada.problems() == ()
+
+
+async def test_a_changed_file_is_read_again(backlog: Path, ada: MarkdownWorkSource) -> None:
+    path = backlog / "item.md"
+    path.write_text("# One\n")
+    assert [item.title for item in await available(ada)] == ["One"]
+    path.write_text("# Another\n")
+    assert [item.title for item in await available(ada)] == ["Another"]
+    path.unlink()
+    assert await available(ada) == []
+
+
+async def test_configured_labels_narrow_what_is_shown_and_given(
+    backlog: Path, new_source: NewSource
+) -> None:
+    (backlog / "iron.md").write_text("---\nlabels: [iron]\n---\n")
+    (backlog / "wip.md").write_text("---\nlabels: [iron, wip]\n---\n")
+    (backlog / "wood.md").write_text("---\nlabels: [wood]\n---\n")
+    source = new_source(labels=("iron",), exclude_labels=("wip",))
+    assert await stems(source) == ["iron"]
+    for stem in ("wip", "wood"):
+        refused = await source.claim_work(f"markdown-{stem}")
+        assert refused.reason is ClaimFailureReason.INVALID_STATE
+    await claimed(source, "markdown-iron")
+
+
+# blockers
+
+
+async def test_an_item_waits_for_those_it_names(backlog: Path, ada: MarkdownWorkSource) -> None:
+    (backlog / "hinges.md").write_text("# Buy hinges\n")
+    (backlog / "gate.md").write_text("---\nblocked_by: [markdown-hinges]\n---\n")
+    (backlog / "paint.md").write_text("---\nblocked_by: gate.md\n---\n")
+    for stem in ("hinges", "gate", "paint"):
+        assert await stems(ada) == [stem]
+        await claimed(ada, f"markdown-{stem}")
+        assert await stems(ada) == []
+        await ada.complete_work(f"markdown-{stem}", MENDED)
+
+
+async def test_a_failed_blocker_sets_nothing_free(backlog: Path, ada: MarkdownWorkSource) -> None:
+    (backlog / "hinges.md").write_text("# Buy hinges\n")
+    (backlog / "gate.md").write_text("---\nblocked_by: [hinges]\n---\n")
+    await claimed(ada, "markdown-hinges")
+    await ada.complete_work("markdown-hinges", GIVEN_UP)
+    assert await stems(ada) == []
+    refused = await ada.claim_work("markdown-gate")
+    assert (refused.reason, refused.message) == (
+        ClaimFailureReason.INVALID_STATE,
+        "it waits for 'hinges'",
+    )
+
+
+async def test_a_blocker_that_is_nowhere_is_a_problem_and_sets_nothing_free(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text("---\nblocked_by: [hignes]\n---\n")
+    assert await stems(ada) == []
+    assert "'hignes', which is neither here nor in done/" in await problem(ada)
+
+
+async def test_a_blocker_outside_the_folder_is_a_problem(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text("---\nblocked_by: [../../etc/passwd]\n---\n")
+    assert "is no name of a file here" in await problem(ada)
+
+
+# bad files
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"---\ntitle: a\ntitle: b\n---\n", "found duplicate key"),
+        (f"---\n{BOMB}---\n".encode(), "uses & or *"),
+        (b"---\nx: " + b"[" * 5_000 + b"]" * 5_000 + b"\n---\n", "nested deeper"),
+        (b"---\nx: " + b"y" * 70_000 + b"\n---\n", "at most 65536 are read"),
+        (b"---\n- a list\n---\n", "lines of `key: value`"),
+        (b"---\njust words\n---\n", "lines of `key: value`"),
+        (b"---\n{title: in braces}\n---\n", "without braces"),
+        (b"---\n1: a number\n---\n", "must be text"),
+        (b"---\ntitle: a: b\n---\n", "in line 2"),
+        (b"---\ntitle: \x1b\n---\n", "not YAML"),
+        (b"---\nx: !!python/object:os.system ls\n---\n", "not YAML"),
+        (b"---\nx: " + b"9" * 5_000 + b"\n---\n", "not YAML"),
+        (b"---\na: 1\n...\nb: 2\n---\n", "not YAML"),
+        (b"---\ntitle: never closed\n", "never closed"),
+        (b"---\ntitle: [a, list]\n---\n", "title must be text"),
+        (b"---\npriority: urgent\n---\n", "use 1 (highest) to 5"),
+        (b"---\npriority: 0\n---\n", "use 1 (highest) to 5"),
+        (b"---\npriority: true\n---\n", "use 1 (highest) to 5"),
+        (b"---\nlabels: {a: b}\n---\n", "labels must be a list"),
+        (b"---\nlabels: [1]\n---\n", "labels must be a list"),
+        (b"---\nstatus: qeued\n---\n", "did you mean 'queued'"),
+        (b"---\nstatus: 7\n---\n", "is unknown"),
+        (b"---\ncreated_at: yesterday\n---\n", "is no time"),
+        (b"# \xff\xfe\n", "not UTF-8"),
+        (b"x" * (1024 * 1024 + 1), "larger than 1048576 bytes"),
+    ],
+)
+async def test_a_bad_file_is_named_and_hurts_no_other(
+    backlog: Path, ada: MarkdownWorkSource, data: bytes, told: str
+) -> None:
+    (backlog / "bad.md").write_bytes(data)
+    (backlog / "good.md").write_text("# Good\n")
+    assert await stems(ada) == ["good"]
+    (found,) = await ada.problems()
+    assert found.name == "bad.md"
+    assert told in found.message
+    assert len(found.message) < 400
+    refused = await ada.claim_work("markdown-bad")
+    assert (refused.reason, refused.message) == (ClaimFailureReason.INVALID_STATE, found.message)
+    assert await ada.get_work("markdown-bad") is None
+    await claimed(ada, "markdown-good")
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_whatever_break_the_reading_of_a_file(data: bytes) -> None:
+    with suppress(frontmatter.BadFrontMatter):
+        split = frontmatter.split(f"---\n{data.decode(errors='replace')}\n---\nbody")
+        frontmatter.parse(split.matter)
+
+
+async def test_a_name_that_cannot_be_an_id_is_a_problem(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    for name in (b"bad\xff.md", b"new\nline.md", b"back\\slash.md", b"x" * 240 + b".md"):
+        (backlog / os.fsdecode(name)).write_text("# Bad name\n")
+    assert await stems(ada) == []
+    found = await ada.problems()
+    assert len(found) == 4
+    assert all("cannot be an id" in one.message for one in found)
+    json.dumps([one.name for one in found]).encode()
+
+
+async def test_a_file_that_cannot_be_opened_is_a_problem(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(backlog / "socket.md"))
+        assert "cannot be read" in await problem(ada)
+
+
+async def test_a_pipe_does_not_make_anybody_wait(backlog: Path, ada: MarkdownWorkSource) -> None:
+    os.mkfifo(backlog / "pipe.md")
+    assert await problem(ada) == "it is not a file"
+
+
+async def test_links_are_not_followed(
+    tmp_path: Path, backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    (tmp_path / "outside.md").write_text("# Outside\n")
+    (backlog / "out.md").symlink_to(tmp_path / "outside.md")
+    (backlog / "item.md").write_text("# Inside\n")
+    (backlog / "twin.md").symlink_to(backlog / "item.md")
+    assert await stems(ada) == ["item"]
+    assert {one.name for one in await ada.problems()} == {"out.md", "twin.md"}
+    for stem in ("out", "twin"):
+        assert await ada.get_work(f"markdown-{stem}") is None
+        assert not (await ada.claim_work(f"markdown-{stem}")).success
+
+
+@pytest.mark.parametrize("name", [".claims", "done"])
+async def test_our_own_directories_do_not_lead_elsewhere(
+    tmp_path: Path, backlog: Path, ada: MarkdownWorkSource, name: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (backlog / name).symlink_to(tmp_path / "elsewhere")
+    (backlog / "item.md").write_text("# Item\n")
+    with pytest.raises(WorkSourceError, match="symbolic link"):
+        await available(ada)
+    refused = await ada.claim_work("markdown-item")
+    assert refused.reason is ClaimFailureReason.SOURCE_ERROR
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+async def test_claims_of_an_item_do_not_lead_elsewhere(
+    tmp_path: Path, backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (backlog / ".claims").mkdir()
+    (backlog / ".claims" / "item").symlink_to(tmp_path / "elsewhere")
+    for stem in ("item", "other"):
+        (backlog / f"{stem}.md").write_text("# Item\n")
+    assert await stems(ada) == ["other"]
+    assert not (await ada.claim_work("markdown-item")).success
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+async def test_a_damaged_claim_keeps_its_item_back_and_no_other(
+    backlog: Path, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    for stem in ("item", "other"):
+        (backlog / f"{stem}.md").write_text("# Item\n")
+    await claimed(ada, "markdown-item")
+    record = backlog / ".claims/item/1.claim/record.json"
+    for text in ("{", "[]", '{"agent": "ada"}', "\x00"):
+        record.write_text(text)
+        assert await stems(bob) == ["other"]
+        assert "has been damaged" in await problem(bob)
+    record.unlink()
+    assert await stems(bob) == ["other"]
+    with pytest.raises(WorkSourceError, match="damaged"):
+        await ada.complete_work("markdown-item", MENDED)
+    await claimed(bob, "markdown-other")
+
+
+async def test_a_folder_that_is_not_there_is_no_empty_folder(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    ada = MarkdownWorkSource(Folder(tmp_path / "nowhere", clock), "ada")
+    with pytest.raises(WorkSourceError, match=r"correct work_source\.path"):
+        await available(ada)
+    refused = await ada.claim_work("markdown-item")
+    assert refused.reason is ClaimFailureReason.SOURCE_ERROR
+
+
+# ends
+
+
+async def test_success_moves_the_file_and_changes_only_our_keys(
+    backlog: Path, clock: ManualClock, ada: MarkdownWorkSource
+) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    path.chmod(0o640)
+    await claimed(ada, "markdown-gate")
+    assert path.read_text() == GATE
+    await ada.complete_work("markdown-gate", MENDED)
+    assert not path.exists()
+    done = backlog / "done/gate.md"
+    result = parsed(done)["result"]
+    assert result.pop("claim")
+    assert result == {
+        "outcome": "success",
+        "summary": MENDED.summary,
+        "details": "two hinges",
+        "artifacts": list(MENDED.artifacts),
+        "agent": "ada",
+        "at": clock.text(),
+    }
+    text = done.read_text()
+    start = text.index("result:\n")
+    end = text.index("---\n\n# Mend")
+    unchanged = text[:start] + text[end:]
+    assert unchanged == GATE.replace("status: queued ", "status: completed ")
+    assert stat.S_IMODE(done.stat().st_mode) == 0o640
+    item = await ada.get_work("markdown-gate")
+    assert item is not None
+    assert (item.url, item.metadata["status"]) == (done.as_uri(), "completed")
+    assert not (backlog / ".claims/gate").exists()
+
+
+@pytest.mark.parametrize(
+    ("result", "status"), [(GIVEN_UP, "failed"), (HALF_MENDED, "blocked")], ids=["fail", "partial"]
+)
+async def test_any_other_end_leaves_the_file_with_its_result(
+    backlog: Path, ada: MarkdownWorkSource, result: WorkResult, status: str
+) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    await ada.complete_work("markdown-gate", result)
+    keys = parsed(path)
+    assert keys["status"] == status
+    assert (keys["result"]["outcome"], keys["result"]["summary"]) == (
+        result.outcome,
+        result.summary,
+    )
+    assert keys["result"].get("error") == result.error
+    assert path.read_text().endswith(GATE.partition("---\n\n")[2])
+
+
+async def test_a_failed_item_is_taken_again_once_a_person_has_queued_it(
+    backlog: Path, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    for agent in (ada, bob, ada):
+        await claimed(agent, "markdown-gate")
+        await agent.complete_work("markdown-gate", GIVEN_UP)
+        assert await stems(bob) == []
+        path.write_text(path.read_text().replace("status: failed", "status: queued"))
+        assert await stems(bob) == ["gate"]
+    await claimed(bob, "markdown-gate")
+    await bob.complete_work("markdown-gate", MENDED)
+    text = (backlog / "done/gate.md").read_text()
+    assert text.count("result:") == text.count("outcome:") == 1
+    assert "# what the gardener wrote" in text
+
+
+async def test_a_name_may_be_used_again_and_nothing_in_done_is_overwritten(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    for text in ("# First\n", "# Second\n", "# Third\n"):
+        (backlog / "gate.md").write_text(text)
+        await claimed(ada, "markdown-gate")
+        await ada.complete_work("markdown-gate", MENDED)
+    titles = {
+        path.name: path.read_text().splitlines()[-1] for path in (backlog / "done").glob("*.md")
+    }
+    assert titles == {"gate.md": "# First", "gate-2.md": "# Second", "gate-3.md": "# Third"}
+
+
+LAYOUTS = [
+    "",
+    "---\n---\n",
+    "---\n# only a comment\n---\n",
+    "---\nstatus:\nlast: 1\n---\n",
+    "---\nstatus:   # nothing yet\n---\n",
+    "---\nstatus: 'queued'\n---\n",
+    '---\n"status": queued\n---\n',
+    "---\r\nstatus: queued\r\nlast: |\r\n  text\r\n\r\n---\r\n",
+    "---\n  title: indented\n  status: queued\n---\n",
+    "---\nlast: |+\n  keeps its end\n\n\n---\n",
+    "---\nlast: >-\n  folded\n---\n",
+    "---\nresult:\n  outcome: failure\n  nested:\n    - a\n    - b\n\n# the next\nlast: 1\n---\n",
+    "---\nresult: {outcome: failure}   # in braces\nlast: 1\n---\n",
+    "---\nresult: old words\n---\n",
+    "---\nresult:\n- a\n- b\nlast: 1\n---\n",
+    "\ufeff---\ntitle: marked\n---\n",
+    "---\nlast: 'a long\n  quoted line'\n---\n",
+]
+
+
+@pytest.mark.parametrize("head", LAYOUTS)
+def test_keys_are_changed_in_any_layout_and_the_rest_stays(head: str) -> None:
+    body = "# Body\r\n\n---\nkey: value\n---\n\ttail"
+    split = frontmatter.split(head + body)
+    before = frontmatter.parse(split.matter)
+    changes: dict[str, Any] = {
+        "status": "failed",
+        "result": {"outcome": "failure", "summary": 'a "b": #c\n\x85 \ufeff {'},
+    }
+    changed = frontmatter.changed(split, changes)
+    again = frontmatter.split(changed)
+    assert again.body == body
+    assert frontmatter.parse(again.matter) == {**before, **changes}
+    for line in split.matter.splitlines():
+        if line.lstrip().startswith("#") or line.startswith("last"):
+            assert line in changed
+    assert frontmatter.split(frontmatter.changed(again, changes)) == again
+
+
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1000, 1000),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["title", "status", "result", "x", "y"]), plain),
+    st.text(st.characters(codec="utf-8"), max_size=60),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=60),
+)
+def test_whatever_is_written_is_read_back(keys: dict[str, Any], body: str, said: str) -> None:
+    head = "".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items())
+    split = frontmatter.split(f"---\n{head}---\n{body}")
+    changed = frontmatter.changed(split, {"status": "failed", "result": {"summary": said}})
+    again = frontmatter.split(changed)
+    assert again.body == body
+    assert frontmatter.parse(again.matter)["result"] == {"summary": said}
+
+
+async def test_an_edit_during_the_work_is_kept(backlog: Path, ada: MarkdownWorkSource) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    path.write_text(GATE + "And paint it.\n")
+    await ada.complete_work("markdown-gate", MENDED)
+    assert (backlog / "done/gate.md").read_text().endswith("And paint it.\n")
+
+
+async def test_a_file_that_was_removed_during_the_work_takes_its_claim_along(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    path.unlink()
+    await ada.complete_work("markdown-gate", MENDED)
+    assert not (backlog / "done").exists()
+    path.write_text(GATE)
+    assert await stems(ada) == ["gate"]
+
+
+async def test_a_result_that_cannot_be_written_now_is_written_when_the_file_is_mended(
+    backlog: Path, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    (backlog / "other.md").write_text("# Other\n")
+    await claimed(ada, "markdown-gate")
+    path.write_text(GATE.replace("---\n\n# Mend", "title: twice\n---\n\n# Mend"))
+    await ada.complete_work("markdown-gate", MENDED)
+    assert "duplicate key" in await problem(bob)
+    assert not (await bob.claim_work("markdown-gate")).success
+    path.write_text(GATE)
+    assert "result could not be written" in await problem(bob)
+    await claimed(bob, "markdown-other")
+    assert parsed(backlog / "done/gate.md")["result"]["agent"] == "ada"
+    assert await bob.problems() == ()
+
+
+async def test_the_reason_of_a_release_is_told_to_the_next(
+    backlog: Path, clock: ManualClock, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    await ada.release_work("markdown-gate", ReleaseOptions("no hinge\x00\x1b"))
+    (item,) = await available(bob)
+    assert item.metadata["released"] == {"agent": "ada", "at": clock.text(), "reason": "no hinge"}
+    assert (backlog / "gate.md").read_text() == GATE
+
+
+async def test_git_does_not_see_claims(backlog: Path, ada: MarkdownWorkSource) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    assert (backlog / ".claims/.gitignore").read_text() == "*\n"
+    record = json.loads((backlog / ".claims/gate/1.claim/record.json").read_text())
+    assert record["agent"] == "ada"
+    assert record["pid"] == os.getpid()
+    assert set(record) == {"agent", "firing_id", "token", "host", "pid", "at", "lease_seconds"}
+
+
+async def test_a_folder_that_cannot_be_written_to_refuses_claims(
+    backlog: Path, ada: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    (backlog / ".claims").write_text("in the way\n")
+    refused = await ada.claim_work("markdown-gate")
+    assert refused.reason is ClaimFailureReason.SOURCE_ERROR
+    assert (backlog / "gate.md").read_text() == GATE
+
+
+# leases
+
+
+async def test_a_lapsed_claim_is_taken_over_and_its_holder_is_refused(
+    backlog: Path, clock: ManualClock, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    clock.advance(899)
+    assert await stems(bob) == []
+    assert (await bob.claim_work("markdown-gate")).reason is ClaimFailureReason.ALREADY_CLAIMED
+    clock.advance(1)
+    assert await stems(bob) == ["gate"]
+    await claimed(bob, "markdown-gate")
+    for late in (ada.heartbeat("markdown-gate"), ada.complete_work("markdown-gate", MENDED)):
+        with pytest.raises(ClaimLost):
+            await late
+    await ada.release_work("markdown-gate")
+    assert await stems(ada) == []
+    await bob.complete_work("markdown-gate", GIVEN_UP)
+    assert parsed(backlog / "gate.md")["result"]["agent"] == "bob"
+
+
+async def test_a_late_holder_may_finish_what_nobody_has_taken_over(
+    backlog: Path, clock: ManualClock, ada: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    clock.advance(10_000)
+    await ada.complete_work("markdown-gate", MENDED)
+    assert (backlog / "done/gate.md").exists()
+
+
+async def test_a_heartbeat_extends_the_lease(
+    backlog: Path, clock: ManualClock, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    clock.advance(800)
+    await ada.heartbeat("markdown-gate")
+    clock.advance(800)
+    assert not (await bob.claim_work("markdown-gate")).success
+
+
+async def test_claims_are_kept_alive_while_the_source_is_open(
+    backlog: Path, clock: ManualClock, new_source: NewSource, bob: MarkdownWorkSource
+) -> None:
+    slept: asyncio.Queue[float] = asyncio.Queue()
+    go_on = asyncio.Semaphore(0)
+
+    async def sleep(seconds: float) -> None:
+        slept.put_nowait(seconds)
+        await go_on.acquire()
+        clock.advance(seconds)
+
+    (backlog / "gate.md").write_text(GATE)
+    ada = new_source("ada", lease_seconds=300, sleep=sleep)
+    await claimed(ada, "markdown-gate")
+    for _ in range(6):
+        assert await slept.get() == 100
+        go_on.release()
+    assert await slept.get() == 100
+    assert not (await bob.claim_work("markdown-gate")).success
+    await ada.aclose()
+    clock.advance(300)
+    await claimed(bob, "markdown-gate")
+
+
+async def test_a_sign_of_life_from_the_far_future_holds_nothing(
+    backlog: Path, clock: ManualClock, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    clock.advance(-1_000_000)
+    await claimed(bob, "markdown-gate")
+
+
+async def test_scraps_of_a_crash_are_swept_up(
+    backlog: Path, clock: ManualClock, ada: MarkdownWorkSource
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    claims = backlog / ".claims"
+    claims.mkdir()
+    now = int(clock.now().timestamp())
+    (claims / f".scrap-{now - 7200}-old").mkdir()
+    (claims / f".scrap-{now - 7200}-old.md").write_text("half")
+    (claims / f".scrap-{now - 60}-young").mkdir()
+    await claimed(ada, "markdown-gate")
+    assert sorted(one.name for one in claims.iterdir()) == [
+        ".gitignore",
+        f".scrap-{now - 60}-young",
+        "gate",
+    ]
+
+
+# configuration
+
+
+async def test_a_source_is_made_from_its_configuration(
+    tmp_path: Path, backlog: Path, clock: ManualClock
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    (backlog / "wip.md").write_text("---\nlabels: [garden, wip]\n---\n")
+    source = create(
+        {"type": "markdown", "path": "backlog", "labels": ["garden"]},
+        SourceContext("ada", clock=clock, directory=tmp_path),
+    )
+    assert await stems(source) == ["gate"]
+    await source.aclose()
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [({}, "path"), ({"path": "x", "lables": []}, "did you mean 'labels'")],
+)
+def test_a_mistake_in_the_configuration_is_named(config: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        create({"type": "markdown", **config}, SourceContext())
