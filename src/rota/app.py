@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
     from rota.api import Api
     from rota.api.hooks import Receiver
+    from rota.claims.timing import Pace
     from rota.config.fleet import FleetConfig
     from rota.config.sources import Forge
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
+    from rota.sources.claimants import Claimants
     from rota.sources.desk import IssueDesk
+    from rota.sources.operators import Operators
+    from rota.sources.registry import SourceContext
     from rota.sources.tending import Tending
     from rota.storage.port import Store
 
@@ -84,50 +88,98 @@ def fleet_config(settings: Settings) -> "FleetConfig":
 
 @asynccontextmanager
 async def open_desk(
-    repo: str, settings: Settings | None = None, *, ledger: "Ledger | None" = None
+    repo: str,
+    settings: Settings | None = None,
+    *,
+    host: str | None = None,
+    ledger: "Ledger | None" = None,
+    pace: "Pace | None" = None,
 ) -> AsyncIterator["IssueDesk"]:
     """The desk of one repository, configured or not; with the ledger unless one is given."""
-    import os
-
-    from rota.sources.lookup import find_repository
-
     settings = settings or Settings.from_environment()
-    found = find_repository(repo, fleet_config(settings).sources, os.environ)
-    if ledger is not None:
-        async with _desk(found, settings, ledger) as desk:
-            yield desk
-        return
-    async with open_ledger(settings.database) as opened, _desk(found, settings, opened) as desk:
+    source = find_source(repo, settings, host)
+    async with AsyncExitStack() as opened:
+        if ledger is None:
+            ledger = await opened.enter_async_context(open_ledger(settings.database))
+        yield await opened.enter_async_context(_desk(source, settings, ledger, pace))
+
+
+@asynccontextmanager
+async def open_window(
+    repo: str, settings: Settings, *, host: str | None = None
+) -> AsyncIterator["IssueDesk"]:
+    """A desk to look from, without the ledger: nothing is left on this machine."""
+    async with _desk(find_source(repo, settings, host), settings) as desk:
         yield desk
 
 
 @asynccontextmanager
-async def _desk(
-    source: "Forge", settings: Settings, ledger: "Ledger"
-) -> AsyncIterator["IssueDesk"]:
-    from rota.claims.pauses import FILE_NAME
-    from rota.sources.assembly import make_tracker, open_desk
-    from rota.sources.registry import SourceContext
+async def open_claimants(repo: str) -> AsyncIterator["Claimants"]:
+    """For agents that nobody looks after; see `rota.claims`."""
+    from rota.sources.claimants import Claimants
 
-    context = SourceContext(ledger=ledger, paused_repos=settings.state_dir / FILE_NAME)
+    async with open_desk(repo) as desk:
+        yield Claimants(desk)
+
+
+@asynccontextmanager
+async def open_operators(repo: str) -> AsyncIterator["Operators"]:
+    """For people; see `rota.claims`."""
+    from rota.sources.operators import Operators
+
+    async with open_desk(repo) as desk:
+        yield Operators(desk)
+
+
+def find_source(repo: str, settings: Settings, host: str | None = None) -> "Forge":
+    """How a repository is configured; with the usual names when it is not."""
+    import os
+
+    from rota.sources.lookup import find_repository
+
+    return find_repository(repo, fleet_config(settings).sources, os.environ, host)
+
+
+@asynccontextmanager
+async def _desk(
+    source: "Forge",
+    settings: Settings,
+    ledger: "Ledger | None" = None,
+    pace: "Pace | None" = None,
+) -> AsyncIterator["IssueDesk"]:
+    from rota.sources.assembly import make_tracker, open_desk
+    from rota.sources.rights import explained
+
+    context = source_context(settings, ledger)
     tracker = make_tracker(source, context)
     try:
-        yield await open_desk(source, context, tracker=tracker)
+        async with explained(tracker):
+            yield await open_desk(source, context, tracker=tracker, pace=pace)
     finally:
         await tracker.aclose()
+
+
+def source_context(settings: Settings, ledger: "Ledger | None" = None) -> "SourceContext":
+    """What adapters get beside their configuration."""
+    from rota.claims.pauses import FILE_NAME
+    from rota.sources.registry import SourceContext
+
+    return SourceContext(
+        ledger=ledger,
+        directory=settings.config.absolute().parent,
+        paused_repos=settings.state_dir / FILE_NAME,
+    )
 
 
 def make_tendings(settings: Settings, ledger: "Ledger") -> list["Tending"]:
     """One for each repository that the configuration names."""
     from functools import partial
 
-    from rota.claims.pauses import FILE_NAME
     from rota.config.sources import Forge
     from rota.sources.assembly import make_tracker, open_desk
-    from rota.sources.registry import SourceContext
     from rota.sources.tending import Rhythm, Tending
 
-    context = SourceContext(ledger=ledger, paused_repos=settings.state_dir / FILE_NAME)
+    context = source_context(settings, ledger)
     tendings = []
     for source in fleet_config(settings).sources:
         if isinstance(source, Forge):

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from rota.model.claims import ClaimResult, NothingClaimed
+from rota.model.clock import IdFactory
 from rota.model.errors import (
     CommitUnknown,
     InvalidInput,
@@ -19,9 +20,11 @@ from rota.model.errors import (
     StorageUnavailable,
 )
 from rota.model.events import EventType, NewEvent
+from rota.model.sources import Firing, Mirrored, Mirroring
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
-from rota.queue import WorkQueue, moves
+from rota.queue import WorkQueue, collecting, moves
+from rota.queue.outside import OutsideWork
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 from rota.storage.postgres import TRIES, PostgresStore
 from rota.testing.audit import faults, read_ledger
@@ -356,6 +359,52 @@ async def test_a_late_completion_that_waits_for_a_sweep_is_refused_by_what_it_fi
     row = await store.read(lambda tx: tx.get_item(item_id))
     assert row is not None
     assert row.status is Status.QUEUED
+
+
+def collected(reached: threading.Event, let_go: threading.Event) -> Any:
+    """A take of issue 42 that stands before its commit."""
+    ids, issue = IdFactory(ManualClock()), NewItem("issue", "x", source="s:r", source_ref="42")
+    lease = moves.Lease("token", 60, ManualClock().text(60))
+    wanted = collecting.Collection(issue, "ada", lease, Firing("f1", "ada", "h", "n"), False)
+    return held(lambda tx: collecting.collect(tx, wanted, ids, NOW), reached, let_go)
+
+
+async def test_what_is_being_taken_is_not_cancelled_though_its_source_has_it_no_longer(
+    store: Store, clock: ManualClock, sql: Sql
+) -> None:
+    outside = OutsideWork(store, clock)
+    await outside.mirror([Mirrored(NewItem("issue", "x", source="s:r", source_ref="42"))])
+    with gate() as (reached, let_go):
+        taking = store.transact(collected(reached, let_go))
+        await reach(reached)
+        leaving = asyncio.ensure_future(outside.gone("s:r", []))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await taking
+        assert await leaving == []
+    standing = await outside.standing("s:r", "42")
+    assert standing is not None
+    assert standing.status is Status.IN_PROGRESS
+
+
+async def test_what_is_being_taken_is_edited_by_its_mirror_afterwards(
+    store: Store, clock: ManualClock, sql: Sql
+) -> None:
+    outside = OutsideWork(store, clock)
+    await outside.mirror([Mirrored(NewItem("issue", "x", source="s:r", source_ref="42"))])
+    changed = Mirrored(NewItem("issue", "new", source="s:r", source_ref="42"), "wait")
+    with gate() as (reached, let_go):
+        taking = store.transact(collected(reached, let_go))
+        await reach(reached)
+        mirroring = asyncio.ensure_future(outside.mirror([changed]))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await taking
+        assert await mirroring == Mirroring(edited=1, held=1)
+    standing = await outside.standing("s:r", "42")
+    assert standing is not None
+    assert (standing.description, standing.status) == ("new", Status.IN_PROGRESS)
+    assert faults(await store.read(read_ledger, long=True)) == []
 
 
 # run again, or not

@@ -42,6 +42,7 @@ def scene(stub: TrackerStub, seed: int, issues: int) -> None:
     for login, number in IDS.items():
         control.user(login, id=number)
         control.token(login)
+        control.limit(login, limit=10**6, remaining=10**6)
     control.repo(REPO, private=True, collaborators=FLEETS)
     for n in range(issues):
         control.issue(REPO, f"Issue {n}", labels=["ready", *OWN_LABELS])

@@ -98,7 +98,7 @@ def bodies(control: Control, number: int = 1) -> list[str]:
 
 
 async def test_a_tracker_knows_itself_and_its_people(tracker: Tracker) -> None:
-    assert tracker.source == f"{tracker.kind}:{REPO}"
+    assert tracker.source == f"{tracker.kind}:{tracker.host}/{REPO}"
     assert tracker.host.startswith("127.0.0.1:")
     assert await tracker.account() == Account(BOB, "bob")
     assert await tracker.owner() == Account(ADA, "ada")

@@ -46,7 +46,7 @@ def scripted(*replies: Reply, **options: Any) -> tuple[GiteaTracker, Script]:
 async def test_the_api_is_found_below_the_servers_address(api_url: str) -> None:
     tracker, script = scripted(reply(account()), api_url=api_url)
     assert tracker.host == "git.example.org"
-    assert tracker.source == "gitea:ada/engine"
+    assert tracker.source == "gitea:git.example.org/ada/engine"
     await tracker.account()
     assert str(script.asked[0].url) == "https://git.example.org/api/v1/user"
     assert script.asked[0].headers["authorization"] == f"token {TOKEN}"

@@ -641,7 +641,8 @@ async def test_the_pages_and_graphql_are_beside_the_api(
 ) -> None:
     given = Given(reply(None, 404), api_url=api_url)
     assert given.tracker.host == host
-    assert given.tracker.source == "github:ada/engine"
+    place = "" if host == "github.com" else f"{host}/"
+    assert given.tracker.source == f"github:{place}ada/engine"
     assert await given.tracker.last_edit(5) is None
     assert str(given.script.asked[0].url) == graphql
 

@@ -1,22 +1,28 @@
 """Which repository is meant, and how it is configured."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rota.claims.labels import LIFECYCLE_LABELS
 from rota.config.sources import AnySource, Auth, Forge, GitHubSource, Labels
 from rota.model.errors import MalformedReference
+from rota.sources.assembly import make_tracker
+from rota.sources.http.tracker import check_repo
+from rota.sources.registry import SourceContext
 
 # Where nothing is configured, labels are called what `label-state` calls them.
 _READY, _IN_FLIGHT, _PR_OPEN, _DONE = (name for name, _, _ in LIFECYCLE_LABELS)
+_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
 def find_repository(
     repo: str, sources: Sequence[AnySource], environ: Mapping[str, str], host: str | None = None
 ) -> Forge:
     """`owner/repo`, or `repo` alone where one source has that name; a repository that is not
-    configured is looked for on GitHub, with the names of `label-state`."""
+    configured is looked for on GitHub, with the names of `label-state`. With a `host`, that of
+    its pages, only there."""
     forges = [source for source in sources if isinstance(source, Forge)]
-    named = [source for source in forges if _is_called(source, repo)]
+    named = [source for source in forges if _is_called(source, repo) and _is_on(source, host)]
     if len(named) == 1:
         return named[0]
     if named:
@@ -24,10 +30,25 @@ def find_repository(
         raise MalformedReference(f"{repo!r} may be any of {choice}; write OWNER/REPO")
     if "/" not in repo:
         raise MalformedReference(
-            f"no source is configured for a repository called {repo!r}; write OWNER/REPO#NUMBER,"
+            f"no source is configured for a repository called {repo!r}; write OWNER/REPO,"
             " or add it to 'sources' in rota.yaml"
         )
-    return _unconfigured(repo, environ)
+    return _on_github(repo, environ, host)
+
+
+def knows(
+    host: str, repo: str, sources: Sequence[AnySource], environ: Mapping[str, str]
+) -> bool:
+    """A source is configured for it; or it is on GitHub, and there is a token to ask with."""
+    forges = [source for source in sources if isinstance(source, Forge)]
+    if any(_is_called(source, repo) and _is_on(source, host) for source in forges):
+        return True
+    return any(map(environ.get, _TOKENS)) and _is_on(_unconfigured(repo, environ), host)
+
+
+def web_host(source: Forge) -> str:
+    """Of its pages, as the address of an issue names it."""
+    return make_tracker(source, SourceContext(environ={}, paused_repos=Path())).host
 
 
 def _is_called(source: Forge, repo: str) -> bool:
@@ -36,10 +57,23 @@ def _is_called(source: Forge, repo: str) -> bool:
     return name == wanted or ("/" not in wanted and name.partition("/")[2] == wanted)
 
 
+def _is_on(source: Forge, host: str | None) -> bool:
+    return host is None or web_host(source) == host
+
+
+def _on_github(repo: str, environ: Mapping[str, str], host: str | None) -> GitHubSource:
+    found = _unconfigured(repo, environ)
+    if not _is_on(found, host):
+        raise MalformedReference(
+            f"no source is configured for {host}/{repo}; add it to 'sources' in rota.yaml"
+        )
+    return found
+
+
 def _unconfigured(repo: str, environ: Mapping[str, str]) -> GitHubSource:
     return GitHubSource(
         type="github",
-        repo=repo,
+        repo=check_repo(repo),
         labels=Labels(ready=_READY, in_progress=_IN_FLIGHT, pr_open=_PR_OPEN, done=_DONE),
         exclude_labels=(),
         auth=Auth(token_env=_token(environ)),
@@ -49,4 +83,4 @@ def _unconfigured(repo: str, environ: Mapping[str, str]) -> GitHubSource:
 
 
 def _token(environ: Mapping[str, str]) -> str:
-    return "GH_TOKEN" if "GITHUB_TOKEN" not in environ and "GH_TOKEN" in environ else "GITHUB_TOKEN"
+    return next((name for name in _TOKENS if environ.get(name)), _TOKENS[0])

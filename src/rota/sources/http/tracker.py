@@ -49,7 +49,9 @@ class HttpTracker:
 
     @property
     def source(self) -> str:
-        return f"{self.kind}:{self.repo}"
+        """In one spelling, whatever people write; with its host, but for the one everybody means."""
+        place = "" if self.host == "github.com" else f"{self.host}/"
+        return f"{self.kind}:{place}{self.repo.lower()}"
 
     async def aclose(self) -> None:
         await self._client.aclose()

@@ -61,7 +61,7 @@ class Agent:
     ledger: SimulatedLedger
     referee: Referee
     time: VirtualTime
-    longest_work: float = 400.0
+    longest_work: float = 250.0
     _attempts: int = 0
 
     @property
@@ -70,7 +70,7 @@ class Agent:
 
     async def live(self, numbers: list[int], until: float) -> None:
         while self.time.now < until:
-            await self.time.sleep(self._chance.between(0.0, 30.0))
+            await self.time.sleep(self._chance.between(0.0, 60.0))
             await self.attempt(numbers[self._chance.pick(len(numbers))])
 
     async def attempt(self, number: int) -> None:
@@ -94,9 +94,9 @@ class Agent:
             self.referee.begins(self.name, grant.number, until)
             completed = await self._work_until(grant, until)
             self.referee.stops(self.name, grant.number)
-            if completed and await self._finish(grant):
+            if completed and self._chance.odds(0.25) and await self._finish(grant):
                 return
-        await self.claims.release(grant, ("failure", "gave-up")[self._chance.pick(2)])
+        await self.claims.release(grant, "failure" if self._chance.odds(0.1) else "gave-up")
 
     async def _work_until(self, grant: Grant, until: float) -> bool:
         """Whether it came to its end; else it was stopped."""

@@ -53,7 +53,7 @@ class Setting:
     outsiders: int = 0
     sweepers: int = 1  # of each fleet
     relabels: bool = True  # people change lifecycle labels by hand
-    seconds: float = 1200.0
+    seconds: float = 900.0
     skew: int = 1  # stamps are wrong by up to so many seconds
     times: Times = TIMES
     faults: Faults = BAD_DAY

@@ -1,0 +1,124 @@
+"""Claims for scripts: plain functions on the repository, configuration and database that the
+environment and the working directory name.
+
+They may be called within a running event loop too, which stands still until
+they return.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def claim_issue(repo: str, num: int, *, codename: str, firing_id: str) -> bool:
+    """True: the issue is yours until `release_issue`, for four hours at most. It takes as long
+    as it takes to be sure, ten seconds or so. Raises when the tracker cannot be asked."""
+    return _done(_claim(repo, num, codename, firing_id))
+
+
+def release_issue(
+    repo: str,
+    num: int,
+    *,
+    codename: str,
+    firing_id: str,
+    outcome: str = "success",
+    transition_to: str | None = None,
+    pr_url: str | None = None,
+) -> bool:
+    """False: it was not yours any more, and nothing was changed.
+
+    With a pull request the issue goes to `agent:pr-open`; `transition_to` names another lifecycle
+    label. Else it is ready again, unless the outcome is "failure" or "partial".
+    """
+    return _done(_release(repo, num, codename, firing_id, outcome, transition_to, pr_url))
+
+
+def issue_dedup_check(repo: str, num: int) -> dict[str, Any]:
+    """How the issue stands; `claimable` says whether an agent may take it, `reason` why not."""
+    return _done(_status(repo, num))
+
+
+def find_stale_claims(repo: str, *, max_age_hours: float = 4) -> list[dict[str, Any]]:
+    """Claims of this fleet whose run is dead, and those of others that were silent for so long;
+    nothing is changed."""
+    return _done(_stale(repo, max_age_hours))
+
+
+def force_release_stale_claim(
+    repo: str,
+    num: int,
+    *,
+    sweep_id: str,
+    released_codename: str | None = None,
+    released_firing_id: str | None = None,
+) -> bool:
+    """True when the claim has ended. A live one is not ended: that of another fleet is asked
+    after (False), and ended by a later call when nobody has answered within five minutes."""
+    return _done(_end(repo, num, sweep_id, released_codename, released_firing_id))
+
+
+async def _claim(repo: str, num: int, codename: str, firing_id: str) -> bool:
+    from rota import app  # noqa: PLC0415 - see pyproject.toml, "Imports go one way"
+    from rota.claims.protocol import Refusal  # noqa: PLC0415
+
+    async with app.open_claimants(repo) as claimants:
+        answer = await claimants.claim(num, codename, firing=firing_id)
+        return not isinstance(answer, Refusal)
+
+
+async def _release(
+    repo: str,
+    num: int,
+    codename: str,
+    firing_id: str,
+    outcome: str,
+    transition_to: str | None,
+    pr_url: str | None,
+) -> bool:
+    from rota import app  # noqa: PLC0415
+
+    async with app.open_claimants(repo) as claimants:
+        return await claimants.release(
+            num,
+            codename,
+            firing=firing_id,
+            outcome=outcome,
+            transition_to=transition_to,
+            pr=pr_url,
+        )
+
+
+async def _status(repo: str, num: int) -> dict[str, Any]:
+    from rota import app  # noqa: PLC0415
+
+    async with app.open_operators(repo) as operators:
+        return (await operators.status(num)).as_dict()
+
+
+async def _stale(repo: str, max_age_hours: float) -> list[dict[str, Any]]:
+    from rota import app  # noqa: PLC0415
+
+    async with app.open_claimants(repo) as claimants:
+        return await claimants.stale(max_age_hours)
+
+
+async def _end(
+    repo: str, num: int, sweep_id: str, codename: str | None, firing_id: str | None
+) -> bool:
+    from rota import app  # noqa: PLC0415
+
+    async with app.open_claimants(repo) as claimants:
+        return await claimants.end_stale(num, by=sweep_id, codename=codename, firing=firing_id)
+
+
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(asyncio.run, work).result()

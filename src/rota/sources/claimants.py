@@ -1,0 +1,245 @@
+"""What an agent does with an issue when nobody looks after its run: scripts that call
+`claim_issue`, and people who type it.
+
+Nobody sends heartbeats for them, so the lease is as long as a claim may be
+silent on the tracker. A late word of a run that has lost its claim changes
+nothing.
+"""
+
+import re
+from dataclasses import replace
+from enum import Enum, auto
+from itertools import count
+from typing import Any
+
+from rota.claims.comments import Entry, Kind, marker
+from rota.claims.labels import LIFECYCLE_LABELS
+from rota.claims.protocol import CommentClaims, Refusal
+from rota.claims.sweep import Deed, Report
+from rota.claims.timing import HOURS
+from rota.model.errors import ClaimLost, InvalidInput
+from rota.model.work import check_name
+from rota.sources.desk import Held, IssueDesk
+from rota.sources.port import WorkOutcome, WorkResult
+from rota.sources.reports import pull_request
+from rota.sources.tending import make_sweep
+
+UNATTENDED_SECONDS = 4 * HOURS
+_A_MOMENT = 0.001
+_UNFINISHED: dict[str, WorkOutcome] = {"failure": "failure", "partial": "partial"}
+ENDS = frozenset({Deed.RELEASED, Deed.EXPIRED})
+STALE = ENDS | {Deed.SUSPECTED}
+
+
+class Station(Enum):
+    """Where an issue goes when its run lets go of it."""
+
+    READY = auto()
+    PR_OPEN = auto()
+    DONE = auto()
+
+
+class Claimants:
+    def __init__(self, desk: IssueDesk) -> None:
+        self._desk = desk
+
+    # take
+
+    async def claim(
+        self,
+        number: int,
+        codename: str,
+        *,
+        firing: str | None = None,
+        lease_seconds: float = UNATTENDED_SECONDS,
+    ) -> Held | Refusal:
+        check_name(codename, "codename")
+        if firing is not None:
+            marker(Kind.CLAIM, firing_id=firing)  # before anything is taken: may it stand there?
+            firing = await self._unused(firing)
+        return await self._desk.take(number, codename, firing=firing, lease_seconds=lease_seconds)
+
+    async def _unused(self, firing: str) -> str:
+        """A run may take one issue after another; each claim of it has a name of its own."""
+        if self._desk.ledger is None:
+            return firing
+        name = firing
+        for again in count(2):
+            if await self._desk.ledger.outside.find_claim(name) is None:
+                break
+            name = f"{firing}.{again}"
+        return name
+
+    # let go
+
+    async def release(
+        self,
+        number: int,
+        codename: str,
+        *,
+        firing: str | None = None,
+        outcome: str = "success",
+        transition_to: str | None = None,
+        pr: str | None = None,
+        reason: str | None = None,
+    ) -> bool:
+        """False when this run does not hold it (any more): then nothing has changed."""
+        station = self._station(outcome, transition_to, pr)
+        marker(Kind.RELEASE, outcome=outcome, pr=pr)
+        try:
+            held = await self._held(number, codename, firing)
+            if station is Station.PR_OPEN and pr is None:
+                return await self._finish_unnamed(held, reason)
+            if station is not Station.READY:
+                await self._desk.finish(number, codename, _result("success", reason, pr))
+                return True
+            return await self._give_back(held, codename, outcome, transition_to, reason)
+        except ClaimLost:
+            return False
+
+    async def _held(self, number: int, codename: str, firing: str | None) -> Held:
+        held = await self._desk.held(number, codename)
+        name = held.grant.claimant.firing_id
+        if firing is not None and not _is_of(name, firing):
+            raise ClaimLost(f"'{codename}' holds #{number} in another run: {name}, not {firing}")
+        return held
+
+    def _station(self, outcome: str, transition_to: str | None, pr: str | None) -> Station:
+        if pr is not None and pull_request([pr]) is None:
+            raise InvalidInput(
+                f"pr: {pr[:100]!r} is not the address of a pull request; write"
+                " https://HOST/OWNER/REPO/pull/NUMBER",
+                field="pr",
+            )
+        if transition_to is None:
+            return Station.PR_OPEN if outcome == "success" and pr else Station.READY
+        stations = self._stations()
+        if transition_to.lower() not in stations:
+            raise InvalidInput(
+                f"transition_to: an issue cannot be let go to {transition_to[:100]!r}; possible"
+                f" are {', '.join(stations)}",
+                field="transition_to",
+            )
+        return stations[transition_to.lower()]
+
+    def _stations(self) -> dict[str, Station]:
+        """By the names of `label-state`, and by those that this repository has for them."""
+        labels = self._desk.keeper.labels
+        ready, _, pr_open, done = (name for name, _, _ in LIFECYCLE_LABELS)
+        ours = (labels.ready, labels.pr_open, labels.done)
+        return {
+            name.lower(): station
+            for names in ((ready, pr_open, done), ours)
+            for name, station in zip(names, Station, strict=True)
+        }
+
+    async def _finish_unnamed(self, held: Held, reason: str | None) -> bool:
+        """A pull request is open, and nobody says which: the issue stays open for it."""
+        text = f"**Pull request opened.** {reason or ''}".rstrip()
+        accepted = await self._desk.claims.finish(held.grant, "none", text)
+        if self._desk.ledger is not None:
+            outside, name = self._desk.ledger.outside, held.grant.claimant.firing_id
+            if accepted:
+                await outside.finished(name, "finished")
+                await outside.ended(name, "success")
+            else:
+                await outside.give_back(name, "claim_lost")
+        return accepted
+
+    async def _give_back(
+        self,
+        held: Held,
+        codename: str,
+        outcome: str,
+        transition_to: str | None,
+        reason: str | None,
+    ) -> bool:
+        number = held.grant.number
+        if outcome in _UNFINISHED and transition_to is None:
+            await self._desk.finish(number, codename, _result(_UNFINISHED[outcome], reason, None))
+            return True
+        # The log tells labels by the outcome: one that has failed is not ready by itself.
+        said = f"retry-after-{outcome}" if outcome in _UNFINISHED else outcome
+        return await self._desk.release(
+            number, codename, outcome=said, reason=reason, comment=reason is not None
+        )
+
+    # the dead
+
+    async def sweep(self, max_age_hours: float | None = None, *, dry_run: bool = False) -> Report:
+        """`max_age_hours` is how long a claim of another fleet may be silent."""
+        claims, outside = self._comments(), None
+        also: list[int] = []
+        if self._desk.ledger is not None:
+            outside = self._desk.ledger.outside
+            open_claims = await outside.open_claims(self._desk.tracker.source)
+            also = [int(claim.source_ref) for claim in open_claims]
+        quiet = None if max_age_hours is None else _seconds(max_age_hours)
+        report = await make_sweep(self._desk, claims).run(also, quiet=quiet, dry_run=dry_run)
+        if outside is not None and not dry_run:
+            for one in report.findings:
+                if one.deed is Deed.RELEASED and await outside.find_claim(one.firing_id):
+                    await outside.ended(one.firing_id, "stale-swept")
+        return report
+
+    async def stale(self, max_age_hours: float | None = None) -> list[dict[str, Any]]:
+        """What a sweep would end, or ask after."""
+        report = await self.sweep(max_age_hours, dry_run=True)
+        return [
+            {
+                "repo": self._desk.tracker.repo,
+                "number": one.number,
+                "title": one.title,
+                "codename": one.codename,
+                "firing_id": one.firing_id,
+                "age_hours": round(one.age_hours, 2),
+            }
+            for one in report.findings
+            if one.deed in STALE
+        ]
+
+    async def end_stale(
+        self, number: int, *, by: str, codename: str | None = None, firing: str | None = None
+    ) -> bool:
+        """True when the claim that stood there has ended. That of another fleet is only asked
+        after at first, and ended by a later call, when nobody has answered for the grace."""
+        marker(Kind.SUSPECT, by=by)
+        claims = self._comments()
+        holder = (await claims.standing(number)).holder
+        if holder is None or not _is_meant(holder, codename, firing):
+            return False
+        sweep, report = replace(make_sweep(self._desk, claims), swept_by=by), Report()
+        await sweep._sweep_one(number, report, _A_MOMENT, dry_run=False)
+        if not any(one.deed in ENDS for one in report.findings):
+            return False
+        now = (await claims.standing(number)).holder
+        return now is None or now.id != holder.id
+
+    def _comments(self) -> CommentClaims:
+        if not isinstance(self._desk.claims, CommentClaims):
+            raise InvalidInput(
+                f"{self._desk.tracker.repo}: with claim_mode labels nothing says whose a claim is"
+                " or how old; take the label off by hand, or use claim_mode comments"
+            )
+        return self._desk.claims
+
+
+def _is_of(name: str, firing: str) -> bool:
+    """Is a claim of this name one of that run's?"""
+    return re.fullmatch(rf"{re.escape(firing)}(\.[0-9]+)?", name) is not None
+
+
+def _is_meant(holder: Entry, codename: str | None, firing: str | None) -> bool:
+    return codename in (None, holder.codename) and (
+        firing is None or _is_of(holder.firing_id, firing)
+    )
+
+
+def _seconds(hours: float) -> float:
+    if hours < 0:
+        raise InvalidInput("max_age_hours must not be negative", field="max_age_hours")
+    return max(hours * HOURS, _A_MOMENT)  # 0 is "however young", not "as usual"
+
+
+def _result(outcome: WorkOutcome, reason: str | None, pr: str | None) -> WorkResult:
+    return WorkResult(outcome, reason or "no summary given", artifacts=(pr,) if pr else ())
