@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rota.sources.desk import IssueDesk
     from rota.sources.operators import Operators
     from rota.sources.registry import SourceContext
+    from rota.sources.stale_claims import StaleClaims
     from rota.sources.tending import Tending
     from rota.storage.port import Store
 
@@ -120,6 +121,15 @@ async def open_claimants(repo: str) -> AsyncIterator["Claimants"]:
 
     async with open_desk(repo) as desk:
         yield Claimants(desk)
+
+
+@asynccontextmanager
+async def open_stale_claims(repo: str) -> AsyncIterator["StaleClaims"]:
+    """For whoever tidies up; see `rota.claims`."""
+    from rota.sources.stale_claims import StaleClaims
+
+    async with open_desk(repo) as desk:
+        yield StaleClaims(desk)
 
 
 @asynccontextmanager

@@ -509,12 +509,15 @@ async def test_what_an_agent_called_failed_may_be_offered_again(
 # claims at the source
 
 
-async def test_the_tracker_s_answer_is_kept_once(outside: OutsideWork) -> None:
+async def test_of_a_claim_that_the_tracker_kept_twice_the_lower_number_counts(
+    outside: OutsideWork,
+) -> None:
     await take(outside)
+    await outside.entered(firing().firing_id, 4_000_000_008)
     await outside.entered(firing().firing_id, 4_000_000_000)
     await outside.entered(firing().firing_id, 4_000_000_000)
-    with pytest.raises(Refused, match="stands at its source as 4000000000, not as 7"):
-        await outside.entered(firing().firing_id, 7)
+    with pytest.raises(Refused, match="stands at its source as 4000000000, not as 4000000008"):
+        await outside.entered(firing().firing_id, 4_000_000_008)
     assert (await claim_of(outside)).entry_id == 4_000_000_000
     with pytest.raises(NotFound, match="ghost"):
         await outside.entered("ghost", 7)

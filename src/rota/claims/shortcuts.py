@@ -34,7 +34,17 @@ def release_issue(
     With a pull request the issue goes to `agent:pr-open`; `transition_to` names another lifecycle
     label. Else it is ready again, unless the outcome is "failure" or "partial".
     """
-    return _done(_release(repo, num, codename, firing_id, outcome, transition_to, pr_url))
+    return _done(
+        _release(
+            repo,
+            num,
+            codename=codename,
+            firing=firing_id,
+            outcome=outcome,
+            transition_to=transition_to,
+            pr=pr_url,
+        )
+    )
 
 
 def issue_dedup_check(repo: str, num: int) -> dict[str, Any]:
@@ -62,57 +72,42 @@ def force_release_stale_claim(
 
 
 async def _claim(repo: str, num: int, codename: str, firing_id: str) -> bool:
-    from rota import app  # noqa: PLC0415 - see pyproject.toml, "Imports go one way"
-    from rota.claims.protocol import Refusal  # noqa: PLC0415
+    from rota import app
+    from rota.claims.protocol import Refusal
 
     async with app.open_claimants(repo) as claimants:
         answer = await claimants.claim(num, codename, firing=firing_id)
         return not isinstance(answer, Refusal)
 
 
-async def _release(
-    repo: str,
-    num: int,
-    codename: str,
-    firing_id: str,
-    outcome: str,
-    transition_to: str | None,
-    pr_url: str | None,
-) -> bool:
-    from rota import app  # noqa: PLC0415
+async def _release(repo: str, num: int, **how: Any) -> bool:
+    from rota import app
 
     async with app.open_claimants(repo) as claimants:
-        return await claimants.release(
-            num,
-            codename,
-            firing=firing_id,
-            outcome=outcome,
-            transition_to=transition_to,
-            pr=pr_url,
-        )
+        return await claimants.release(num, **how)
 
 
 async def _status(repo: str, num: int) -> dict[str, Any]:
-    from rota import app  # noqa: PLC0415
+    from rota import app
 
     async with app.open_operators(repo) as operators:
         return (await operators.status(num)).as_dict()
 
 
 async def _stale(repo: str, max_age_hours: float) -> list[dict[str, Any]]:
-    from rota import app  # noqa: PLC0415
+    from rota import app
 
-    async with app.open_claimants(repo) as claimants:
-        return await claimants.stale(max_age_hours)
+    async with app.open_stale_claims(repo) as stale:
+        return await stale.found(max_age_hours)
 
 
 async def _end(
     repo: str, num: int, sweep_id: str, codename: str | None, firing_id: str | None
 ) -> bool:
-    from rota import app  # noqa: PLC0415
+    from rota import app
 
-    async with app.open_claimants(repo) as claimants:
-        return await claimants.end_stale(num, by=sweep_id, codename=codename, firing=firing_id)
+    async with app.open_stale_claims(repo) as stale:
+        return await stale.end(num, by=sweep_id, codename=codename, firing=firing_id)
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:

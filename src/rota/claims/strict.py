@@ -86,12 +86,13 @@ class RefLog(ClaimLog):
     async def _next_claim(self, number: int) -> str:
         """The epoch after one that is over. Else that of the last claim: to create it again
         fails, and tells whose it is."""
-        standing = await self.standing(number)
-        if _expiry(standing.ended) is not None:
+        log = await self.read(number)
+        if _expiry(self.fold(log).ended) is not None:
             await self._end_if_expired(number)
-            standing = await self.standing(number)
-        last = max(await self._epochs(number), default=0)
+            log = await self.read(number)
+        standing = self.fold(log)
         over = standing.is_free and _expiry(standing.ended) is None
+        last = max((entry.id for entry in log if _is_ref(entry)), default=0)
         return _name(number, last + 1 if over else max(last, 1), "claim")
 
     async def _create(self, number: int, name: str, message: str) -> Entry | None:

@@ -2,20 +2,36 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The entry point `rota`; what it returns is the exit code."""
-    from rota.cli.ending import exit_code_of
     from rota.cli.root import rota
 
     if "_ROTA_COMPLETE" in os.environ:  # a shell asks what could come next
         rota.main(prog_name="rota")
+    return _run(rota, "rota", arguments)
+
+
+def label_state(arguments: list[str] | None = None) -> int:
+    """The entry point `label-state`."""
+    from rota.cli.label_state import label_state as group
+
+    return _run(group, "label-state", arguments)
+
+
+def _run(group: "click.Group", name: str, arguments: list[str] | None) -> int:
+    from rota.cli.ending import exit_code_of
+
     words = sys.argv[1:] if arguments is None else arguments
 
     def command() -> object:
         # Not by click's own main, which turns a closed pipe into exit code 1.
-        with rota.make_context("rota", list(words)) as context:
-            return rota.invoke(context)
+        with group.make_context(name, list(words)) as context:
+            return group.invoke(context)
 
-    return exit_code_of(command, as_json="--json" in words)
+    return exit_code_of(command, as_json="--json" in words, name=name)

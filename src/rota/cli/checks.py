@@ -8,32 +8,22 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rota.cli.findings import FAIL, OK, WARN, Finding
+from rota.cli.source_checks import configuration
 from rota.config import Settings, StateDir
 from rota.model.errors import NotFound, RotaError
 
 if TYPE_CHECKING:
     from rota.client.transport import Answer
 
-OK, WARN, FAIL = "ok", "warn", "fail"
-
 _PRIVATE_DIRECTORY, _PRIVATE_FILE = 0o700, 0o600
 _SCARCE_BYTES, _LITTLE_BYTES = 20 * 1024**2, 500 * 1024**2
 _CLOCK_SLACK_SECONDS = 5.0
 _ANSWER_SECONDS = 3.0
-
-
-@dataclass(frozen=True)
-class Finding:
-    check: str
-    status: str
-    message: str
-    fix: str | None = None  # what a person can do
-    mend: Callable[[], object] | None = None  # what --fix does
 
 
 Check = Callable[[Settings], Iterator[Finding]]
@@ -257,4 +247,12 @@ def _without_secret(url: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}" if separator else url
 
 
-CHECKS: tuple[Check, ...] = (environment, state_dir, database, clock, port, disk)
+CHECKS: tuple[Check, ...] = (
+    environment,
+    state_dir,
+    database,
+    clock,
+    port,
+    disk,
+    configuration,
+)

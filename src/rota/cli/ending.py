@@ -41,6 +41,18 @@ _EXIT_CODES = {
     "no_free_slot": CONFLICT,
     "idempotency_key_reused": CONFLICT,
     "version_mismatch": CONFLICT,
+    "work_source_error": SERVER,
+    "unknown_work_source": USAGE,
+    "duplicate_work_source": CONFLICT,
+    "malformed_reference": USAGE,
+    "issue_not_found": NEGATIVE,
+    "pause_unreadable": SERVER,
+    "tracker_error": NETWORK,
+    "answer_unknown": NETWORK,
+    "github_api_error": NETWORK,
+    "gitea_api_error": NETWORK,
+    "github_auth_error": UNAUTHENTICATED,
+    "gitea_auth_error": UNAUTHENTICATED,
 }
 
 
@@ -53,7 +65,7 @@ class Failure:
     hint: str = ""
 
 
-def exit_code_of(command: Callable[[], object], *, as_json: bool) -> int:
+def exit_code_of(command: Callable[[], object], *, as_json: bool, name: str = "rota") -> int:
     """Run the command; whatever happens becomes a message and a number."""
     _forgive_encodings()
     try:
@@ -67,7 +79,7 @@ def exit_code_of(command: Callable[[], object], *, as_json: bool) -> int:
         _close_quietly()
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - a fault of ours must not look like an answer
-        return _report(_failure(error), as_json)
+        return _report(_failure(error), as_json, name)
     return result if isinstance(result, int) else OK
 
 
@@ -79,13 +91,35 @@ def _failure(error: Exception) -> Failure:
         return Failure("usage", error.format_message(), {}, USAGE)
     if isinstance(error, RotaError):
         code = str(error.details.get("code", error.code))
-        exit_code = _EXIT_CODES.get(error.code, SERVER)
-        return Failure(code, error.message, error.details, exit_code)
+        return Failure(code, error.message, error.details, exit_code_for(error))
     traceback.print_exception(error)
     return Failure("internal", f"{type(error).__name__}: {error}", {}, SERVER)
 
 
-def _report(failure: Failure, as_json: bool) -> int:
+def exit_code_for(error: RotaError) -> int:
+    """By its code; of a tracker that has answered, by what it answered."""
+    if "missing_scopes" in error.details:
+        return FORBIDDEN
+    if getattr(error, "is_rate_limit_error", False):
+        return SERVER
+    usual = _EXIT_CODES.get(error.code, SERVER)
+    if usual in (NETWORK, UNAUTHENTICATED):
+        # A token that was told "not found" or "forbidden" has been accepted as such.
+        return _of_status(_status_of(error) or _status_of(error.__cause__)) or usual
+    return usual
+
+
+def _status_of(error: BaseException | None) -> int | None:
+    return error.details.get("status_code") if isinstance(error, RotaError) else None
+
+
+def _of_status(status: int | None) -> int | None:
+    if status is None:
+        return None
+    return {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NEGATIVE, 410: NEGATIVE}.get(status, SERVER)
+
+
+def _report(failure: Failure, as_json: bool, name: str) -> int:
     try:
         if as_json:
             error = {
@@ -95,7 +129,7 @@ def _report(failure: Failure, as_json: bool) -> int:
             }
             print(json.dumps({"schema_version": SCHEMA_VERSION, "error": error}, default=str))
         else:
-            print(f"rota: {one_line(failure.message)}{failure.hint}", file=sys.stderr)
+            print(f"{name}: {one_line(failure.message)}{failure.hint}", file=sys.stderr)
         sys.stdout.flush()
     except BrokenPipeError:
         _close_quietly()

@@ -44,6 +44,11 @@ SECTIONS: Sections = {
         "unhold": ("rota.cli.edit:unhold", "Take the hold off an item."),
         "stale": ("rota.cli.watch:stale", "Bring back what nobody works on any more."),
     },
+    "Work from outside": {
+        "issue": ("rota.cli.issue:issue", "Issues of a repository: claim, hold, look, tidy up."),
+        "source": ("rota.cli.sources:source", "Places that work comes from."),
+        "hook": ("rota.cli.hooks:hook", "Keep a push from answering what another works on."),
+    },
     "Around": {
         "project": ("rota.cli.projects:project", "Groups of items."),
         "agent": ("rota.cli.agents:agent", "Who works, and on how much at once."),

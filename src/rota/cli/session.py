@@ -25,13 +25,16 @@ class Session:
     database: str | None = None
     state_dir: str | None = None
     actor: str | None = None
+    config: str | None = None
     _open: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
     def settings(self) -> "Settings":
         from rota.config import Settings
 
-        return Settings.from_environment(database=self.database, state_dir=self.state_dir)
+        return Settings.from_environment(
+            database=self.database, state_dir=self.state_dir, config=self.config
+        )
 
     @cached_property
     def client(self) -> "SyncWorkQueueClient":
@@ -94,6 +97,16 @@ def shared_options(function: F) -> F:
         )
         function = option(function)
     return function
+
+
+def config_option(function: F) -> F:
+    """For commands that deal with what `rota.yaml` names."""
+    return click.option(
+        "--config",
+        expose_value=False,
+        callback=_remember,
+        help="Read this file.  [env: ROTA_CONFIG; default: rota.yaml]",
+    )(function)
 
 
 class Command(click.Command):

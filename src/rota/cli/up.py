@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.session import command
+from rota.cli.session import command, config_option
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -26,7 +26,7 @@ _OPTIONS = (
 def _address(function: Any) -> Any:
     for option in reversed(_OPTIONS):
         function = option(function)
-    return function
+    return config_option(function)
 
 
 @command("up", example="rota up --port 8080 --db postgresql://rota@db/rota")
@@ -54,6 +54,7 @@ def _serve(session: "Session", *, no_dashboard: bool, **options: Any) -> None:
         Settings.from_environment(
             database=session.database,
             state_dir=session.state_dir,
+            config=session.config,
             dashboard=not no_dashboard,
             **options,
         )

@@ -7,28 +7,21 @@ nothing.
 """
 
 import re
-from dataclasses import replace
 from enum import Enum, auto
 from itertools import count
-from typing import Any
 
-from rota.claims.comments import Entry, Kind, marker
+from rota.claims.comments import Kind, marker
 from rota.claims.labels import LIFECYCLE_LABELS
-from rota.claims.protocol import CommentClaims, Refusal
-from rota.claims.sweep import Deed, Report
+from rota.claims.protocol import Refusal
 from rota.claims.timing import HOURS
 from rota.model.errors import ClaimLost, InvalidInput
 from rota.model.work import check_name
 from rota.sources.desk import Held, IssueDesk
 from rota.sources.port import WorkOutcome, WorkResult
 from rota.sources.reports import pull_request
-from rota.sources.tending import make_sweep
 
 UNATTENDED_SECONDS = 4 * HOURS
-_A_MOMENT = 0.001
 _UNFINISHED: dict[str, WorkOutcome] = {"failure": "failure", "partial": "partial"}
-ENDS = frozenset({Deed.RELEASED, Deed.EXPIRED})
-STALE = ENDS | {Deed.SUSPECTED}
 
 
 class Station(Enum):
@@ -100,7 +93,7 @@ class Claimants:
     async def _held(self, number: int, codename: str, firing: str | None) -> Held:
         held = await self._desk.held(number, codename)
         name = held.grant.claimant.firing_id
-        if firing is not None and not _is_of(name, firing):
+        if firing is not None and not is_of(name, firing):
             raise ClaimLost(f"'{codename}' holds #{number} in another run: {name}, not {firing}")
         return held
 
@@ -164,81 +157,10 @@ class Claimants:
             number, codename, outcome=said, reason=reason, comment=reason is not None
         )
 
-    # the dead
 
-    async def sweep(self, max_age_hours: float | None = None, *, dry_run: bool = False) -> Report:
-        """`max_age_hours` is how long a claim of another fleet may be silent."""
-        claims, outside = self._comments(), None
-        also: list[int] = []
-        if self._desk.ledger is not None:
-            outside = self._desk.ledger.outside
-            open_claims = await outside.open_claims(self._desk.tracker.source)
-            also = [int(claim.source_ref) for claim in open_claims]
-        quiet = None if max_age_hours is None else _seconds(max_age_hours)
-        report = await make_sweep(self._desk, claims).run(also, quiet=quiet, dry_run=dry_run)
-        if outside is not None and not dry_run:
-            for one in report.findings:
-                if one.deed is Deed.RELEASED and await outside.find_claim(one.firing_id):
-                    await outside.ended(one.firing_id, "stale-swept")
-        return report
-
-    async def stale(self, max_age_hours: float | None = None) -> list[dict[str, Any]]:
-        """What a sweep would end, or ask after."""
-        report = await self.sweep(max_age_hours, dry_run=True)
-        return [
-            {
-                "repo": self._desk.tracker.repo,
-                "number": one.number,
-                "title": one.title,
-                "codename": one.codename,
-                "firing_id": one.firing_id,
-                "age_hours": round(one.age_hours, 2),
-            }
-            for one in report.findings
-            if one.deed in STALE
-        ]
-
-    async def end_stale(
-        self, number: int, *, by: str, codename: str | None = None, firing: str | None = None
-    ) -> bool:
-        """True when the claim that stood there has ended. That of another fleet is only asked
-        after at first, and ended by a later call, when nobody has answered for the grace."""
-        marker(Kind.SUSPECT, by=by)
-        claims = self._comments()
-        holder = (await claims.standing(number)).holder
-        if holder is None or not _is_meant(holder, codename, firing):
-            return False
-        sweep, report = replace(make_sweep(self._desk, claims), swept_by=by), Report()
-        await sweep._sweep_one(number, report, _A_MOMENT, dry_run=False)
-        if not any(one.deed in ENDS for one in report.findings):
-            return False
-        now = (await claims.standing(number)).holder
-        return now is None or now.id != holder.id
-
-    def _comments(self) -> CommentClaims:
-        if not isinstance(self._desk.claims, CommentClaims):
-            raise InvalidInput(
-                f"{self._desk.tracker.repo}: with claim_mode labels nothing says whose a claim is"
-                " or how old; take the label off by hand, or use claim_mode comments"
-            )
-        return self._desk.claims
-
-
-def _is_of(name: str, firing: str) -> bool:
+def is_of(name: str, firing: str) -> bool:
     """Is a claim of this name one of that run's?"""
     return re.fullmatch(rf"{re.escape(firing)}(\.[0-9]+)?", name) is not None
-
-
-def _is_meant(holder: Entry, codename: str | None, firing: str | None) -> bool:
-    return codename in (None, holder.codename) and (
-        firing is None or _is_of(holder.firing_id, firing)
-    )
-
-
-def _seconds(hours: float) -> float:
-    if hours < 0:
-        raise InvalidInput("max_age_hours must not be negative", field="max_age_hours")
-    return max(hours * HOURS, _A_MOMENT)  # 0 is "however young", not "as usual"
 
 
 def _result(outcome: WorkOutcome, reason: str | None, pr: str | None) -> WorkResult:

@@ -18,14 +18,16 @@ from rota.claims.port import Issue, Tracker
 from rota.claims.protocol import Claimant, Grant, Look, Refusal
 from rota.claims.timing import Pace, Times
 from rota.model.claims import ClaimedItem
-from rota.model.errors import ClaimLost, Refused
+from rota.model.errors import ClaimedByAnother, ClaimLost, NoFreeSlot, Refused
 from rota.model.sources import Firing, SourceClaim
-from rota.model.status import Verb
+from rota.model.status import OUTCOME_OF, RULES, Verb
+from rota.queue.intake import LONGEST
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
 from rota.sources.gatekeeper import Gatekeeper
 from rota.sources.items import new_item
-from rota.sources.port import WorkResult
+from rota.sources.local_mapping import address_of, clean, notes_of, verb_of
+from rota.sources.port import WorkOutcome, WorkResult
 from rota.sources.reports import pull_request, released, report
 
 
@@ -65,6 +67,10 @@ class Held:
     issue: Issue | None = None  # as it was judged, just after it was claimed
 
 
+class TurnedAway(Refusal):
+    """Nothing is wrong with the issue: this agent may take none now."""
+
+
 class IssueDesk:
     def __init__(
         self,
@@ -89,6 +95,8 @@ class IssueDesk:
         self._parks = parks
         self._always_closes = always_closes
         self._held: dict[tuple[int, str], Held] = {}
+        # How runs ended, where no ledger knows it.
+        self._told: dict[tuple[int, str], WorkOutcome] = {}
 
     # take
 
@@ -101,6 +109,8 @@ class IssueDesk:
         lease_seconds: float | None = None,
     ) -> Held | Refusal:
         """Raises `IssueNotFound` and `TrackerError`; then nothing of it is left in the ledger."""
+        if (taken := await self._taken_by_us(number)) is not None:
+            return taken
         issue = await self.tracker.issue(number)
         refused = await self.keeper.judge(issue, await self.claims.standing(number))
         if refused is not None:
@@ -109,8 +119,20 @@ class IssueDesk:
         try:
             claimed = await self._take_in_ledger(issue, claimant, lease_seconds)
         except Refused as error:
-            return Refusal(Objection(Obstacle.CLAIMED, error.message), error.message)
+            return _by_ledger(error)
         return await self._take_on_tracker(issue, claimant, claimed)
+
+    async def _taken_by_us(self, number: int) -> Refusal | None:
+        """What another agent of this database holds is not even looked at on the tracker."""
+        claim = await self._open_claim(number)
+        if claim is None or not claim.live:
+            return None
+        return _claimed(f"'{claim.codename}' is working on #{number}")
+
+    async def _open_claim(self, number: int) -> SourceClaim | None:
+        if self.ledger is None:
+            return None
+        return await self.ledger.outside.claim_of(self.tracker.source, str(number))
 
     def _claimant(self, codename: str, firing: str | None) -> Claimant:
         made = firing or firing_id(self.pace.now(), secrets.randbits(16))
@@ -147,6 +169,7 @@ class IssueDesk:
             return answer
         held = Held(answer, *_ids(claimed), self.keeper.as_judged(issue))
         self._held[issue.number, claimant.codename] = held
+        self._told.pop((issue.number, claimant.codename), None)
         return held
 
     async def _undo(self, claimed: ClaimedItem | None, claimant: Claimant, why: str) -> None:
@@ -158,23 +181,27 @@ class IssueDesk:
 
     async def held(self, number: int, codename: str) -> Held:
         """By this agent, also after a restart; raises `ClaimLost`."""
+        kept = self._held.get((number, codename))
         if self.ledger is None:
-            kept = self._held.get((number, codename))
             if kept is None:
                 raise ClaimLost(f"'{codename}' does not hold #{number}")
             return kept
-        claim = await self.ledger.outside.claim_of(self.tracker.source, str(number))
+        claim = await self._open_claim(number)
         if claim is None or claim.codename != codename or not claim.live:
             raise ClaimLost(f"'{codename}' does not hold #{number} any more")
-        kept = self._held.get((number, codename))
-        same = kept is not None and kept.token == claim.token
-        return kept if kept is not None and same else held_by(claim)
+        return kept if kept is not None and kept.token == claim.token else held_by(claim)
 
     # the end
 
     async def finish(self, number: int, codename: str, result: WorkResult) -> None:
-        """Report how it ended. Raises `ClaimLost` when somebody else has the issue now."""
-        held = await self.held(number, codename)
+        """Report how it ended; said twice, it stands there once. Raises `ClaimLost` when the
+        claim has ended otherwise: somebody else may have the issue now."""
+        try:
+            held = await self.held(number, codename)
+        except ClaimLost:
+            if await self._was_told(number, codename, result.outcome):
+                return
+            raise
         await self._beat(held, codename)
         if result.outcome == "success":
             accepted = await self._finish_on_tracker(held, result)
@@ -183,6 +210,21 @@ class IssueDesk:
         if not accepted:
             await self._lost(held, codename)
         await self._record(held, codename, result)
+
+    async def _was_told(self, number: int, codename: str, outcome: WorkOutcome) -> bool:
+        """By an earlier call, whose answer may have been lost with the process that made it."""
+        if self.ledger is None:
+            return self._told.get((number, codename)) == outcome
+        if await self._open_claim(number) is not None:
+            return False  # whatever the ledger says, the tracker was not told
+        item = await self.ledger.outside.standing(self.tracker.source, str(number))
+        verb = verb_of(outcome)
+        return (
+            item is not None
+            and item.assigned_agent == codename
+            and item.status is RULES[verb].target
+            and (verb is Verb.COMPLETE or item.reason == verb)
+        )
 
     async def _beat(self, held: Held, codename: str) -> None:
         """The lease lasts while the tracker is asked."""
@@ -198,12 +240,13 @@ class IssueDesk:
         return True
 
     async def _lost(self, held: Held, codename: str) -> None:
+        self._held.pop((held.grant.number, codename), None)
         if self.ledger is not None and held.item_id:
             order = Order(
                 Verb.RELEASE, held.item_id, codename, token=held.token, reason="claim_lost"
             )
+            await self.ledger.outside.ended(held.grant.claimant.firing_id, "lost")
             await self.ledger.queue.apply(order)
-        self._held.pop((held.grant.number, codename), None)
         raise ClaimLost(
             f"claim {held.grant.claim_id} on #{held.grant.number} has ended; its result was not"
             " accepted"
@@ -212,6 +255,7 @@ class IssueDesk:
     async def _record(self, held: Held, codename: str, result: WorkResult) -> None:
         self._held.pop((held.grant.number, codename), None)
         if self.ledger is None or held.item_id is None:
+            self._told[held.grant.number, codename] = result.outcome
             return
         await self.ledger.queue.apply(_order(held, codename, result))
         await self.ledger.outside.ended(held.grant.claimant.firing_id, result.outcome)
@@ -245,7 +289,7 @@ class IssueDesk:
             codename,
             token=held.token,
             reason="released",
-            notes=reason,
+            notes=clean(reason or "", LONGEST["notes"]) or None,
         )
         await self.ledger.queue.apply(order)
         await self.ledger.outside.ended(held.grant.claimant.firing_id, "released")
@@ -264,18 +308,26 @@ def _ids(claimed: ClaimedItem | None) -> tuple[str | None, str | None]:
 
 def _order(held: Held, codename: str, result: WorkResult) -> Order:
     """Success completes, failure fails, a partial result waits for a person."""
-    verb, outcome = {
-        "success": (Verb.COMPLETE, "success"),
-        "failure": (Verb.FAIL, "failed"),
-        "partial": (Verb.BLOCK, None),
-    }[result.outcome]
-    notes = "\n\n".join(part for part in (result.summary, result.error) if part)
+    verb = verb_of(result.outcome)
     return Order(
         verb,
         held.item_id or "",
         codename,
         token=held.token,
-        outcome=outcome,
-        notes=notes or result.outcome,
-        artifact_url=pull_request(result.artifacts),
+        outcome=OUTCOME_OF.get(RULES[verb].target),
+        notes=notes_of(result),
+        artifact_url=pull_request(result.artifacts) or address_of(result),
     )
+
+
+def _claimed(why: str) -> Refusal:
+    return Refusal(Objection(Obstacle.CLAIMED, why), why)
+
+
+def _by_ledger(error: Refused) -> Refusal:
+    """Somebody works on it; or the agent may take nothing; or the item itself is kept back."""
+    if isinstance(error, ClaimedByAnother):
+        return _claimed(error.message)
+    held = Objection(Obstacle.HELD, error.message)
+    of_the_agent = isinstance(error, NoFreeSlot) or "agent" in error.details
+    return (TurnedAway if of_the_agent else Refusal)(held, error.message)

@@ -253,7 +253,7 @@ class QueueWorkSource:
         if item.status is Status.IN_PROGRESS and self._is_lapsed(item):
             await self._ledger.sweeper.tick()
             item = await self._ledger.views.item(item_id)
-        refusal = self._obstacle(item) or await self._turned_away()
+        refusal = self._obstacle(item)
         if refusal is not None:
             return refusal
         started, claim = await self._start(item)

@@ -36,9 +36,7 @@ def find_repository(
     return _on_github(repo, environ, host)
 
 
-def knows(
-    host: str, repo: str, sources: Sequence[AnySource], environ: Mapping[str, str]
-) -> bool:
+def knows(host: str, repo: str, sources: Sequence[AnySource], environ: Mapping[str, str]) -> bool:
     """A source is configured for it; or it is on GitHub, and there is a token to ask with."""
     forges = [source for source in sources if isinstance(source, Forge)]
     if any(_is_called(source, repo) and _is_on(source, host) for source in forges):

@@ -1,16 +1,16 @@
 """What a person does with an issue: take it, give it back, keep agents away, approve its text."""
 
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rota.claims.comments import OPERATOR_FLEET, Kind, firing_id
 from rota.claims.fold import Standing
-from rota.claims.pickup import AN_AGENT, Asker, Objection
+from rota.claims.pickup import AN_AGENT, Asker, Objection, Obstacle, objection
 from rota.claims.port import Account, Issue
 from rota.claims.projection import project, repair
 from rota.claims.protocol import Claimant, CommentClaims, Grant, Refusal
-from rota.model.errors import InvalidInput, NotFound, Refused
+from rota.model.errors import InvalidInput, MalformedReference, NotFound, Refused
 from rota.sources.desk import IssueDesk
 
 
@@ -60,10 +60,10 @@ class Operators:
     async def status(self, number: int, asker: Asker = AN_AGENT) -> IssueStatus:
         issue = await self._tracker.issue(number)
         standing = await self._desk.claims.standing(number)
-        objection = await self._desk.keeper.judge(issue, standing, asker)
-        return self._status(issue, standing, objection)
+        refused = await self._desk.keeper.judge(issue, standing, asker)
+        return self._status(issue, standing, refused)
 
-    def _status(self, issue: Issue, standing: Standing, objection: Objection | None) -> IssueStatus:
+    def _status(self, issue: Issue, standing: Standing, refused: Objection | None) -> IssueStatus:
         carried = {label.lower() for label in issue.labels}
         holder = standing.holder
         last = holder or standing.done or standing.ended
@@ -79,14 +79,31 @@ class Operators:
             do_not_pickup=self._labels.hold.lower() in carried,
             needs_human_scope="needs:human-scope" in carried,
             repo_paused=self._desk.keeper.pauses.is_paused(self._tracker.repo),
-            claimable=objection is None,
-            reason=None if objection is None else str(objection.obstacle),
-            message=None if objection is None else str(objection),
+            claimable=refused is None,
+            reason=None if refused is None else str(refused.obstacle),
+            message=None if refused is None else str(refused),
             latest_claim=None if last is None else {"kind": str(last.kind), **last.fields},
             holder=None if holder is None else {"claim": holder.id, **holder.fields},
             suspected=bool(standing.suspects),
             pr=standing.done.fields.get("pr") if standing.done else None,
         )
+
+    async def conflict(self, number: int, asker: Asker) -> Objection | None:
+        """Of all that the predicate may object to, only this: somebody else is at it, or has
+        answered it with a pull request. A hold on top of that does not hide it."""
+        issue = await self._tracker.issue(number)
+        standing = await self._desk.claims.standing(number)
+        holds = set(self._labels.holds(issue.labels))
+        bare = replace(
+            issue,
+            labels=tuple(label for label in issue.labels if label not in holds),
+            open_blockers=0,
+        )
+        found = objection(
+            bare, self._labels, standing=standing, asker=replace(asker, needs_ready=False)
+        )
+        taken = found is not None and found.obstacle in (Obstacle.CLAIMED, Obstacle.PR_OPEN)
+        return found if taken else None
 
     # take and give back
 
@@ -112,6 +129,7 @@ class Operators:
 
     async def release(self, number: int, *, force: bool = False) -> bool:
         """Give it back; with `force` also what somebody else holds."""
+        await self._issue(number)
         me, asker = await self.me(), await self._asker()
         if not isinstance(self._desk.claims, CommentClaims):
             await self.unhold(number)
@@ -136,6 +154,7 @@ class Operators:
 
     async def reopen(self, number: int) -> bool:
         """Let a finished issue be worked again: its pull request was not the answer."""
+        await self._issue(number)
         claims = self._comments("reopening")
         standing = await claims.standing(number)
         if standing.done_claim is None:
@@ -162,16 +181,26 @@ class Operators:
     # keep away, let in
 
     async def hold(self, number: int) -> None:
-        await self._tracker.issue(number)  # a hold on what is not there would be a false comfort
+        await self._issue(number)  # a hold on what is not there would be a false comfort
         await self._tracker.add_labels(number, [self._labels.hold])
 
     async def unhold(self, number: int) -> None:
+        await self._issue(number)
         await self._tracker.remove_label(number, self._labels.hold)
 
     async def approve(self, number: int) -> Issue:
         """You have read it: agents may work from the text as it stands now."""
-        issue = await self._tracker.issue(number)
+        issue = await self._issue(number)
         await self._desk.keeper.gate.approve(issue, await self.me(), self._desk.pace.now())
+        return issue
+
+    async def _issue(self, number: int) -> Issue:
+        issue = await self._tracker.issue(number)
+        if issue.is_pull_request:
+            raise MalformedReference(
+                f"{self._tracker.repo}#{number} is a pull request; only issues are work",
+                reference=f"{self._tracker.repo}#{number}",
+            )
         return issue
 
     async def whois(self, login: str) -> Account:

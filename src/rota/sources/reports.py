@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from rota.sources.port import WorkResult
 
 LONGEST_REPORT = 60_000  # GitHub takes 65,536 characters in a comment
-_PULL_REQUEST = re.compile(r"https?://[^\s/]+(?:/[^\s/]+){2,}/(?:pull|pulls)/[0-9]+")
+_PULL_REQUEST = re.compile(r"https?://[^\s/<>]+(?:/[^\s/<>]+){2,}/(?:pull|pulls)/[0-9]{1,18}")
 
 _HEADINGS = {
     "success": "✅ Work completed",

@@ -302,7 +302,7 @@ class Transaction(Protocol):
         """The latest open one of a reference."""
 
     def enter_source_claim(self, firing_id: str, entry_id: int) -> bool:
-        """Keep the tracker's number; False when there is another already, or no such claim."""
+        """Keep the tracker's number; False when there is a lower one already, or no such claim."""
 
     def end_source_claim(self, firing_id: str, outcome: str, now: str) -> bool:
         """Close the row; False when it is closed already, or not there."""

@@ -267,7 +267,7 @@ class SourceClaimsContract:
         await store.transact(lambda tx: tx.end_source_claim("f0", "done", NOW))
         assert await latest() == "f1"
 
-    async def test_enter_source_claim_keeps_one_number(self, store: Store) -> None:
+    async def test_enter_source_claim_keeps_the_lowest_number(self, store: Store) -> None:
         await claimed(store, await stored(store, "1"), "f1")
         large = 2**40 + 7
 
@@ -276,9 +276,10 @@ class SourceClaimsContract:
 
         assert await enter("f1", large) is True
         assert await enter("f1", large) is True
-        assert await enter("f1", 8) is False
+        assert await enter("f1", large + 1) is False
+        assert await enter("f1", large - 1) is True
         assert await enter("ghost", 7) is False
-        assert (await claim_of(store, "f1")).entry_id == large
+        assert (await claim_of(store, "f1")).entry_id == large - 1
 
     async def test_end_source_claim_closes_once(self, store: Store) -> None:
         await claimed(store, await stored(store, "1"), "f1")

@@ -46,8 +46,9 @@ WHERE c.source = :source AND c.source_ref = :source_ref AND c.ended_at IS NULL
 ORDER BY c.work_item_id DESC, c.epoch DESC LIMIT 1
 
 -- name: enter_source_claim
+-- Of a claim that a tracker kept twice, the lower number counts.
 UPDATE source_claims SET entry_id = :entry_id
-WHERE firing_id = :firing_id AND coalesce(entry_id, :entry_id) = :entry_id RETURNING firing_id
+WHERE firing_id = :firing_id AND coalesce(entry_id, :entry_id) >= :entry_id RETURNING firing_id
 
 -- name: end_source_claim
 UPDATE source_claims SET ended_at = :now, outcome = :outcome

@@ -138,12 +138,13 @@ class Agent:
 class Sweeper:
     sweep: Sweep
     time: VirtualTime
+    ledger: SimulatedLedger | None = None  # whose issues are swept too, whatever their labels
 
     async def live(self, until: float) -> None:
         while self.time.now < until:
             await self.time.sleep(self.time.chance.between(30.0, 240.0))
             with contextlib.suppress(*FAILURES):
-                await self.sweep.run()
+                await self.sweep.run(self.ledger.firings if self.ledger else ())
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ from rota.claims.pickup import stage
 from rota.claims.projection import wanted
 from rota.testing.simulation.repository import Repository, Written
 
-_ENDS = (Kind.RELEASE, Kind.DONE, Kind.EXPIRE, Kind.REVOKE)
 
 
 class Violation(AssertionError):
@@ -119,7 +118,7 @@ class Referee:
         if marker is None or role is Role.OUTSIDER:
             return
         log = self.truth(written.number)
-        if role is Role.AGENT and marker.kind in _ENDS:
+        if role is Role.AGENT and marker.kind in (Kind.RELEASE, Kind.DONE):
             self._check_own(written, log, marker.fields.get("claim", ""))
         before = self._holders.get(written.number)
         after = self._holders[written.number] = fold(log, self.grace).holder

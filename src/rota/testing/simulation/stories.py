@@ -18,6 +18,8 @@ from rota.testing.simulation.time import Fates, VirtualTime, at_once
 from rota.testing.simulation.tracker import AllSeeing, Faults, SimulatedTracker
 
 TIMES = Times(quiet=600.0)
+# Suspicion falls on everybody all the time, and a claim dies quickly of silence.
+HASTY = Times(poll=20.0, grace=100.0, margin=10.0, quiet=30.0)
 OUTSIDER = Account(666, "mallory")
 
 # What a bad day brings: every fault that the protocol is meant to bear.
@@ -164,18 +166,21 @@ class World:
         """Nobody acts but the sweeps, on good days; after that nothing may be stuck."""
         self.time.run()
         self.time.fates = Fates()
-        for tracker in self.trackers:
-            tracker.faults = tracker.faults.calmed()
         self.time.now += max(self.setting.times.quiet, max(_leases(self.fleets)) - self.time.now)
-        for round_ in range(rounds):
+        for number in range(rounds):
             for fleet in self.fleets:
-                name = f"{fleet.name}r{round_}"
-                sweep = self.sweep(fleet, name)
-                sweep.claims.log.tracker.faults = self.setting.faults.calmed()  # type: ignore[attr-defined]
-                self.time.spawn(name, Sweeper(sweep, self.time).live(self.time.now + 0.1))
+                self._sweep_once(fleet, f"{fleet.name}r{number}")
             self.time.run()
             self.time.now += self.setting.times.grace
         self.referee.check_rest()
+
+    def _sweep_once(self, fleet: Fleet, name: str) -> None:
+        sweep = self.sweep(fleet, name)
+        self.trackers[-1].faults = self.setting.faults.calmed()
+        # Labels alone must be enough to find what is stuck, unless a person took them off.
+        by_hand = fleet.ledger if self.setting.people and self.setting.relabels else None
+        sweeper = Sweeper(sweep, self.time, by_hand)
+        self.time.spawn(name, sweeper.live(self.time.now + 0.1))
 
 
 def _leases(fleets: list[Fleet]) -> list[float]:
@@ -209,6 +214,7 @@ def some_setting(chance: Chance) -> Setting:
         people=chance.pick(2),
         outsiders=int(chance.odds(0.3)),
         sweepers=1 + chance.pick(2),
+        times=(TIMES, HASTY)[chance.pick(2)],
         faults=replace(faults, slowest=(0.3, 3.0, 15.0)[chance.pick(3)]),
         fates=BAD_LUCK if chance.odds(0.6) else Fates(),
     )

@@ -1,0 +1,49 @@
+"""Accounts on a tracker, by name."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.desks import refuse_url
+from rota.model.errors import NotFound
+
+if TYPE_CHECKING:
+    from rota.claims.port import Account
+    from rota.cli.session import Session
+    from rota.config.sources import Forge
+
+
+def find_account(session: "Session", login: str, repo: str | None) -> "tuple[Account, str]":
+    """Also its host: a number means nothing on another tracker."""
+    refuse_url(session)
+    return asyncio.run(_found(session, login, _source(session, repo)))
+
+
+async def _found(session: "Session", login: str, source: "Forge") -> "tuple[Account, str]":
+    from rota.app import source_context
+    from rota.sources.assembly import make_tracker
+
+    tracker = make_tracker(source, source_context(session.settings))
+    try:
+        found = await tracker.find_account(login)
+    finally:
+        await tracker.aclose()
+    if found is None:
+        raise NotFound(f"{tracker.host} knows nobody called {login[:100]!r}")
+    return found, tracker.host
+
+
+def _source(session: "Session", repo: str | None) -> "Forge":
+    from rota.app import find_source, fleet_config
+    from rota.config.sources import Forge
+    from rota.sources.lookup import web_host
+
+    if repo is not None:
+        return find_source(repo, session.settings)
+    forges = [one for one in fleet_config(session.settings).sources if isinstance(one, Forge)]
+    hosts = {web_host(one): one for one in forges}
+    if len(hosts) > 1:
+        raise click.UsageError(f"there are accounts on {' and '.join(hosts)}; say --repo which")
+    # Without any, the usual tracker: an account has nothing to do with a repository there.
+    return next(iter(hosts.values())) if hosts else find_source("any/repository", session.settings)

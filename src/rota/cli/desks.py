@@ -1,0 +1,84 @@
+"""Where commands about issues do their work: at the desk of a repository, on its tracker and in
+the ledger, beside a server that may run."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from rota.cli.text import one_line
+from rota.model.errors import MalformedReference
+
+if TYPE_CHECKING:
+    from rota.claims.references import IssueRef
+    from rota.claims.timing import Pace
+    from rota.cli.session import Session
+    from rota.sources.desk import IssueDesk
+
+T = TypeVar("T")
+
+_NOTICEABLE_SECONDS = 0.5
+
+
+def at_issue(
+    session: "Session", reference: str, deed: "Callable[[IssueDesk, int], Awaitable[T]]"
+) -> T:
+    """`OWNER/REPO#N`, `REPO#N` where that is unambiguous, or the address of the issue's page."""
+    named = issue_named(reference)
+    return at_repository(
+        session, named.full_name, lambda desk: deed(desk, named.number), host=named.host
+    )
+
+
+def at_repository(
+    session: "Session",
+    repo: str,
+    deed: "Callable[[IssueDesk], Awaitable[T]]",
+    host: str | None = None,
+) -> T:
+    refuse_url(session)
+
+    async def done() -> T:
+        from rota.app import open_desk
+
+        async with open_desk(repo, session.settings, host=host, pace=pace_of(session)) as desk:
+            return await deed(desk)
+
+    return asyncio.run(done())
+
+
+def issue_named(reference: str) -> "IssueRef":
+    from rota.claims.references import parse_issue_ref
+
+    named = parse_issue_ref(reference)
+    if named.is_pull:
+        raise MalformedReference(
+            f"{reference[:200]} is a pull request; only issues are work", reference=reference[:200]
+        )
+    return named
+
+
+def refuse_url(session: "Session") -> None:
+    if session.url:
+        raise click.UsageError(
+            "--url is not for this command: it speaks to the tracker and opens the database"
+            " itself, also beside a running server; name that with --db or --state-dir"
+        )
+
+
+def pace_of(session: "Session") -> "Pace | None":
+    """People on a terminal are told why nothing happens."""
+    if session.as_json or not sys.stderr.isatty():
+        return None
+    from rota.claims.timing import Pace
+
+    return Pace(sleep=_told)
+
+
+async def _told(seconds: float) -> None:
+    if seconds >= _NOTICEABLE_SECONDS:
+        why = f"waiting {seconds:.1f} s, until everything written there before can be seen …"
+        print(one_line(why), file=sys.stderr, flush=True)
+    await asyncio.sleep(seconds)

@@ -1,0 +1,33 @@
+"""What a check has found, and how it is shown."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rota.cli.text import one_line
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    status: str
+    message: str
+    fix: str | None = None  # what a person can do
+    mend: Callable[[], object] | None = None  # what --fix does
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "check": self.check,
+            "status": self.status,
+            "message": self.message,
+            "fix": self.fix,
+        }
+
+
+def show(findings: Iterable[Finding]) -> None:
+    for one in findings:
+        print(f"{one.status:<6}  {one_line(f'{one.check}: {one.message}')}")
+        if one.fix and one.status != OK:
+            print(f"        {one_line(one.fix)}")

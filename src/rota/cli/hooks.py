@@ -1,0 +1,180 @@
+"""The git hook that keeps a push from answering what somebody else works on."""
+
+import asyncio
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.ending import NEGATIVE
+from rota.cli.session import config_option, group
+from rota.cli.text import lines
+
+if TYPE_CHECKING:
+    from rota.claims.hook import HookResult, HookStatus
+    from rota.cli.session import Session
+    from rota.config import Settings
+    from rota.sources.operators import Operators
+
+hook = group(
+    "hook",
+    "Keep a push from answering what another works on.\n\nThe hook runs before each `git push`,"
+    " reads the commits that leave, and refuses when one of them closes an issue that somebody"
+    " else has in hand or has answered with a pull request.",
+    "rota hook install",
+)
+
+_directory = click.argument(
+    "directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+)
+# An agent's branch tells its claim: agent/<issue>/<claim>. Its holder is not in its own way.
+_AGENTS_BRANCH = re.compile(r"refs/heads/agent/([1-9][0-9]*)/([1-9][0-9]*) ")
+
+
+@hook.member("install", example="rota hook install ~/work/hello")
+@_directory
+@config_option
+def install(session: "Session", /, directory: Path) -> None:
+    """Put the pre-push hook into a repository; one that is there runs before it.
+
+    DIRECTORY is inside of its work tree, by default this one.
+    """
+    from rota.claims.hook import install as put
+
+    _show(session, put(directory, [*_this_program(), *_options(session)]))
+
+
+def _options(session: "Session") -> list[str]:
+    named = ["--config", str(session.settings.config.absolute())] if session.config else []
+    return ["hook", "pre-push", *named]
+
+
+def _this_program() -> list[str]:
+    """By its place: a push may come from an editor that does not know this shell's path."""
+    here = Path(sys.argv[0])
+    if here.name == "rota" and here.is_file():
+        return [str(here.absolute())]
+    return [sys.executable, "-m", "rota.cli"]
+
+
+@hook.member("uninstall", example="rota hook uninstall")
+@_directory
+def uninstall(session: "Session", /, directory: Path) -> None:
+    """Take the hook away; what was there before it is there again."""
+    from rota.claims.hook import uninstall as remove
+
+    _show(session, remove(directory))
+
+
+@hook.member("status", example="rota hook status")
+@_directory
+def status(session: "Session", /, directory: Path) -> None:
+    """Say whether the hook is installed; exit code 1 when not."""
+    from rota.claims.hook import HookState
+    from rota.claims.hook import status as look
+
+    found = look(directory)
+    _show(session, found)
+    if found.state is not HookState.INSTALLED:
+        raise click.exceptions.Exit(NEGATIVE)
+
+
+def _show(session: "Session", found: "HookStatus") -> None:
+    data = {
+        "path": str(found.path),
+        "state": str(found.state),
+        "chained": found.chained,
+        "shared": found.shared,
+    }
+    before = "a hook that was here before runs first" if found.chained else None
+    shared = "core.hooksPath: other repositories may use it too" if found.shared else None
+    session.output.facts(
+        data,
+        [("hook", found.path), ("state", found.state), ("chained", before), ("shared", shared)],
+    )
+
+
+@hook.member("pre-push", example="rota hook pre-push origin https://github.com/octocat/hello")
+@click.argument("remote")
+@click.argument("url")
+@config_option
+def pre_push(session: "Session", /, remote: str, url: str) -> None:
+    """What git runs: reads its lines from standard input; exit code 1 refuses the push."""
+    pushed = list(sys.stdin)
+    result = asyncio.run(_judged(session.settings, pushed, remote, url))
+    if session.as_json:
+        session.output.document(
+            {
+                "allowed": result.allowed,
+                "refusals": [
+                    {"issue": one.subject, "reason": one.reason} for one in result.refusals
+                ],
+                "notes": list(result.notes),
+            }
+        )
+    elif result.text:
+        print(lines(result.text), file=sys.stderr)
+    if not result.allowed:
+        raise click.exceptions.Exit(NEGATIVE)
+
+
+async def _judged(
+    settings: "Settings", pushed: Sequence[str], remote: str, url: str
+) -> "HookResult":
+    import os
+
+    from rota.app import fleet_config
+    from rota.claims.hook import pre_push as judged
+    from rota.sources.lookup import knows
+
+    sources = fleet_config(settings).sources
+    async with AsyncExitStack() as opened:
+        verdicts = Verdicts(settings, opened, _claims(pushed))
+        return await judged(
+            pushed,
+            remote,
+            url,
+            knows=lambda host, repo: knows(host, repo, sources, os.environ),
+            verdict=verdicts.verdict,
+        )
+
+
+def _claims(pushed: Iterable[str]) -> dict[int, int]:
+    found = (_AGENTS_BRANCH.match(line) for line in pushed)
+    return {int(one[1]): int(one[2]) for one in found if one}
+
+
+class Verdicts:
+    """Asks about issues, as whoever the token is; each repository's desk is opened once."""
+
+    def __init__(
+        self, settings: "Settings", opened: AsyncExitStack, claims: dict[int, int]
+    ) -> None:
+        self._settings = settings
+        self._opened = opened
+        self._claims = claims
+        self._desks: dict[tuple[str, str], Operators] = {}
+
+    async def verdict(self, host: str, repo: str, number: int) -> str | None:
+        from rota.claims.pickup import Asker
+
+        operators = await self._operators(host, repo.lower())
+        asker = Asker(self._claims.get(number), (await operators.me()).login)
+        found = await operators.conflict(number, asker)
+        return None if found is None else found.message
+
+    async def _operators(self, host: str, repo: str) -> "Operators":
+        from rota.app import open_window
+        from rota.sources.operators import Operators
+
+        if (host, repo) not in self._desks:
+            window = open_window(repo, self._settings, host=host)
+            desk = await self._opened.enter_async_context(window)
+            self._desks[host, repo] = Operators(desk)
+        return self._desks[host, repo]

@@ -1,0 +1,169 @@
+"""Looking after the claims of whole repositories: stale ones, and pauses."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.desks import pace_of, refuse_url
+from rota.cli.ending import NETWORK, exit_code_for
+from rota.cli.output import Column, column
+from rota.model.errors import RotaError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.claims.pauses import PausedRepos
+    from rota.cli.session import Session
+    from rota.config.sources import Forge
+    from rota.queue.ledger import Ledger
+
+_STALE = [
+    column("repo"),
+    column("number"),
+    column("codename"),
+    column("firing_id"),
+    column("age_hours", "hours"),
+    column("title", folds=True),
+]
+_SWEPT = [*_STALE[:2], column("deed"), *_STALE[2:]]
+_PAUSED = [Column("repository", lambda one: one["repo"])]
+
+
+class Sweeping:
+    """Several repositories one after another: one that fails does not keep the others back."""
+
+    def __init__(self, session: "Session", max_age_hours: float | None, dry_run: bool) -> None:
+        self._session = session
+        self._max_age_hours = max_age_hours
+        self._dry_run = dry_run
+        self.rows: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self.exit_code = 0
+
+    async def run(self, sources: "Sequence[Forge]") -> None:
+        from rota.app import open_ledger
+
+        async with open_ledger(self._session.settings.database) as ledger:
+            for source in sources:
+                try:
+                    await self._sweep(source, ledger)
+                except RotaError as error:
+                    if len(sources) == 1:
+                        raise
+                    self._failed(source.repo, error.message, exit_code_for(error))
+
+    async def _sweep(self, source: "Forge", ledger: "Ledger") -> None:
+        from rota.app import open_desk
+        from rota.sources.lookup import web_host
+        from rota.sources.stale_claims import StaleClaims
+
+        async with open_desk(
+            source.repo,
+            self._session.settings,
+            host=web_host(source),
+            ledger=ledger,
+            pace=pace_of(self._session),
+        ) as desk:
+            report = await StaleClaims(desk).sweep(self._max_age_hours, dry_run=self._dry_run)
+        self.rows += [
+            {
+                "repo": source.repo,
+                "number": one.number,
+                "title": one.title,
+                "deed": str(one.deed),
+                "codename": one.codename or None,
+                "firing_id": one.firing_id or None,
+                "age_hours": round(one.age_hours, 2) if one.firing_id else None,
+            }
+            for one in report.findings
+        ]
+        for number in report.disputed:
+            self.problems.append(
+                f"{source.repo}#{number}: a claim comment was edited, so its log cannot be"
+                " believed; delete that comment"
+            )
+        for number, message in report.errors.items():
+            self._failed(f"{source.repo}#{number}", message, NETWORK)
+
+    def _failed(self, where: str, message: str, exit_code: int) -> None:
+        self.problems.append(f"{where}: {message}")
+        self.exit_code = self.exit_code or exit_code
+
+
+def sweep(
+    session: "Session", repos: "Sequence[str]", max_age_hours: float | None, dry_run: bool
+) -> None:
+    swept = _swept(session, repos, max_age_hours, dry_run)
+    session.output.table(swept.rows, _SWEPT, dry_run=dry_run, problems=swept.problems or None)
+    if not swept.rows:
+        session.output.say("nothing is stale, and all labels are right")
+    _leave(session, swept)
+
+
+def stale(session: "Session", repos: "Sequence[str]", max_age_hours: float | None) -> None:
+    swept = _swept(session, repos, max_age_hours, dry_run=True)
+    rows = [row for row in swept.rows if row["firing_id"] is not None]
+    if rows or swept.exit_code:
+        session.output.table(rows, _STALE, problems=swept.problems or None)
+        _leave(session, swept)
+    else:
+        session.output.negative([], "nothing_stale", "nothing is stale")
+
+
+def _swept(
+    session: "Session", repos: "Sequence[str]", max_age_hours: float | None, dry_run: bool
+) -> Sweeping:
+    refuse_url(session)
+    swept = Sweeping(session, max_age_hours, dry_run)
+    asyncio.run(swept.run(_sources(session, repos)))
+    return swept
+
+
+def _leave(session: "Session", swept: Sweeping) -> None:
+    for problem in swept.problems:
+        session.output.say(problem)
+    if swept.exit_code:
+        raise click.exceptions.Exit(swept.exit_code)
+
+
+def _sources(session: "Session", repos: "Sequence[str]") -> "list[Forge]":
+    from rota.app import find_source, fleet_config
+    from rota.config.sources import Forge
+
+    if repos:
+        return [find_source(repo, session.settings) for repo in repos]
+    forges = [one for one in fleet_config(session.settings).sources if isinstance(one, Forge)]
+    if not forges:
+        raise click.UsageError(
+            "no repository is configured in 'sources' of rota.yaml; name one: OWNER/REPO"
+        )
+    # Labels alone do not say whose a claim is, so there is nothing that a sweep could judge.
+    return [one for one in forges if one.claim_mode != "labels"]
+
+
+def set_paused(session: "Session", repo: str, paused: bool) -> None:
+    names = _pauses(session).set(repo, paused)
+    if session.as_json:
+        session.output.document({"repo": repo, "is_paused": paused, "paused": names})
+    else:
+        print(f"{repo} is paused: no agent takes its issues" if paused else f"{repo} is resumed")
+
+
+def list_paused(session: "Session", repo: str | None = None) -> None:
+    pauses = _pauses(session)
+    if repo is not None and not pauses.is_paused(repo):
+        session.output.negative([], "not_paused", f"{repo} is not paused")
+    names = [name for name in pauses.list() if repo is None or _is_about(name, repo)]
+    session.output.table([{"repo": name} for name in names], _PAUSED)
+
+
+def _is_about(name: str, repo: str) -> bool:
+    one, other = name.lower(), repo.lower()
+    return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
+
+
+def _pauses(session: "Session") -> "PausedRepos":
+    from rota.claims.pauses import FILE_NAME, PausedRepos
+
+    return PausedRepos(session.settings.state_dir / FILE_NAME)

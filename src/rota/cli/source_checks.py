@@ -1,0 +1,118 @@
+"""What can be wrong with `rota.yaml` and with each source that it names."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from rota.cli.findings import FAIL, OK, WARN, Finding
+from rota.config import Settings
+from rota.model.errors import InvalidInput, RotaError
+
+if TYPE_CHECKING:
+    from rota.claims.port import Tracker
+    from rota.config.sources import AnySource, Forge
+
+
+def configuration(settings: Settings) -> Iterator[Finding]:
+    from rota.app import fleet_config
+
+    try:
+        sources = fleet_config(settings).sources
+    except InvalidInput as error:
+        yield Finding("configuration", FAIL, error.message, "correct the file")
+        return
+    said = (
+        f"{len(sources)} sources" if settings.config.exists() else "it is not there, and need not"
+    )
+    yield Finding("configuration", OK, f"{settings.config}: {said}")
+    yield _pauses(settings)
+    for source in sources:
+        yield from examine_source(source, settings)
+
+
+def _pauses(settings: Settings) -> Finding:
+    from rota.claims.pauses import FILE_NAME, PausedRepos
+
+    try:
+        names = PausedRepos(settings.state_dir / FILE_NAME).list()
+    except RotaError as error:
+        return Finding("paused repositories", FAIL, error.message, "mend or delete that file")
+    return Finding("paused repositories", OK, ", ".join(names) or "none")
+
+
+def examine_source(source: "AnySource", settings: Settings) -> list[Finding]:
+    return asyncio.run(_examined(source, settings))
+
+
+async def _examined(source: "AnySource", settings: Settings) -> list[Finding]:
+    from rota.config.fleet import source_name
+    from rota.config.sources import Forge
+
+    check = f"source {source_name(source)}"
+    looks = _forge(source, settings) if isinstance(source, Forge) else _adapter(source, settings)
+    findings: list[Finding] = []
+    try:
+        async for status, message, fix in looks:
+            findings.append(Finding(check, status, message, fix))
+    except RotaError as error:
+        findings.append(Finding(check, FAIL, error.message, "see the message"))
+    return findings
+
+
+Look = tuple[str, str, str | None]
+
+
+async def _forge(source: "Forge", settings: Settings) -> AsyncIterator[Look]:
+    from rota.app import source_context
+    from rota.sources.assembly import make_tracker
+
+    if secret := _webhook(source):
+        yield secret
+    tracker = make_tracker(source, source_context(settings))
+    try:
+        async for look in _tracker(source, tracker):
+            yield look
+    finally:
+        await tracker.aclose()
+
+
+async def _tracker(source: "Forge", tracker: "Tracker") -> AsyncIterator[Look]:
+    """Each step needs the one before it; the first that fails ends the looking."""
+    from rota.sources.github.tracker import GitHubTracker
+
+    own = await tracker.account()
+    yield OK, f"the token is that of {own.login} (account {own.id})", None
+    if isinstance(tracker, GitHubTracker):
+        scopes = await tracker.validate_token()
+        yield OK, f"its scopes are {', '.join(scopes)}" if scopes else "it may write there", None
+    public = await tracker.is_public()
+    yield OK, f"{source.repo} is {'public' if public else 'private'}", None
+    ready = await tracker.issues(labels=[source.labels.ready])
+    yield OK, f"open issues with the label '{source.labels.ready}': {len(ready)}", None
+
+
+def _webhook(source: "Forge") -> Look | None:
+    name = source.webhook_secret_env
+    if name is None:
+        return None
+    if not os.environ.get(name):
+        return WARN, f"webhooks are refused: {name} is not set", f"set {name} to their secret"
+    return OK, f"webhooks are checked with {name}", None
+
+
+async def _adapter(source: "AnySource", settings: Settings) -> AsyncIterator[Look]:
+    """Of any other type: that it is known, and can be read without the ledger."""
+    from rota.app import source_context
+    from rota.sources.port import FetchOptions
+    from rota.sources.registry import get_work_source
+
+    if source.type == "queue":
+        yield OK, "it is the ledger itself", None
+        return
+    adapter = get_work_source(source.model_dump(), source_context(settings))
+    try:
+        found = await adapter.fetch_available_work(FetchOptions(limit=1))
+    finally:
+        await adapter.aclose()
+    yield OK, "it can be read" if found.items else "it can be read; nothing is available", None

@@ -1,0 +1,68 @@
+"""Which source is meant on the command line: one that is configured, or TYPE:OWNER/REPO."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.desks import refuse_url
+from rota.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+    from rota.config.sources import AnySource
+
+
+@dataclass(frozen=True)
+class Worker:
+    """An agent with the source that it was given on the command line."""
+
+    name: str
+    work_source: Mapping[str, Any]
+
+
+def worker(agent: str, source: "AnySource") -> Worker:
+    return Worker(agent, source.model_dump())
+
+
+def configured(session: "Session") -> "tuple[AnySource, ...]":
+    from rota.app import fleet_config
+
+    refuse_url(session)
+    return fleet_config(session.settings).sources
+
+
+def choose(session: "Session", name: str) -> "AnySource":
+    from rota.config.fleet import source_config, source_name
+    from rota.sources.registry import get_work_source, is_work_source_registered
+
+    known = {source_name(source): source for source in configured(session)}
+    if name in known:
+        return known[name]
+    kind, colon, place = name.partition(":")
+    if not colon and not is_work_source_registered(kind):
+        raise InvalidInput(
+            f"there is no source called {name[:100]!r}; configured are"
+            f" {', '.join(known) or 'none'}, and TYPE:OWNER/REPO names any other"
+        )
+    if not is_work_source_registered(kind):
+        get_work_source({"type": kind})  # which says what there is instead
+    if not colon:
+        return source_config({"type": kind})
+    return _of_type(session, kind, place)
+
+
+def _of_type(session: "Session", kind: str, place: str) -> "AnySource":
+    from rota.config.sources import Forge
+    from rota.sources.lookup import find_repository
+
+    same = [one for one in configured(session) if isinstance(one, Forge) and one.type == kind]
+    if kind == "github":
+        return find_repository(place, same, os.environ)
+    for one in same:
+        if one.repo.lower() == place.lower():
+            return one
+    raise InvalidInput(
+        f"{kind}:{place[:100]} is not configured; add it to 'sources' in rota.yaml, for only"
+        " repositories on GitHub can be found by their name alone"
+    )
