@@ -190,13 +190,16 @@ def make_tendings(settings: Settings, ledger: "Ledger") -> list["Tending"]:
     from rota.sources.tending import Rhythm, Tending
 
     context = source_context(settings, ledger)
-    tendings = []
+    tendings: dict[str, Tending] = {}
     for source in fleet_config(settings).sources:
         if isinstance(source, Forge):
             tracker = make_tracker(source, context)
             desk = partial(open_desk, source, context, tracker=tracker)
-            tendings.append(Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds)))
-    return tendings
+            made = Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds))
+            if made.source in tendings:
+                raise InvalidInput(f"{settings.config}: {made.source} is there twice; keep one")
+            tendings[made.source] = made
+    return list(tendings.values())
 
 
 def _receivers(tendings: "Sequence[Tending]") -> "list[Receiver]":
@@ -226,6 +229,7 @@ def up(settings: Settings) -> None:
     from rota.config.logs import configure_logging
 
     configure_logging()
+    fleet_config(settings)  # what is wrong with it is said before anything is touched
     with (
         StateDir(settings.state_dir).occupied(),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
@@ -240,10 +244,11 @@ async def _serve(settings: Settings) -> None:
 
     async with open_ledger(settings.database) as ledger:
         await _demand_safe_address(settings, ledger)
+        # A process that tends no sources cannot be woken for them, and says so to webhooks.
+        tendings = make_tendings(settings, ledger) if settings.sweeper else []
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
-        tendings = make_tendings(settings, ledger)
         api = make_asgi(ledger, settings, stopping, tendings)
         face = daemon.Face(
             api,
@@ -253,7 +258,8 @@ async def _serve(settings: Settings) -> None:
         chores: list[daemon.Chore] = [daemon.Pruning(ledger.sweeper)]
         if settings.sweeper:
             chores.append(daemon.Sweeping(ledger.sweeper, api.metrics.swept))
-            chores += tendings
+        for one in tendings:
+            chores += [one, one.vigil]
         try:
             await daemon.run(face, listener, chores, stopping)
         finally:

@@ -8,7 +8,7 @@ chores end; the store closes behind us. A second signal does not wait.
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ log = structlog.get_logger()
 SWEEP_SECONDS = 1.0
 PRUNE_SECONDS = 3600.0
 RETRY_SECONDS = 5.0
+LONGEST_RETRY_SECONDS = 300.0
+CHORE_SECONDS = 3.0  # that a chore has to end what it is doing, when the server ends
 
 
 class Chore(Protocol):
@@ -64,13 +66,20 @@ class Pruning:
 
 
 async def run_chore(chore: Chore, stopping: asyncio.Event) -> None:
-    """For ever; a database that is away costs time, not the chore."""
+    """For ever. A database that is away costs time, not the chore; and an error of ours in one
+    chore ends neither the others nor the server, but stands in the log each time."""
+    failures = 0
     while not stopping.is_set():
         try:
             pause = await chore.tick()
+            failures = 0
         except StorageError as error:
             log.warning("chore waits for the database", chore=chore.name, error=error.message)
             pause = RETRY_SECONDS
+        except Exception:
+            log.exception("chore failed", chore=chore.name)
+            pause = min(RETRY_SECONDS * 2.0 ** min(failures, 10), LONGEST_RETRY_SECONDS)
+            failures += 1
         await _rest(pause, stopping, getattr(chore, "woken", None))
 
 
@@ -138,11 +147,22 @@ async def run(
     """Serve until a signal comes; returns when everything has ended."""
     with _signals(face, stopping):
         async with asyncio.TaskGroup() as group:
-            for chore in chores:
-                group.create_task(run_chore(chore, stopping), name=chore.name)
+            running = [
+                group.create_task(run_chore(chore, stopping), name=chore.name) for chore in chores
+            ]
             group.create_task(_stop_with(face, stopping), name="stop")
             await face.serve(sockets=[listener])
             stopping.set()
+            await _end(running, 0.0 if face.force_exit else CHORE_SECONDS)
+
+
+async def _end(running: Collection[asyncio.Task[None]], seconds: float) -> None:
+    """A chore may wait long for somebody else's server. Each of them can be cut short anywhere:
+    they are made to be killed."""
+    if running:
+        _, late = await asyncio.wait(running, timeout=seconds)
+        for task in late:
+            task.cancel()
 
 
 async def _stop_with(face: Face, stopping: asyncio.Event) -> None:

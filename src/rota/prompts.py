@@ -82,12 +82,25 @@ def visible(text: str, longest: int = LONGEST_TEXT) -> str:
     return f"{text[:longest]}\n[cut: {len(text) - longest} more characters]"
 
 
+# Letters and marks that are drawn as nothing: joiner, fillers, vowels and variation selectors.
+_BLANK = frozenset(
+    chr(point)
+    for first, last in (
+        (0x034F, 0x034F),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFFA0, 0xFFA0),
+        (0xE0100, 0xE01EF),
+    )
+    for point in range(first, last + 1)
+)
+
+
 def _shows(character: str) -> bool:
-    """Categories Cf (format), Cc (control), Co, Cs, Cn hold what hides; so do the selectors
-    that can carry bytes behind a visible character."""
+    """Categories Cf (format), Cc (control), Co, Cs, Cn hold what hides."""
     if character in "\n\t":
         return True
-    point = ord(character)
-    if 0xFE00 <= point <= 0xFE0F or 0xE0100 <= point <= 0xE01EF:
-        return False
-    return not unicodedata.category(character).startswith("C")
+    return character not in _BLANK and not unicodedata.category(character).startswith("C")

@@ -1,18 +1,19 @@
 """Every promise of `rota.sources.port`, over every adapter that needs no network."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rota.model.claims import ClaimRequest
 from rota.model.errors import ClaimLost, StorageUnavailable, WorkSourceError
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, Priority
-from rota.queue import Ledger
-from rota.queue.moves import Order
+from rota.queue import Ledger, WorkQueue
+from rota.queue.moves import Moved, Order
 from rota.queue.views import Views
 from rota.sources.local import QueueWorkSource, create
 from rota.sources.markdown import MarkdownWorkSource
@@ -146,6 +147,26 @@ async def submitted(ledger: Ledger, **values: Any) -> str:
 
 async def shown(source: QueueWorkSource, **asked: Any) -> list[str]:
     return [item.external_id for item in await fetched(source, **asked)]
+
+
+class Interrupted:
+    """The queue, with something that happens just before a verb."""
+
+    def __init__(self, queue: WorkQueue, verb: Verb, event: Callable[[], Awaitable[Any]]) -> None:
+        self._queue, self._verb, self._event = queue, verb, event
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    async def apply(self, order: Order) -> Moved:
+        if order.verb is self._verb:
+            await self._event()
+        return await self._queue.apply(order)
+
+
+def interrupted(ledger: Ledger, verb: Verb, event: Callable[[], Awaitable[Any]]) -> QueueWorkSource:
+    queue: Any = Interrupted(ledger.queue, verb, event)
+    return QueueWorkSource(replace(ledger, queue=queue), "ada")
 
 
 class TestQueueOnly:
@@ -370,6 +391,39 @@ class TestQueueOnly:
         again = QueueWorkSource(ledger, "ada")
         assert await shown(again) == [item_id]
         assert (await again.claim_work(f"queue-{item_id}")).success
+
+    async def test_an_item_that_is_held_while_we_come_is_not_touched(self, ledger: Ledger) -> None:
+        item_id = await submitted(ledger)
+        ada = interrupted(ledger, Verb.DISPATCH, lambda: ledger.queue.hold(item_id, "ask first"))
+        assert (await ada.claim_work(f"queue-{item_id}")).reason is TAKEN
+        detail = await ledger.views.detail(item_id)
+        assert [event.type for event in detail.events] == ["work.submitted", "work.held"]
+
+    async def test_an_item_that_is_held_just_before_the_start_is_given_back(
+        self, ledger: Ledger
+    ) -> None:
+        item_id = await submitted(ledger)
+        ada = interrupted(ledger, Verb.START, lambda: ledger.queue.hold(item_id, "ask first"))
+        refused = await ada.claim_work(f"queue-{item_id}")
+        assert refused.reason is ClaimFailureReason.INVALID_STATE
+        item = await ledger.views.item(item_id)
+        assert (item.status, item.assigned_agent) == (Status.QUEUED, None)
+
+    async def test_an_item_that_is_edited_just_before_the_start_is_ours_all_the_same(
+        self, ledger: Ledger
+    ) -> None:
+        item_id = await submitted(ledger)
+        ada = interrupted(ledger, Verb.START, lambda: ledger.queue.note(item_id, "by the way"))
+        assert (await ada.claim_work(f"queue-{item_id}")).success
+
+    async def test_an_item_that_is_taken_away_before_the_start_is_left_alone(
+        self, ledger: Ledger
+    ) -> None:
+        item_id = await submitted(ledger)
+        claim = ClaimRequest("ada")  # another process of the same agent
+        ada = interrupted(ledger, Verb.START, lambda: ledger.queue.claim(claim))
+        assert (await ada.claim_work(f"queue-{item_id}")).reason is TAKEN
+        assert (await ledger.views.detail(item_id)).claim is not None
 
     async def test_long_descriptions_are_a_title_and_a_text(
         self, ledger: Ledger, ada: QueueWorkSource

@@ -8,7 +8,7 @@ from tests.contract.upgrades import demand_whole
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start_from", ["nothing", "old"])
+@pytest.mark.parametrize("start_from", ["nothing", "first", "old"])
 def test_an_upgrade_of_postgres_killed_before_every_statement(
     postgres_url: str, start_from: str, figure: Callable[[str], None]
 ) -> None:

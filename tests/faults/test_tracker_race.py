@@ -32,6 +32,7 @@ FLEETS = ("north", "south", "west")
 IDS = {"north": 101, "south": 102, "west": 103}
 LATE = 0.15  # seconds that an entry may stay hidden
 SETTLE = 0.25
+ROUND_SECONDS = 1200.0
 OWN_LABELS = ("bug", "keep me")
 
 
@@ -79,12 +80,14 @@ async def race(
         await make_store(databases[fleet]).upgrade()
     for fleet, processes in crew.items():
         for n, process in enumerate(processes):
-            order = dict(
-                seed=seed, agent=f"{fleet}-{n}", database=databases[fleet],
-                token=f"token-{fleet}", source=source(stub, fleet),
-            )  # fmt: skip
+            order = {
+                "seed": seed, "agent": f"{fleet}-{n}", "database": databases[fleet],
+                "token": f"token-{fleet}", "source": source(stub, fleet),
+            }  # fmt: skip
             process.say(json.dumps(order))
-    told = {fleet: [one.hear(300) for one in processes] for fleet, processes in crew.items()}
+    told = {
+        fleet: [one.hear(ROUND_SECONDS) for one in processes] for fleet, processes in crew.items()
+    }
     stub.control.clear_faults()
     return await judged(stub, told, databases, issues)
 
@@ -189,18 +192,17 @@ def comment_of(raw: dict[str, Any]) -> Comment:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "agents", "issues"),
-    [(2, 4, 40), pytest.param(20, 10, 200, marks=pytest.mark.long)],
+    "size",
+    [(2, 4, 40), pytest.param((20, 10, 200), marks=pytest.mark.long)],
     ids=["short", "3 fleets of 10, 200 issues, 20 seeds"],
 )
 async def test_fleets_racing_over_a_faulty_tracker_never_share_or_lose_an_issue(
     start: Callable[..., Process],
     tmp_path: Path,
     figure: Callable[[str], None],
-    seeds: int,
-    agents: int,
-    issues: int,
+    size: tuple[int, int, int],
 ) -> None:
+    seeds, agents, issues = size
     crew = {
         fleet: [start("-m", "tests.faults.fleet_agent") for _ in range(agents)] for fleet in FLEETS
     }

@@ -1,12 +1,14 @@
 """A folder of Markdown files as people keep it, and what an agent makes of it."""
 
 import asyncio
+import fcntl
 import json
 import os
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 from rota.model.errors import ClaimLost, InvalidInput, WorkSourceError
 from rota.model.work import Priority
 from rota.sources.markdown import MarkdownWorkSource, create, frontmatter
+from rota.sources.markdown.claimlog import Claim, ClaimLog, End
+from rota.sources.markdown.custody import Custody, Denial, Held
 from rota.sources.markdown.folder import Folder
 from rota.sources.port import (
     ClaimFailureReason,
@@ -741,6 +745,163 @@ async def test_scraps_of_a_crash_are_swept_up(
         f".scrap-{now - 60}-young",
         "gate",
     ]
+
+
+# what happens between two steps
+
+
+def record(agent: str) -> Claim:
+    return Claim(agent, "20260501-120000-beef", f"token-of-{agent}", "host", 1, "now", 900)
+
+
+def custody(backlog: Path, clock: ManualClock) -> Custody:
+    return Custody(Folder(backlog, clock))
+
+
+def completed_by(backlog: Path, clock: ManualClock, agent: str) -> None:
+    taken = custody(backlog, clock)
+    held = taken.claim("gate", record(agent))
+    assert isinstance(held, Held)
+    result = {"outcome": "success", "summary": f"by {agent}"}
+    assert taken.complete("gate", held, End("success", held.token, agent, "now", result=result))
+
+
+def test_an_item_that_was_completed_while_a_claimer_came_is_not_claimed(
+    backlog: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    slow = Folder(backlog, clock)
+    make = slow.make
+
+    def make_late(name: str) -> Path:
+        monkeypatch.undo()
+        completed_by(backlog, clock, "bob")
+        return make(name)
+
+    monkeypatch.setattr(slow, "make", make_late)
+    answer = Custody(slow).claim("gate", record("ada"))
+    assert answer == Denial(ClaimFailureReason.INVALID_STATE, "it is completed")
+    assert "agent: bob" in (backlog / "done/gate.md").read_text()
+
+
+def emptied(path: Path, **_: Any) -> None:
+    for name in ("1.claim", "1.end"):
+        if (path / name).exists():
+            (path / name).rename(path.with_name(f".{name}"))
+
+
+def test_a_claim_among_those_of_an_older_file_is_none(
+    backlog: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    enter_claim = ClaimLog.enter_claim
+
+    def enter_late(log: ClaimLog, *given: Any) -> bool:
+        monkeypatch.undo()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("shutil.rmtree", emptied)  # not all taken apart yet
+            completed_by(backlog, clock, "bob")
+        (backlog / "gate.md").write_text(GATE)
+        return enter_claim(log, *given)
+
+    monkeypatch.setattr(ClaimLog, "enter_claim", enter_late)
+    ada = custody(backlog, clock)
+    held = ada.claim("gate", record("ada"))
+    assert isinstance(held, Held)
+    assert ada.beat("gate", held)
+    assert not isinstance(custody(backlog, clock).claim("gate", record("eve")), Held)
+
+
+def test_a_holder_from_the_time_of_an_older_file_is_a_stranger(
+    backlog: Path, clock: ManualClock
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    ada = custody(backlog, clock)
+    held = ada.claim("gate", record("ada"))
+    assert isinstance(held, Held)
+    clock.advance(900)
+    completed_by(backlog, clock, "bob")
+    (backlog / "gate.md").write_text(GATE)
+    eve = custody(backlog, clock)
+    theirs = eve.claim("gate", record("eve"))
+    assert isinstance(theirs, Held)
+    assert theirs.number == held.number
+    end = End("success", held.token, "ada", "now", result={"outcome": "success", "summary": "late"})
+    assert not ada.beat("gate", held)
+    assert not ada.release("gate", held, replace(end, kind="released", result={}))
+    assert not ada.complete("gate", held, end)
+    assert eve.beat("gate", theirs)
+
+
+def test_while_another_tidies_up_a_result_waits_and_is_not_lost(
+    backlog: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.sources.markdown.tidying.PATIENCE", 0.0)
+    (backlog / "gate.md").write_text(GATE)
+    (backlog / "other.md").write_text("# Other\n")
+    (backlog / ".claims").mkdir()
+    with (backlog / ".claims/.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        completed_by(backlog, clock, "bob")
+        assert (backlog / "gate.md").read_text() == GATE
+    assert isinstance(custody(backlog, clock).claim("other", record("ada")), Held)
+    assert "agent: bob" in (backlog / "done/gate.md").read_text()
+
+
+def test_a_new_file_is_not_taken_for_one_that_was_completed_before(
+    backlog: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash after the move, and before the claims were discarded."""
+    (backlog / "gate.md").write_text(GATE)
+    monkeypatch.setattr(ClaimLog, "discard", lambda *_: None)
+    completed_by(backlog, clock, "bob")
+    monkeypatch.undo()
+    (backlog / "gate.md").write_text(GATE)
+    assert isinstance(custody(backlog, clock).claim("gate", record("ada")), Held)
+    assert (backlog / "gate.md").read_text() == GATE
+
+
+def test_a_person_may_queue_an_item_before_its_failure_is_noted(
+    backlog: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash after the file was written, and before the claim says so."""
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    monkeypatch.setattr(ClaimLog, "tell", lambda *_: None)
+    ada = custody(backlog, clock)
+    held = ada.claim("gate", record("ada"))
+    assert isinstance(held, Held)
+    result = {"outcome": "failure", "summary": "no hinge"}
+    assert ada.complete("gate", held, End("failure", held.token, "ada", "now", result=result))
+    monkeypatch.undo()
+    path.write_text(path.read_text().replace("status: failed", "status: queued"))
+    assert isinstance(custody(backlog, clock).claim("gate", record("bob")), Held)
+    assert "status: queued" in path.read_text()
+
+
+def test_a_file_is_read_anew_before_it_is_written(backlog: Path, clock: ManualClock) -> None:
+    """Two changes within one tick of the file system's clock look like one."""
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    folder = Folder(backlog, clock)
+    old = folder.sheet(path)
+    assert old is not None
+    path.write_text(GATE + "And paint it.\n")
+    folder.sheet(path)
+    folder._known[path] = (folder._known[path][0], old)
+    ada = Custody(folder)
+    held = ada.claim("gate", record("ada"))
+    assert isinstance(held, Held)
+    result = {"outcome": "success", "summary": "mended"}
+    ada.complete("gate", held, End("success", held.token, "ada", "now", result=result))
+    assert (backlog / "done/gate.md").read_text().endswith("And paint it.\n")
+
+
+def test_a_change_that_would_harm_another_key_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = frontmatter.split("---\nstatus: queued\nlast: 1\n---\n")
+    monkeypatch.setattr(frontmatter, "_place", lambda matter, *_: (0, len(matter)))
+    with pytest.raises(frontmatter.BadFrontMatter, match="without harm"):
+        frontmatter.changed(split, {"status": "failed"})
 
 
 # configuration

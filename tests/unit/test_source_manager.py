@@ -41,8 +41,8 @@ class Spied(MemoryWorkSource):
         self.closed = 0
         self.before_claim: Callable[[str], Any] = lambda _: None
         self.claiming, self.fetching = asyncio.Event(), asyncio.Event()
-        self.may_claim = asyncio.Event()
-        self.may_claim.set()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.may_fetch = asyncio.Event()
         self.may_fetch.set()
         self.breaks_on_close = False
@@ -55,10 +55,10 @@ class Spied(MemoryWorkSource):
 
     async def claim_work(self, work_item_id: str) -> ClaimResult:
         self.claims.append(work_item_id)
+        answer = self.before_claim(work_item_id) or await super().claim_work(work_item_id)
         self.claiming.set()
-        answer = self.before_claim(work_item_id)
-        await self.may_claim.wait()
-        return answer or await super().claim_work(work_item_id)
+        await self.may_answer.wait()
+        return answer
 
     async def aclose(self) -> None:
         self.closed += 1
@@ -135,6 +135,14 @@ async def test_filters_reach_the_source(fleet: Fleet) -> None:
     assert found.item.id == iron.id
 
 
+async def test_what_others_have_claimed_is_no_candidate(fleet: Fleet) -> None:
+    fleet.taken_by_another(fleet.place.add("Mend the gate").id)
+    found = await fleet.manager.get_next_work_item(
+        Agent(), options=FetchOptions(include_claimed=True)
+    )
+    assert found == NextWorkItem(None, False, None)
+
+
 async def test_a_lost_race_leads_to_the_next_candidate(fleet: Fleet) -> None:
     items = [fleet.place.add(f"item {number}") for number in range(3)]
     adapter = await fleet.adapter()
@@ -204,13 +212,13 @@ async def test_concurrent_calls_of_one_agent_get_different_items(fleet: Fleet) -
 async def test_a_caller_that_is_cancelled_while_claiming_gives_the_item_back(fleet: Fleet) -> None:
     item = fleet.place.add("Mend the gate")
     adapter = await fleet.adapter()
-    adapter.may_claim.clear()
+    adapter.may_answer.clear()
     asking = asyncio.create_task(fleet.manager.get_next_work_item(Agent()))
     await adapter.claiming.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    adapter.may_claim.set()
+    adapter.may_answer.set()
     await fleet.manager.aclose()
     assert fleet.place.entries[item.id].status is Status.QUEUED
     assert adapter.closed == 1

@@ -22,6 +22,7 @@ from rota.sources.memory import MemoryPlace, MemoryWorkSource
 from rota.sources.registry import SourceContext, WorkSourceRegistry
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+DECLARED: dict[str, str] = PYPROJECT["project"]["entry-points"]["rota.sources"]
 
 
 class Package(Distribution):
@@ -141,9 +142,12 @@ def test_entry_points_are_looked_for_at_the_first_unknown_type_and_once() -> Non
 
 
 def test_what_is_registered_by_hand_wins_over_an_entry_point() -> None:
-    types = WorkSourceRegistry(lambda: [point("memory", "no.such.module:create")])
-    types.register("memory", made_by([]))
-    assert isinstance(types.create({"type": "memory"}), MemoryWorkSource)
+    types = WorkSourceRegistry(lambda: [point("memory")])
+    types.create({"type": "memory"})
+    seen: list[Mapping[str, Any]] = []
+    types.register("memory", made_by(seen))
+    types.create({"type": "memory"})
+    assert len(seen) == 1
     assert types.types() == ["memory"]
 
 
@@ -217,10 +221,13 @@ def test_the_functions_work_on_one_registry(monkeypatch: pytest.MonkeyPatch) -> 
     assert rota.sources.get_registered_types() == []
 
 
-@pytest.mark.parametrize("name", ["queue", "memory", "markdown"])
+@pytest.mark.parametrize("name", sorted(DECLARED))
 def test_what_the_project_declares_is_a_factory(name: str) -> None:
-    declared = PYPROJECT["project"]["entry-points"]["rota.sources"]
-    assert callable(point(name, declared[name]).load())
+    assert callable(point(name, DECLARED[name]).load())
+
+
+def test_the_built_in_types_are_declared() -> None:
+    assert {"queue", "github", "gitea", "memory", "markdown"} <= set(DECLARED)
 
 
 def test_every_exported_name_is_there() -> None:

@@ -37,7 +37,10 @@ async def metrics(call: Call) -> Answer:
     """Figures for Prometheus."""
     counts = {str(status): count for status, count in (await call.ledger.views.counts()).items()}
     kind = database_kind(call.ledger.database)
-    text = await asyncio.to_thread(call.metrics.render, counts, call.settings.version, kind)
+    sources = await call.ledger.outside.states()
+    text = await asyncio.to_thread(
+        call.metrics.render, counts, call.settings.version, kind, sources
+    )
     return Answer(200, text, PROMETHEUS.encode())
 
 

@@ -76,8 +76,7 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
 
 async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answer:
     raw = await call.raw_body()
-    receiver = _receiver(kind, _repository(raw), receivers)
-    _check_signature(call, receiver, raw)
+    receiver = _signed(call, raw, _called(kind, _repository(raw), receivers))
     delivery = _first(call, _DELIVERIES[kind])
     if not delivery:
         raise InvalidInput(f"{_DELIVERIES[kind][0].decode()} is missing", field="delivery")
@@ -99,22 +98,30 @@ def _repository(raw: bytes) -> str:
     return name
 
 
-def _receiver(kind: str, repo: str, receivers: Sequence[Receiver]) -> Receiver:
+def _called(kind: str, repo: str, receivers: Sequence[Receiver]) -> list[Receiver]:
+    """Two servers of one's own may have a repository of the same name."""
+    found = [
+        one
+        for one in receivers
+        if one.kind == kind and one.repo.lower() == repo.lower() and one.secret()
+    ]
+    if not found:
+        raise NotFound(
+            f"no {kind} source with a webhook secret is configured for this repository; set"
+            " webhook_secret_env in rota.yaml, and that variable where the server runs"
+        )
+    return found
+
+
+def _signed(call: Call, raw: bytes, receivers: Sequence[Receiver]) -> Receiver:
+    """The one whose secret it was signed with."""
     for receiver in receivers:
-        if receiver.kind == kind and receiver.repo.lower() == repo.lower() and receiver.secret():
+        secret = (receiver.secret() or "").encode()
+        right = hmac.new(secret, raw, hashlib.sha256).hexdigest()
+        given = _first(call, _SIGNATURES[receiver.kind]).removeprefix("sha256=").lower()
+        if hmac.compare_digest(right.encode(), given.encode("utf-8", "replace")):
             return receiver
-    raise NotFound(
-        f"no {kind} source with a webhook secret is configured for this repository; set"
-        " webhook_secret_env in rota.yaml"
-    )
-
-
-def _check_signature(call: Call, receiver: Receiver, raw: bytes) -> None:
-    secret = (receiver.secret() or "").encode()
-    right = hmac.new(secret, raw, hashlib.sha256).hexdigest()
-    given = _first(call, _SIGNATURES[receiver.kind]).removeprefix("sha256=").lower()
-    if not hmac.compare_digest(right.encode(), given.encode("utf-8", "replace")):
-        raise Unauthenticated("the webhook's signature is missing or wrong")
+    raise Unauthenticated("the webhook's signature is missing or wrong")
 
 
 def _first(call: Call, names: Sequence[bytes]) -> str:

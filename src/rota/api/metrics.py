@@ -5,10 +5,11 @@ prometheus-client is imported only then: it costs 100 ms, and the CLI opens this
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rota.model.sources import SourceState
 from rota.queue.sweeper import Swept
 
 if TYPE_CHECKING:
@@ -49,7 +50,13 @@ class Metrics:
         """For whoever runs the sweeper: leases that lapsed."""
         self.expiries += len(swept.released) + len(swept.failed)
 
-    def render(self, items: Mapping[str, int], version: str, database: str) -> bytes:
+    def render(
+        self,
+        items: Mapping[str, int],
+        version: str,
+        database: str,
+        sources: Sequence[SourceState] = (),
+    ) -> bytes:
         from prometheus_client import (  # noqa: PLC0415 - see above
             CollectorRegistry,
             PlatformCollector,
@@ -60,7 +67,8 @@ class Metrics:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        registry.register(_Figures([*self._collect(items, version, database)]))
+        figures = [*self._collect(items, version, database), *_of_sources(sources)]
+        registry.register(_Figures(figures))
         return generate_latest(registry)
 
     def _collect(self, items: Mapping[str, int], version: str, database: str) -> "Iterator[Metric]":
@@ -96,6 +104,29 @@ class Metrics:
         for labels, durations in list(self._durations.items()):
             seconds.add_metric([*labels], _cumulated(durations.counts), durations.total)
         yield seconds
+
+
+def _of_sources(sources: Sequence[SourceState]) -> "Iterator[Metric]":
+    from prometheus_client.core import (  # noqa: PLC0415 - see above
+        CounterMetricFamily,
+        GaugeMetricFamily,
+    )
+
+    requests = CounterMetricFamily(
+        "rota_tracker_requests", "Requests to trackers by those who tend them", labels=["source"]
+    )
+    remaining = GaugeMetricFamily(
+        "rota_tracker_rate_remaining", "Requests left until the reset", labels=["source"]
+    )
+    limit = GaugeMetricFamily(
+        "rota_tracker_rate_limit", "Requests allowed from reset to reset", labels=["source"]
+    )
+    for one in sources:
+        requests.add_metric([one.source], one.requests)
+        if one.rate_remaining is not None and one.rate_limit is not None:
+            remaining.add_metric([one.source], one.rate_remaining)
+            limit.add_metric([one.source], one.rate_limit)
+    yield from (requests, remaining, limit)
 
 
 def _cumulated(counts: list[int]) -> list[tuple[str, float]]:

@@ -168,6 +168,21 @@ class Sweep(Struct, frozen=True):
     due: int
 
 
+class Source(Struct, frozen=True):
+    """How a place that work comes from stands, as the servers that tend it last noted."""
+
+    source: str
+    polled_at: str | None
+    poll_error: str | None
+    swept_at: str | None
+    warning: str | None
+    settle_seconds: float | None
+    requests: int
+    rate_remaining: int | None
+    rate_limit: int | None
+    rate_reset_at: str | None
+
+
 class Token(Struct, frozen=True):
     id: str
     name: str

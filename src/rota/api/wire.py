@@ -20,11 +20,12 @@ from rota.api.schemas import (
     Links,
     Project,
     Reason,
+    Source,
     Sweep,
     Token,
     TokenWithSecret,
 )
-from rota.model import access, agents, claims, events, work
+from rota.model import access, agents, claims, events, sources, work
 from rota.queue.claiming import Finished
 from rota.queue.explain import Explanation
 from rota.queue.sweeper import Swept
@@ -126,6 +127,21 @@ def completed_of(one: Finished) -> Completed:
 def agent_of(load: agents.AgentLoad) -> Agent:
     agent = load.agent
     return Agent(agent.name, agent.max_concurrent, agent.paused, load.in_progress, load.dispatched)
+
+
+def source_of(state: sources.SourceState) -> Source:
+    return Source(
+        source=state.source,
+        polled_at=state.polled_at,
+        poll_error=state.poll_error,
+        swept_at=state.swept_at,
+        warning=state.warning,
+        settle_seconds=state.settle_seconds,
+        requests=state.requests,
+        rate_remaining=state.rate_remaining,
+        rate_limit=state.rate_limit,
+        rate_reset_at=state.rate_reset_at,
+    )
 
 
 def sweep_of(swept: Swept) -> Sweep:

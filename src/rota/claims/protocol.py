@@ -170,23 +170,21 @@ class CommentClaims:
     async def _read_when_stopped(
         self, number: int, claimant: Claimant, posted: float, asker: Asker
     ) -> _Seen | None:
-        """Who was revoked learns it only when it looks, and works until then. So an agent waits;
-        the person who revoked knows what he does."""
+        """Who was revoked learns it only when it looks, and works until then: so we wait."""
         seen = await self._read_with_own(number, claimant)
-        while seen is not None and asker.login is None:
-            wait = self._until_stopped(seen, posted)
-            if wait <= 0:
-                break
+        while seen is not None and (wait := self._until_stopped(seen, posted, asker)) > 0:
             await self._pace.sleep(min(wait, self.times.poll))
             seen = await self._read_with_own(number, claimant)
         return seen
 
-    def _until_stopped(self, seen: _Seen, posted: float) -> float:
-        """Nobody may work on for `grace` after its claim has ended. How old the revocation was
-        when we claimed is told by the tracker's stamps, what has passed since by our own clock."""
+    def _until_stopped(self, seen: _Seen, posted: float, asker: Asker) -> float:
+        """Nobody works for longer than `grace` after its claim was revoked. How old that was when
+        we claimed is told by the tracker's stamps, what has passed since by our own clock."""
         revoked = self.log.fold(seen.log).revoked
         if revoked is None or not holds(seen.log, seen.own.id, self.times.grace):
             return 0.0
+        if asker.login is not None and revoked.fields.get("by") == asker.login:
+            return 0.0  # the person who revoked it knows what he does
         before = (seen.own.created_at - revoked.created_at).total_seconds()
         return self.times.grace - before - (self._pace.elapsed() - posted)
 

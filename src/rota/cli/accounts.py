@@ -1,11 +1,10 @@
 """Accounts on a tracker, by name."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
-from rota.cli.desks import refuse_url
+from rota.cli.desks import refuse_url, run
 from rota.model.errors import NotFound
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 def find_account(session: "Session", login: str, repo: str | None) -> "tuple[Account, str]":
     """Also its host: a number means nothing on another tracker."""
     refuse_url(session)
-    return asyncio.run(_found(session, login, _source(session, repo)))
+    return run(_found(session, login, _source(session, repo)))
 
 
 async def _found(session: "Session", login: str, source: "Forge") -> "tuple[Account, str]":

@@ -3,8 +3,8 @@ the ledger, beside a server that may run."""
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -46,7 +46,18 @@ def at_repository(
         async with open_desk(repo, session.settings, host=host, pace=pace_of(session)) as desk:
             return await deed(desk)
 
-    return asyncio.run(done())
+    return run(done())
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """What is logged on the way is for servers; here only what is wrong, and never on standard
+    output, which is read by programs."""
+    import logging
+
+    from rota.config.logs import configure_logging
+
+    configure_logging(logging.ERROR)
+    return asyncio.run(work)
 
 
 def issue_named(reference: str) -> "IssueRef":

@@ -1,6 +1,5 @@
 """The git hook that keeps a push from answering what somebody else works on."""
 
-import asyncio
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.desks import run
 from rota.cli.ending import NEGATIVE
 from rota.cli.session import config_option, group
 from rota.cli.text import lines
@@ -102,12 +102,12 @@ def _show(session: "Session", found: "HookStatus") -> None:
 
 @hook.member("pre-push", example="rota hook pre-push origin https://github.com/octocat/hello")
 @click.argument("remote")
-@click.argument("url")
+@click.argument("address", metavar="URL")
 @config_option
-def pre_push(session: "Session", /, remote: str, url: str) -> None:
+def pre_push(session: "Session", /, remote: str, address: str) -> None:
     """What git runs: reads its lines from standard input; exit code 1 refuses the push."""
     pushed = list(sys.stdin)
-    result = asyncio.run(_judged(session.settings, pushed, remote, url))
+    result = run(_judged(session.settings, pushed, remote, address))
     if session.as_json:
         session.output.document(
             {
@@ -125,7 +125,7 @@ def pre_push(session: "Session", /, remote: str, url: str) -> None:
 
 
 async def _judged(
-    settings: "Settings", pushed: Sequence[str], remote: str, url: str
+    settings: "Settings", pushed: Sequence[str], remote: str, address: str
 ) -> "HookResult":
     import os
 
@@ -139,7 +139,7 @@ async def _judged(
         return await judged(
             pushed,
             remote,
-            url,
+            address,
             knows=lambda host, repo: knows(host, repo, sources, os.environ),
             verdict=verdicts.verdict,
         )

@@ -1,11 +1,10 @@
 """Looking after the claims of whole repositories: stale ones, and pauses."""
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.desks import pace_of, refuse_url
+from rota.cli.desks import pace_of, refuse_url, run
 from rota.cli.ending import NETWORK, exit_code_for
 from rota.cli.output import Column, column
 from rota.model.errors import RotaError
@@ -116,7 +115,7 @@ def _swept(
 ) -> Sweeping:
     refuse_url(session)
     swept = Sweeping(session, max_age_hours, dry_run)
-    asyncio.run(swept.run(_sources(session, repos)))
+    run(swept.run(_sources(session, repos)))
     return swept
 
 

@@ -1,10 +1,10 @@
 """What can be wrong with `rota.yaml` and with each source that it names."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
+from rota.cli.desks import run
 from rota.cli.findings import FAIL, OK, WARN, Finding
 from rota.config import Settings
 from rota.model.errors import InvalidInput, RotaError
@@ -42,7 +42,7 @@ def _pauses(settings: Settings) -> Finding:
 
 
 def examine_source(source: "AnySource", settings: Settings) -> list[Finding]:
-    return asyncio.run(_examined(source, settings))
+    return run(_examined(source, settings))
 
 
 async def _examined(source: "AnySource", settings: Settings) -> list[Finding]:

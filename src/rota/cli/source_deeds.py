@@ -1,107 +1,55 @@
-"""What the commands about sources do."""
+"""Taking items from a source for an agent, and giving them back."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
-from rota.cli.desks import refuse_url
-from rota.cli.ending import NEGATIVE
-from rota.cli.findings import FAIL, show
-from rota.cli.source_choice import Worker, choose, configured, worker
+from rota.cli.desks import refuse_url, run
+from rota.cli.source_choice import Worker, choose, worker
 from rota.cli.text import lines, one_line
-from rota.model.errors import ClaimLost, Forbidden, TrackerError
+from rota.model.clock import to_text
+from rota.model.errors import ClaimLost, Forbidden, InvalidInput, TrackerError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
-    from rota.config.sources import AnySource
-    from rota.model.sources import SourceState
+    from rota.queue.ledger import Ledger
+    from rota.sources.desk import IssueDesk
     from rota.sources.manager import NextWorkItem, WorkSourceManager
     from rota.sources.port import ClaimResult, WorkItem
 
 T = TypeVar("T")
 
-
-# how they stand
-
-
-def states(session: "Session") -> list[dict[str, Any]]:
-    sources = configured(session)
-    known = {state.source: state for state in asyncio.run(_states(session))} if sources else {}
-    return [_row(source, known) for source in sources]
+# Their claims live as long as the process that makes them, and this one ends at once.
+_SHORT_LIVED = ("markdown", "memory")
 
 
-async def _states(session: "Session") -> "list[SourceState]":
-    from rota.app import open_ledger
+@dataclass(frozen=True)
+class Errand:
+    """An agent at its source, with the ledger at hand."""
 
-    async with open_ledger(session.settings.database) as ledger:
-        return await ledger.outside.states()
-
-
-def _row(source: "AnySource", known: "Mapping[str, SourceState]") -> dict[str, Any]:
-    from rota.config.fleet import source_name
-    from rota.config.sources import Forge, MarkdownSource
-
-    row: dict[str, Any] = {"name": source_name(source), "type": source.type}
-    place = source.repo if isinstance(source, Forge) else None
-    if isinstance(source, MarkdownSource):
-        place = source.path
-    mode = source.claim_mode if isinstance(source, Forge) else None
-    found = known.get(f"{_kind(source)}:{place}") if mode else None
-    return row | {"place": place, "claim_mode": mode} | _state(found, polled=mode is not None)
-
-
-def _kind(source: "AnySource") -> str:
-    return "gitea" if source.type == "forgejo" else source.type  # one adapter serves both
-
-
-def _state(found: "SourceState | None", *, polled: bool) -> dict[str, Any]:
-    fields = ("polled_at", "poll_error", "swept_at", "warning", "settle_seconds", "requests")
-    limits = ("rate_remaining", "rate_limit", "rate_reset_at")
-    told = {name: getattr(found, name, None) for name in (*fields, *limits)}
-    if told["poll_error"]:
-        word = "error"
-    elif found is None:
-        word = "not polled yet" if polled else ""
-    else:
-        word = "warning" if told["warning"] else "ok"
-    return {"state": word, **told, "note": told["poll_error"] or told["warning"]}
-
-
-def check(session: "Session", name: str | None) -> None:
-    from rota.cli.source_checks import examine_source
-
-    sources = configured(session) if name is None else [choose(session, name)]
-    if not sources:
-        raise click.UsageError("rota.yaml names no source; name one: TYPE:OWNER/REPO")
-    findings = [one for source in sources for one in examine_source(source, session.settings)]
-    if session.as_json:
-        session.output.document([one.told() for one in findings])
-    else:
-        show(findings)
-    if any(one.status == FAIL for one in findings):
-        raise click.exceptions.Exit(NEGATIVE)
-
-
-# work
+    who: Worker
+    manager: "WorkSourceManager"
+    ledger: "Ledger"
 
 
 def next_item(
     session: "Session", name: str, agent: str, *, claim: bool, prompt: str | None
 ) -> None:
     source = choose(session, name)
+    if claim and source.type in _SHORT_LIVED:
+        raise InvalidInput(
+            f"a claim on {name} ends with the process that made it, so it cannot be made from here;"
+            " look with --no-claim"
+        )
 
-    async def deed(manager: "WorkSourceManager", who: Worker) -> "tuple[NextWorkItem, str | None]":
-        found = await manager.get_next_work_item(who, auto_claim=claim)
+    async def deed(errand: Errand) -> "tuple[NextWorkItem, str | None]":
+        found = await errand.manager.get_next_work_item(errand.who, auto_claim=claim)
         if claim and not found.claimed and found.claim_result is not None:
-            await _raise_refusal(manager, who, found.claim_result)
+            await _raise_refusal(errand, found.claim_result)
         told = found.item is not None and (found.claimed or not claim) and prompt is not None
-        return found, await _prompt(manager, who, found.item, prompt) if told else None
+        return found, await _prompt(errand, found.item, prompt) if told else None
 
-    found, told = _with_manager(session, worker(agent, source), deed)
+    found, told = _sent(session, worker(agent, source), deed)
     if found.item is None:
         session.output.negative(None, "nothing_ready", f"nothing is ready for {agent} in {name}")
     elif claim and not found.claimed:
@@ -113,45 +61,53 @@ def next_item(
         _show(session, found, told)
 
 
-async def _raise_refusal(manager: "WorkSourceManager", who: Worker, refused: "ClaimResult") -> None:
+async def _raise_refusal(errand: Errand, refused: "ClaimResult") -> None:
     """What no other candidate would have changed is an error, not an answer."""
-    from rota.sources.forge import ForgeWorkSource
     from rota.sources.port import ClaimFailureReason
     from rota.sources.rights import missing_scopes
 
-    adapter = await manager.get_adapter(who)
-    if isinstance(adapter, ForgeWorkSource) and refused.reason in (
-        ClaimFailureReason.NOT_FOUND,
-        ClaimFailureReason.PERMISSION_DENIED,
-    ):
-        lack = await missing_scopes((await adapter.desk()).tracker)
+    desk, message = await _desk(errand), refused.message or str(refused.reason)
+    hidden = (ClaimFailureReason.NOT_FOUND, ClaimFailureReason.PERMISSION_DENIED)
+    if desk is not None and refused.reason in hidden:
+        lack = await missing_scopes(desk.tracker)
         if lack is not None:
             raise lack
-    message = refused.message or str(refused.reason)
-    if refused.reason is ClaimFailureReason.PERMISSION_DENIED:
-        raise Forbidden(message)
     if refused.reason is ClaimFailureReason.SOURCE_ERROR:
         raise TrackerError(message)
+    denied = refused.reason is ClaimFailureReason.PERMISSION_DENIED
+    if denied and await _may_work(errand):
+        raise Forbidden(message)
 
 
-async def _prompt(
-    manager: "WorkSourceManager", who: Worker, item: "WorkItem | None", prompt: str | None
-) -> str:
-    from rota.prompts import build_prompt
+async def _may_work(errand: Errand) -> bool:
+    """An agent that is paused, or has its hands full, was turned away by us."""
+    loads = await errand.ledger.views.agents()
+    ours = [load for load in loads if load.agent.name == errand.who.name]
+    return not any(
+        load.agent.paused or load.in_progress >= load.agent.max_concurrent for load in ours
+    )
 
-    return build_prompt(prompt, item, trusted=await _is_trusted(manager, who))
 
-
-async def _is_trusted(manager: "WorkSourceManager", who: Worker) -> bool:
-    """Our own ledger and folders are; a repository is when strangers cannot write there; of a
-    source that another package brings, nobody can say."""
+async def _desk(errand: Errand) -> "IssueDesk | None":
     from rota.sources.forge import ForgeWorkSource
 
-    adapter = await manager.get_adapter(who)
-    if isinstance(adapter, ForgeWorkSource):
-        desk = await adapter.desk()
+    adapter = await errand.manager.get_adapter(errand.who)
+    return await adapter.desk() if isinstance(adapter, ForgeWorkSource) else None
+
+
+async def _prompt(errand: Errand, item: "WorkItem | None", prompt: str | None) -> str:
+    from rota.prompts import build_prompt
+
+    return build_prompt(prompt, item, trusted=await _is_trusted(errand))
+
+
+async def _is_trusted(errand: Errand) -> bool:
+    """Our own ledger and folders are; a repository is when strangers cannot write there; of a
+    source that another package brings, nobody can say."""
+    desk = await _desk(errand)
+    if desk is not None:
         return not (await desk.keeper.gate.is_required() or await desk.tracker.is_public())
-    return who.work_source["type"] in ("queue", "markdown", "memory")
+    return errand.who.work_source["type"] in ("queue", *_SHORT_LIVED)
 
 
 def _show(session: "Session", found: "NextWorkItem", prompt: str | None) -> None:
@@ -159,13 +115,14 @@ def _show(session: "Session", found: "NextWorkItem", prompt: str | None) -> None
     if item is None:
         raise AssertionError("there is an item to be shown")
     ledger_id, token = (claim.ledger_id, claim.token) if claim else (None, None)
+    times = {"created_at": to_text(item.created_at), "updated_at": to_text(item.updated_at)}
     data = {
-        "item": asdict(item) | {"created_at": str(item.created_at), "updated_at": str(item.updated_at)},
+        "item": asdict(item) | times,
         "claimed": found.claimed,
         "ledger_id": ledger_id,
         "token": token,
         "prompt": prompt,
-    }  # fmt: skip
+    }
     facts = [
         ("item", item.id),
         ("ledger id", ledger_id),
@@ -185,23 +142,23 @@ def report(session: "Session", name: str, item: str, agent: str, result: Mapping
 
     ended = WorkResult(**{**result, "artifacts": tuple(result["artifacts"])})
 
-    async def deed(manager: "WorkSourceManager", who: Worker) -> None:
-        await manager.report_outcome(item, ended, agent=who)
+    async def deed(errand: Errand) -> None:
+        await errand.manager.report_outcome(item, ended, agent=errand.who)
 
-    _with_manager(session, worker(agent, choose(session, name)), deed)
+    _sent(session, worker(agent, choose(session, name)), deed)
     _said(session, item, f"is reported: {ended.outcome}", outcome=ended.outcome)
 
 
 def release(
     session: "Session", name: str, item: str, agent: str, *, reason: str | None, comment: bool
 ) -> None:
-    async def deed(manager: "WorkSourceManager", who: Worker) -> tuple[bool, str | None]:
-        answer = await manager.release_work_item(
-            item, agent=who, reason=reason, add_comment=comment
+    async def deed(errand: Errand) -> tuple[bool, str | None]:
+        answer = await errand.manager.release_work_item(
+            item, agent=errand.who, reason=reason, add_comment=comment
         )
         return answer.success, answer.message
 
-    released, message = _with_manager(session, worker(agent, choose(session, name)), deed)
+    released, message = _sent(session, worker(agent, choose(session, name)), deed)
     if not released:
         raise ClaimLost(message or f"{agent} does not hold {item}")
     _said(session, item, message or "is given back", released=True)
@@ -214,30 +171,20 @@ def _said(session: "Session", item: str, words: str, **data: Any) -> None:
         print(one_line(f"{item} {words}"))
 
 
-def _with_manager(
-    session: "Session",
-    who: Worker,
-    deed: "Callable[[WorkSourceManager, Worker], Awaitable[T]]",
-) -> T:
+def _sent(session: "Session", who: Worker, deed: Callable[[Errand], Awaitable[T]]) -> T:
     from rota.model.work import check_name
 
     refuse_url(session)
     check_name(who.name, "agent")
 
     async def done() -> T:
-        async with _manager(session) as manager:
-            return await deed(manager, who)
+        from rota.app import open_ledger, source_context
+        from rota.sources.manager import WorkSourceManager
 
-    return asyncio.run(done())
+        async with (
+            open_ledger(session.settings.database) as ledger,
+            WorkSourceManager(source_context(session.settings, ledger)) as manager,
+        ):
+            return await deed(Errand(who, manager, ledger))
 
-
-@asynccontextmanager
-async def _manager(session: "Session") -> "AsyncIterator[WorkSourceManager]":
-    from rota.app import open_ledger, source_context
-    from rota.sources.manager import WorkSourceManager
-
-    async with (
-        open_ledger(session.settings.database) as ledger,
-        WorkSourceManager(source_context(session.settings, ledger)) as manager,
-    ):
-        yield manager
+    return run(done())

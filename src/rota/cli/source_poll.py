@@ -1,24 +1,25 @@
 """One round of what a server does for a repository all the time."""
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.desks import refuse_url
+from rota.cli.desks import refuse_url, run
 from rota.cli.output import column
+from rota.cli.source_choice import choose
 from rota.model.errors import InvalidInput, TrackerError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
+    from rota.config.sources import AnySource
     from rota.queue.ledger import Ledger
     from rota.sources.tending import Tending
 
-_COLUMNS = [column("type"), column("work_item_id", "item"), column("source_ref", "issue")]
+_COLUMNS = [column("type"), column("work_item_id", "item"), column("issue")]
 _MOST_EVENTS = 1_000
 
 
 def poll(session: "Session", name: str) -> None:
     refuse_url(session)
-    events = asyncio.run(_polled(session, name))
+    events = run(_polled(session, name))
     session.output.table(events, _COLUMNS)
     if not events:
         session.output.say("nothing has changed")
@@ -26,28 +27,23 @@ def poll(session: "Session", name: str) -> None:
 
 async def _polled(session: "Session", name: str) -> list[dict[str, Any]]:
     from rota.app import make_tendings, open_ledger
-    from rota.config.logs import configure_logging
 
-    configure_logging()
     async with open_ledger(session.settings.database) as ledger:
         tendings = make_tendings(session.settings, ledger)
         try:
-            return await _round(_chosen(tendings, name), ledger)
+            return await _round(_chosen(tendings, choose(session, name), name), ledger)
         finally:
             for one in tendings:
                 await one.aclose()
 
 
-def _chosen(tendings: "list[Tending]", name: str) -> "Tending":
-    from rota.config.fleet import source_name
-
+def _chosen(tendings: "list[Tending]", wanted: "AnySource", name: str) -> "Tending":
     for one in tendings:
-        if name in (source_name(one.settings), one.source):  # type: ignore[arg-type]
+        if one.settings == wanted:
             return one
     known = ", ".join(one.source for one in tendings) or "none"
     raise InvalidInput(
-        f"no repository called {name[:100]!r} is configured, and no other kind of source is"
-        f" polled; configured are {known}"
+        f"{name[:100]} is not polled: only repositories that rota.yaml names are; these are {known}"
     )
 
 
@@ -59,9 +55,8 @@ async def _round(tending: "Tending", ledger: "Ledger") -> list[dict[str, Any]]:
     if problem := error.get(tending.source):
         raise TrackerError(problem)
     events = await ledger.views.events(before, _MOST_EVENTS)
-    return [await _told(ledger, one.type, one.work_item_id) for one in events]
-
-
-async def _told(ledger: "Ledger", kind: str, item_id: str) -> dict[str, Any]:
-    item = await ledger.views.item(item_id)
-    return {"type": str(kind), "work_item_id": item_id, "source_ref": item.source_ref}
+    return [
+        {"type": str(one.type), "work_item_id": one.work_item_id, "issue": item.source_ref}
+        for one in events
+        if one.work_item_id is not None and (item := await ledger.views.item(one.work_item_id))
+    ]

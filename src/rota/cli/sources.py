@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli import source_deeds
+from rota.cli import source_deeds, source_states
 from rota.cli.output import Column, column, time_column
 from rota.cli.parsing import Text
 from rota.cli.session import config_option, group
@@ -23,6 +23,11 @@ _source = click.argument("name", metavar="SOURCE")
 _item = click.argument("item")
 _agent = click.option("--agent", required=True, help="Who has it, or wants it.")
 
+
+def _limit(one: Any) -> str:
+    return "" if one["rate_limit"] is None else f"{one['rate_remaining']}/{one['rate_limit']}"
+
+
 _COLUMNS = [
     column("name"),
     column("type"),
@@ -32,20 +37,16 @@ _COLUMNS = [
     time_column("polled_at", "polled"),
     time_column("swept_at", "swept"),
     column("settle_seconds", "settle", spare=True),
-    Column("requests left", lambda one: _limit(one), spare=True),
+    Column("requests left", _limit, spare=True),
     column("note", folds=True),
 ]
-
-
-def _limit(one: Any) -> str:
-    return "" if one["rate_limit"] is None else f"{one['rate_remaining']}/{one['rate_limit']}"
 
 
 @source.member("list", example="rota source list")
 @config_option
 def list_sources(session: "Session", /) -> None:
     """List the sources that rota.yaml names, and how a server found them last."""
-    session.output.table(source_deeds.states(session), _COLUMNS)
+    session.output.table(source_states.states(session), _COLUMNS)
 
 
 @source.member("types", example="rota source types")
@@ -64,7 +65,7 @@ def check(session: "Session", /, name: str | None) -> None:
 
     Without SOURCE, of all that rota.yaml names.
     """
-    source_deeds.check(session, name)
+    source_states.check(session, name)
 
 
 @source.member("next", example="rota source next github:octocat/hello --agent smith")

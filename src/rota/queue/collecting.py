@@ -7,7 +7,7 @@ from rota.model.claims import Claim, ClaimedItem
 from rota.model.clock import IdFactory
 from rota.model.errors import ClaimedByAnother, Refused, VersionMismatch
 from rota.model.sources import Firing
-from rota.model.status import TERMINAL, Status, Verb
+from rota.model.status import RULES, TERMINAL, Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import editing, mirroring, moves, sweeper
 from rota.queue.moves import Lease, Order
@@ -141,43 +141,66 @@ def _started(tx: Transaction, row: WorkItem, wanted: Collection, ids: IdFactory,
 
 def give_back(tx: Transaction, firing_id: str, why: str, now: str) -> None:
     claim = tx.find_source_claim(firing_id, now)
-    if claim is None:
+    if claim is None or not tx.end_source_claim(firing_id, why, now):
         return
-    tx.end_source_claim(firing_id, why, now)
-    if claim.token is None:
-        return  # its lease has lapsed meanwhile, and the sweeper has seen to it
-    order = Order(
-        Verb.RELEASE, claim.work_item_id, claim.codename, token=claim.token, reason=why[:100]
-    )
-    moves.given(moves.apply(tx, order, "", now))
+    item = moves.find(tx, claim.work_item_id)
+    if item.epoch != claim.epoch:
+        return  # somebody has taken it since
+    if item.status is Status.IN_PROGRESS:
+        # By its token: also where the lease has just lapsed, and nobody has swept it yet.
+        order = Order(
+            Verb.RELEASE, item.id, claim.codename, token=item.claim_token, reason=why[:100]
+        )
+        moves.given(moves.apply(tx, order, "", now))
     tx.uncount_attempt(claim.work_item_id, claim.epoch)
 
 
-def finish(tx: Transaction, firing_id: str, reason: str, ids: IdFactory, now: str) -> bool:
+_ENDS: dict[str, Verb] = {"success": Verb.COMPLETE, "failure": Verb.FAIL, "partial": Verb.BLOCK}
+
+# How an item comes into work, from where it may stand after its run has died.
+_INTO_WORK: dict[Status, tuple[Verb, ...]] = {
+    Status.QUEUED: (Verb.DISPATCH, Verb.START),
+    Status.DISPATCHED: (Verb.START,),
+    Status.BLOCKED: (Verb.RELEASE, Verb.DISPATCH, Verb.START),
+    Status.FAILED: (Verb.RETRY, Verb.DISPATCH, Verb.START),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LateEnd:
+    """How a run ended, as its source knows it and the ledger does not yet."""
+
+    firing_id: str
+    outcome: str  # "success", "failure" or "partial"
+    reason: str
+
+
+def finish(tx: Transaction, end: LateEnd, ids: IdFactory, now: str) -> bool:
     """By the usual moves, so that log and events tell it as it was."""
-    claim = tx.find_source_claim(firing_id, now)
+    claim = tx.find_source_claim(end.firing_id, now)
     item = None if claim is None else tx.outside_item(claim.source, claim.source_ref)
     if claim is None or item is None or (item.id, item.epoch) != (claim.work_item_id, claim.epoch):
         return False  # another stands for it by now, or somebody has taken it again
-    if item.status in (Status.COMPLETED, Status.CANCELLED):
-        return False
-    steps = {
-        Status.FAILED: (Verb.RETRY, Verb.DISPATCH, Verb.START, Verb.COMPLETE),
-        Status.QUEUED: (Verb.DISPATCH, Verb.START, Verb.COMPLETE),
-        Status.DISPATCHED: (Verb.START, Verb.COMPLETE),
-        Status.BLOCKED: (Verb.RELEASE, Verb.DISPATCH, Verb.START, Verb.COMPLETE),
-    }.get(item.status, (Verb.COMPLETE,))
-    for verb in steps:
+    way = _way(item.status, _ENDS[end.outcome])
+    for verb in way:
         order = Order(
             verb,
             item.id,
             claim.codename,
             agent=claim.codename if verb is Verb.DISPATCH else None,
-            outcome="success" if verb is Verb.COMPLETE else None,
-            reason=reason,
+            notes=f"its run ended as {end.outcome}" if verb is Verb.BLOCK else None,
+            reason=end.reason,
             force=True,
             through_source=True,
             in_passing=True,
         )
         moves.given(moves.apply(tx, order, ids.new(), now))
-    return True
+    return bool(way)
+
+
+def _way(status: Status, end: Verb) -> tuple[Verb, ...]:
+    """The moves to that end; none where it stands there, or has ended otherwise."""
+    if status in RULES[end].sources:
+        return (end,)
+    unfinished = end is not Verb.COMPLETE and status in (Status.FAILED, Status.BLOCKED)
+    return () if unfinished or status not in _INTO_WORK else (*_INTO_WORK[status], end)

@@ -3,7 +3,7 @@
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 from rota.model.claims import ClaimedItem
 from rota.model.clock import Clock, IdFactory, SystemClock, to_text
@@ -23,6 +23,8 @@ from rota.queue import claiming, collecting, intake, mirroring
 from rota.queue.intake import LONGEST
 from rota.queue.moves import Lease
 from rota.storage.port import Store, Transaction
+
+WorkEnd = Literal["success", "failure", "partial"]
 
 MAX_NAME = 200
 MAX_TEXT = 2_000
@@ -88,16 +90,29 @@ class OutsideWork:
             lambda tx: mirroring.update(tx, source, pending, self._ids, now)
         )
 
-    async def gone(self, source: str, seen_refs: Iterable[str]) -> list[str]:
+    async def gone(
+        self, source: str, seen_refs: Iterable[str], among: Iterable[str] | None = None
+    ) -> list[str]:
         """Cancel what waits here and is not among `seen_refs`; the ids of those items.
 
         `seen_refs` is all that the source has, ready or not, from a listing that
         was complete. What is worked on, or still shown as claimed by us, stays.
+        With `among`, only those can be meant: what came to wait here after the
+        source was listed has not left it.
         """
         seen, now = frozenset(seen_refs), self._now()
-        if not await self._store.read(lambda tx: mirroring.unseen(tx, source, seen), long=True):
+        asked = None if among is None else frozenset(among)
+
+        def there(tx: Transaction) -> frozenset[str]:
+            if asked is None:
+                return seen
+            return seen | ({one.source_ref for one in tx.live_references(source)} - asked)
+
+        if not await self._store.read(
+            lambda tx: mirroring.unseen(tx, source, there(tx)), long=True
+        ):
             return []
-        return await self._store.transact(lambda tx: mirroring.cancel(tx, source, seen, now))
+        return await self._store.transact(lambda tx: mirroring.cancel(tx, source, there(tx), now))
 
     async def standing(self, source: str, ref: str) -> WorkItem | None:
         """The item that stands for a reference: the live one, else the latest."""
@@ -123,13 +138,12 @@ class OutsideWork:
         now = self._now()
         await self._store.transact(lambda tx: collecting.give_back(tx, firing_id, why, now))
 
-    async def finished(self, firing_id: str, reason: str) -> bool:
-        """Its source accepted the end of the work, and we did not live to write it down. False
-        when there is nothing to record: it is recorded, or somebody has taken it since."""
-        now = self._now()
-        return await self._store.transact(
-            lambda tx: collecting.finish(tx, firing_id, reason, self._ids, now)
-        )
+    async def finished(self, firing_id: str, reason: str, outcome: WorkEnd = "success") -> bool:
+        """Its source knows how the work ended, and we did not live to write it down. False when
+        there is nothing to record: it is recorded, or somebody has taken it since."""
+        check_text(reason, "reason", LONGEST["reason"])
+        end, now = collecting.LateEnd(firing_id, outcome, reason), self._now()
+        return await self._store.transact(lambda tx: collecting.finish(tx, end, self._ids, now))
 
     async def entered(self, firing_id: str, entry_id: int) -> None:
         """The tracker has answered: this is its number of our claim. May be said again."""

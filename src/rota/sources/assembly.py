@@ -2,6 +2,9 @@
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
+
+import structlog
 
 from rota.claims.comments import Believed
 from rota.claims.labels import NEEDS_SCOPE, LabelSet
@@ -21,17 +24,25 @@ from rota.sources.desk import Claims, IssueDesk
 from rota.sources.gatekeeper import Gatekeeper
 from rota.sources.gitea.tracker import GiteaTracker
 from rota.sources.github.tracker import GitHubTracker
+from rota.sources.http.connection import Connection
+from rota.sources.http.limits import RateLimitInfo
 from rota.sources.registry import SourceContext
+
+log = structlog.get_logger()
 
 
 def make_tracker(settings: Forge, context: SourceContext) -> Tracker:
+    connection: Connection = {
+        "environ": context.environ,
+        "on_warning": partial(_warn, settings.repo),
+    }
     if isinstance(settings, GitHubSource):
         return GitHubTracker(
             settings.repo,
             token_env=settings.auth.token_env,
             api_url=settings.api_url,
             account_id=settings.auth.account_id,
-            environ=context.environ,
+            **connection,
         )
     if isinstance(settings, GiteaSource):
         return GiteaTracker(
@@ -39,9 +50,20 @@ def make_tracker(settings: Forge, context: SourceContext) -> Tracker:
             token_env=settings.auth.token_env,
             api_url=settings.api_url,
             account_id=settings.auth.account_id,
-            environ=context.environ,
+            **connection,
         )
     raise InvalidInput(f"no tracker is known for {type(settings).__name__}")
+
+
+def _warn(repo: str, info: RateLimitInfo) -> None:
+    log.warning(
+        "few requests to the tracker are left",
+        repo=repo,
+        resource=info.resource,
+        remaining=info.remaining,
+        limit=info.limit,
+        resets_at=to_text(info.resets_at),
+    )
 
 
 async def open_desk(
@@ -52,8 +74,19 @@ async def open_desk(
     pace: Pace | None = None,
 ) -> IssueDesk:
     """Asks the tracker who we are, and nothing else."""
-    tracker = tracker or make_tracker(settings, context)
-    pace = pace or Pace()
+    if tracker is not None:
+        return await _open_desk(settings, context, tracker, pace or Pace())
+    made = make_tracker(settings, context)
+    try:
+        return await _open_desk(settings, context, made, pace or Pace())
+    except BaseException:
+        await made.aclose()  # nobody else knows of it
+        raise
+
+
+async def _open_desk(
+    settings: Forge, context: SourceContext, tracker: Tracker, pace: Pace
+) -> IssueDesk:
     labels = label_set(settings)
     keeper = Gatekeeper(
         settings.repo,

@@ -15,20 +15,24 @@ from rota.claims.comments import firing_id
 from rota.claims.fold import Standing
 from rota.claims.pickup import Asker, Objection, Obstacle
 from rota.claims.port import Issue, Tracker
+from rota.claims.projection import Repair, project
 from rota.claims.protocol import Claimant, Grant, Look, Refusal
 from rota.claims.timing import Pace, Times
 from rota.model.claims import ClaimedItem
-from rota.model.errors import ClaimedByAnother, ClaimLost, NoFreeSlot, Refused
+from rota.model.errors import ClaimedByAnother, ClaimLost, Refused
 from rota.model.sources import Firing, SourceClaim
-from rota.model.status import OUTCOME_OF, RULES, Verb
+from rota.model.status import OUTCOME_OF, RULES, Status, Verb
 from rota.queue.intake import LONGEST
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
+from rota.queue.sweeper import ATTEMPTS_EXHAUSTED
 from rota.sources.gatekeeper import Gatekeeper
 from rota.sources.items import new_item
 from rota.sources.local_mapping import address_of, clean, notes_of, verb_of
 from rota.sources.port import WorkOutcome, WorkResult
 from rota.sources.reports import pull_request, released, report
+
+IN_PART = "partial"
 
 
 class Claims(Protocol):
@@ -69,6 +73,8 @@ class Held:
 
 class TurnedAway(Refusal):
     """Nothing is wrong with the issue: this agent may take none now."""
+
+    __slots__ = ()
 
 
 class IssueDesk:
@@ -143,6 +149,7 @@ class IssueDesk:
     ) -> ClaimedItem | None:
         if self.ledger is None:
             return None
+        await self._take_up_again(self.ledger, issue.number, claimant.codename)
         firing = Firing(claimant.firing_id, claimant.codename, claimant.fleet, claimant.nonce)
         return await self.ledger.outside.take(
             new_item(self.tracker.source, issue),
@@ -151,6 +158,15 @@ class IssueDesk:
             firing,
             cleared=True,
         )
+
+    async def _take_up_again(self, ledger: Ledger, number: int, codename: str) -> None:
+        """What was done in part waits for a person; who makes it ready there has decided."""
+        item = await ledger.outside.standing(self.tracker.source, str(number))
+        if item is not None and item.status is Status.BLOCKED and item.reason == IN_PART:
+            order = Order(
+                Verb.RELEASE, item.id, codename, reason="ready_again", version=item.version
+            )
+            await ledger.queue.apply(order)
 
     async def _take_on_tracker(
         self, issue: Issue, claimant: Claimant, claimed: ClaimedItem | None
@@ -223,7 +239,7 @@ class IssueDesk:
             item is not None
             and item.assigned_agent == codename
             and item.status is RULES[verb].target
-            and (verb is Verb.COMPLETE or item.reason == verb)
+            and item.reason != ATTEMPTS_EXHAUSTED
         )
 
     async def _beat(self, held: Held, codename: str) -> None:
@@ -236,8 +252,15 @@ class IssueDesk:
         if not await self.claims.finish(held.grant, pr, report(result)):
             return False
         if pr is None or self._always_closes:
-            await self.tracker.close(held.grant.number)
+            await self._close(held.grant.number)
         return True
+
+    async def _close(self, number: int) -> None:
+        """Nobody will merge anything: the issue ends here, and must not ask for a review."""
+        await self.tracker.close(number)
+        if not self._always_closes:
+            labels = self.keeper.labels
+            await project(self.tracker, number, Repair((labels.done,), (labels.pr_open,)))
 
     async def _lost(self, held: Held, codename: str) -> None:
         self._held.pop((held.grant.number, codename), None)
@@ -314,6 +337,7 @@ def _order(held: Held, codename: str, result: WorkResult) -> Order:
         held.item_id or "",
         codename,
         token=held.token,
+        reason=IN_PART if verb is Verb.BLOCK else None,
         outcome=OUTCOME_OF.get(RULES[verb].target),
         notes=notes_of(result),
         artifact_url=pull_request(result.artifacts) or address_of(result),
@@ -329,5 +353,5 @@ def _by_ledger(error: Refused) -> Refusal:
     if isinstance(error, ClaimedByAnother):
         return _claimed(error.message)
     held = Objection(Obstacle.HELD, error.message)
-    of_the_agent = isinstance(error, NoFreeSlot) or "agent" in error.details
+    of_the_agent = "agent" in error.details  # it is paused, or has its hands full
     return (TurnedAway if of_the_agent else Refusal)(held, error.message)

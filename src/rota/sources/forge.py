@@ -10,7 +10,7 @@ from rota.claims.port import Issue
 from rota.claims.protocol import Refusal
 from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, TrackerError
 from rota.sources.assembly import open_desk
-from rota.sources.desk import Held, IssueDesk
+from rota.sources.desk import Held, IssueDesk, TurnedAway
 from rota.sources.http.errors import ApiError
 from rota.sources.items import work_item
 from rota.sources.paging import page
@@ -29,8 +29,9 @@ from rota.sources.registry import SourceContext
 ALL = FetchOptions()
 PLAIN = ReleaseOptions()
 
-# Everything else that keeps an issue from being claimed is the state it is in.
-_TAKEN = frozenset({Obstacle.CLAIMED})
+# Not every tracker tells in its lists what an issue waits for. One that was found waiting is not
+# offered for so long: else the first few of them would hide all that stand behind.
+WAITS_SECONDS = 600.0
 
 
 class ForgeWorkSource:
@@ -44,6 +45,7 @@ class ForgeWorkSource:
         self._open = open_desk
         self._opened: IssueDesk | None = None
         self._opening = asyncio.Lock()
+        self._waiting: dict[int, float] = {}
 
     async def desk(self) -> IssueDesk:
         """Opened at the first use: it asks the tracker who we are."""
@@ -60,10 +62,12 @@ class ForgeWorkSource:
 
     async def _candidates(self, desk: IssueDesk, options: FetchOptions) -> list[Issue]:
         ready = desk.keeper.labels.ready
+        now = desk.pace.elapsed()
         found = [
             issue
             for issue in await desk.tracker.issues(labels=[ready])
-            if await desk.keeper.judge(issue) is None
+            if self._waiting.get(issue.number, now) <= now
+            and await desk.keeper.judge(issue) is None
         ]
         if options.include_claimed:
             found += await desk.tracker.issues(labels=[desk.keeper.labels.in_flight])
@@ -79,6 +83,8 @@ class ForgeWorkSource:
         except TrackerError as error:
             return _refused(_reason_of(error), error.message)
         if isinstance(answer, Refusal):
+            if answer.obstacle is Obstacle.WAITS:
+                self._waiting[number] = desk.pace.elapsed() + WAITS_SECONDS
             return _refused(_reason(answer), answer.message)
         return self._claimed(desk, answer)
 
@@ -126,9 +132,11 @@ def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
 
 
 def _reason(refusal: Refusal) -> ClaimFailureReason:
+    if isinstance(refusal, TurnedAway):
+        return ClaimFailureReason.PERMISSION_DENIED
     if refusal.obstacle is None:
         return ClaimFailureReason.SOURCE_ERROR
-    if refusal.obstacle in _TAKEN:
+    if refusal.obstacle is Obstacle.CLAIMED:
         return ClaimFailureReason.ALREADY_CLAIMED
     return ClaimFailureReason.INVALID_STATE
 

@@ -9,9 +9,18 @@ from rota.claims.pauses import PausedRepos
 from rota.claims.pickup import AN_AGENT, Asker, Objection, objection
 from rota.claims.port import Issue
 from rota.claims.timing import Pace
-from rota.claims.trust import TrustGate
+from rota.claims.trust import TrustGate, text_hash
 
 LOOK_AGAIN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Distrust:
+    """Why an issue was not trusted as it stood then."""
+
+    updated_at: datetime
+    why: str
+    until: float
 
 
 @dataclass(slots=True)
@@ -23,7 +32,7 @@ class Gatekeeper:
     pace: Pace = field(default_factory=Pace)
     _public: tuple[float, bool] | None = None
     _passed: dict[int, Issue] = field(default_factory=dict)
-    _refused: dict[int, tuple[datetime, str]] = field(default_factory=dict)
+    _distrusted: dict[int, Distrust] = field(default_factory=dict)
 
     async def judge(
         self, issue: Issue, standing: Standing | None = None, asker: Asker = AN_AGENT
@@ -46,19 +55,31 @@ class Gatekeeper:
         return self._passed.pop(issue.number, issue)
 
     async def _distrust(self, issue: Issue) -> str | None:
-        """Nothing new since a refusal is refused again without asking the tracker: an edit and
-        a label both move `updated_at`."""
         if not await self._is_required():
             return None
-        at, why = self._refused.get(issue.number, (None, ""))
-        if at == issue.updated_at:
-            return why
-        distrust = await replace(self.gate, required=True).distrust(issue)
-        if distrust is None:
-            self._refused.pop(issue.number, None)
+        known = await self._known(issue)
+        if known is not None:
+            return known.why
+        why = await replace(self.gate, required=True).distrust(issue)
+        if why is None:
+            self._distrusted.pop(issue.number, None)
         else:
-            self._refused[issue.number] = (issue.updated_at, distrust)
-        return distrust
+            until = self.pace.elapsed() + LOOK_AGAIN_SECONDS
+            self._distrusted[issue.number] = Distrust(issue.updated_at, why, until)
+        return why
+
+    async def _known(self, issue: Issue) -> Distrust | None:
+        """Nothing new since a refusal is refused again without asking the tracker: an edit and a
+        label both move `updated_at`. Not for ever, since its stamps have whole seconds; and not
+        when somebody has approved the text here, which leaves no trace there."""
+        known = self._distrusted.get(issue.number)
+        if known is None or known.updated_at != issue.updated_at:
+            return None
+        if self.pace.elapsed() >= known.until:
+            return None
+        approved = await self.gate.book.approval(issue.number)
+        agreed = approved is not None and approved.text_hash == text_hash(issue)
+        return None if agreed else known
 
     async def _is_required(self) -> bool:
         """Whether a repository is public is not asked for every issue; nor only once, for a

@@ -1,8 +1,9 @@
 """The queue as a source: an agent takes items of our own ledger as it takes those of a tracker.
 
-A claim here names its item, which the queue's own claim cannot: it is a dispatch and a start, each
-guarded by the item's version, so that of several claimers one gets through. A crash between the
-two leaves the item dispatched to this agent, which finds it again at its next look.
+A claim here names its item, which the queue's own claim cannot: it is a dispatch and a start. The
+dispatch is guarded by the version that was looked at, so that of several claimers one gets through
+and only what was seen to be free is taken. A crash between the two leaves the item dispatched to
+this agent, which finds it again at its next look.
 """
 
 from collections.abc import Mapping
@@ -253,11 +254,11 @@ class QueueWorkSource:
         if item.status is Status.IN_PROGRESS and self._is_lapsed(item):
             await self._ledger.sweeper.tick()
             item = await self._ledger.views.item(item_id)
-        refusal = self._obstacle(item)
+        refusal = self._obstacle(item) or await self._turned_away()
         if refusal is not None:
             return refusal
         started, claim = await self._start(item)
-        late = self._kept_back(started)  # a new blocker does not change the version
+        late = self._kept_back(started)  # a hold or a blocker may have come since the dispatch
         if late is not None:
             await self._undo(Order(Verb.RELEASE, item_id, self.agent, token=claim.token))
             return late
@@ -268,22 +269,22 @@ class QueueWorkSource:
         queue = self._ledger.queue
         order = Order(Verb.DISPATCH, item.id, self.agent, agent=self.agent, reason="claimed")
         if item.status is Status.QUEUED:
-            dispatched = (await queue.apply(replace(order, version=item.version))).item
-        else:
-            dispatched = item
+            await queue.apply(replace(order, version=item.version))
         lease = queue.lease(self._lease_seconds)
         try:
-            moved = await queue.apply(
-                replace(order, verb=Verb.START, version=dispatched.version, lease=lease)
-            )
+            moved = await queue.apply(replace(order, verb=Verb.START, lease=lease))
         except NoFreeSlot:
             if item.status is Status.QUEUED:
-                await self._undo(
-                    Order(Verb.RELEASE, item.id, self.agent, version=dispatched.version)
-                )
+                await self._give_back(item.id)
             raise
         assert moved.claim is not None  # noqa: S101 - a lease was asked for
         return moved.item, moved.claim
+
+    async def _give_back(self, item_id: str) -> None:
+        """What we have dispatched to ourselves and cannot start."""
+        item = await self._ledger.views.item(item_id)
+        if item.status is Status.DISPATCHED and item.assigned_agent == self.agent:
+            await self._undo(Order(Verb.RELEASE, item_id, self.agent, version=item.version))
 
     async def _undo(self, release: Order) -> None:
         with suppress(Refused, VersionMismatch):  # somebody else has moved it meanwhile

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rota.claims.labels import LIFECYCLE_LABELS
-from rota.config.sources import AnySource, Auth, Forge, GitHubSource, Labels
+from rota.claims.port import Tracker
+from rota.config.sources import AnySource, Auth, Forge, GiteaSource, GitHubSource, Labels
 from rota.model.errors import MalformedReference
 from rota.sources.assembly import make_tracker
 from rota.sources.http.tracker import check_repo
@@ -12,12 +13,14 @@ from rota.sources.registry import SourceContext
 
 # Where nothing is configured, labels are called what `label-state` calls them.
 _READY, _IN_FLIGHT, _PR_OPEN, _DONE = (name for name, _, _ in LIFECYCLE_LABELS)
+AnyForge = GitHubSource | GiteaSource
+
 _TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
 def find_repository(
     repo: str, sources: Sequence[AnySource], environ: Mapping[str, str], host: str | None = None
-) -> Forge:
+) -> AnyForge:
     """`owner/repo`, or `repo` alone where one source has that name; a repository that is not
     configured is looked for on GitHub, with the names of `label-state`. With a `host`, that of
     its pages, only there."""
@@ -46,7 +49,17 @@ def knows(host: str, repo: str, sources: Sequence[AnySource], environ: Mapping[s
 
 def web_host(source: Forge) -> str:
     """Of its pages, as the address of an issue names it."""
-    return make_tracker(source, SourceContext(environ={}, paused_repos=Path())).host
+    return _tracker(source).host
+
+
+def ledger_name(source: Forge) -> str:
+    """As its items and its state are called in the ledger."""
+    return _tracker(source).source
+
+
+def _tracker(source: Forge) -> Tracker:
+    """Not to be asked anything: it knows its own address, and has opened nothing."""
+    return make_tracker(source, SourceContext(environ={}, paused_repos=Path()))
 
 
 def _is_called(source: Forge, repo: str) -> bool:

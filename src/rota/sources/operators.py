@@ -119,6 +119,7 @@ class Operators:
                 return Refusal(refused, refused.message if refused else "")
             await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
             await claims.log.settle()
+            await self._mend(number)  # else its label would stand in our way
         if holder is not None and asker.holds(holder):
             return Grant(number, holder.id, _claimant_of(me, holder.firing_id))
         made = firing_id(self._desk.pace.now(), secrets.randbits(16))

@@ -69,6 +69,7 @@ class WorkSourceRegistry:
     def __init__(self, discover: Discover = installed) -> None:
         self._discover = discover
         self._factories: dict[str, WorkSourceFactory] = {}
+        self._loaded: dict[str, WorkSourceFactory] = {}  # from entry points
         self._found: dict[str, list[EntryPoint]] | None = None
 
     def register(self, source_type: str, factory: WorkSourceFactory) -> None:
@@ -95,17 +96,19 @@ class WorkSourceRegistry:
         """Whether there was one. An entry point of that name is forgotten too."""
         points = self._points()
         known = source_type in self._factories or source_type in points
-        self._factories.pop(source_type, None)
-        points.pop(source_type, None)
+        for kept in (self._factories, self._loaded, points):
+            kept.pop(source_type, None)
         return known
 
     def clear(self) -> None:
         """Nothing is known any more, until it is registered or `rediscover` is called."""
         self._factories.clear()
+        self._loaded.clear()
         self._found = {}
 
     def rediscover(self) -> None:
         """Look for entry points anew at the next lookup."""
+        self._loaded.clear()
         self._found = None
 
     def _points(self) -> "dict[str, list[EntryPoint]]":
@@ -116,10 +119,11 @@ class WorkSourceRegistry:
         return self._found
 
     def _factory(self, source_type: str) -> WorkSourceFactory:
-        if source_type not in self._factories:
-            # Loaded once; a broken one is tried again, for it may have been mended.
-            self._factories[source_type] = _load(self._point(source_type))
-        return self._factories[source_type]
+        known = self._factories.get(source_type) or self._loaded.get(source_type)
+        if known is None:
+            # A broken one is tried again at the next call, for it may have been mended.
+            known = self._loaded[source_type] = _load(self._point(source_type))
+        return known
 
     def _point(self, source_type: str) -> "EntryPoint":
         points = self._points().get(source_type, [])

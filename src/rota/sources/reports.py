@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from rota.sources.port import WorkResult
 
 LONGEST_REPORT = 60_000  # GitHub takes 65,536 characters in a comment
-_PULL_REQUEST = re.compile(r"https?://[^\s/<>]+(?:/[^\s/<>]+){2,}/(?:pull|pulls)/[0-9]{1,18}")
+LONGEST_ADDRESS = 2_000
+_PART = "[!-.0-;=?-~]+"  # it stands in a marker, which an angle bracket could end
+_PULL_REQUEST = re.compile(rf"https?://{_PART}(?:/{_PART}){{2,}}/(?:pull|pulls)/[0-9]{{1,18}}")
 
 _HEADINGS = {
     "success": "✅ Work completed",
@@ -25,16 +27,17 @@ def report(result: WorkResult) -> str:
         _list(result.artifacts),
         f"### Error\n\n{_code(result.error)}" if result.error else "",
     ]
-    return _cut("\n\n".join(part for part in parts if part))
+    return _fit("\n\n".join(part for part in parts if part))
 
 
 def released(reason: str | None) -> str:
-    return f"**Released:** {reason or 'given back'}"
+    return _fit(f"**Released:** {reason or 'given back'}")
 
 
 def pull_request(artifacts: Iterable[str]) -> str | None:
     """The first artifact that is the address of a pull request."""
-    return next((one for one in artifacts if _PULL_REQUEST.fullmatch(one)), None)
+    short = (one for one in artifacts if len(one) <= LONGEST_ADDRESS)
+    return next((one for one in short if _PULL_REQUEST.fullmatch(one)), None)
 
 
 def _list(artifacts: Iterable[str]) -> str:
@@ -49,7 +52,9 @@ def _code(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _cut(text: str) -> str:
+def _fit(text: str) -> str:
+    """What no tracker takes is an agent's slip, and must not cost its report."""
+    text = text.replace("\x00", "").encode(errors="replace").decode()
     if len(text) <= LONGEST_REPORT:
         return text
     return f"{text[:LONGEST_REPORT]}\n\n[cut: {len(text) - LONGEST_REPORT} more characters]"

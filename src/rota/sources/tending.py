@@ -1,65 +1,126 @@
-"""Looks after one repository in a running server: polls, mirrors, supervises and sweeps it.
+"""Looks after one repository in a running server: supervises, polls and sweeps it.
 
-Each duty has its own rhythm and one `tick()` does what is due. A webhook only
-makes the next poll come sooner: what it says is never believed.
+Each duty has its own rhythm and one `tick()` does what is due; what fails is tried again, and
+people can see it. A webhook only makes the next poll come sooner: what it says is never believed.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import structlog
 
-from rota.claims.pickup import stage
-from rota.claims.port import Issue, Tracker
-from rota.claims.projection import Repair, project
-from rota.claims.protocol import CommentClaims, Look
-from rota.claims.sweep import Report, Sweep
-from rota.claims.timing import Pace
+from rota.claims.port import Tracker
+from rota.claims.protocol import CommentClaims
+from rota.claims.sweep import Sweep
+from rota.claims.timing import Pace, Times
 from rota.config.sources import Forge
 from rota.model.clock import to_text
-from rota.model.errors import IssueNotFound, RotaError, WorkSourceError
-from rota.model.sources import Mirrored, SourceClaim
-from rota.model.status import Status, Verb
-from rota.queue.intake import LONGEST
+from rota.model.errors import InvalidInput, StorageError, WorkSourceError
+from rota.model.sources import StateNote
 from rota.queue.ledger import Ledger
-from rota.queue.moves import Order
-from rota.sources.desk import Held, IssueDesk, held_by
-from rota.sources.items import new_item
+from rota.sources.desk import IssueDesk
+from rota.sources.http.limits import RateLimitInfo
+from rota.sources.mirror import Mirror
+from rota.sources.supervision import Supervision
+from rota.sources.vigil import Vigil
 
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 300.0
-LATE = "finished_before_a_crash"
+# Webhooks come in crowds, also of our own comments and labels.
+POLL_GAP_SECONDS = 10.0
+RETRY_SECONDS = 15.0
+LONGEST_RETRY_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class Rhythm:
-    """When a duty is next due; the first time at once."""
+    """When a duty is next due; the first time at once. After a failure it comes sooner than
+    usual, but less soon each time."""
 
     seconds: float
     due: float = 0.0
+    failures: int = 0
 
     def is_due(self, now: float) -> bool:
         return now >= self.due
 
-    def done(self, now: float) -> None:
+    def begin(self, now: float) -> None:
+        """Before it is done: who asks for it meanwhile asks for it again."""
         self.due = now + self.seconds
+
+    def failed(self, now: float) -> None:
+        pause = min(RETRY_SECONDS * 2.0 ** min(self.failures, 10), LONGEST_RETRY_SECONDS)
+        self.failures += 1
+        self.due = min(self.due, now + pause)
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A tracker that counts what it is asked, and hears how much more it may be."""
+
+    @property
+    def requests(self) -> int: ...
+
+    @property
+    def rate_limit(self) -> RateLimitInfo | None: ...
 
 
 @dataclass(slots=True)
+class Duties:
+    """What is done at a desk, once it is open."""
+
+    desk: IssueDesk
+    supervision: Supervision
+    mirror: Mirror
+
+
 class Tending:
-    tracker: Tracker
-    settings: Forge
-    ledger: Ledger
-    open_desk: Callable[[], Awaitable[IssueDesk]]
-    poll: Rhythm
-    pace: Pace = field(default_factory=Pace)
-    sweep: Rhythm = field(default_factory=lambda: Rhythm(SWEEP_SECONDS))
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
-    _desk: IssueDesk | None = None
-    _look: Rhythm | None = None
-    _deadlines: dict[str, float] = field(default_factory=dict)
+    def __init__(
+        self,
+        tracker: Tracker,
+        settings: Forge,
+        ledger: Ledger,
+        open_desk: Callable[[], Awaitable[IssueDesk]],
+        poll: Rhythm,
+        *,
+        pace: Pace | None = None,
+    ) -> None:
+        self.tracker = tracker
+        self.settings = settings
+        self.open_desk = open_desk
+        self.poll = poll
+        times = _times(settings)
+        if times.trust_in_a_poll <= 0:
+            raise InvalidInput(
+                f"{settings.repo}: times.grace ({times.grace:g} s) must be longer than times.settle"
+                f" and times.margin together ({times.settle + times.margin:g} s), or no claim could"
+                " be trusted for a moment",
+                field="times.grace",
+            )
+        # More often than told where a look is not worth as much.
+        self.look = Rhythm(min(times.poll, times.trust_in_a_poll / 3))
+        self.sweep = Rhythm(SWEEP_SECONDS)
+        self.woken = asyncio.Event()
+        self._ledger = ledger
+        self._pace = pace or Pace()
+        self._duties: Duties | None = None
+        self._polled = -POLL_GAP_SECONDS
+        self._troubles: dict[str, str] = {}
+        self._told: str | None = ""  # whatever an earlier process has told may be over
+        self._clean: str | None = None
+        self._news: StateNote = {}
+        self._counted = 0
+        self.vigil = Vigil(
+            self.source,
+            ledger,
+            times,
+            self._pace,
+            settings.claim_mode == "labels",
+            self._hurry,
+        )
 
     @property
     def source(self) -> str:
@@ -71,199 +132,171 @@ class Tending:
 
     def wake(self) -> None:
         """Something happened there; look soon."""
-        self.poll.due = 0.0
+        self.poll.due = min(self.poll.due, self._polled + POLL_GAP_SECONDS)
+        self.woken.set()
+
+    def _hurry(self) -> None:
+        """A run has died; end its claim there."""
+        self.look.due = 0.0
         self.woken.set()
 
     async def aclose(self) -> None:
         await self.tracker.aclose()
 
+    # what is due
+
     async def tick(self) -> float:
-        """Do what is due; a tracker that fails is tried again, and people can see it."""
         self.woken.clear()
-        try:
-            await self._tick()
-        except WorkSourceError as error:
-            log.warning("source cannot be read", source=self.source, error=error.message)
-            await self._note(poll_error=error.message)
-            self.poll.done(self.pace.elapsed())
-            await self._past_deadline()
+        await self._tick()
+        await self._note()
         return self._pause()
 
     async def _tick(self) -> None:
-        desk = await self._at_desk()
-        look = self._look = self._look or Rhythm(desk.claims.times.poll)
-        if look.is_due(self.pace.elapsed()):
-            await self._supervise(desk)
-            look.done(self.pace.elapsed())
-        if self.poll.is_due(self.pace.elapsed()):
-            await self._poll(desk)
-            self.poll.done(self.pace.elapsed())
-        if self.sweep.is_due(self.pace.elapsed()):
-            await self._sweep(desk)
-            self.sweep.done(self.pace.elapsed())
+        now = self._pace.elapsed()
+        if self.poll.is_due(now):
+            self.look.due = 0.0  # what is said of a poll is said of the claims, too
+        if not any(one.is_due(now) for one in self._rhythms):
+            return
+        if await self._attempt("open", self._open):
+            await self._do("look", self.look, self._supervise)
+            await self._do("poll", self.poll, self._poll)
+            await self._do("sweep", self.sweep, self._sweep)
+        else:
+            for one in self._rhythms:
+                if one.is_due(now):
+                    one.begin(now)
+                    one.failed(now)
 
-    async def _at_desk(self) -> IssueDesk:
-        if self._desk is None:
-            self._desk = await self.open_desk()
-        return self._desk
+    @property
+    def _rhythms(self) -> tuple[Rhythm, ...]:
+        return self.look, self.poll, self.sweep
+
+    async def _do(self, name: str, rhythm: Rhythm, duty: Callable[[], Awaitable[None]]) -> None:
+        now = self._pace.elapsed()
+        if not rhythm.is_due(now):
+            return
+        rhythm.begin(now)
+        try:
+            done = await self._attempt(name, duty)
+        except StorageError:
+            rhythm.due = 0.0  # nothing is known of it; again as soon as the database is back
+            raise
+        if done:
+            rhythm.failures = 0
+        else:
+            rhythm.failed(self._pace.elapsed())
+
+    async def _attempt(self, name: str, duty: Callable[[], Awaitable[None]]) -> bool:
+        """Did it succeed? An error of ours is told like one of the tracker's: no other duty, and
+        no other source, has to suffer for it."""
+        try:
+            await duty()
+        except StorageError:
+            raise
+        except WorkSourceError as error:
+            log.warning("source cannot be read", source=self.source, error=error.message)
+            self._troubles[name] = error.message
+        except Exception as error:
+            log.exception("source cannot be tended", source=self.source)
+            self._troubles[name] = f"an error of ours, see the log: {type(error).__name__}: {error}"
+        else:
+            self._troubles.pop(name, None)
+        return name not in self._troubles
 
     def _pause(self) -> float:
-        now = self.pace.elapsed()
-        dues = [self.poll.due, self.sweep.due, *([self._look.due] if self._look else [])]
-        return max(0.05, min(dues) - now)
+        due = min(one.due for one in self._rhythms)
+        return max(0.05, due - self._pace.elapsed())
 
-    async def _note(self, **news: str | float | None) -> None:
-        await self.ledger.outside.note_state(self.source, **news)  # type: ignore[arg-type]
+    async def _note(self) -> None:
+        """What is new about this source, for people and for other processes."""
+        troubles = "; ".join(dict.fromkeys(self._troubles.values())) or None
+        news: StateNote = {**self._news, **self._costs()}
+        if troubles != self._told:
+            news["poll_error"] = troubles
+        if news:
+            await self._ledger.outside.note_state(self.source, **news)
+        self._news, self._told = {}, troubles
+        self._counted += news.get("requests", 0)
 
-    # poll
+    def _costs(self) -> StateNote:
+        if not isinstance(self.tracker, Metered):
+            return {}
+        asked, info = self.tracker.requests - self._counted, self.tracker.rate_limit
+        if not asked:
+            return {}
+        return {"requests": asked, **(_limit(info) if info is not None else {})}
 
-    async def _poll(self, desk: IssueDesk) -> None:
-        """The board shows what waits there, and why what waits is not taken."""
-        ready = await desk.tracker.issues(labels=[desk.keeper.labels.ready])
-        shown = {str(issue.number): await self._mirrored(desk, issue) for issue in ready}
-        for ref in await self.ledger.outside.waiting(self.source):
-            if ref not in shown and (left := await self._look_after(desk, ref)) is not None:
-                shown[ref] = left
-        await self.ledger.outside.mirror(list(shown.values()))
-        await self.ledger.outside.gone(self.source, shown)
-        await self._note(polled_at=to_text(self.pace.now()), poll_error=None)
+    # the duties
 
-    async def _mirrored(self, desk: IssueDesk, issue: Issue) -> Mirrored:
-        refused = await desk.keeper.judge(issue)
-        reason = None if refused is None else str(refused)[: LONGEST["hold_reason"]]
-        return Mirrored(new_item(self.source, issue), reason)
+    async def _open(self) -> None:
+        if self._duties is None:
+            desk = await self.open_desk()
+            supervision = Supervision(desk, self._ledger, self.vigil)
+            self._duties = Duties(desk, supervision, Mirror(desk, self._ledger.outside))
+            self.vigil.times = desk.claims.times
 
-    async def _look_after(self, desk: IssueDesk, ref: str) -> Mirrored | None:
-        """An item that waits here, but is not ready there any more."""
-        try:
-            issue = await desk.tracker.issue(int(ref))
-        except IssueNotFound:
-            return None
-        if not issue.is_open:
-            return None
-        if await self._was_brought_back(desk, issue):
-            labels = desk.keeper.labels
-            await project(desk.tracker, issue.number, Repair((labels.ready,), (labels.failed,)))
-        return await self._mirrored(desk, issue)
+    async def _supervise(self) -> None:
+        began, self._clean = to_text(self._pace.now()), None
+        found = await self._at_hand.supervision.round()
+        if found.changed:
+            self.poll.due = 0.0  # the board shows it at once
+        if found.errors:
+            raise found.errors[0]
+        self._clean = began if found.clean else None
 
-    async def _was_brought_back(self, desk: IssueDesk, issue: Issue) -> bool:
-        """It failed with us, and a person has queued it again: there it still says failed."""
-        if stage(issue, desk.keeper.labels) != desk.keeper.labels.failed:
-            return False
-        item = await self.ledger.outside.standing(self.source, str(issue.number))
-        return item is not None and item.status is Status.QUEUED and item.epoch > 0
+    async def _poll(self) -> None:
+        """Read whole is a source only with its claims: see `Vigil`."""
+        self._polled = self._pace.elapsed()
+        await self._at_hand.mirror.poll()
+        if self._clean is not None:
+            self._news["polled_at"] = self._clean
 
-    # supervise
+    async def _sweep(self) -> None:
+        desk = self._at_hand.desk
+        if isinstance(desk.claims, CommentClaims):
+            claims = await self._ledger.outside.open_claims(self.source)
+            report = await make_sweep(desk, desk.claims).run(int(one.source_ref) for one in claims)
+            if report.findings or report.errors or report.disputed:
+                log.info(
+                    "swept claims",
+                    source=self.source,
+                    findings=[f"#{one.number} {one.deed}" for one in report.findings],
+                    disputed=report.disputed,
+                    errors=report.errors,
+                )
+        self._news["swept_at"] = to_text(self._pace.now())
 
-    async def _supervise(self, desk: IssueDesk) -> None:
-        for claim in await self.ledger.outside.open_claims(self.source):
-            if claim.live:
-                await self._supervise_one(desk, claim)
-            else:
-                await self._end_dead(desk, claim)
-
-    async def _supervise_one(self, desk: IssueDesk, claim: SourceClaim) -> None:
-        if claim.entry_id is None and isinstance(desk.claims, CommentClaims):
-            return  # its claimant still waits for the verdict
-        held = held_by(claim)
-        look = await desk.claims.look(held.grant)
-        if look.lost is not None:
-            await self._lose(desk, claim, held, look.lost)
-            return
-        self._deadlines[claim.firing_id] = look.deadline
-        await self._note_lateness(desk, look)
-
-    async def _lose(self, desk: IssueDesk, claim: SourceClaim, held: Held, why: str) -> None:
-        """The ledger first: the agent's next heartbeat tells it to stop."""
-        await self._revoke(claim, why)
-        await desk.claims.release(held.grant, "operator-hold")
-        await self.ledger.outside.ended(claim.firing_id, "lost")
-
-    async def _revoke(self, claim: SourceClaim, why: str) -> None:
-        log.warning("claim lost", source=self.source, issue=claim.source_ref, why=why)
-        self._deadlines.pop(claim.firing_id, None)
-        order = Order(
-            Verb.RELEASE,
-            claim.work_item_id,
-            "supervisor",
-            token=claim.token,
-            reason="claim_lost",
-            notes=why,
-        )
-        try:
-            await self.ledger.queue.apply(order)
-        except RotaError:
-            return  # it has ended by itself
-
-    async def _past_deadline(self) -> None:
-        """No clean look, no work: somebody may have ended our claims without our seeing it."""
-        now = self.pace.elapsed()
-        for claim in await self.ledger.outside.open_claims(self.source):
-            deadline = self._deadlines.setdefault(claim.firing_id, now + 60.0)
-            if claim.live and now >= deadline:
-                await self._revoke(claim, "the tracker could not be read in time")
-
-    async def _note_lateness(self, desk: IssueDesk, look: Look) -> None:
-        """A smaller id came after a grant: the tracker is slower than we thought."""
-        if not look.too_late or not isinstance(desk.claims, CommentClaims):
-            return
-        times = desk.claims.log.times.slower()
-        desk.claims.log.times = times
-        warning = (
-            f"entries {look.too_late} became visible after a claim behind them was granted;"
-            f" claims wait {times.settle:g} s from now on"
-        )
-        log.error("tracker is slower than configured", source=self.source, warning=warning)
-        await self._note(warning=warning, settle_seconds=times.settle)
-
-    # the dead
-
-    async def _end_dead(self, desk: IssueDesk, claim: SourceClaim) -> None:
-        """A claim of ours whose run is gone: what it finished is recorded, else it is given
-        back at once."""
-        held = held_by(claim)
-        standing = await desk.claims.standing(held.grant.number)
-        if claim.entry_id is not None and standing.done_claim == claim.entry_id:
-            await self._record_late(desk, claim)
-            outcome = "success"
-        else:
-            if claim.entry_id is not None or not isinstance(desk.claims, CommentClaims):
-                await desk.claims.release(held.grant, "stale-swept")
-            outcome = "stale-swept"
-        await self.ledger.outside.ended(claim.firing_id, outcome)
-
-    async def _record_late(self, desk: IssueDesk, claim: SourceClaim) -> None:
-        """The tracker accepted the end, and we died before we wrote it down."""
-        await self.ledger.outside.finished(claim.firing_id, LATE)
-
-    # sweep
-
-    async def _sweep(self, desk: IssueDesk) -> None:
-        report = await self.swept(desk)
-        if report is not None and (report.findings or report.errors or report.disputed):
-            log.info(
-                "swept claims",
-                source=self.source,
-                findings=[f"#{one.number} {one.deed}" for one in report.findings],
-                disputed=report.disputed,
-                errors=report.errors,
-            )
-        await self._note(swept_at=to_text(self.pace.now()))
-
-    async def swept(self, desk: IssueDesk) -> Report | None:
-        if not isinstance(desk.claims, CommentClaims):
-            return None
-        also = [
-            int(claim.source_ref) for claim in await self.ledger.outside.open_claims(self.source)
-        ]
-        return await make_sweep(desk, desk.claims).run(also)
+    @property
+    def _at_hand(self) -> Duties:
+        if self._duties is None:
+            raise AssertionError("the desk is opened before anything is done at it")
+        return self._duties
 
 
 def make_sweep(desk: IssueDesk, claims: CommentClaims) -> Sweep:
     async def live(firings: Collection[str]) -> set[str]:
         if desk.ledger is None:
             return set(firings)  # without a ledger nobody can say that a run is dead
-        open_claims = await desk.ledger.outside.open_claims(desk.tracker.source)
-        return {claim.firing_id for claim in open_claims if claim.live}
+        found = [await desk.ledger.outside.find_claim(name) for name in firings]
+        return {claim.firing_id for claim in found if claim is not None and claim.live}
 
     return Sweep(claims, desk.keeper.labels, desk.fleet, live, desk.fleet)
+
+
+def _times(settings: Forge) -> Times:
+    given = settings.times
+    return Times(
+        settle=given.settle,
+        poll=given.poll,
+        grace=given.grace,
+        margin=given.margin,
+        quiet=given.quiet,
+    )
+
+
+def _limit(info: RateLimitInfo) -> StateNote:
+    return {
+        "rate_limit": info.limit,
+        "rate_remaining": info.remaining,
+        "rate_reset_at": to_text(info.resets_at),
+    }

@@ -369,6 +369,15 @@ class SourceContract:
             await bob.complete_work(item_id, GIVEN_UP)
         await ada.complete_work(item_id, MENDED)
 
+    async def test_what_another_has_ended_is_not_ours_to_tell_again(
+        self, place: Place, ada: WorkSource, bob: WorkSource
+    ) -> None:
+        item_id = await place.add("Mend the gate")
+        await claimed(ada, item_id)
+        await ada.complete_work(item_id, MENDED)
+        with pytest.raises(ClaimLost):
+            await bob.complete_work(item_id, MENDED)
+
     async def test_an_end_after_a_release_is_refused(self, place: Place, ada: WorkSource) -> None:
         item_id = await place.add("Mend the gate")
         await claimed(ada, item_id)

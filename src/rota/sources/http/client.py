@@ -17,7 +17,12 @@ from urllib.parse import urlencode, urljoin
 from rota.sources.http.answers import Answer
 from rota.sources.http.cache import AnswerCache
 from rota.sources.http.calls import Call, Failure, Patience, Service
-from rota.sources.http.limits import LimitWatch, calculate_backoff_delay, extract_rate_limit_info
+from rota.sources.http.limits import (
+    LimitWatch,
+    RateLimitInfo,
+    calculate_backoff_delay,
+    extract_rate_limit_info,
+)
 from rota.sources.http.tokens import Token
 from rota.sources.http.verdicts import Verdicts
 from rota.sources.http.wire import Address, NoAnswer, Wire, origin_of
@@ -54,6 +59,8 @@ class ApiClient:
         self._follow = follow
         self._cache = AnswerCache()
         self._barred: dict[str, datetime] = {}
+        self.requests = 0  # that left us, with every repetition
+        self.limits: dict[str, RateLimitInfo] = {}  # by resource, as last told
 
     async def aclose(self) -> None:
         await self._wire.aclose()
@@ -171,13 +178,19 @@ class ApiClient:
     async def _once(self, call: Call, url: str, until: float) -> Answer:
         known = self._cache.get(url) if call.conditional else None
         headers = self._headers(call, known)
+        self.requests += 1
         answer = await self._wire.exchange(call.method, url, headers, call.body, until)
-        self._watch.see(extract_rate_limit_info(answer.headers))
+        self._see(extract_rate_limit_info(answer.headers))
         if answer.status == HTTPStatus.NOT_MODIFIED and known is not None:
             return replace(known, unchanged=True)
         if call.conditional:
             self._cache.keep(answer)
         return answer
+
+    def _see(self, info: RateLimitInfo | None) -> None:
+        if info is not None:
+            self.limits[info.resource] = info
+        self._watch.see(info)
 
     def _headers(self, call: Call, known: Answer | None) -> dict[str, str]:
         headers = {

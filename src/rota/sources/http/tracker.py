@@ -11,6 +11,7 @@ from rota.model.errors import AnswerUnknown, IssueNotFound, MalformedReference
 from rota.sources.http.calls import Service
 from rota.sources.http.connection import Connection, connect
 from rota.sources.http.errors import ApiError
+from rota.sources.http.limits import RateLimitInfo
 from rota.sources.http.pages import Pages
 from rota.sources.http.records import account_of, comment_of, issue_of
 from rota.sources.http.wire import Address
@@ -49,9 +50,19 @@ class HttpTracker:
 
     @property
     def source(self) -> str:
-        """In one spelling, whatever people write; with its host, but for the one everybody means."""
+        """In one spelling, whatever people write; with its host, but for the usual one."""
         place = "" if self.host == "github.com" else f"{self.host}/"
         return f"{self.kind}:{place}{self.repo.lower()}"
+
+    @property
+    def requests(self) -> int:
+        """How many were sent so far."""
+        return self._client.requests
+
+    @property
+    def rate_limit(self) -> RateLimitInfo | None:
+        """Of the token, as the tracker told it last; None where it tells none."""
+        return self._client.limits.get("core")
 
     async def aclose(self) -> None:
         await self._client.aclose()

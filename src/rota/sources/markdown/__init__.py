@@ -44,7 +44,7 @@ What a crash leaves behind
 - after `<n>.end` with a result: the item has ended and nobody gets it. The entry holds the whole
   result, and the next call of anybody writes it into the file: first the new text in one rename,
   then `<n>.told` (or, after success, the move to `done/` and the end of the claims). Each step can
-  be seen to have been done, by the number of the claim in `result`, and is not done twice.
+  be seen to have been done, by the token of the claim in `result`, and is not done twice.
 
 These last steps are taken under a lock, which dies with its process; nothing depends on it but
 that two do not tidy up at the same time.

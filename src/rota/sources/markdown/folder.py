@@ -126,7 +126,7 @@ class Folder:
         try:
             return sorted(one.name for one in self.path.iterdir() if sheets.is_item(one.name))
         except OSError as error:
-            raise self._unreadable(error.strerror) from None
+            raise self._unreadable(error.strerror or str(error)) from None
 
     def _sort_in(self, stem: str, listing: Listing) -> None:
         found = self.sheet(self.file(stem))

@@ -60,6 +60,26 @@ class Path:
         return None
 
 
+class Mishaps:
+    """A quiet day, but for the things that can go wrong whose numbers are given."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._numbers = frozenset(numbers)
+        self.passed = 0  # how many things could have gone wrong
+
+    def pick(self, many: int) -> int:
+        return 0
+
+    def odds(self, probability: float) -> bool:
+        if probability <= 0:
+            return False
+        self.passed += 1
+        return self.passed in self._numbers
+
+    def between(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+
 def paths(depth: int) -> Iterator[Path]:
     """Every path that differs within the first `depth` choices; run each before the next."""
     told: tuple[int, ...] | None = ()

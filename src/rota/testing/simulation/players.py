@@ -159,6 +159,7 @@ class Person:
     time: VirtualTime
     relabels: bool = True
     _attempts: int = 0
+    _revoked: dict[int, float] = field(default_factory=dict)  # by issue: when
 
     @property
     def _chance(self) -> Chance:
@@ -197,9 +198,13 @@ class Person:
         holder = (await self.claims.standing(number)).holder
         if holder is None or holder.fleet == OPERATOR_FLEET:
             return None
-        return await self.claims.log.append(
+        # Whether or not there is an answer; and it may come late.
+        self._revoked[number] = self.time.now + self.tracker.faults.latest
+        entry = await self.claims.log.append(
             number, Kind.REVOKE, claim=holder.id, by=self.tracker.me.login
         )
+        self._revoked[number] = max(self._revoked[number], self.time.now)
+        return entry
 
     async def reopen(self, number: int) -> None:
         done = (await self.claims.standing(number)).done_claim
@@ -208,8 +213,9 @@ class Person:
 
     async def take(self, number: int) -> None:
         """Half the time by force; then the agent is given the time it needs to stop."""
-        forced = await self.revoke(number) if self._chance.odds(0.5) else None
-        stopped = self.time.now + (self.claims.times.grace if forced else 0.0)
+        if self._chance.odds(0.5):
+            await self.revoke(number)
+        stopped = self._revoked.get(number, -self.claims.times.grace) + self.claims.times.grace
         self._attempts += 1
         firing = f"20260501-120000-{self.name}{self._attempts:04x}"
         self.referee.enters(self.name, firing)

@@ -13,7 +13,6 @@ from rota.claims.projection import wanted
 from rota.testing.simulation.repository import Repository, Written
 
 
-
 class Violation(AssertionError):
     """The protocol was broken; the message tells the story up to there."""
 

@@ -14,6 +14,7 @@ from types import coroutine
 from typing import Any
 
 from rota.claims.timing import Pace
+from rota.model.errors import RotaError
 from rota.testing.simulation.chance import Chance
 
 BEGINNING = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -27,7 +28,6 @@ class Player:
     story: Coroutine[float, None, None]
     at: float
     mortal: bool = False
-    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class Fates:
     death: float = 0.0
     freeze: float = 0.0
     longest_freeze: float = 2000.0
-    deaths_at: frozenset[int] = frozenset()  # steps, counted over all mortal players
 
 
 @dataclass(slots=True)
@@ -45,7 +44,6 @@ class VirtualTime:
     chance: Chance
     fates: Fates = field(default_factory=Fates)
     now: float = 0.0
-    steps: int = 0  # of mortal players
     dead: list[str] = field(default_factory=list)
     _players: list[Player] = field(default_factory=list)
 
@@ -71,6 +69,21 @@ class VirtualTime:
                 continue
             self._step(player)
 
+    def play(self, *stories: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Side by side, until all have ended; what each returned, or the error it raised."""
+        ends: list[Any] = [None] * len(stories)
+
+        async def keep(at: int, story: Coroutine[Any, Any, Any]) -> None:
+            try:
+                ends[at] = await story
+            except RotaError as error:
+                ends[at] = error
+
+        for at, story in enumerate(stories):
+            self.spawn(f"story {at}", keep(at, story))
+        self.run()
+        return ends
+
     def _next(self, until: float) -> Player | None:
         first = min((player.at for player in self._players), default=until)
         if not self._players or first > until:
@@ -79,8 +92,7 @@ class VirtualTime:
         return ready[self.chance.pick(len(ready)) if len(ready) > 1 else 0]
 
     def _is_struck(self, player: Player) -> bool:
-        self.steps += 1
-        if self.steps in self.fates.deaths_at or self.chance.odds(self.fates.death):
+        if self.chance.odds(self.fates.death):
             self._kill(player)
             return True
         if self.chance.odds(self.fates.freeze):
@@ -94,13 +106,12 @@ class VirtualTime:
         player.story.close()
 
     def _step(self, player: Player) -> None:
+        self._players.remove(player)
         try:
             player.at = self.now + player.story.send(None)
         except StopIteration:
-            self._players.remove(player)
-        except BaseException:
-            self._players.remove(player)
-            raise
+            return
+        self._players.append(player)  # whoever waits for the same moment is now before it
 
     def close(self) -> None:
         """Nobody acts any more."""

@@ -1,0 +1,71 @@
+"""How the sources stand."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.desks import run
+from rota.cli.ending import NEGATIVE
+from rota.cli.findings import FAIL, show
+from rota.cli.source_choice import choose, configured
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+    from rota.config.sources import AnySource
+    from rota.model.sources import SourceState
+
+
+def states(session: "Session") -> list[dict[str, Any]]:
+    sources = configured(session)
+    known = {state.source: state for state in run(_states(session))} if sources else {}
+    return [_row(source, known) for source in sources]
+
+
+async def _states(session: "Session") -> "list[SourceState]":
+    from rota.app import open_ledger
+
+    async with open_ledger(session.settings.database) as ledger:
+        return await ledger.outside.states()
+
+
+def _row(source: "AnySource", known: "Mapping[str, SourceState]") -> dict[str, Any]:
+    from rota.config.fleet import source_name
+    from rota.config.sources import Forge, MarkdownSource
+    from rota.sources.lookup import ledger_name
+
+    row: dict[str, Any] = {"name": source_name(source), "type": source.type}
+    if isinstance(source, Forge):
+        found = known.get(ledger_name(source))
+        row |= {"place": source.repo, "claim_mode": source.claim_mode}
+        return row | _state(found, "not polled yet")
+    place = source.path if isinstance(source, MarkdownSource) else None
+    return row | {"place": place, "claim_mode": None} | _state(None, "")
+
+
+def _state(found: "SourceState | None", unknown: str) -> dict[str, Any]:
+    fields = ("polled_at", "poll_error", "swept_at", "warning", "settle_seconds", "requests")
+    limits = ("rate_remaining", "rate_limit", "rate_reset_at")
+    told = {name: getattr(found, name, None) for name in (*fields, *limits)}
+    if told["poll_error"]:
+        word = "error"
+    elif found is None:
+        word = unknown
+    else:
+        word = "warning" if told["warning"] else "ok"
+    return {"state": word, **told, "note": told["poll_error"] or told["warning"]}
+
+
+def check(session: "Session", name: str | None) -> None:
+    from rota.cli.source_checks import examine_source
+
+    sources = configured(session) if name is None else [choose(session, name)]
+    if not sources:
+        raise click.UsageError("rota.yaml names no source; name one: TYPE:OWNER/REPO")
+    findings = [one for source in sources for one in examine_source(source, session.settings)]
+    if session.as_json:
+        session.output.document([one.told() for one in findings])
+    else:
+        show(findings)
+    if any(one.status == FAIL for one in findings):
+        raise click.exceptions.Exit(NEGATIVE)

@@ -1,0 +1,104 @@
+"""The board shows what waits in a repository, and why what waits there is not taken."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from rota.claims.pickup import stage
+from rota.claims.port import Issue
+from rota.claims.projection import Repair, project
+from rota.model.errors import IssueNotFound, TrackerError
+from rota.model.sources import Mirrored
+from rota.model.status import Status
+from rota.queue.intake import LONGEST
+from rota.queue.outside import OutsideWork
+from rota.sources.desk import IssueDesk
+from rota.sources.items import new_item
+
+log = structlog.get_logger()
+
+MOST_ERRORS = 3
+
+
+@dataclass(slots=True)
+class Picture:
+    """What was seen there. An issue that could not be judged stays here as it was."""
+
+    shown: dict[str, Mirrored] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    errors: list[TrackerError] = field(default_factory=list)
+
+    def failed(self, ref: str, error: TrackerError) -> None:
+        """One is no reason to forget about the others; many are."""
+        self.unknown.add(ref)
+        self.errors.append(error)
+        if len(self.errors) >= MOST_ERRORS:
+            raise error
+
+
+class Mirror:
+    def __init__(self, desk: IssueDesk, outside: OutsideWork) -> None:
+        self._desk = desk
+        self._tracker = desk.tracker
+        self._labels = desk.keeper.labels
+        self._outside = outside
+
+    async def poll(self) -> None:
+        """Raises the first error of a single issue, when everything else is done."""
+        waiting = await self._outside.waiting(self._tracker.source)
+        picture = Picture()
+        for issue in await self._tracker.issues(labels=[self._labels.ready]):
+            await self._add(picture, issue)
+        for ref in waiting:
+            if ref not in picture.shown and ref not in picture.unknown:
+                await self._look_after(picture, ref)
+        await self._store(picture.shown)
+        seen = {*picture.shown, *picture.unknown}
+        await self._outside.gone(self._tracker.source, seen, among=waiting)
+        if picture.errors:
+            raise picture.errors[0]
+
+    async def _store(self, shown: Mapping[str, Mirrored]) -> None:
+        done = await self._outside.mirror(list(shown.values()))
+        for ref, why in done.refused:
+            log.warning("issue cannot be shown", source=self._tracker.source, issue=ref, why=why)
+
+    async def _add(self, picture: Picture, issue: Issue) -> None:
+        ref = str(issue.number)
+        try:
+            refused = await self._desk.keeper.judge(issue)
+        except IssueNotFound:
+            return  # deleted just now
+        except TrackerError as error:
+            picture.failed(ref, error)
+            return
+        reason = None if refused is None else str(refused)[: LONGEST["hold_reason"]]
+        picture.shown[ref] = Mirrored(new_item(self._tracker.source, issue), reason)
+
+    async def _look_after(self, picture: Picture, ref: str) -> None:
+        """An item that waits here, but is not ready there any more."""
+        try:
+            issue = await self._tracker.issue(int(ref))
+            if issue.is_open and await self._was_brought_back(issue):
+                change = Repair((self._labels.ready,), (self._labels.failed,))
+                await project(self._tracker, issue.number, change)
+                issue = await self._tracker.issue(issue.number)
+        except IssueNotFound:
+            return
+        except TrackerError as error:
+            picture.failed(ref, error)
+            return
+        if issue.is_open:
+            await self._add(picture, issue)
+
+    async def _was_brought_back(self, issue: Issue) -> bool:
+        """It failed with us, and a person has queued it again: there it still says failed."""
+        if stage(issue, self._labels) != self._labels.failed:
+            return False
+        item = await self._outside.standing(self._tracker.source, str(issue.number))
+        return (
+            item is not None
+            and item.status is Status.QUEUED
+            and item.came_from in (Status.FAILED, Status.BLOCKED)
+        )

@@ -1,0 +1,116 @@
+"""Watches the ledger's side of our claims on a tracker: which have run out of time, or have died.
+
+It asks the ledger alone. A tracker that does not answer may hold up whoever asks it, but not the
+end of the work that goes on unseen meanwhile.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+
+from rota.claims.timing import Pace, Times
+from rota.model.clock import from_text
+from rota.model.errors import Refused
+from rota.model.sources import SourceClaim
+from rota.model.status import Verb
+from rota.queue.ledger import Ledger
+from rota.queue.moves import Order
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 5.0
+SUPERVISOR = "supervisor"
+CLAIM_LOST = "claim_lost"
+
+
+def verdict_seconds(times: Times) -> float:
+    """So long a claimant may still wait to hear whether it has won; the claim of one that loses
+    is gone from the ledger by then."""
+    return min(8 * times.settle, times.trust_in_a_poll / 2)
+
+
+async def revoke(ledger: Ledger, claim: SourceClaim, why: str) -> None:
+    """Take the ledger's claim away: the agent's next heartbeat tells it to stop."""
+    log.warning("claim lost", source=claim.source, issue=claim.source_ref, why=why)
+    order = Order(
+        Verb.RELEASE,
+        claim.work_item_id,
+        SUPERVISOR,
+        token=claim.token,
+        reason=CLAIM_LOST,
+        notes=why,
+    )
+    with contextlib.suppress(Refused):  # it has ended by itself
+        await ledger.queue.apply(order)
+
+
+@dataclass(slots=True)
+class Vigil:
+    """No clean look at the tracker, no work: a chore of its own, beside the looks."""
+
+    source: str
+    ledger: Ledger
+    times: Times
+    pace: Pace
+    by_labels: bool  # then the tracker gives claims no number
+    died: Callable[[], None]
+    _until: dict[str, float] = field(default_factory=dict)
+    _dead: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        return f"deadlines of {self.source}"
+
+    def extend(self, firing_id: str, deadline: float) -> None:
+        """By `Pace.elapsed`. A look that was not clean takes nothing back."""
+        self._until[firing_id] = max(deadline, self._until.get(firing_id, deadline))
+
+    async def tick(self) -> float:
+        claims = await self.ledger.outside.open_claims(self.source)
+        at_work = [claim for claim in claims if claim.live and self._was_entered(claim)]
+        await self._update(at_work)
+        for claim in at_work:
+            if self.pace.elapsed() >= self._until[claim.firing_id]:
+                await revoke(self.ledger, claim, "the tracker could not be read in time")
+        self._tell_of_the_dead({claim.firing_id for claim in claims if not claim.live})
+        return self._pause()
+
+    def _was_entered(self, claim: SourceClaim) -> bool:
+        """Before, nobody works by it."""
+        return self.by_labels or claim.entry_id is not None
+
+    async def _update(self, claims: Sequence[SourceClaim]) -> None:
+        read = await self._last_read() if claims else None
+        known = self._until
+        self._until = {
+            claim.firing_id: max(self._told(claim, read), known.get(claim.firing_id, 0.0))
+            for claim in claims
+        }
+
+    async def _last_read(self) -> datetime | None:
+        """When all claims were last seen to be ours, by whichever process looked."""
+        states = {state.source: state for state in await self.ledger.outside.states()}
+        polled_at = states[self.source].polled_at if self.source in states else None
+        return None if polled_at is None else from_text(polled_at)
+
+    def _told(self, claim: SourceClaim, read: datetime | None) -> float:
+        """The deadline as the ledger knows it: also of claims that we have not looked at."""
+        seen = from_text(claim.created_at)
+        young = verdict_seconds(self.times)
+        if read is not None and (read - seen).total_seconds() > young:
+            seen = read
+        ago = (self.pace.now() - seen).total_seconds()
+        return self.pace.elapsed() + self.times.trust_in_a_poll - ago
+
+    def _tell_of_the_dead(self, dead: set[str]) -> None:
+        """Once of each: their claims on the tracker are ended at once, if it can be asked."""
+        if dead - self._dead:
+            self.died()
+        self._dead = dead
+
+    def _pause(self) -> float:
+        ahead = min(self._until.values(), default=float("inf")) - self.pace.elapsed()
+        return min(LOOK_SECONDS, max(ahead, 0.05))

@@ -1,0 +1,363 @@
+"""`rota source`, `rota hook` and what the doctor says of sources, in real processes."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.testing.tracker import TrackerStub, tracker_stub
+from tests.acceptance.terminal import environment, running_server
+from tests.integration.tracked import (
+    FAILED,
+    HOLD,
+    MANAGED,
+    PR_OPEN,
+    READY,
+    REPO,
+    TOKEN,
+    WORKING,
+    Tracked,
+)
+
+PR = "https://github.com/ada/engine/pull/9"
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[TrackerStub]:
+    with tracker_stub() as running:
+        yield running
+
+
+@pytest.fixture
+def here(stub: TrackerStub, tmp_path: Path) -> Tracked:
+    return Tracked(tmp_path, stub=stub)
+
+
+# work
+
+
+def test_an_item_is_taken_and_reported(here: Tracked) -> None:
+    minor, major = here.issue("Minor"), here.issue("Major", labels=[READY, "priority:high"])
+    looked = here.json("source", "next", "engine", "--agent", "smith", "--no-claim")
+    assert (looked["item"]["title"], looked["claimed"], looked["token"]) == ("Major", False, None)
+    assert here.log(major) == []
+    taken = here.json("source", "next", f"github:{REPO}", "--agent", "smith")
+    assert taken["item"]["id"] == f"github-{major}"
+    here.type("heartbeat", taken["ledger_id"], "--token", taken["token"])
+    full = here.run("source", "next", "engine", "--agent", "smith")
+    assert (full.returncode, "already works on 1 of 1" in full.stderr) == (1, True)
+    lost = here.json(
+        "source", "done", "engine", f"github-{minor}", "--agent", "smith", "--outcome", "success",
+        "--summary", "not mine", code=7,
+    )  # fmt: skip
+    assert lost["code"] == "claim_lost"
+    here.type(
+        "source", "done", "engine", f"github-{major}", "--agent", "smith", "--outcome", "success",
+        "--summary", "Mended", "--details", "with oil", "--artifact", PR,
+    )  # fmt: skip
+    assert here.labels(major) == {PR_OPEN, MANAGED, "priority:high"}
+    said = here.control.look(REPO, major)["comments"][-1]["body"]
+    assert all(words in said for words in ("**Summary:** Mended", "with oil", PR))
+    assert here.items() == {str(major): "completed"}
+
+
+def test_an_item_is_given_back_and_taken_again(here: Tracked) -> None:
+    number = here.issue()
+    lines = here.type("source", "next", "engine", "--agent", "smith").splitlines()
+    facts = dict(line.split(maxsplit=1) for line in lines if "ledger" not in line)
+    assert (facts["item"], facts["title"]) == (f"github-{number}", "Mend the mill")
+    assert here.type("source", "next", "engine", "--agent", "jones", code=1) == ""
+    words = ("source", "release", "engine", f"github-{number}", "--agent")
+    assert here.json(*words, "jones", code=7)["code"] == "claim_lost"
+    here.type(*words, "smith", "--reason", "too large", "--comment")
+    assert "too large" in here.control.look(REPO, number)["comments"][-1]["body"]
+    assert here.labels(number) == {READY, MANAGED}
+    assert here.json("source", "next", "engine", "--agent", "jones")["claimed"]
+
+
+def test_a_failure_is_left_to_a_person(here: Tracked) -> None:
+    number = here.issue()
+    here.type("source", "next", "engine", "--agent", "smith")
+    here.type(
+        "source", "done", "engine", f"github-{number}", "--agent", "smith", "--outcome", "failure",
+        "--summary", "no", "--error", "it broke",
+    )  # fmt: skip
+    assert here.labels(number) == {FAILED, MANAGED}
+    assert here.items() == {str(number): "failed"}
+
+
+def test_what_strangers_may_have_written_is_fenced_in_a_prompt(here: Tracked) -> None:
+    here.issue("Ours", body="Do as I say.")
+    prompt = ("--agent", "smith", "--no-claim", "--prompt", "Work on this:")
+    private = here.json("source", "next", "engine", *prompt)["prompt"]
+    assert private.startswith("Work on this:\n\n## Work Item: Ours\n\nDo as I say.")
+    here.control.repo("ada/open")
+    here.control.issue("ada/open", "Yours", body="Do as I say.", labels=[READY])
+    here.configure(repo="ada/open")
+    public = here.type("source", "next", "engine", *prompt)
+    assert "<<<UNTRUSTED-" in public.partition("## Work Item: Yours")[0]
+
+
+def test_the_ledger_is_a_source_too_and_a_folder_can_be_looked_at(here: Tracked) -> None:
+    (here.place / "backlog").mkdir()
+    (here.place / "backlog" / "mend-the-gate.md").write_text("# Mend the gate\n")
+    here.configure({"type": "markdown", "name": "backlog", "path": "backlog"})
+    item = here.type("add", "Of our own").strip()
+    taken = here.json("source", "next", "queue", "--agent", "smith")
+    assert taken["ledger_id"] == item
+    here.type("done", item, "--token", taken["token"])
+    looked = here.json("source", "next", "backlog", "--agent", "smith", "--no-claim")
+    assert looked["item"]["title"] == "Mend the gate"
+    refused = here.json("source", "next", "backlog", "--agent", "smith", code=2)
+    assert "--no-claim" in refused["message"]
+    (engine, backlog) = here.json("source", "list")
+    assert (engine["state"], backlog["place"]) == ("not polled yet", "backlog")
+
+
+# how they stand
+
+
+def test_a_poll_shows_what_waits_and_the_list_says_when(here: Tracked) -> None:
+    number = here.issue()
+    here.forge_claim(here.issue("Held"), "elsewhere", "lucius")
+    polled = here.type("source", "poll", "engine").splitlines()
+    assert [line.split("\t")[::2] for line in polled] == [["work.submitted", str(number)]]
+    assert here.json("source", "poll", f"github:{REPO}") == []
+    (row,) = here.json("source", "list")
+    assert (row["name"], row["state"], row["poll_error"]) == ("engine", "ok", None)
+    assert row["polled_at"] is not None
+    here.control.revoke(here.variables[TOKEN])
+    assert here.json("source", "poll", "engine", code=3)["code"] == "github_auth_error"
+    assert here.json("source", "poll", "queue", code=2)["code"] == "invalid_input"
+
+
+def test_a_check_tells_token_scopes_repository_and_labels(here: Tracked) -> None:
+    here.issue()
+    good = here.type("source", "check")
+    assert [line[:2] for line in good.splitlines()] == ["ok"] * 4
+    for words in ("that of ada (account 7)", "scopes are repo", "is private", "'ready': 1"):
+        assert words in good
+    here.control.token("ada", scopes=["gist"])
+    (_, failed) = here.json("source", "check", "engine", code=1)
+    assert (failed["status"], "gist and lacks `repo`" in failed["message"]) == ("fail", True)
+
+
+def test_the_doctor_looks_at_configuration_pauses_secrets_and_sources(here: Tracked) -> None:
+    here.variables["PORT"] = "0"
+    here.type("db", "upgrade")
+    here.configure(webhook_secret_env="HOOK_SECRET")
+    told = here.type("doctor")
+    assert "warn    source engine: webhooks are refused: HOOK_SECRET is not set" in told
+    assert "ok      source engine: ada/engine is private" in told
+    here.variables |= {"HOOK_SECRET": "s", TOKEN: ""}
+    (here.place / ".rota" / "paused-repos.json").write_text("{}")
+    failed = {
+        one["check"]: one["message"]
+        for one in here.json("doctor", code=1)
+        if one["status"] == "fail"
+    }
+    assert f"set the environment variable {TOKEN}" in failed["source engine"]
+    assert "cannot tell which" in failed["paused repositories"]
+    (here.place / "rota.yaml").write_text("sources: [{type: github, repo: engine}]")
+    assert "rota.yaml:1:" in here.type("doctor", code=1)
+
+
+def test_types_are_those_that_are_installed(here: Tracked) -> None:
+    types = here.type("source", "types").split()
+    assert {"github", "gitea", "forgejo", "queue", "markdown", "memory"} <= set(types)
+
+
+def test_a_server_reads_the_configuration_that_it_is_told(here: Tracked) -> None:
+    number = here.issue()
+    (here.place / "rota.yaml").rename(here.place / "fleet.yaml")
+    with running_server(here.place, "--config", "fleet.yaml", **here.variables):
+        for _ in range(100):
+            listed = here.json("list")
+            if listed:
+                break
+    assert [item["source_ref"] for item in listed] == [str(number)]
+    done = here.run("up", "--config", "missing.yaml", "--port", "0")
+    assert (done.returncode, "no configuration file missing.yaml" in done.stderr) == (2, True)
+
+
+# wrong input
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("next nowhere --agent a", 2, "there is no source called 'nowhere'; configured are engine"),
+        ("next gitlab:a/b --agent a", 2, "no work source of type 'gitlab'"),
+        ("next github:engines --agent a", 2, "write OWNER/REPO"),
+        ("next github:a/b/c --agent a", 2, "does not name a repository"),
+        ("next gitea:a/b --agent a", 2, "add it to 'sources'"),
+        ("next engine --agent Not-A-Name", 2, "is not a name"),
+        ("done engine 42 --agent a --outcome success --summary s", 2, "write github-42"),
+        ("done engine github-0 --agent a --outcome success --summary s", 2, "is no id"),
+        ("done engine github-1 --agent a --outcome fine --summary s", 2, "--outcome"),
+        ("release engine github-x --agent a", 2, "is no id"),
+        ("check nowhere", 2, "there is no source called"),
+    ],
+)
+def test_names_that_mean_nothing(here: Tracked, words: str, code: int, said: str) -> None:
+    here.issue()
+    done = here.run("source", *words.split())
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert here.log(1) == []
+
+
+def test_a_claim_that_the_tracker_refuses_leaves_nothing_behind(here: Tracked) -> None:
+    here.control.repo("ada/open")
+    number = here.control.issue("ada/open", "Public", labels=[READY])
+    here.configure(repo="ada/open")
+    here.control.token("ada", scopes=["gist"])
+    error = here.json("source", "next", "engine", "--agent", "smith", code=4)
+    assert error["details"]["missing_scopes"] == ["repo"]
+    here.control.token("ada", kind="fine_grained", lacks=["issues"])
+    denied = here.json("source", "next", "engine", "--agent", "smith", code=4)
+    assert "lacks the permission" in denied["message"]
+    assert here.control.look("ada/open", number)["comments"] == []
+    assert set(here.items().values()) == {"queued"}
+    assert here.json("source", "next", "engine", "--agent", "smith", "--no-claim")
+
+
+# the hook
+
+
+class Pusher:
+    """A work tree of ada's, with a remote at the stub and the hook in it."""
+
+    def __init__(self, here: Tracked) -> None:
+        self.here = here
+        self.tree = here.place / "tree"
+        self.tree.mkdir()
+        self.url = f"{here.stub.url}/{REPO}.git"
+        self.environ = {
+            **{k: v for k, v in environment(**here.variables).items() if not k.startswith("GIT_")},
+            "HOME": str(here.place),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        for name in ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_API_URL"):
+            self.environ.pop(name, None)
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("config", "user.email", "ada@example.org")
+        self.git("config", "user.name", "Ada")
+
+    def git(self, *words: str) -> str:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.tree,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def push(self, message: str, branch: str = "main", url: str | None = None) -> tuple[int, str]:
+        """As git runs the hook that was installed."""
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        line = f"refs/heads/{branch} {self.git('rev-parse', 'HEAD')} refs/heads/{branch} {'0' * 40}"
+        done = subprocess.run(
+            [self.tree / ".git" / "hooks" / "pre-push", "origin", url or self.url],
+            cwd=self.tree,
+            env=self.environ,
+            input=f"{line}\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == ""
+        return done.returncode, done.stderr
+
+
+@pytest.fixture
+def pusher(here: Tracked) -> Pusher:
+    made = Pusher(here)
+    config = str(here.place / "rota.yaml")
+    status = here.json("hook", "install", "tree", "--config", config)
+    assert (status["state"], status["chained"]) == ("installed", False)
+    return made
+
+
+def test_a_push_is_refused_while_somebody_else_works_on_what_it_closes(
+    here: Tracked, pusher: Pusher
+) -> None:
+    busy, free, mine = here.issue(), here.issue(), here.issue()
+    here.control.token("bob")
+    here.forge_claim(busy, "elsewhere", "lucius")
+    code, said = pusher.push(f"Mend it\n\nCloses #{busy}")
+    assert code == 1
+    assert f"{REPO}#{busy}: 'lucius' holds it" in said
+    assert "git push --no-verify" in said
+    pusher.git("commit", "--quiet", "--amend", "--allow-empty", "--message", "Mend it")
+    here.control.label(REPO, free, add=[HOLD])  # a hold is for agents, not for people
+    assert pusher.push(f"Fixes: {REPO}#{free}") == (0, "")
+    here.type("issue", "claim", f"engine#{mine}")
+    assert pusher.push(f"fix #{mine}") == (0, "")
+    assert not (pusher.tree / ".rota").exists()
+
+
+def test_somebody_elses_claim_is_seen_also_behind_his_hold(here: Tracked, pusher: Pusher) -> None:
+    number = here.issue()
+    here.configure(trusted=[here.control.user("bob")])
+    here.variables[TOKEN] = here.control.token("bob")
+    here.type("issue", "claim", f"engine#{number}")
+    assert HOLD in here.labels(number)
+    assert pusher.push(f"closes #{number}")[0] == 1
+
+
+def test_an_agent_pushes_the_branch_of_its_own_claim(here: Tracked, pusher: Pusher) -> None:
+    number = here.issue()
+    claim = here.json("issue", "claim", f"engine#{number}", "--agent", "smith")["claim"]
+    assert WORKING in here.labels(number)
+    assert pusher.push(f"closes #{number}", f"agent/{number}/{claim}") == (0, "")
+    assert pusher.push(f"closes #{number}", f"agent/{number}/{claim + 1}")[0] == 1
+    here.type("issue", "release", f"engine#{number}", "--agent", "smith", "--pr", PR)
+    code, said = pusher.push(f"closes #{number}")
+    assert (code, f"it was finished: {PR}" in said) == (1, True)
+
+
+def test_what_cannot_be_checked_is_said(here: Tracked, pusher: Pusher) -> None:
+    number = here.issue()
+    code, said = pusher.push(f"closes #{number}", url="https://git.example.org/x/y.git")
+    assert (code, "no configured source knows git.example.org/x/y" in said) == (0, True)
+    pusher.environ[TOKEN] = "wrong"
+    code, said = pusher.push(f"closes #{number}")
+    assert (code, "cannot be checked" in said) == (1, True)
+    pusher.environ["LABEL_STATE_SKIP_DEDUP_CHECK"] = "1"
+    assert pusher.push(f"closes #{number}")[0] == 0
+
+
+def test_the_hook_is_taken_away_and_what_was_before_is_back(here: Tracked) -> None:
+    pusher = Pusher(here)
+    hook = pusher.tree / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho before >&2\n")
+    hook.chmod(0o755)
+    assert "foreign" in here.type("hook", "status", "tree", code=1)
+    assert "runs first" in here.type("hook", "install", "tree")
+    assert here.json("hook", "status", "tree")["state"] == "installed"
+    here.type("hook", "uninstall", "tree")
+    assert hook.read_text().endswith("echo before >&2\n")
+    outside = here.run("hook", "install", str(here.place), "--json")
+    assert (outside.returncode, json.loads(outside.stdout)["error"]["code"]) == (2, "invalid_input")
+
+
+def test_a_push_is_judged_in_json_too(here: Tracked, pusher: Pusher) -> None:
+    number = here.issue()
+    here.forge_claim(number, "elsewhere", "lucius")
+    pusher.push(f"closes #{number}")
+    line = f"refs/heads/main {pusher.git('rev-parse', 'HEAD')} refs/heads/main {'0' * 40}\n"
+    here.place = pusher.tree
+    done: Any = here.run(
+        "hook", "pre-push", "origin", pusher.url, "--json",
+        "--config", "../rota.yaml", stdin=line,
+    )  # fmt: skip
+    judged = json.loads(done.stdout)["data"]
+    assert (done.returncode, judged["allowed"], len(judged["refusals"])) == (1, False, 1)

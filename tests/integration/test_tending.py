@@ -1,0 +1,1038 @@
+"""A repository in a running server: shown on the board, supervised, swept; whatever the tracker
+does meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from structlog.testing import capture_logs
+
+from rota import daemon
+from rota.api import ApiSettings, create_app
+from rota.claims.comments import Kind, marker
+from rota.claims.pauses import PausedRepos
+from rota.claims.protocol import CommentClaims
+from rota.model.errors import WorkSourceError
+from rota.model.sources import Firing
+from rota.model.status import Status, Verb
+from rota.queue.moves import Order
+from rota.sources.desk import Held
+from rota.sources.items import new_item
+from rota.sources.port import WorkResult
+from rota.sources.tending import POLL_GAP_SECONDS, SWEEP_SECONDS, Rhythm, Tending
+from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
+from tests.integration.tended import LEASE, POLL, REPO, Tended, build, tended
+
+LOOK = 60.0
+TRUST = 300.0 - 10.0 - 20.0  # in a clean look: grace, without settle and margin
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[TrackerStub]:
+    with tracker_stub() as running:
+        yield running
+
+
+@pytest.fixture
+async def scene(stub: TrackerStub, tmp_path: Path) -> AsyncIterator[Tended]:
+    async with tended(stub, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def control(scene: Tended) -> Control:
+    return scene.control
+
+
+@pytest.fixture
+def tending(scene: Tended) -> Tending:
+    return scene.tending()
+
+
+async def tick_later(scene: Tended, tending: Tending, seconds: float = POLL) -> float:
+    scene.time.advance(seconds)
+    return await tending.tick()
+
+
+async def board(scene: Tended) -> dict[str, tuple[str, bool]]:
+    """What waits, by number: its title, and whether it is held."""
+    items = await scene.ledger.views.column(Status.QUEUED, 100)
+    return {
+        item.source_ref or "": (item.description, item.hold_reason is not None) for item in items
+    }
+
+
+# the board
+
+
+async def test_ready_issues_stand_on_the_board(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(
+        REPO, "Mend the mill", labels=["ready", "bug", "priority:high"], body="It creaks."
+    )
+    control.issue(REPO, "Not yet")
+    control.issue(REPO, "A change", labels=["ready"], pull_request=True)
+    await tending.tick()
+    assert await board(scene) == {"1": ("Mend the mill", False)}
+    item = await scene.item()
+    assert (item.source, item.priority, item.body) == (tending.source, 2, "It creaks.")
+    assert item.labels == ("ready", "bug", "priority:high")
+    state = await scene.source_state()
+    assert (state.source, state.poll_error) == (tending.source, None)
+    assert state.polled_at is not None
+    assert state.swept_at is not None
+
+
+async def test_what_changes_there_changes_here(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    control.edit(REPO, 1, title="Mend the mill soon")
+    control.label(REPO, 1, add=["wip"])
+    control.issue(REPO, "Oil it", labels=["ready"])
+    await tick_later(scene, tending)
+    assert await board(scene) == {"1": ("Mend the mill soon", True), "2": ("Oil it", False)}
+    control.label(REPO, 1, remove=["wip"])
+    await tick_later(scene, tending)
+    assert (await board(scene))["1"] == ("Mend the mill soon", False)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why", "fix"),
+    [
+        (
+            lambda c: c.label(REPO, 1, add=["do-not-pickup"]),
+            "'do-not-pickup'",
+            "take the label off",
+        ),
+        (lambda c: c.label(REPO, 1, add=["blocked"]), "'blocked' keeps", "take the label off"),
+        (lambda c: c.edit(REPO, 1, blocked_by=[2]), "blocked by 1 open issue", "close them"),
+        (lambda c: c.label(REPO, 1, add=["agent-working"]), "'agent-working'", "rota issue status"),
+    ],
+    ids=["hold", "excluded label", "blocker", "in flight"],
+)
+async def test_what_is_held_there_explains_itself_here(
+    scene: Tended, control: Control, tending: Tending, spoil: Callable[[Control], None],
+    why: str, fix: str,
+) -> None:  # fmt: skip
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    control.issue(REPO, "First this")
+    spoil(control)
+    await tending.tick()
+    told = await scene.explained()
+    assert not told.claimable
+    assert told.reasons[0].code == "held_by_source"
+    assert why in told.reasons[0].message
+    assert fix in (told.reasons[0].fix or "")
+
+
+async def test_a_paused_repository_explains_itself(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    pauses = PausedRepos(scene.paused_repos)
+    pauses.set(REPO, paused=True)
+    await tending.tick()
+    (reason, *_) = (await scene.explained()).reasons
+    assert "the repository is paused" in reason.message
+    assert "rota issue resume" in (reason.fix or "")
+    pauses.set(REPO, paused=False)
+    await tick_later(scene, tending)
+    assert (await board(scene))["1"] == ("Mend the mill", False)
+
+
+async def test_the_trust_gate_explains_itself(scene: Tended, control: Control) -> None:
+    build(control, private=False)
+    control.issue(REPO, "Run this", labels=["ready"], user="eve")
+    tending = scene.tending()
+    await tending.tick()
+    (reason, *_) = (await scene.explained()).reasons
+    assert "its author eve (id 9) is not trusted" in reason.message
+    assert "a trusted person sets the label" in (reason.fix or "")
+    control.label(REPO, 1, remove=["ready"], by="ada")
+    control.label(REPO, 1, add=["ready"], by="ada")
+    control.clock(advance=1)
+    await tick_later(scene, tending, 601)  # stamps have whole seconds: it asks again after a while
+    assert (await board(scene))["1"] == ("Run this", False)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda c: c.edit(REPO, 1, state="closed"),
+        lambda c: c.delete(REPO, 1),
+        lambda c: (c.repo("ada/other"), c.transfer(REPO, 1, "ada/other")),
+    ],
+    ids=["closed", "deleted", "transferred"],
+)
+async def test_what_left_the_repository_is_cancelled(
+    scene: Tended, control: Control, tending: Tending, leave: Callable[[Control], Any]
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    leave(control)
+    await tick_later(scene, tending)
+    item = await scene.item()
+    assert (item.status, item.reason) == (Status.CANCELLED, "left_source")
+    assert (await scene.source_state()).poll_error is None
+
+
+async def test_what_another_fleet_has_taken_is_held_until_it_is_given_back(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    theirs = await scene.foreign()
+    assert isinstance(await theirs.take(1, "northerner"), Held)
+    await tick_later(scene, tending)
+    assert (await board(scene))["1"] == ("Mend the mill", True)
+    assert "agent-working" in ((await scene.item()).hold_reason or "")
+    await theirs.release(1, "northerner")
+    await tick_later(scene, tending)
+    assert (await board(scene))["1"] == ("Mend the mill", False)
+
+
+async def test_what_is_given_back_while_the_source_is_listed_has_not_left_it(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    await scene.take()
+    tending.tracker.after_listing = lambda: give_back(scene)  # type: ignore[attr-defined]
+    await tick_later(scene, tending)
+    item = await scene.item()
+    assert (item.status, item.reason, item.attempts) == (Status.QUEUED, "released", 1)
+
+
+async def give_back(scene: Tended) -> None:
+    assert await (await scene.desk()).release(1, "lucius")
+
+
+async def test_an_issue_that_cannot_be_read_does_not_hide_the_others(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    for title in ("one", "two", "three"):
+        control.issue(REPO, title, labels=["ready"])
+    await tending.tick()
+    for number in (1, 2):
+        control.label(REPO, number, remove=["ready"])
+    control.fault(FaultKind.ERROR_BEFORE, method="GET", path="/issues/1$", status=500)
+    control.issue(REPO, "four", labels=["ready"])
+    await tick_later(scene, tending)
+    assert await board(scene) == {
+        "1": ("one", False), "2": ("two", True), "3": ("three", False), "4": ("four", False),
+    }  # fmt: skip
+    assert "/issues/1: it answered 500" in ((await scene.source_state()).poll_error or "")
+
+
+async def test_a_failed_item_that_is_retried_here_is_ready_there(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await scene.take()
+    desk = await scene.desk()
+    await desk.finish(1, "lucius", WorkResult("failure", "no nails", error="none left"))
+    assert scene.stages() == {"agent:failed"}
+    await tending.tick()
+    failed = await scene.item()
+    assert failed.status is Status.FAILED
+    assert scene.stages() == {"agent:failed"}, "nobody has asked for it"
+    await scene.ledger.queue.apply(Order(Verb.RETRY, failed.id, "ada"))
+    await tick_later(scene, tending)
+    assert scene.stages() == {"ready"}
+    assert await board(scene) == {"1": ("Mend the mill", False)}
+    assert isinstance(await desk.take(1, "lucius"), Held)
+
+
+async def test_a_failed_label_that_a_person_sets_is_left_alone(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await scene.take()
+    await (await scene.desk()).release(1, "lucius")
+    await tending.tick()
+    control.label(REPO, 1, add=["agent:failed"], remove=["ready"])
+    await tick_later(scene, tending)
+    assert scene.stages() == {"agent:failed"}, "what becomes of it is the sweep's to say"
+    assert (await board(scene))["1"] == ("Mend the mill", True)
+
+
+# what it costs
+
+
+@pytest.mark.parametrize("private", [True, False], ids=["private", "public"])
+async def test_an_idle_tick_is_one_conditional_request(
+    scene: Tended, control: Control, private: bool
+) -> None:
+    build(control, private=private)
+    for n in range(3):
+        control.issue(REPO, f"Issue {n}", labels=["ready"])
+    tending = scene.tending()
+    await tending.tick()
+    await tick_later(scene, tending)
+    control.forget_requests()
+    await tick_later(scene, tending)
+    (asked,) = control.requests()
+    assert (asked["method"], asked["path"], asked["status"]) == (
+        "GET",
+        f"/repos/{REPO}/issues",
+        304,
+    )
+
+
+async def test_requests_and_the_rate_limit_are_noted(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    control.limit("bot", limit=5000, remaining=4000, reset_in=600)
+    await tending.tick()
+    state = await scene.source_state()
+    assert state.requests == control.counts()["total"]
+    assert state.rate_limit == 5000
+    assert state.rate_remaining is not None
+    assert 3900 < state.rate_remaining < 4000
+    assert state.rate_reset_at is not None
+    await tick_later(scene, tending)
+    assert (await scene.source_state()).requests == control.counts()["total"]
+
+
+async def test_gitea_tells_no_rate_limit(scene: Tended, control: Control) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await scene.tending(kind="gitea").tick()
+    state = await scene.source_state()
+    assert state.requests == control.counts()["total"]
+    assert (state.rate_limit, state.rate_remaining) == (None, None)
+    assert await board(scene) == {"1": ("Mend the mill", False)}
+
+
+# claims that are lost
+
+
+def revoke(scene: Tended, held: Held) -> None:
+    scene.control.comment(
+        REPO, 1, marker(Kind.REVOKE, claim=held.grant.claim_id, by="ada"), user="ada"
+    )
+
+
+LOSSES = {
+    "revoked": revoke,
+    "held": lambda scene, held: scene.control.label(REPO, 1, add=["do-not-pickup"]),
+    "closed": lambda scene, held: scene.control.edit(REPO, 1, state="closed"),
+    "deleted": lambda scene, held: scene.control.delete(REPO, 1),
+}
+
+
+@pytest.mark.parametrize("mode", ["comments", "strict"])
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_lost_claim_ends_in_the_ledger_and_on_the_tracker(
+    scene: Tended, control: Control, loss: str, mode: str
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    tending = scene.tending(claim_mode=mode)
+    await tending.tick()
+    held = await scene.take(claim_mode=mode)
+    await tick_later(scene, tending, LOOK)
+    assert await scene.may_go_on(held)
+    if (loss, mode) == ("revoked", "strict"):
+        claims = (await scene.desk("ada", ledger=False, claim_mode=mode, fleets=[8])).claims
+        assert isinstance(claims, CommentClaims)
+        await claims.log.append(1, Kind.REVOKE, claim=held.grant.claim_id, by="ada")
+    else:
+        LOSSES[loss](scene, held)
+    scene.time.advance(100)
+    with capture_logs() as logs:
+        await tending.tick()
+    assert [one["issue"] for one in logs if one["event"] == "claim lost"] == ["1"]
+    assert not await scene.may_go_on(held)
+    assert await scene.open_claims() == []
+    if loss != "deleted":
+        desk = await scene.desk(claim_mode=mode)
+        assert (await desk.claims.standing(1)).holder is None
+    if loss in ("revoked", "held"):
+        item = await scene.item()
+        assert (item.status, item.reason) == (Status.QUEUED, "claim_lost")
+        assert scene.stages() == {"ready"}
+        assert (item.hold_reason is not None) == (loss == "held"), "the board shows it at once"
+
+
+async def test_a_suspicion_is_answered(scene: Tended, control: Control, tending: Tending) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    suspect = marker(Kind.SUSPECT, claim=held.grant.claim_id, by="north")
+    control.comment(REPO, 1, suspect, user="north")
+    assert scene.standing().suspects
+    await tick_later(scene, tending, 100)
+    assert not scene.standing().suspects
+    assert scene.comments()[-1] == marker(Kind.ALIVE, claim=held.grant.claim_id)
+    assert await scene.may_go_on(held)
+
+
+async def test_a_claim_whose_verdict_is_out_is_left_to_its_claimant(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    """Its own comment may not be visible yet: that is no loss."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    tending.tracker.hidden = {held.grant.claim_id}  # type: ignore[attr-defined]
+    await tick_later(scene, tending, LOOK)
+    assert await scene.may_go_on(held)
+    await tick_later(scene, tending, LOOK)  # by now it is no claimant's to wait for
+    assert not await scene.may_go_on(held)
+
+
+@pytest.mark.parametrize("outcome", ["success", "failure"])
+async def test_an_end_that_the_run_is_about_to_record_is_no_loss(
+    scene: Tended, control: Control, tending: Tending, outcome: str
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    await tick_later(scene, tending, 100)
+    desk = await scene.desk()
+    if outcome == "success":
+        assert await desk.claims.finish(held.grant, None, "done")
+    else:
+        assert await desk.claims.release(held.grant, "failure", "did not work")
+    await tick_later(scene, tending, LOOK)
+    assert await scene.may_go_on(held)
+    await desk.finish(1, "lucius", WorkResult(outcome, "told"))  # type: ignore[arg-type]
+    wanted = {"success": Status.COMPLETED, "failure": Status.FAILED}[outcome]
+    assert (await scene.item()).status is wanted
+    assert len([body for body in scene.comments() if "Work" in body or "done" in body]) <= 1
+
+
+# deadlines
+
+
+async def cut_off(scene: Tended) -> None:
+    scene.control.fault(FaultKind.ERROR_BEFORE, status=503)
+
+
+async def test_without_the_tracker_a_claim_ends_at_its_deadline_and_not_before(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    scene.time.advance(100)
+    looked = scene.time.seconds
+    await tending.tick()
+    await cut_off(scene)
+    while scene.time.seconds < looked + TRUST - 10:
+        scene.time.advance(min(await tending.tick(), await tending.vigil.tick()))
+        assert await scene.may_go_on(held)
+    scene.time.advance(looked + TRUST - 1 - scene.time.seconds)
+    await tending.vigil.tick()
+    assert await scene.may_go_on(held)
+    scene.time.advance(2)
+    await tending.vigil.tick()
+    assert not await scene.may_go_on(held)
+    item = await scene.item()
+    assert (item.status, item.notes) == (Status.QUEUED, "the tracker could not be read in time")
+    assert scene.standing().holder is not None, "nobody could tell the tracker"
+    control.clear_faults()
+    await tick_later(scene, tending, 300)
+    assert scene.standing().is_free
+    assert await board(scene) == {"1": ("Mend the mill", False)}
+
+
+async def test_a_deadline_does_not_wait_for_a_tracker_that_hangs(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    control.fault(FaultKind.HANG_BEFORE, path="/issues")
+    hanging = asyncio.ensure_future(tending.tick())
+    try:
+        scene.time.advance(TRUST - 20)
+        await tending.vigil.tick()
+        assert await scene.may_go_on(held)
+        scene.time.advance(20)
+        await tending.vigil.tick()
+        assert not await scene.may_go_on(held)
+    finally:
+        hanging.cancel()
+        await asyncio.wait([hanging])
+
+
+async def test_a_deadline_is_known_after_a_restart(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    for _ in range(10):
+        scene.time.advance(POLL)
+        assert await scene.may_go_on(held)
+        await tending.tick()
+    again = scene.tending()
+    await cut_off(scene)
+    scene.time.advance(TRUST - 5)
+    await again.vigil.tick()
+    assert await scene.may_go_on(held)
+    scene.time.advance(10)
+    await again.vigil.tick()
+    assert not await scene.may_go_on(held)
+
+
+async def test_a_poll_that_could_not_look_at_a_claim_does_not_lengthen_its_deadline(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    scene.time.advance(100)
+    await tending.tick()
+    control.fault(FaultKind.ERROR_BEFORE, path="/issues/1/comments", status=500)
+    for _ in range(6):
+        scene.time.advance(50)
+        await tending.tick()
+        await tending.vigil.tick()
+    assert "/issues/1/comments" in ((await scene.source_state()).poll_error or "")
+    assert not await scene.may_go_on(held)
+
+
+async def test_a_look_that_was_not_clean_takes_nothing_back(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    """An answer that is not seen yet leaves the suspicion standing: the last clean look counts."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    await tick_later(scene, tending, 100)
+    suspect = marker(Kind.SUSPECT, claim=held.grant.claim_id, by="north")
+    answer = control.comment(REPO, 1, suspect, user="north") + 1
+    tending.tracker.hidden = {answer}  # type: ignore[attr-defined]
+    await tick_later(scene, tending, LOOK)
+    await tending.vigil.tick()
+    assert await scene.may_go_on(held)
+    scene.time.advance(TRUST)
+    await tending.vigil.tick()
+    assert not await scene.may_go_on(held), "never seen clean again"
+
+
+# a tracker that is slower than it was thought to be
+
+
+async def test_a_smaller_id_that_comes_late_makes_claims_more_patient(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    early = control.comment(REPO, 1, marker(Kind.ALIVE, claim=1), user="north")
+    held = await scene.take()
+    tending.tracker.hidden = {early}  # type: ignore[attr-defined]
+    await tick_later(scene, tending, 100)
+    assert (await scene.source_state()).warning is None
+    tending.tracker.hidden = set()  # type: ignore[attr-defined]
+    with capture_logs() as logs:
+        await tick_later(scene, tending, LOOK)
+    state = await scene.source_state()
+    assert state.settle_seconds == 20
+    assert f"entries {early} became visible" in (state.warning or "")
+    assert [one["log_level"] for one in logs if "slower" in one["event"]] == ["error"]
+    assert await scene.may_go_on(held), "it changes nothing about the claim"
+    await tick_later(scene, tending, LOOK)
+    assert (await scene.source_state()).settle_seconds == 20, "it is alarmed once"
+    assert (await scene.desk()).claims.times.settle == 20, "also after a restart"
+
+
+async def test_a_claim_that_is_beaten_late_is_lost_and_noted(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    theirs = control.comment(
+        REPO, 1,
+        marker(Kind.CLAIM, fleet="n", codename="x", firing_id="20260501-120000-0001", nonce="n"),
+        user="north",
+    )  # fmt: skip
+    desk = await scene.desk(veil=True)
+    desk.tracker.hidden = {theirs}  # type: ignore[attr-defined]
+    held = await desk.take(1, "lucius")
+    assert isinstance(held, Held), "nobody could know"
+    scene.time.advance(100)
+    assert await scene.may_go_on(held)
+    await tending.tick()
+    assert not await scene.may_go_on(held)
+    state = await scene.source_state()
+    assert (state.settle_seconds, f"entries {theirs} became" in (state.warning or "")) == (20, True)
+    holder = scene.standing().holder
+    assert holder is not None
+    assert holder.id == theirs, "the winner is not touched"
+
+
+async def test_patience_has_an_end(scene: Tended, control: Control, tending: Tending) -> None:
+    """A claim that waited as long as a look is worth could never be worked by."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    late = [control.comment(REPO, 1, marker(Kind.ALIVE, claim=1), user="north") for _ in range(6)]
+    held = await scene.take()
+    tending.tracker.hidden = set(late)  # type: ignore[attr-defined]
+    scene.time.advance(100)
+    for one in late:
+        await tending.tick()
+        tending.tracker.hidden.discard(one)  # type: ignore[attr-defined]
+        scene.time.advance(LOOK)
+        assert await scene.may_go_on(held)
+    await tending.tick()
+    assert (await scene.source_state()).settle_seconds == 140
+    assert await scene.may_go_on(held)
+
+
+# the dead
+
+
+@pytest.mark.parametrize("mode", ["comments", "strict", "labels"])
+async def test_the_claim_of_a_dead_run_is_released_at_once(
+    scene: Tended, control: Control, mode: str
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    tending = scene.tending(claim_mode=mode)
+    await tending.tick()
+    await scene.take(claim_mode=mode)
+    assert scene.stages() == {"agent-working"}
+    for _ in range(int(LEASE // LOOK) - 1):
+        await tick_later(scene, tending, LOOK)
+    scene.time.advance(LOOK + 1)
+    await scene.ledger.sweeper.tick()
+    tending.look.begin(scene.time.seconds)
+    tending.poll.begin(scene.time.seconds)
+    await tending.vigil.tick()
+    assert tending.woken.is_set(), "it does not wait for the next look"
+    await tending.tick()
+    assert scene.stages() == {"ready"}
+    assert scene.standing().is_free
+    assert await scene.open_claims() == []
+    item = await scene.item()
+    assert (item.status, item.hold_reason, item.attempts) == (Status.QUEUED, None, 1)
+
+
+async def test_a_run_that_died_before_it_knew_its_number_is_found_by_its_name(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    fleet = await scene.ledger.outside.fleet()
+    issue = new_item(scene.source, await scene.tracker(scene.settings()).issue(1))
+    firing = Firing("20260501-120000-0001", "lucius", fleet, "nonce")
+    await scene.ledger.outside.take(issue, "lucius", LEASE, firing)
+    fields = dict(fleet=fleet, codename="lucius", firing_id=firing.firing_id, nonce="nonce")
+    control.comment(REPO, 1, marker(Kind.CLAIM, **fields), user="bot")
+    control.comment(REPO, 1, marker(Kind.CLAIM, **fields), user="bot")  # delivered twice
+    assert scene.standing().holder is not None
+    tending.sweep.begin(scene.time.seconds + LEASE)
+    scene.time.advance(LEASE)
+    await tending.tick()
+    assert scene.standing().is_free
+    assert await scene.open_claims() == []
+
+
+async def test_an_end_that_was_accepted_before_a_crash_is_recorded(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    desk = await scene.desk()
+    assert await desk.claims.finish(held.grant, None, "all done")
+    scene.time.advance(LEASE)
+    await scene.ledger.sweeper.tick()
+    assert (await scene.item()).status is Status.QUEUED
+    await tending.tick()
+    item = await scene.item()
+    assert (item.status, item.reason) == (Status.COMPLETED, "finished_before_a_crash")
+    assert (scene.state(), scene.stages()) == ("closed", {"agent:done"})
+    assert await scene.open_claims() == []
+
+
+async def test_an_end_with_a_pull_request_leaves_the_issue_open(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    pr = "https://example.org/ada/engine/pull/9"
+    assert await (await scene.desk()).claims.finish(held.grant, pr, "see there")
+    scene.time.advance(LEASE)
+    await tending.tick()
+    assert (await scene.item()).status is Status.COMPLETED
+    assert (scene.state(), scene.stages()) == ("open", {"agent:pr-open"})
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("failure", "failed"), ("partial", "blocked")])
+async def test_a_failure_that_was_told_before_a_crash_is_recorded(
+    scene: Tended, control: Control, tending: Tending, outcome: str, status: str
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    assert await (await scene.desk()).claims.release(held.grant, outcome, "it broke")
+    scene.time.advance(LEASE)
+    await scene.ledger.sweeper.tick()
+    await tending.tick()
+    item = await scene.item()
+    assert (item.status, item.reason) == (status, "finished_before_a_crash")
+    assert scene.stages() == {"agent:failed"}
+
+
+async def test_a_run_that_died_too_often_is_told_as_failed(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    for _ in range((await mirrored(scene, tending)).max_attempts):
+        await scene.take()
+        scene.time.advance(LEASE)
+        await scene.ledger.sweeper.tick()
+        await tending.tick()
+    assert (await scene.item()).reason == "attempts_exhausted"
+    assert scene.stages() == {"agent:failed"}
+    await scene.ledger.queue.apply(Order(Verb.RETRY, (await scene.item()).id, "ada"))
+    await tick_later(scene, tending)
+    assert scene.stages() == {"ready"}
+    await scene.take()
+
+
+async def mirrored(scene: Tended, tending: Tending) -> Any:
+    await tending.tick()
+    return await scene.item()
+
+
+VERBS = {
+    Verb.COMPLETE: ("closed", "agent:done", "Work completed"),
+    Verb.FAIL: ("open", "agent:failed", "Work failed"),
+    Verb.BLOCK: ("open", "agent:failed", "Work partially completed"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_what_is_ended_in_the_ledger_is_told_on_the_tracker(
+    scene: Tended, control: Control, tending: Tending, verb: Verb
+) -> None:
+    """An agent may speak to the server alone, by the verbs that every item has."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    assert held.item_id is not None
+    order = Order(verb, held.item_id, "lucius", token=held.token, notes="so it went",
+                  outcome={Verb.COMPLETE: "success", Verb.FAIL: "failed"}.get(verb))  # fmt: skip
+    await scene.ledger.queue.apply(order)
+    await tending.tick()
+    state, label, heading = VERBS[verb]
+    assert (scene.state(), scene.stages()) == (state, {label})
+    (report,) = [body for body in scene.comments() if heading in body]
+    assert "so it went" in report
+    await tick_later(scene, tending)
+    assert len([body for body in scene.comments() if heading in body]) == 1
+    assert await scene.open_claims() == []
+
+
+async def test_a_deleted_issue_does_not_keep_the_other_dead_from_rest(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    for n in (1, 2):
+        control.issue(REPO, f"Issue {n}", labels=["ready"])
+        await scene.take(n, f"agent-{n}")
+    control.delete(REPO, 1)
+    scene.time.advance(LEASE)
+    await scene.ledger.sweeper.tick()
+    await tending.tick()
+    assert await scene.open_claims() == []
+    assert scene.stages(2) == {"ready"}
+    assert await board(scene) == {"2": ("Issue 2", False)}
+
+
+async def test_by_labels_a_dead_claim_does_not_disturb_the_one_after_it(
+    scene: Tended, control: Control
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    tending = scene.tending(claim_mode="labels")
+    await scene.take(claim_mode="labels")
+    scene.time.advance(LEASE)
+    await scene.ledger.sweeper.tick()
+    control.label(REPO, 1, remove=["agent-working"], add=["ready"])
+    held = await scene.take(agent="second", claim_mode="labels")
+    await tending.tick()
+    assert scene.stages() == {"agent-working"}
+    assert await scene.may_go_on(held)
+    assert [claim.codename for claim in await scene.open_claims()] == ["second"]
+
+
+async def test_by_labels_a_label_that_is_taken_off_is_a_loss_at_the_second_look(
+    scene: Tended, control: Control
+) -> None:
+    """At the first, the run itself may have done it, to record its end next."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    tending = scene.tending(claim_mode="labels")
+    await tending.tick()
+    held = await scene.take(claim_mode="labels")
+    scene.time.advance(100)
+    control.label(REPO, 1, remove=["agent-working"])
+    await tending.tick()
+    assert await scene.may_go_on(held)
+    await tick_later(scene, tending, LOOK)
+    assert not await scene.may_go_on(held)
+
+
+# rhythm
+
+
+async def test_a_tracker_that_fails_is_not_asked_in_a_hurry(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    await cut_off(scene)
+    with capture_logs() as logs:
+        pauses = [await tick_later(scene, tending)]
+        for _ in range(4):
+            pauses.append(await tick_later(scene, tending, pauses[-1]))
+    assert min(pauses) > 10
+    assert len([one for one in logs if one["log_level"] == "warning"]) == 5
+    assert "503" in ((await scene.source_state()).poll_error or "")
+    (reason,) = [one for one in (await scene.explained()).reasons if one.code == "source_error"]
+    assert "503" in reason.message
+    control.clear_faults()
+    await tick_later(scene, tending, pauses[-1])
+    assert (await scene.source_state()).poll_error is None
+
+
+async def test_a_desk_that_cannot_be_opened_is_told_and_tried_again(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    control.revoke("token-bot")
+    pauses = [await tending.tick()]
+    for _ in range(3):
+        pauses.append(await tick_later(scene, tending, pauses[-1]))
+    assert pauses == [15, 30, 60, 60]
+    assert "does not accept the token in TOKEN" in ((await scene.source_state()).poll_error or "")
+    control.token("bot")
+    await tick_later(scene, tending, pauses[-1])
+    assert (await scene.source_state()).poll_error is None
+    assert await board(scene) == {"1": ("Mend the mill", False)}
+
+
+async def test_an_error_of_ours_in_one_duty_leaves_the_others_alone(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+
+    async def broken() -> None:
+        raise TypeError("nobody thought of that")
+
+    tending.tracker.after_listing = broken  # type: ignore[attr-defined]
+    with capture_logs() as logs:
+        pause = await tick_later(scene, tending, SWEEP_SECONDS)
+    assert pause > 10
+    (told,) = [one for one in logs if one["log_level"] == "error"]
+    assert told["exc_info"]
+    state = await scene.source_state()
+    assert "an error of ours, see the log: TypeError: nobody" in (state.poll_error or "")
+    assert state.swept_at == scene.time.clock.text()
+    await tick_later(scene, tending)
+    assert (await scene.source_state()).poll_error is None
+
+
+def polls(control: Control) -> int:
+    asked = control.requests()
+    return len(
+        [
+            one
+            for one in asked
+            if one["query"].get("labels") == "ready" and one["path"].endswith("/issues")
+        ]
+    )
+
+
+async def test_a_wake_during_a_poll_is_not_lost(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    async def happens() -> None:
+        control.issue(REPO, "While you looked", labels=["ready"])
+        tending.wake()
+
+    await tending.tick()
+    scene.time.advance(POLL_GAP_SECONDS)
+    tending.wake()
+    tending.tracker.after_listing = happens  # type: ignore[attr-defined]
+    pause = await tending.tick()
+    assert await board(scene) == {}
+    assert tending.woken.is_set()
+    assert pause <= POLL_GAP_SECONDS
+    await tick_later(scene, tending, pause)
+    assert await board(scene) == {"1": ("While you looked", False)}
+
+
+async def test_a_crowd_of_wakes_makes_few_polls(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    await tending.tick()
+    scene.time.advance(POLL / 2)
+    control.forget_requests()
+    for _ in range(20):
+        tending.wake()
+        await tending.tick()
+    assert polls(control) == 1
+    await tick_later(scene, tending, POLL_GAP_SECONDS)
+    assert polls(control) == 2
+
+
+async def test_the_sweep_has_its_own_rhythm(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["agent-working"])  # nobody's
+    await tending.tick()
+    assert scene.stages() == {"ready"}
+    control.label(REPO, 1, add=["agent-working"], remove=["ready"])
+    await tick_later(scene, tending, SWEEP_SECONDS - 1)
+    assert scene.stages() == {"agent-working"}
+    await tick_later(scene, tending, 1)
+    assert scene.stages() == {"ready"}
+
+
+async def test_a_sweep_leaves_a_live_claim_alone_whatever_its_source_is_called(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    """One of two names of the same server: the claim stands in the ledger under the other."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    elsewhere = scene.stub.url.replace("127.0.0.1", "localhost")
+    held = await scene.take(api_url=elsewhere)
+    await tending.tick()
+    assert await scene.may_go_on(held)
+    assert scene.standing().holder is not None
+
+
+async def test_a_foreign_claim_is_asked_after_and_expires_unanswered(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    theirs = await scene.foreign()
+    assert isinstance(await theirs.take(1, "northerner"), Held)
+    for seconds in (4 * 3600 + 10, 310):
+        scene.time.advance(seconds)
+        control.clock(advance=seconds)
+        await tending.tick()
+    assert scene.standing().is_free
+    assert scene.stages() == {"ready"}
+
+
+def test_a_rhythm_comes_sooner_after_a_failure_and_less_soon_each_time() -> None:
+    day = Rhythm(86_400.0)
+    dues = []
+    for _ in range(7):
+        day.begin(100.0)
+        day.failed(100.0)
+        dues.append(day.due - 100)
+    assert dues == [15, 30, 60, 120, 240, 300, 300]
+    quick = Rhythm(1.0)
+    quick.begin(100.0)
+    quick.failed(100.0)
+    assert quick.due == 101
+
+
+# in the server
+
+
+class Duty:
+    """A chore that fails as often as it is told, and counts what it has done."""
+
+    def __init__(self, name: str, *failures: Exception) -> None:
+        self.name = name
+        self.woken = asyncio.Event()
+        self.done = 0
+        self._failures = list(failures)
+
+    async def tick(self) -> float:
+        self.woken.clear()
+        if self._failures:
+            raise self._failures.pop(0)
+        self.done += 1
+        return 0.0
+
+
+async def test_a_chore_that_breaks_goes_on_and_takes_nobody_with_it() -> None:
+    stopping = asyncio.Event()
+    broken = Duty("broken", TypeError("nobody thought of that"), WorkSourceError("away"))
+    sound = Duty("sound")
+    with capture_logs() as logs:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            for one in (broken, sound):
+                group.create_task(daemon.run_chore(one, stopping))
+            while not broken.done or not sound.done:
+                broken.woken.set()  # else it would rest for seconds
+                await asyncio.sleep(0)
+            stopping.set()
+    told = [(one["chore"], one["log_level"]) for one in logs if one["event"] == "chore failed"]
+    assert told == [("broken", "error"), ("broken", "error")]
+
+
+async def test_a_chore_rests_longer_each_time_it_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping, rests = asyncio.Event(), []
+
+    async def rest(pause: float, *_: object) -> None:
+        rests.append(pause)
+        if len(rests) == 9:
+            stopping.set()
+
+    monkeypatch.setattr(daemon, "_rest", rest)
+    with capture_logs():
+        errors = [ValueError(str(n)) for n in range(8)]
+        await daemon.run_chore(Duty("broken", *errors), stopping)
+    assert rests == [5, 10, 20, 40, 80, 160, 300, 300, 0]
+
+
+class Stuck:
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def tick(self) -> float:
+        self.begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody ever answers")
+
+
+async def test_the_end_of_the_server_does_not_wait_for_a_tracker(
+    scene: Tended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "CHORE_SECONDS", 0.05)
+    stopping, stuck = asyncio.Event(), Stuck()
+    api = create_app(scene.ledger, stopping=stopping)
+    face = daemon.Face(api, 1, lambda: None)
+    async with asyncio.timeout(30):
+        running = asyncio.ensure_future(
+            daemon.run(face, daemon.bind("127.0.0.1", 0), [stuck], stopping)
+        )
+        await stuck.begun.wait()
+        stopping.set()
+        await running
+
+
+async def test_how_sources_stand_can_be_asked_for(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    control.limit("bot", limit=5000, remaining=4321)
+    await tending.tick()
+    await cut_off(scene)
+    await tick_later(scene, tending)
+    api = create_app(scene.ledger, ApiSettings(trusted=True))
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(api), base_url="http://127.0.0.1"
+    ) as http:
+        (told,) = (await http.get("/sources")).json()
+        figures = (await http.get("/metrics")).text
+    state = await scene.source_state()
+    assert told == asdict(state)
+    assert "503" in told["poll_error"]
+    assert told["rate_limit"] == 5000
+    name = f'{{source="{tending.source}"}}'
+    assert f"rota_tracker_requests_total{name} {float(told['requests'])}" in figures
+    assert f"rota_tracker_rate_remaining{name} {float(told['rate_remaining'])}" in figures
+    assert f"rota_tracker_rate_limit{name} 5000.0" in figures
