@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from rota.cli.hooks import hook
+from rota.cli.issue import issue
+from rota.cli.sources import source
 from rota.testing.tracker import TrackerStub, tracker_stub
-from tests.acceptance.terminal import environment, running_server
+from tests.acceptance.terminal import ThisProcess, environment, running_server
 from tests.integration.tracked import (
     FAILED,
     HOLD,
@@ -23,6 +26,10 @@ from tests.integration.tracked import (
 )
 
 PR = "https://github.com/ada/engine/pull/9"
+
+
+class Inside(Tracked, ThisProcess):
+    """Many commands in the time of a few."""
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +188,51 @@ def test_a_server_reads_the_configuration_that_it_is_told(here: Tracked) -> None
     assert [item["source_ref"] for item in listed] == [str(number)]
     done = here.run("up", "--config", "missing.yaml", "--port", "0")
     assert (done.returncode, "no configuration file missing.yaml" in done.stderr) == (2, True)
+
+
+def test_every_command_about_work_from_outside_answers_in_json(
+    stub: TrackerStub, tmp_path: Path
+) -> None:
+    here = Inside(tmp_path, stub=stub)
+    first, second = here.issue(), here.issue()
+    Pusher(here)
+    shapes = {
+        "source list": list,
+        "source types": list,
+        "source check": list,
+        "source poll engine": list,
+        f"issue status engine#{first}": dict,
+        f"issue dedup-check engine#{first}": dict,
+        f"issue hold engine#{first}": dict,
+        f"issue unhold engine#{first}": dict,
+        f"issue approve engine#{first}": dict,
+        f"issue claim engine#{first}": dict,
+        f"issue release engine#{first}": dict,
+        f"issue pause {REPO}": dict,
+        "issue paused": list,
+        f"issue resume {REPO}": dict,
+        "issue whois ada": dict,
+        "issue sweep": list,
+        "source next engine --agent smith": dict,
+        f"source release engine github-{first} --agent smith": dict,
+        f"issue claim engine#{second} --agent smith": dict,
+        f"source done engine github-{second} --agent smith --outcome success --summary x"
+        f" --artifact {PR}": dict,
+        f"issue reopen engine#{second}": dict,
+        "hook install tree": dict,
+        "hook status tree": dict,
+        "hook uninstall tree": dict,
+        "hook pre-push origin https://git.example.org/x/y": dict,
+    }
+    for line, shape in shapes.items():
+        document = json.loads(here.type(*line.split(), "--json"))
+        assert list(document) == ["schema_version", "data", "meta"], line
+        assert isinstance(document["data"], shape), line
+    here.forge_claim(first, "elsewhere", "lucius", created_at="2026-05-01T19:42:33Z")
+    assert len(here.json("issue", "stale")) == 1
+    shown = {" ".join(line.split()[:2]) for line in shapes} | {"issue stale"}
+    groups = {"issue": issue, "source": source, "hook": hook}
+    assert shown == {f"{name} {one}" for name, group in groups.items() for one in group.commands}
 
 
 # wrong input

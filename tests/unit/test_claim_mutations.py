@@ -126,16 +126,6 @@ class LedgerFirst(Sweep):
         await Sweep._sweep_one(replace(self, live=live), *args)
 
 
-class Forgetful(CommentClaims):
-    """Counts its time from when it has done with the labels."""
-
-    async def claim(self, *args: Any, **named: Any) -> Grant | Refusal:
-        answer = await CommentClaims.claim(self, *args, **named)
-        if isinstance(answer, Refusal):
-            return answer
-        return replace(answer, deadline=self._pace.elapsed() + self.times.trust_in_a_poll)
-
-
 class Rash(CommentClaims):
     """Labels by what it read before it spoke."""
 
@@ -146,6 +136,17 @@ class Rash(CommentClaims):
         said = await self.append_release(grant, outcome, text)
         await self._show(grant.number, self.log.fold(self.log.merged(log, said)))
         return True
+
+
+_claim = CommentClaims.claim
+
+
+async def claim_late(claims: CommentClaims, *args: Any, **named: Any) -> Grant | Refusal:
+    """Counts its time from when it has done with the labels."""
+    answer = await _claim(claims, *args, **named)
+    if isinstance(answer, Refusal):
+        return answer
+    return replace(answer, deadline=claims._pace.elapsed() + claims.times.trust_in_a_poll)
 
 
 async def look_once(claims: CommentClaims, grant: Grant) -> Look:
@@ -237,7 +238,7 @@ def test_without_adding_before_removing_a_crash_loses_the_issue(
 ) -> None:
     monkeypatch.setattr("rota.claims.protocol.project", remove_first)
     monkeypatch.setattr("rota.claims.sweep.project", remove_first)
-    with pytest.raises(Violation, match="should be labelled"):
+    with pytest.raises(Violation, match="is stuck"):
         crashes(Parts())
 
 
@@ -256,7 +257,7 @@ def test_without_adding_before_removing_a_crash_loses_the_issue(
         ),
         (
             "rota.claims.protocol.CommentClaims.claim",
-            Forgetful.claim,
+            claim_late,
             steps.test_who_was_held_up_while_it_wrote_labels_is_granted_nothing_of_use,
         ),
     ],

@@ -127,7 +127,7 @@ def test_a_lower_id_that_becomes_visible_late_still_wins(parts: Parts) -> None:
     ann, first, bob, second = two(world)
     hidden = hide_young(world, AT_ONCE.settle)
     direct(bob, hides=lambda one: "codename=ann" in one.body and hidden(one))
-    answers = world.time.play(ann.claim(1, first), later(world, 0.5, bob.claim(1, second)))
+    answers = world.time.play(ann.claim(1, first), bob.claim(1, second))
     assert winners(*answers) == ["ann"]
 
 
@@ -213,6 +213,8 @@ def test_the_sweep_does_not_end_a_claim_whose_holder_answers(parts: Parts) -> No
         world.time.spawn(f"bob{at}", later(world, 20.0 * at + 5, bob.attempt(1)))
     world.time.run()
     assert "alive" in kinds(world)
+    given_back = next(one.at for one in world.repository.journal if "agent-release" in one.text)
+    assert given_back > 1000  # it came to the end of its work
 
 
 async def _sweep(world: World) -> None:

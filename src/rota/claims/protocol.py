@@ -296,10 +296,18 @@ class CommentClaims:
             # Read again: who was held up before it said so may find the issue in other hands.
             log = self.log.merged(await self.log.read(grant.number), said)
         standing = self.log.fold(log)
-        if standing.holder is not None or not _ended_by(standing, grant):
-            return False
-        await self._show(grant.number, standing)
-        return True
+        if standing.holder is None and _ended_by(standing, grant):
+            await self._show(grant.number, standing)
+        return self._was_given(log, grant)
+
+    def _was_given(self, log: list[Entry], grant: Grant) -> bool:
+        """A release ended our claim, whoever may have taken the issue since."""
+        return any(
+            entry.kind is Kind.RELEASE
+            and entry.fields.get("claim") == str(grant.claim_id)
+            and _is_holder(self.log.fold(log[:place]), grant)
+            for place, entry in enumerate(log)
+        )
 
     async def _read_with_end(self, grant: Grant) -> list[Entry]:
         """As with a claim, a log without our own word is no answer."""

@@ -37,7 +37,7 @@ _directory = click.argument(
 _AGENTS_BRANCH = re.compile(r"refs/heads/agent/([1-9][0-9]*)/([1-9][0-9]*) ")
 
 
-@hook.member("install", example="rota hook install ~/work/hello")
+@hook.member("install", example="rota hook install .")
 @_directory
 @config_option
 def install(session: "Session", /, directory: Path) -> None:

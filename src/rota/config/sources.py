@@ -1,10 +1,63 @@
 """What a work source can be told, by type. Pydantic, so that all mistakes come at once."""
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
-REPO = r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"
+_REPO = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+# How tokens of GitHub, and of other trackers, begin.
+_TOKEN = re.compile(r"(gh[a-z]|github_pat|glpat|gto|rota)_\w{16,}|[0-9a-f]{40}")
+
+
+def _repo(value: str) -> str:
+    if not _REPO.fullmatch(value) or {".", ".."} & set(value.split("/")):
+        raise ValueError(
+            f"{value[:100]!r} is not a repository; write owner/repo, for example octocat/hello"
+        )
+    return value
+
+
+def _api_url(value: str) -> str:
+    if "@" in value:  # before anything of it is repeated
+        raise ValueError("holds a user name or password; name a variable in auth.token_env instead")
+    if not _is_address(value):
+        raise ValueError(f"{value[:100]!r} is not an address like https://git.example.org/api/v1")
+    return value
+
+
+def _is_address(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return fine and not parts.query and not parts.fragment
+
+
+def _token_env(value: str) -> str:
+    if _TOKEN.fullmatch(value):
+        raise ValueError(
+            "this is a token, and the name of the environment variable that holds it is wanted;"
+            " revoke the token, for whoever has seen this file has it"
+        )
+    return value
+
+
+# Nobody has the number 0: it stands for accounts that were deleted.
+AccountId = Annotated[int, Field(ge=1)]
+Label = Annotated[str, Field(min_length=1, max_length=50, pattern=r"^[^\x00-\x1f\x7f]*\S")]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_token_env)]
 
 
 class Section(BaseModel):
@@ -14,22 +67,33 @@ class Section(BaseModel):
 class Labels(Section):
     """What the stations of an issue are called in this repository."""
 
-    ready: str = Field("ready", min_length=1)
-    in_progress: str = Field("agent-working", min_length=1)
-    pr_open: str = Field("agent:pr-open", min_length=1)
-    done: str = Field("agent:done", min_length=1)
-    failed: str = Field("agent:failed", min_length=1)
+    ready: Label = "ready"
+    in_progress: Label = "agent-working"
+    pr_open: Label = "agent:pr-open"
+    done: Label = "agent:done"
+    failed: Label = "agent:failed"
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        """Trackers do not tell labels apart by case."""
+        stations: dict[str, str] = {}
+        for station, label in self:
+            if (other := stations.setdefault(label.lower(), station)) != station:
+                raise ValueError(
+                    f"{other} and {station} are both called {label!r}; they must differ"
+                )
+        return self
 
 
 class Auth(Section):
     """Secrets are named, never written down."""
 
-    token_env: str = Field("GITHUB_TOKEN", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    account_id: int | None = None  # for tokens of GitHub Apps, which cannot ask who they are
+    token_env: Variable = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable
+    account_id: AccountId | None = None  # for tokens of GitHub Apps, which cannot ask who they are
 
 
 class GiteaAuth(Auth):
-    token_env: str = Field("GITEA_TOKEN", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    token_env: Variable = "GITEA_TOKEN"  # noqa: S105
 
 
 class ClaimTimes(Section):
@@ -46,33 +110,49 @@ class Forge(Section):
     """Issues of a repository, whoever hosts it."""
 
     name: str | None = None
-    repo: str = Field(pattern=REPO)
+    repo: Annotated[str, AfterValidator(_repo)]
     labels: Labels = Labels()
     exclude_labels: tuple[str, ...] = Field(("blocked", "wip"), strict=False)
     cleanup_on_failure: bool = True
     claim_mode: Literal["comments", "strict", "labels"] = "comments"
     # Numeric ids of people whose issues, labels and revocations count (see `rota issue whois`).
-    trusted: tuple[int, ...] = Field((), strict=False)
+    trusted: tuple[AccountId, ...] = Field((), strict=False)
     # Accounts of other fleets that work on the same repository; their claims are honoured.
-    fleets: tuple[int, ...] = Field((), strict=False)
+    fleets: tuple[AccountId, ...] = Field((), strict=False)
     trust_required: bool | None = None  # None: on public repositories
     poll_seconds: float = Field(60.0, ge=1, le=24 * 3600)
     lease_seconds: float = Field(900.0, ge=1, le=7 * 24 * 3600)
-    webhook_secret_env: str | None = None
+    webhook_secret_env: Variable | None = None
     times: ClaimTimes = ClaimTimes()
 
-    @field_validator("repo", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _owner_and_repo(cls, value: object) -> object:
-        if isinstance(value, str) and value.count("/") != 1:
-            raise ValueError("a repository is written owner/repo, for example octocat/hello")
-        return value
+    def _owner_and_repo(cls, given: Any) -> Any:
+        """herdctl's programs give `owner` and `repo` apart."""
+        if not isinstance(given, dict):
+            return given
+        owner, repo = given.get("owner"), given.get("repo")
+        if not isinstance(owner, str) or not isinstance(repo, str):
+            return given
+        rest = {name: value for name, value in given.items() if name != "owner"}
+        if "/" not in repo:
+            return rest | {"repo": f"{owner}/{repo}"}
+        return rest if repo.partition("/")[0] == owner else given
+
+    @model_validator(mode="after")
+    def _ready_is_not_excluded(self) -> Self:
+        if self.labels.ready.lower() in {label.lower() for label in self.exclude_labels}:
+            raise ValueError(
+                f"exclude_labels keeps agents away from {self.labels.ready!r}, which is what"
+                " labels.ready calls an issue that may be taken; nothing would ever be taken"
+            )
+        return self
 
 
 class GitHubSource(Forge):
     type: Literal["github"]
     auth: Auth = Auth()
-    api_url: str = Field("https://api.github.com", pattern=r"^https?://")
+    api_url: Annotated[str, AfterValidator(_api_url)] = "https://api.github.com"
 
 
 class GiteaSource(Forge):
@@ -80,7 +160,17 @@ class GiteaSource(Forge):
 
     type: Literal["gitea", "forgejo"]
     auth: GiteaAuth = GiteaAuth()
-    api_url: str = Field(pattern=r"^https?://")
+    api_url: Annotated[str, AfterValidator(_api_url)]
+
+    @field_validator("claim_mode")
+    @classmethod
+    def _no_strict_mode(cls, value: str) -> str:
+        if value == "strict":
+            raise ValueError(
+                "strict needs GitHub: this API cannot create references outside branches and"
+                " tags; write comments or labels"
+            )
+        return value
 
 
 class MarkdownSource(Section):

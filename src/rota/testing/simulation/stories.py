@@ -208,12 +208,13 @@ def some_setting(chance: Chance) -> Setting:
     """Of all kinds, so that every fault is met with and without every other."""
     faults = BAD_DAY if chance.odds(0.6) else BAD_DAY.calmed()
     return Setting(
-        fleets=1 + chance.pick(3),
+        fleets=(1, 2, 2, 3)[chance.pick(4)],
         agents=1 + chance.pick(2),
         issues=1 + chance.pick(2),
         people=chance.pick(2),
         outsiders=int(chance.odds(0.3)),
-        sweepers=1 + chance.pick(2),
+        sweepers=(1, 1, 2)[chance.pick(3)],
+        seconds=(300.0, 600.0, 900.0)[chance.pick(3)],
         times=(TIMES, HASTY)[chance.pick(2)],
         faults=replace(faults, slowest=(0.3, 3.0, 15.0)[chance.pick(3)]),
         fates=BAD_LUCK if chance.odds(0.6) else Fates(),

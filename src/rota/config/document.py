@@ -1,0 +1,123 @@
+"""A YAML file, and where in it things stand. What cannot be read is told with line and column."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rota.model.errors import InvalidInput
+
+LARGEST_FILE = 256 * 1024  # a fleet of a thousand sources is smaller
+DEEPEST = 50
+# An alias may stand for all that is above it: so many entries may come of them at most.
+MOST_UNFOLDED = 200_000
+
+Location = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    path: Path
+    content: Any
+
+    def place(self, loc: Location) -> str:
+        """Of a key where it is there, else of what should have held it: `file:line:column`."""
+        line, column = 1, 1
+        here = self.content
+        for part in loc:
+            marks = getattr(here, "lc", None)
+            if marks is None:
+                break
+            try:
+                found = marks.key(part) if isinstance(here, dict) else marks.item(part)
+                here = here[part]
+            except (KeyError, IndexError, TypeError):
+                break
+            line, column = found[0] + 1, found[1] + 1
+        return f"{self.path}:{line}:{column}"
+
+
+def key(loc: Iterable[int | str]) -> str:
+    """As people write it: `sources[0].labels.ready`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return text.lstrip(".")
+
+
+def read(path: Path) -> Document:
+    text = _text(path)
+    if "*" in text:
+        _check_size(path, text)
+    return Document(path, _content(path, text))
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise _unreadable(path, f"it is larger than {LARGEST_FILE} bytes; no fleet needs that")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode()
+        raise _unreadable(path, "this is not UTF-8", _mark(before)) from None
+
+
+def _content(path: Path, text: str) -> Any:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - only who has a file pays for reading it
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+    from ruamel.yaml.reader import ReaderError  # noqa: PLC0415
+
+    try:
+        return YAML().load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise _unreadable(path, str(error.problem or error.context), place) from None
+    except ReaderError as error:
+        why = f"the character #x{error.character:04x} is not allowed"
+        raise _unreadable(path, why, _mark(text[: error.position])) from None
+    except RecursionError:
+        _check_size(path, text)
+        raise _unreadable(path, _TOO_DEEP) from None
+    except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise _unreadable(path, f"cannot be read: {str(error)[:200]}") from None
+
+
+_TOO_DEEP = f"nested deeper than {DEEPEST} levels"
+
+
+def _check_size(path: Path, text: str) -> None:
+    """What the file would grow to: told from its tokens, before anything is built of them."""
+    depth = scalars = aliases = 0
+    for event, place in _events(path, text):
+        depth += event.endswith("StartEvent") - event.endswith("EndEvent")
+        scalars += event == "ScalarEvent"
+        aliases += event == "AliasEvent"
+        if depth > DEEPEST:
+            raise _unreadable(path, _TOO_DEEP, place)
+        if scalars * aliases > MOST_UNFOLDED:
+            raise _unreadable(path, "too many aliases (*) for a file of this size", place)
+
+
+def _events(path: Path, text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    from ruamel.yaml import YAML  # noqa: PLC0415
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+    try:
+        for event in YAML().parse(text):
+            mark = event.start_mark
+            yield type(event).__name__, (mark.line + 1, mark.column + 1)
+    except YAMLError:
+        return  # told when it is read
+
+
+def _mark(before: str) -> tuple[int, int]:
+    """Line and column of what comes next."""
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+def _unreadable(path: Path, why: str, place: tuple[int, int] | None = None) -> InvalidInput:
+    line, column = place or (1, 1)
+    return InvalidInput(f"{path}:{line}:{column}: {why}", file=str(path))
