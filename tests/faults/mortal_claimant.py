@@ -95,9 +95,12 @@ class MortalStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def transact(self, body: Callable[[Any], T]) -> T:
-        self._life.check()
-        return await self._store.transact(body)
+    def transact(self, body: Callable[[Any], T]) -> "asyncio.Future[T]":
+        if not self._life.over:
+            return self._store.transact(body)
+        refused: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        refused.set_exception(Killed())
+        return refused
 
     async def read(self, body: Callable[[Any], T], **how: Any) -> T:
         self._life.check()

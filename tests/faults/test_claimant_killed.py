@@ -240,11 +240,12 @@ async def test_after_a_death_at_any_request_the_issue_is_free_or_ended(
         wanted = order(deed, mode, ADDRESS)
         for n in count(1):
             for after in (False, True):
-                shutil.copy(new_database, tmp_path / "rota.db")
+                database = tmp_path / f"{len(seen)}-{n}-{after}.db"
+                shutil.copy(new_database, database)
                 life = Life(n, after, die)
-                reached, end = await one_death(
-                    scene, tmp_path / "rota.db", wanted, life, swept=bool(n % 2)
-                )
+                import time; t=time.time(); print(deed, n, after, flush=True)
+                reached, end = await one_death(scene, database, wanted, life, swept=bool(n % 2))
+                print("    ", reached, end, time.time()-t, flush=True)
                 assert end in ENDS[deed], (deed, n, after, end)
                 seen.setdefault(deed, []).append(end)
                 points += reached

@@ -17,7 +17,7 @@ from rota.testing.tracker import Control, TrackerStub
 
 REPO = "ada/engine"
 ADA, BOT, EVE = 7, 8, 9  # the owner, the account that agents work with, and a stranger
-SETTLE = 0.03
+SETTLE = 0.01
 # Of a tracker that fails: as often as usual, but without long waits between.
 IMPATIENT = RetryOptions(base_delay=0.01, max_delay=0.5)
 
@@ -35,6 +35,8 @@ def build(control: Control, *, private: bool = True) -> None:
 
 class Forges:
     """Makes sources on one stub and closes them at the end."""
+
+    usual = RetryOptions()
 
     def __init__(self, stub: TrackerStub, ledger: Ledger | None, paused_repos: Path) -> None:
         self.stub = stub
@@ -92,6 +94,10 @@ class Forges:
         made = ForgeWorkSource(kind, agent, lambda: open_desk(settings, context, tracker=tracker))
         self._opened.push_async_callback(tracker.aclose)
         return made
+
+    def ledger_of(self) -> Ledger:
+        assert self.ledger is not None
+        return self.ledger
 
     # What stands there
 

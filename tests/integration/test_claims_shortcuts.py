@@ -191,10 +191,11 @@ def test_stale_claims_are_found_by_age_and_ended_only_through_the_protocol(here:
     assert not force_release_stale_claim(REPO, number, sweep_id="daily", **someone)
     assert here.log(number) == ["claim"]
     ours = {"released_codename": "lucius", "released_firing_id": RUN}
+    here.control.clock(advance=-60)  # longer ago than the grace
     assert not force_release_stale_claim(REPO, number, sweep_id="daily", **ours)
     assert here.log(number) == ["claim", "suspect"]
     assert here.marker(number)["by"] == "daily"
-    here.control.clock(advance=5)
+    here.control.clock(advance=60)
     assert force_release_stale_claim(REPO, number, sweep_id="daily", **ours)
     assert here.labels(number) == {READY, MANAGED}
     assert not force_release_stale_claim(REPO, number, sweep_id="daily")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.claims.comments import Believed, Entry, Kind, entries, marker
-from rota.claims.fold import Standing, fold, holds
+from rota.claims.fold import Standing, fold, grace_of, holds
 from tests.unit.claim_scene import (
     BOT,
     GRACE,
@@ -174,6 +174,29 @@ def test_an_expiry_must_name_a_suspicion_that_stands_against_the_holder() -> Non
     for suspect in (None, 4, 9):
         expire = about(Kind.EXPIRE, 8, of=5, at=999, suspect=suspect)
         assert holder(claim(5), about(Kind.SUSPECT, 6, of=5), expire) == 5
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("60", 60),
+        ("0.5", 0.5),
+        (None, GRACE),
+        ("soon", GRACE),
+        ("-1", GRACE),
+        ("1e9", GRACE),
+        ("٣", GRACE),
+        ("", GRACE),
+    ],
+)
+def test_a_claim_says_its_own_grace(said: str | None, seconds: float) -> None:
+    made = claim(5, grace=said)
+    assert grace_of(made, GRACE) == seconds
+    suspect = about(Kind.SUSPECT, 6, of=5, at=0)
+    early, late = (about(Kind.EXPIRE, 7, of=5, at=at, suspect=6) for at in (seconds - 0.1, seconds))
+    for setting in (1.0, GRACE, 1e6) if said in ("60", "0.5") else (GRACE,):
+        assert fold([made, suspect, early], setting).holder == made
+        assert fold([made, suspect, late], setting).holder is None
 
 
 def test_suspicions_against_the_last_holder_do_not_count_against_the_next() -> None:

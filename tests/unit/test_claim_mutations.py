@@ -68,6 +68,16 @@ class Unbound(ClaimLog):
         return fold(told, self.times.grace)
 
 
+class Opinionated(ClaimLog):
+    """Goes by its own grace, whatever a claim says."""
+
+    __slots__ = ()
+
+    async def read(self, number: int) -> list[Entry]:
+        log = await ClaimLog.read(self, number)
+        return [replace(one, fields={**one.fields, "grace": ""}) for one in log]
+
+
 class Deaf(ClaimLog):
     """Does not hear answers to a suspicion."""
 
@@ -193,6 +203,10 @@ GUARDS: dict[str, tuple[Parts, Scene]] = {
     "a release names its claim": (
         Parts(log=Unbound),
         pitfalls.test_a_late_release_by_a_frozen_former_owner_changes_nothing,
+    ),
+    "a claim says its own grace": (
+        Parts(log=Opinionated),
+        pitfalls.test_fleets_that_wait_differently_long_see_the_same_holder,
     ),
     "an answer clears a suspicion": (
         Parts(log=Deaf),

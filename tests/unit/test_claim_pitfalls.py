@@ -238,6 +238,24 @@ def test_the_sweep_does_not_reopen_an_issue_whose_pull_request_just_opened(
     assert refused.obstacle is Obstacle.PR_OPEN
 
 
+def test_fleets_that_wait_differently_long_see_the_same_holder(parts: Parts) -> None:
+    """One that would give up on a claim sooner must not do so alone."""
+    world = quiet_world(parts=parts)
+    ann, grant = grant_to(world)
+    world.referee.begins("ann", 1, grant.deadline)
+    bob = world.agent(world.fleets[1], "bob")
+    bob.claims.log.times = Times(grace=60.0, quiet=30.0)
+    sweep = world.sweep(world.fleets[1], "sweep")
+    sweep.claims.log.times = bob.claims.log.times
+    for _ in range(5):
+        world.time.now += 40.0
+        world.time.play(sweep.run())
+        world.time.play(bob.attempt(1))
+    assert kinds(world) == ["claim", "suspect"]
+    [seen] = world.time.play(ann.look(grant))
+    assert seen.lost is None
+
+
 # people
 
 

@@ -59,7 +59,7 @@ def test_the_claim_can_be_read_by_people_and_programs() -> None:
     body = world.repository.comments[1][0].comment.body
     assert body == (
         "<!-- agent-claim:v=2 fleet=f0 codename=ann firing_id=20260501-120000-ann nonce=ann"
-        " ts=2026-05-01T12:00:00Z -->\n`ann` is working on this issue."
+        " ts=2026-05-01T12:00:00Z grace=300 -->\n`ann` is working on this issue."
     )
 
 
@@ -308,6 +308,15 @@ def test_after_a_revocation_the_next_waits_until_the_last_must_have_stopped() ->
     assert world.time.now > former.deadline
 
 
+def test_the_wait_is_as_long_as_the_revoked_claim_allowed_itself() -> None:
+    world, _, former = revoked_world()
+    bob, who = claimant(world, "bob", world.fleets[1])
+    bob.log.times = replace(bob.log.times, grace=50.0)
+    [grant] = world.time.play(bob.claim(1, who))
+    assert isinstance(grant, Grant)
+    assert world.time.now > former.deadline
+
+
 def test_the_wait_counts_from_the_revocation() -> None:
     world, _, _ = revoked_world()
     world.time.now += 200.0
@@ -410,6 +419,17 @@ def test_an_answer_that_came_after_the_expiry_is_seen_to_be_too_late() -> None:
     expire = {"claim": grant.claim_id, "suspect": suspect.id}
     direct(claims, before_comment=on(1, lambda: post(world, Kind.EXPIRE, OTHER_BOT, **expire)))
     assert look(world, claims, grant).lost
+
+
+def test_a_look_is_good_by_the_grace_that_the_claim_was_made_with() -> None:
+    """The fleet was set up anew while it held the issue."""
+    world = quiet_world()
+    claims, grant = granted(world)
+    times = claims.log.times
+    claims.log.times = replace(times, grace=10 * times.grace)
+    assert look(world, claims, grant).deadline == world.time.now + times.trust_in_a_poll
+    claims.log.times = replace(times, grace=100.0)
+    assert look(world, claims, grant).deadline == world.time.now + 100 - 10 - 20
 
 
 def test_a_look_at_a_suspicion_that_stays_does_not_move_the_deadline() -> None:

@@ -1,5 +1,6 @@
 """Whose words may become an agent's instructions: every branch of the gate."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -26,6 +27,7 @@ class Repo:
     belongs_to: Account | None = None
     labelled: list[Labelling] = field(default_factory=list)
     edit: TextEdit | None = None
+    earlier: tuple[TextEdit, ...] = ()
     asked: list[str] = field(default_factory=list)
 
     async def is_public(self) -> bool:
@@ -41,9 +43,10 @@ class Repo:
         self.asked.append("labellings")
         return self.labelled
 
-    async def last_edit(self, number: int) -> TextEdit | None:
+    async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
         self.asked.append("last_edit")
-        return self.edit
+        found = (one for one in (self.edit, *self.earlier) if one is not None)
+        return next((one for one in found if one.by is None or one.by.id not in but), None)
 
 
 def gate(repo: Repo, **changes: Any) -> TrustGate:
@@ -183,6 +186,17 @@ async def test_an_edit_after_the_approval_needs_another(
 async def test_a_trusted_authors_issue_edited_by_a_stranger_is_refused() -> None:
     repo = Repo(edit=TextEdit(at(5), STRANGER))
     found = await gate(repo).distrust(issue(author=MAINTAINER))
+    assert found is not None
+    assert "edited by mallory" in found
+
+
+async def test_a_trusted_edit_does_not_cover_a_strangers_before_it() -> None:
+    repo = Repo(
+        labelled=[ready(MAINTAINER, 10)],
+        edit=TextEdit(at(30), MAINTAINER),
+        earlier=(TextEdit(at(20), STRANGER),),
+    )
+    found = await gate(repo).distrust(strange())
     assert found is not None
     assert "edited by mallory" in found
 

@@ -1,6 +1,6 @@
 """What is read from GitHub's answers: issues, comments, events, edits, rights, references."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -254,6 +254,36 @@ async def test_the_last_edit_is_of_title_or_body(
 ) -> None:
     tracker, _ = connect(answer)
     assert await tracker.last_edit(5) == edit
+
+
+def edited_by(*editors: tuple[str, int], total: int | None = None) -> httpx2.Response:
+    """One after the other, the last at noon."""
+    nodes = [
+        {"editedAt": f"2026-05-01T{hour:02}:00:00Z", "editor": {"login": login, "databaseId": one}}
+        for hour, (login, one) in enumerate(editors, start=13 - len(editors))
+    ]
+    shown = {
+        "lastEditedAt": nodes[-1]["editedAt"],
+        "editor": nodes[-1]["editor"],
+        "userContentEdits": {"totalCount": total or len(nodes), "nodes": nodes[::-1]},
+    }
+    return reply({"data": {"repository": {"issue": shown}}})
+
+
+async def test_a_strangers_edit_is_found_behind_that_of_somebody_trusted() -> None:
+    tracker, _ = connect(edited_by(("eve", 9), ("ada", 7)))
+    found = await tracker.last_edit(5, but=[7])
+    assert found == TextEdit(NOON - timedelta(hours=1), Account(9, "eve"))
+
+
+async def test_edits_of_trusted_people_alone_are_no_strange_ones() -> None:
+    tracker, _ = connect(edited_by(("ada", 7), ("ada", 7)))
+    assert await tracker.last_edit(5, but=[7]) is None
+
+
+async def test_more_edits_than_are_told_may_be_anybodys() -> None:
+    tracker, _ = connect(edited_by(("ada", 7), total=101))
+    assert await tracker.last_edit(5, but=[7]) == TextEdit(NOON, None)
 
 
 async def test_an_editor_who_has_left_is_not_known() -> None:

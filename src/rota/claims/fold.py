@@ -6,6 +6,7 @@ holder's entry serves as fencing token. Of times, only differences between
 stamps of the tracker itself are used.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,11 +32,21 @@ class Standing:
 
 
 def fold(log: Iterable[Entry], grace: float) -> Standing:
-    """`grace` is how many seconds a suspicion must have stood before it may expire a claim."""
+    """`grace` is for claims that do not say theirs, see `grace_of`."""
     standing = Standing()
     for entry in log:
         standing = _step(standing, entry, grace)
     return standing
+
+
+def grace_of(claim: Entry, default: float) -> float:
+    """How many seconds a suspicion must have stood before it may expire this claim. The claim
+    says it, so that fleets that are set up differently still see the same holder."""
+    said = claim.fields.get("grace", "")
+    return float(said) if _SECONDS.fullmatch(said) else default
+
+
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 
 
 def holds(log: Sequence[Entry], claim_id: int, grace: float) -> bool:
@@ -79,7 +90,7 @@ def _about_holder(now: Standing, holder: Entry, entry: Entry, grace: float) -> S
             return replace(now, suspects=(*now.suspects, entry))
         case Kind.ALIVE:
             return replace(now, suspects=(), heard=entry)
-        case Kind.EXPIRE if _expires(now, entry, grace):
+        case Kind.EXPIRE if _expires(now, entry, grace_of(holder, grace)):
             return replace(now, holder=None, suspects=(), ended=entry)
         case _:
             return now

@@ -5,7 +5,7 @@ Implementations (GitHub, Gitea) translate their API's errors to `IssueNotFound`,
 docstrings are the contract; `rota.testing.tracker` has a server to try it on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -126,8 +126,9 @@ class Tracker(Protocol):
     async def labellings(self, number: int) -> list[Labelling]:
         """Who put which label on, oldest first."""
 
-    async def last_edit(self, number: int) -> TextEdit | None:
-        """None: never edited since it was opened, or the tracker does not say."""
+    async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
+        """The last edit that was not made by one of these accounts. None: never edited so since
+        it was opened, or the tracker does not say."""
 
     # Strict mode. A tracker without git references raises `TrackerError`.
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rota.claims.comments import Entry, Kind
-from rota.claims.fold import Standing, holds
+from rota.claims.fold import Standing, grace_of, holds
 from rota.claims.labels import LabelSet
 from rota.claims.log import ClaimLog
 from rota.claims.pickup import Asker, Objection, Obstacle, objection
@@ -143,6 +143,7 @@ class CommentClaims:
             firing_id=claimant.firing_id,
             nonce=claimant.nonce,
             ts=self._ts(),
+            grace=f"{self.times.grace:.6f}".rstrip("0").rstrip("."),
         )
 
     async def _await_verdict(
@@ -186,7 +187,9 @@ class CommentClaims:
         if asker.login is not None and revoked.fields.get("by") == asker.login:
             return 0.0  # the person who revoked it knows what he does
         before = (seen.own.created_at - revoked.created_at).total_seconds()
-        return self.times.grace - before - (self._pace.elapsed() - posted)
+        taken = (one for one in seen.log if one.kind is Kind.CLAIM and revoked.names(one))
+        grace = max((grace_of(one, self.times.grace) for one in taken), default=self.times.grace)
+        return grace - before - (self._pace.elapsed() - posted)
 
     async def _read_with_own(self, number: int, claimant: Claimant) -> _Seen | None:
         """A log without our own claim is no answer: what else may it not show?"""
@@ -247,14 +250,21 @@ class CommentClaims:
 
     async def _look(self, grant: Grant) -> tuple[Look, bool]:
         began = self._pace.elapsed()
-        log = await self.log.read(grant.number)
+        log = await self._read(grant)
         issue = await self._tracker.issue(grant.number)
         standing = self.log.fold(log)
         below = _below(log, grant.claim_id)
         too_late = () if grant.smaller is None else tuple(sorted(below - grant.smaller))
         lost = self._why_lost(grant, standing, issue)
-        look = Look(lost, began + self.times.trust_in_a_poll, too_late)
+        look = Look(lost, began + self._trust(standing), too_late)
         return look, lost is None and bool(standing.suspects)
+
+    def _trust(self, standing: Standing) -> float:
+        """A claim lives by the grace it was made with, whatever we are set to by now."""
+        said = self.times.grace
+        if standing.holder is not None:
+            said = min(said, grace_of(standing.holder, said))
+        return self.times.trust_in_a_poll - (self.times.grace - said)
 
     def _why_lost(self, grant: Grant, standing: Standing, issue: Issue) -> str | None:
         if not _is_holder(standing, grant):
@@ -268,7 +278,7 @@ class CommentClaims:
 
     async def finish(self, grant: Grant, pr: str | None, text: str = "") -> bool:
         """Say that the work is done; True when the log accepts it. Said again, it stands once."""
-        log = await self.log.read(grant.number)
+        log = await self._read(grant)
         if not _said(log, Kind.DONE, grant):
             if not _is_holder(self.log.fold(log), grant):
                 return False
@@ -289,7 +299,7 @@ class CommentClaims:
         self, grant: Grant, outcome: str, text: str = "", *, park: bool = False
     ) -> bool:
         """Give it back; True when the claim was ours to give."""
-        log = await self.log.read(grant.number)
+        log = await self._read(grant)
         if _is_holder(self.log.fold(log), grant):
             # Our own entry counts, also while the tracker does not show it yet.
             said = await self.append_release(grant, PARKED if park else outcome, text)
@@ -308,6 +318,16 @@ class CommentClaims:
             and _is_holder(self.log.fold(log[:place]), grant)
             for place, entry in enumerate(log)
         )
+
+    async def _read(self, grant: Grant) -> list[Entry]:
+        """A log that lacks our claim is a bad answer, not a lost claim; unless it keeps to it."""
+        log = await self.log.read(grant.number)
+        for _ in range(READS_FOR_OWN_CLAIM):
+            if any(entry.id == grant.claim_id for entry in log):
+                break
+            await self._pace.sleep(self.times.settle / 2)
+            log = await self.log.read(grant.number)
+        return log
 
     async def _read_with_end(self, grant: Grant) -> list[Entry]:
         """As with a claim, a log without our own word is no answer."""

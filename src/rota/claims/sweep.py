@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rota.claims.comments import OPERATOR_FLEET, Entry, Kind
-from rota.claims.fold import Standing
+from rota.claims.fold import Standing, grace_of
 from rota.claims.labels import LabelSet
 from rota.claims.port import Issue
 from rota.claims.projection import project, repair
@@ -116,7 +116,8 @@ class Sweep:
             return None if holder.firing_id in alive else Deed.RELEASED
         if standing.suspects:
             waited = self._age(standing.suspects[0])
-            return Deed.EXPIRED if waited >= self.claims.times.grace else None
+            grace = grace_of(holder, self.claims.times.grace)
+            return Deed.EXPIRED if waited >= grace else None
         silent = self._age(standing.heard or holder)
         return Deed.SUSPECTED if silent >= quiet else None
 

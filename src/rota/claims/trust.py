@@ -99,13 +99,16 @@ class TrustGate:
     ) -> str | None:
         """The tracker's stamps have whole seconds: an edit in the same one counts as later."""
         edit = await self.tracker.last_edit(issue.number)
-        if edit is not None and edit.at >= given.at:
-            people = await self._people()
-            if edit.by is None or edit.by.id not in people:
-                return _edited(edit.by.login if edit.by else "somebody", self.labels.ready)
-        if edit is None and kept is not None and given.at <= kept.at:
-            return _edited("somebody", self.labels.ready)
-        return None
+        if edit is None:  # by nobody, or the tracker does not tell
+            changed = kept is not None and given.at <= kept.at
+            return _edited("somebody", self.labels.ready) if changed else None
+        if edit.at < given.at:
+            return None
+        # Whoever mends a title has not approved what a stranger wrote below it before.
+        strange = await self.tracker.last_edit(issue.number, but=await self._people())
+        if strange is None or strange.at < given.at:
+            return None
+        return _edited(strange.by.login if strange.by else "somebody", self.labels.ready)
 
 
 def _newest(

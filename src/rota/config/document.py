@@ -20,8 +20,8 @@ class Document:
     path: Path
     content: Any
 
-    def place(self, loc: Location) -> str:
-        """Of a key where it is there, else of what should have held it: `file:line:column`."""
+    def place(self, loc: Location) -> tuple[int, int]:
+        """Line and column of a key where it is there, else of what should have held it."""
         line, column = 1, 1
         here = self.content
         for part in loc:
@@ -30,11 +30,15 @@ class Document:
                 break
             try:
                 found = marks.key(part) if isinstance(here, dict) else marks.item(part)
+                line, column = found[0] + 1, found[1] + 1
                 here = here[part]
             except (KeyError, IndexError, TypeError):
                 break
-            line, column = found[0] + 1, found[1] + 1
-        return f"{self.path}:{line}:{column}"
+        return line, column
+
+    def mistake(self, loc: Location, why: str) -> str:
+        line, column = self.place(loc)
+        return f"{self.path}:{line}:{column}: {why}"
 
 
 def key(loc: Iterable[int | str]) -> str:
@@ -45,8 +49,8 @@ def key(loc: Iterable[int | str]) -> str:
 
 def read(path: Path) -> Document:
     text = _text(path)
-    if "*" in text:
-        _check_size(path, text)
+    if "*" in text or text.count("[") + text.count("{") > DEEPEST:
+        _check_size(path, text)  # for most files that would be work for nothing
     return Document(path, _content(path, text))
 
 

@@ -53,12 +53,13 @@ def source_name(source: AnySource) -> str:
 
 
 def _all_told(error: ValidationError, document: Document) -> Iterator[str]:
-    mistakes = error.errors(include_url=False)
-    for one in mistakes[:MOST_MISTAKES]:
-        loc = _keys(one["loc"])
-        yield f"{document.place(loc)}: {key(loc) or 'the file'}: {_words(one)}"
-    if len(mistakes) > MOST_MISTAKES:
-        yield f"{document.path}: and {len(mistakes) - MOST_MISTAKES} more mistakes"
+    """From the top of the file to its end."""
+    found = [(_keys(one["loc"]), _words(one)) for one in error.errors(include_url=False)]
+    found.sort(key=lambda mistake: document.place(mistake[0]))
+    for loc, why in found[:MOST_MISTAKES]:
+        yield document.mistake(loc, f"{key(loc) or 'the file'}: {why}")
+    if len(found) > MOST_MISTAKES:
+        yield f"{document.path}: and {len(found) - MOST_MISTAKES} more mistakes"
 
 
 def _keys(loc: Location) -> Location:
@@ -113,9 +114,6 @@ def _demand_distinct_names(config: FleetConfig, document: Document) -> None:
     for number, source in enumerate(config.sources):
         name = source_name(source)
         if (first := seen.setdefault(name, number)) != number:
-            raise InvalidInput(
-                f"{document.place(('sources', number))}: sources[{number}] is called '{name}', as"
-                f" is sources[{first}]; give each its own 'name'",
-                name=name,
-                file=str(document.path),
-            )
+            why = f"'{name}' is what sources[{first}] is called; give each its own 'name'"
+            told = document.mistake(("sources", number), f"sources[{number}]: {why}")
+            raise InvalidInput(told, name=name, file=str(document.path))

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 _REPO = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # How tokens of GitHub, and of other trackers, begin.
 _TOKEN = re.compile(r"(gh[a-z]|github_pat|glpat|gto|rota)_\w{16,}|[0-9a-f]{40}")
 
@@ -45,6 +46,12 @@ def _is_address(value: str) -> bool:
     return fine and not parts.query and not parts.fragment
 
 
+def _label(value: str) -> str:
+    if not value.strip() or _CONTROL.search(value):
+        raise ValueError("a label has at least one letter, and one line")
+    return value
+
+
 def _token_env(value: str) -> str:
     if _TOKEN.fullmatch(value):
         raise ValueError(
@@ -56,7 +63,7 @@ def _token_env(value: str) -> str:
 
 # Nobody has the number 0: it stands for accounts that were deleted.
 AccountId = Annotated[int, Field(ge=1)]
-Label = Annotated[str, Field(min_length=1, max_length=50, pattern=r"^[^\x00-\x1f\x7f]*\S")]
+Label = Annotated[str, Field(max_length=50), AfterValidator(_label)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_token_env)]
 
 

@@ -8,6 +8,7 @@ the other way round: what the tracker has not accepted is not recorded as done.
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +20,13 @@ from rota.claims.projection import Repair, project
 from rota.claims.protocol import Claimant, Grant, Look, Refusal
 from rota.claims.timing import Pace, Times
 from rota.model.claims import ClaimedItem
-from rota.model.errors import ClaimedByAnother, ClaimLost, Refused
+from rota.model.errors import (
+    ClaimedByAnother,
+    ClaimLost,
+    Refused,
+    VersionMismatch,
+    WorkSourceError,
+)
 from rota.model.sources import Firing, SourceClaim
 from rota.model.status import OUTCOME_OF, RULES, Status, Verb
 from rota.queue.intake import LONGEST
@@ -166,32 +173,53 @@ class IssueDesk:
             order = Order(
                 Verb.RELEASE, item.id, codename, reason="ready_again", version=item.version
             )
-            await ledger.queue.apply(order)
+            with suppress(VersionMismatch, Refused):  # somebody has moved it just now
+                await ledger.queue.apply(order)
 
     async def _take_on_tracker(
         self, issue: Issue, claimant: Claimant, claimed: ClaimedItem | None
     ) -> Held | Refusal:
+        entries = [0]
+
         async def entered(entry: int) -> None:
+            entries.append(entry)
             if self.ledger is not None:
                 await self.ledger.outside.entered(claimant.firing_id, entry)
 
         try:
             answer = await self.claims.claim(issue.number, claimant, entered=entered)
         except BaseException as error:
-            await asyncio.shield(self._undo(claimed, claimant, type(error).__name__))
+            abandoned = Grant(issue.number, entries[-1], claimant)
+            await asyncio.shield(self._abandon(abandoned, claimed, type(error).__name__))
             raise
         if isinstance(answer, Refusal):
-            await self._undo(claimed, claimant, answer.obstacle or "tracker_error")
+            if answer.objection is None:
+                await self._abandon(
+                    Grant(issue.number, entries[-1], claimant), claimed, "tracker_error"
+                )
+            else:
+                await self._undo(claimed, claimant, answer.objection.obstacle)
             return answer
-        held = Held(answer, *_ids(claimed), self.keeper.as_judged(issue))
-        self._held[issue.number, claimant.codename] = held
-        self._told.pop((issue.number, claimant.codename), None)
+        return self._keep(issue, answer, claimed)
+
+    def _keep(self, issue: Issue, grant: Grant, claimed: ClaimedItem | None) -> Held:
+        held = Held(grant, *_ids(claimed), self.keeper.as_judged(issue))
+        of = issue.number, grant.claimant.codename
+        self._held[of] = held
+        self._told.pop(of, None)
         return held
 
     async def _undo(self, claimed: ClaimedItem | None, claimant: Claimant, why: str) -> None:
         """Nobody has worked: the ledger is as if it had not been asked, but for the events."""
         if self.ledger is not None and claimed is not None:
             await self.ledger.outside.give_back(claimant.firing_id, why)
+
+    async def _abandon(self, grant: Grant, claimed: ClaimedItem | None, why: str) -> None:
+        """The tracker failed us halfway: what it shows of the claim is taken back as far as it
+        lets us. The sweep does the rest."""
+        await self._undo(claimed, grant.claimant, why)
+        with suppress(WorkSourceError):
+            await self.claims.release(grant, "tracker-error")
 
     # what we hold
 

@@ -1,6 +1,6 @@
 """One repository on Gitea or Forgejo as a `Tracker`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Unpack
@@ -143,7 +143,7 @@ class GiteaTracker(HttpTracker):
             )
         return sorted((one for one in found if one is not None), key=lambda one: one.at)
 
-    async def last_edit(self, number: int) -> TextEdit | None:
+    async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
         """Not told. Titles leave a trace in the timeline, but bodies do not, and half an answer
         would pass for the whole."""
         return None

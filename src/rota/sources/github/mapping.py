@@ -1,7 +1,7 @@
 """Priorities from labels, and the shapes that only GitHub has."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from rota.claims.port import Account, Labelling, TextEdit
@@ -23,14 +23,18 @@ query($owner: String!, $name: String!, $number: Int!) {
       ... on Issue {
         lastEditedAt
         editor { ...who }
-        timelineItems(last: 1, itemTypes: [RENAMED_TITLE_EVENT]) {
+        userContentEdits(first: 100) { totalCount nodes { editedAt editor { ...who } } }
+        timelineItems(last: 100, itemTypes: [RENAMED_TITLE_EVENT]) {
+          totalCount
           nodes { ... on RenamedTitleEvent { createdAt actor { ...who } } }
         }
       }
       ... on PullRequest {
         lastEditedAt
         editor { ...who }
-        timelineItems(last: 1, itemTypes: [RENAMED_TITLE_EVENT]) {
+        userContentEdits(first: 100) { totalCount nodes { editedAt editor { ...who } } }
+        timelineItems(last: 100, itemTypes: [RENAMED_TITLE_EVENT]) {
+          totalCount
           nodes { ... on RenamedTitleEvent { createdAt actor { ...who } } }
         }
       }
@@ -65,13 +69,32 @@ def labelling_of(raw: Any) -> Labelling | None:
     )
 
 
-def last_edit_of(raw: Any) -> TextEdit | None:
-    """Of the answer's issue: the later one of its last new title and its last new body."""
-    renames = (raw.get("timelineItems") or {}).get("nodes") or ()
-    edits = [_edit(one["createdAt"], one["actor"]) for one in renames]
-    if raw["lastEditedAt"] is not None:
-        edits.append(_edit(raw["lastEditedAt"], raw["editor"]))
-    return max(edits, key=lambda edit: edit.at, default=None)
+def last_edit_of(raw: Any, but: Collection[int] = ()) -> TextEdit | None:
+    """Of the answer's issue: the last new title or body by somebody else than these."""
+    edits = [*_renames(raw), *_new_bodies(raw)]
+    strange = (edit for edit in edits if edit.by is None or edit.by.id not in but)
+    return max(strange, key=lambda edit: edit.at, default=None)
+
+
+def _renames(raw: Any) -> list[TextEdit]:
+    told = raw.get("timelineItems") or {}
+    found = [_edit(one["createdAt"], one["actor"]) for one in told.get("nodes") or ()]
+    return [*found, *_untold(told, found)]
+
+
+def _new_bodies(raw: Any) -> list[TextEdit]:
+    if raw["lastEditedAt"] is None:
+        return []
+    told = raw.get("userContentEdits") or {}
+    found = [_edit(one["editedAt"], one["editor"]) for one in told.get("nodes") or ()]
+    return [_edit(raw["lastEditedAt"], raw["editor"]), *found, *_untold(told, found)]
+
+
+def _untold(told: Any, found: list[TextEdit]) -> list[TextEdit]:
+    """More edits than an answer holds: who made the others is not known."""
+    if not found or told.get("totalCount", 0) <= len(found):
+        return []
+    return [TextEdit(max(edit.at for edit in found), None)]
 
 
 def _edit(at: str, who: Any) -> TextEdit:

@@ -1,6 +1,6 @@
 """One GitHub repository as a `Tracker`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from http import HTTPStatus
 from typing import Any, Unpack
 from urllib.parse import quote
@@ -160,7 +160,7 @@ class GitHubTracker(HttpTracker):
 
     # Edits, which only GraphQL tells
 
-    async def last_edit(self, number: int) -> TextEdit | None:
+    async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
         owner, _, name = self.repo.partition("/")
         variables = {"owner": owner, "name": name, "number": number}
         try:
@@ -173,7 +173,7 @@ class GitHubTracker(HttpTracker):
             raise
         self._check_graphql(self._client.mapped(dict, answer), number)
         return self._client.mapped(
-            lambda raw: last_edit_of(raw["data"]["repository"]["issue"]), answer
+            lambda raw: last_edit_of(raw["data"]["repository"]["issue"], but), answer
         )
 
     def _check_graphql(self, raw: dict[str, Any], number: int) -> None:

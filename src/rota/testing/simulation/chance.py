@@ -47,7 +47,7 @@ class Path:
         return choice
 
     def odds(self, probability: float) -> bool:
-        return probability > 0 and self.pick(2) == 1
+        return probability >= 1 or (probability > 0 and self.pick(2) == 1)
 
     def between(self, low: float, high: float) -> float:
         return high if low < high and self.pick(2) == 1 else low
@@ -71,8 +71,8 @@ class Mishaps:
         return 0
 
     def odds(self, probability: float) -> bool:
-        if probability <= 0:
-            return False
+        if probability <= 0 or probability >= 1:
+            return probability >= 1
         self.passed += 1
         return self.passed in self._numbers
 

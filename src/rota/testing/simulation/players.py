@@ -62,6 +62,7 @@ class Agent:
     referee: Referee
     time: VirtualTime
     longest_work: float = 250.0
+    finishes: float = 0.25  # of the times that it comes to an end; else it gives up
     _attempts: int = 0
 
     @property
@@ -94,7 +95,7 @@ class Agent:
             self.referee.begins(self.name, grant.number, until)
             completed = await self._work_until(grant, until)
             self.referee.stops(self.name, grant.number)
-            if completed and self._chance.odds(0.25) and await self._finish(grant):
+            if completed and self._chance.odds(self.finishes) and await self._finish(grant):
                 return
         await self.claims.release(grant, "failure" if self._chance.odds(0.1) else "gave-up")
 

@@ -1,6 +1,7 @@
 """One story from beginning to end: its setting, its players and what became of them."""
 
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from random import Random
 
 from rota.claims.comments import Believed, Entry
@@ -56,11 +57,17 @@ class Setting:
     sweepers: int = 1  # of each fleet
     relabels: bool = True  # people change lifecycle labels by hand
     seconds: float = 900.0
+    finishes: float = 0.25  # an agent's work ends well so often
     skew: int = 1  # stamps are wrong by up to so many seconds
     times: Times = TIMES
+    other_times: Times | None = None  # every second fleet is set up like this
     faults: Faults = BAD_DAY
     fates: Fates = BAD_LUCK
     parts: Parts = field(default_factory=Parts)
+
+    @property
+    def both_times(self) -> tuple[Times, Times]:
+        return self.times, self.other_times or self.times
 
 
 @dataclass(slots=True)
@@ -68,6 +75,7 @@ class Fleet:
     name: str
     account: Account
     ledger: SimulatedLedger
+    times: Times
 
 
 @dataclass(slots=True)
@@ -92,8 +100,8 @@ class World:
         for number in range(1, setting.issues + 1):
             self.repository.open_issue(number, "bug", self.labels.ready)
         self.fleets = [
-            Fleet(f"f{at}", Account(100 + at, f"bot{at}"), SimulatedLedger(self.time))
-            for at in range(setting.fleets)
+            Fleet(f"f{at}", Account(100 + at, f"bot{at}"), SimulatedLedger(self.time), times)
+            for at, times in zip(range(setting.fleets), cycle(setting.both_times), strict=False)
         ]
         judge = _pristine(setting.parts.log)
         self._truth = self._log(judge, AllSeeing(self.repository, OWNER))
@@ -130,14 +138,19 @@ class World:
 
     def agent(self, fleet: Fleet, name: str) -> Agent:
         claims = self.claims(name, fleet.account, Role.AGENT)
-        return Agent(name, fleet.name, claims, fleet.ledger, self.referee, self.time)
+        claims.log.times = fleet.times
+        agent = Agent(name, fleet.name, claims, fleet.ledger, self.referee, self.time)
+        agent.finishes = self.setting.finishes
+        return agent
 
     def sweep(self, fleet: Fleet, name: str) -> Sweep:
         claims = self.claims(name, fleet.account, Role.SWEEP)
+        claims.log.times = fleet.times
         return self.setting.parts.sweep(claims, self.labels, fleet.name, fleet.ledger.live, name)
 
     def person(self, name: str) -> Person:
         claims = self.claims(name, OWNER, Role.PERSON)
+        claims.log.times = max(self.setting.both_times, key=lambda times: times.grace)
         tracker = self.trackers[-1]
         relabels = self.setting.relabels
         return Person(name, tracker, claims, self.labels, self.referee, self.time, relabels)
@@ -166,12 +179,13 @@ class World:
         """Nobody acts but the sweeps, on good days; after that nothing may be stuck."""
         self.time.run()
         self.time.fates = Fates()
-        self.time.now += max(self.setting.times.quiet, max(_leases(self.fleets)) - self.time.now)
+        quiet = max(times.quiet for times in self.setting.both_times)
+        self.time.now += max(quiet, max(_leases(self.fleets)) - self.time.now)
         for number in range(rounds):
             for fleet in self.fleets:
                 self._sweep_once(fleet, f"{fleet.name}r{number}")
             self.time.run()
-            self.time.now += self.setting.times.grace
+            self.time.now += max(times.grace for times in self.setting.both_times)
         self.referee.check_rest()
 
     def _sweep_once(self, fleet: Fleet, name: str) -> None:
@@ -216,6 +230,7 @@ def some_setting(chance: Chance) -> Setting:
         sweepers=(1, 1, 2)[chance.pick(3)],
         seconds=(300.0, 600.0, 900.0)[chance.pick(3)],
         times=(TIMES, HASTY)[chance.pick(2)],
+        other_times=(None, TIMES, HASTY)[chance.pick(3)],
         faults=replace(faults, slowest=(0.3, 3.0, 15.0)[chance.pick(3)]),
         fates=BAD_LUCK if chance.odds(0.6) else Fates(),
     )

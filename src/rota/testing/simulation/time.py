@@ -85,11 +85,15 @@ class VirtualTime:
         return ends
 
     def _next(self, until: float) -> Player | None:
-        first = min((player.at for player in self._players), default=until)
-        if not self._players or first > until:
-            return None
-        ready = [player for player in self._players if player.at <= first]
-        return ready[self.chance.pick(len(ready)) if len(ready) > 1 else 0]
+        first, ready = until, []
+        for player in self._players:
+            if player.at < first:
+                first, ready = player.at, [player]
+            elif player.at == first:
+                ready.append(player)
+        if len(ready) > 1:
+            return ready[self.chance.pick(len(ready))]
+        return ready[0] if ready else None
 
     def _is_struck(self, player: Player) -> bool:
         if self.chance.odds(self.fates.death):

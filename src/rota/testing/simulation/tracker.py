@@ -1,6 +1,6 @@
 """The repository as one player sees it: late, in part, and sometimes not at all."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from rota.claims.port import Account, Comment, Issue, Labelling, Ref, TextEdit
@@ -92,7 +92,7 @@ class SimulatedTracker:
         await self._read()
         return list(self.repository.labellings.get(number, ()))
 
-    async def last_edit(self, number: int) -> TextEdit | None:
+    async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
         await self._read()
         return None
 
