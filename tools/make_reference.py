@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from rota.api import Api, ApiSettings, create_app
+from rota.api.hooks import hook_endpoints
 from rota.app import open_ledger
 from rota.cli.root import SECTIONS, rota
 from rota.client.inprocess import InProcessTransport
@@ -44,7 +45,7 @@ def api_document() -> dict[str, Any]:
     @asynccontextmanager
     async def app() -> AsyncIterator[Api]:
         async with open_ledger(str(Path(directory) / "rota.db")) as ledger:
-            yield create_app(ledger, ApiSettings(trusted=True))
+            yield create_app(ledger, ApiSettings(trusted=True), endpoints=hook_endpoints(()))
 
     with tempfile.TemporaryDirectory() as directory:
         transport = InProcessTransport(app)

@@ -33,6 +33,7 @@ IDS = {"north": 101, "south": 102, "west": 103}
 LATE = 0.15  # seconds that an entry may stay hidden
 SETTLE = 0.25
 ROUND_SECONDS = 1200.0
+BELIEVED = Believed(frozenset(IDS.values()), frozenset({7}))
 OWN_LABELS = ("bug", "keep me")
 
 
@@ -102,7 +103,7 @@ async def judged(
         for one in answer["owned"]
     ]
     assert_never_two_owners(owned)
-    assert_losers_changed_nothing(stub, owned)
+    assert_losers_changed_nothing(stub, issues)
     for fleet in FLEETS:
         await sweep(stub, fleet, databases[fleet])
     accepted = assert_nothing_lost(stub, issues)
@@ -143,13 +144,25 @@ def assert_ended_by_their_holders(stub: TrackerStub, owned: list[dict[str, Any]]
             raise AssertionError("\n".join([str(one), *said]))
 
 
-def assert_losers_changed_nothing(stub: TrackerStub, owned: list[dict[str, Any]]) -> None:
-    """Only a fleet that had an issue has touched its labels."""
-    owners = {(one["fleet"], one["number"]) for one in owned}
+def assert_losers_changed_nothing(stub: TrackerStub, issues: int) -> None:
+    """Only a fleet that was granted an issue has touched its labels."""
+    state = stub.control.state()["repos"][REPO]["issues"]
+    granted = {
+        (holder, number)
+        for number in range(1, issues + 1)
+        for holder in holders(state[str(number)]["comments"])
+    }
     for request in stub.control.requests():
         found = re.search(r"/issues/(\d+)/labels", request["path"])
         if found and request["method"] != "GET":
-            assert (request["user"], int(found[1])) in owners, request
+            assert (request["user"], int(found[1])) in granted, request
+
+
+def holders(comments: list[dict[str, Any]]) -> set[str]:
+    """Who has ever held the issue, by the fold of each beginning of its log."""
+    log = entries(map(comment_of, comments), BELIEVED)
+    states = (fold(log[:length], 60.0) for length in range(1, len(log) + 1))
+    return {one.holder.author.login for one in states if one.holder is not None}
 
 
 async def sweep(stub: TrackerStub, fleet: str, database: str) -> None:
@@ -178,14 +191,13 @@ async def expire_leases(ledger: Ledger) -> None:
 
 def assert_nothing_lost(stub: TrackerStub, issues: int) -> int:
     """By the log, and by the labels: done, failed, or free to be taken."""
-    believed = Believed(frozenset(IDS.values()), frozenset({7}))
     state = stub.control.state()["repos"][REPO]
     done = 0
     for number in range(1, issues + 1):
         issue = state["issues"][str(number)]
         labels = set(issue["labels"])
         assert set(OWN_LABELS) <= labels, f"#{number} lost a label of somebody else: {labels}"
-        standing = fold(entries(map(comment_of, issue["comments"]), believed), 60.0)
+        standing = fold(entries(map(comment_of, issue["comments"]), BELIEVED), 60.0)
         stages = labels & {"ready", "agent-working", "agent:failed", "agent:pr-open", "agent:done"}
         assert standing.holder is None, f"#{number} is held by {standing.holder}"
         if standing.done is not None:

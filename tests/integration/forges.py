@@ -4,9 +4,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx2
+
+from rota.claims.timing import Pace
 from rota.config.fleet import source_config
 from rota.config.sources import Forge
+from rota.model.work import WorkItem
 from rota.queue import Ledger
 from rota.sources.assembly import open_desk
 from rota.sources.forge import ForgeWorkSource
@@ -16,7 +21,9 @@ from rota.sources.registry import SourceContext, WorkSourceRegistry
 from rota.testing.tracker import Control, TrackerStub
 
 REPO = "ada/engine"
-ADA, BOT, EVE = 7, 8, 9  # the owner, the account that agents work with, and a stranger
+# The owner, the account that our agents work with, that of another fleet, and a stranger.
+ADA, BOT, RIVAL, EVE = 7, 8, 66, 9
+RIVALS_CLAIM = "<!-- agent-claim:v=2 fleet=west codename=zoe firing_id=f1 nonce=n ts=t -->"
 SETTLE = 0.01
 # Of a tracker that fails: as often as usual, but without long waits between.
 IMPATIENT = RetryOptions(base_delay=0.01, max_delay=0.5)
@@ -25,12 +32,12 @@ _TRACKERS = {"github": GitHubTracker, "gitea": GiteaTracker}
 
 
 def build(control: Control, *, private: bool = True) -> None:
-    """Ada's repository, in which the bot may write; eve may only look."""
+    """Ada's repository, in which the bot and another fleet may write; eve may only look."""
     control.reset()
-    for login, number in (("ada", ADA), ("bot", BOT), ("eve", EVE)):
+    for login, number in (("ada", ADA), ("bot", BOT), ("rival", RIVAL), ("eve", EVE)):
         control.user(login, id=number)
         control.token(login)
-    control.repo(REPO, private=private, collaborators=["bot"])
+    control.repo(REPO, private=private, collaborators=["bot", "rival"])
 
 
 class Forges:
@@ -56,19 +63,24 @@ class Forges:
             **given,
         }
 
-    def context(self, agent: str, login: str = "bot") -> SourceContext:
+    def context(self, agent: str, environ: Mapping[str, str] | None = None) -> SourceContext:
         return SourceContext(
             agent=agent,
             ledger=self.ledger,
-            environ={"TOKEN": f"token-{login}"},
+            environ={"TOKEN": "token-bot"} if environ is None else environ,
             paused_repos=self.paused_repos,
         )
 
     def source(
-        self, agent: str = "ada", kind: str = "github", *, login: str = "bot", **given: Any
+        self,
+        agent: str = "ada",
+        kind: str = "github",
+        *,
+        environ: Mapping[str, str] | None = None,
+        **given: Any,
     ) -> ForgeWorkSource:
         """By the way that everybody's sources are made."""
-        made = self._registry.create(self.config(kind, **given), self.context(agent, login))
+        made = self._registry.create(self.config(kind, **given), self.context(agent, environ))
         assert isinstance(made, ForgeWorkSource)
         self._opened.push_async_callback(made.aclose)
         return made
@@ -77,27 +89,37 @@ class Forges:
         self,
         agent: str = "ada",
         kind: str = "github",
+        *,
         connection: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+        pace: Pace | None = None,
         **given: Any,
     ) -> ForgeWorkSource:
         """With a tracker that does not wait as long between its tries, or as `connection` says."""
         settings = source_config(self.config(kind, **given))
         assert isinstance(settings, Forge)
-        context = self.context(agent)
+        context = self.context(agent, environ)
         tracker = _TRACKERS[kind](
-            REPO,
+            settings.repo,
             token_env="TOKEN",
-            api_url=self.config(kind)["api_url"],
+            api_url=str(settings.api_url),  # type: ignore[attr-defined]  # both have one
             environ=context.environ,
             **{"retry": IMPATIENT, **(connection or {})},
         )
-        made = ForgeWorkSource(kind, agent, lambda: open_desk(settings, context, tracker=tracker))
+        made = ForgeWorkSource(
+            kind, agent, lambda: open_desk(settings, context, tracker=tracker, pace=pace)
+        )
         self._opened.push_async_callback(tracker.aclose)
         return made
 
     def ledger_of(self) -> Ledger:
         assert self.ledger is not None
         return self.ledger
+
+    def as_rival(self) -> httpx2.Client:
+        """The other fleet's hand on GitHub's API."""
+        headers = {"authorization": "Bearer token-rival"}
+        return httpx2.Client(base_url=self.stub.url, headers=headers)
 
     # What stands there
 
@@ -110,6 +132,12 @@ class Forges:
     def state(self, number: int = 1) -> str:
         found: str = self.control.look(REPO, number)["state"]
         return found
+
+    async def item(self, number: int = 1, kind: str = "github") -> WorkItem | None:
+        """The ledger's item of an issue."""
+        host = urlsplit(self.stub.url).netloc
+        source = f"{kind}:{host}/{REPO}"
+        return await self.ledger_of().outside.standing(source, str(number))
 
     async def aclose(self) -> None:
         await self._opened.aclose()

@@ -26,6 +26,17 @@ _HEADERS_IN: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": "string", "pattern": "^[0-9]{0,18}$"},
     ),
 }
+_HEADERS_IN |= {
+    name: (text, {"type": "string", "pattern": "^[!-~]{1,150}$"})
+    for names, text in (
+        (
+            ("X-Hub-Signature-256", "X-Gitea-Signature"),
+            "HMAC-SHA256 of the body with the source's secret, in hexadecimal.",
+        ),
+        (("X-GitHub-Delivery", "X-Gitea-Delivery"), "The delivery's own id; it counts once."),
+    )
+    for name in names
+}
 _HEADERS_OUT = {
     "ETag": "The item's version, for `If-Match`.",
     "Link": 'The next page, as rel="next"; absent on the last one.',

@@ -147,11 +147,16 @@ def give_back(tx: Transaction, firing_id: str, why: str, now: str) -> None:
     if item.epoch != claim.epoch:
         return  # somebody has taken it since
     if item.status is Status.IN_PROGRESS:
-        # By its token: also where the lease has just lapsed, and nobody has swept it yet.
+        # By force: also where the lease has just lapsed, and nobody has swept it yet.
         order = Order(
-            Verb.RELEASE, item.id, claim.codename, token=item.claim_token, reason=why[:100]
+            Verb.RELEASE,
+            item.id,
+            claim.codename,
+            reason=why[:100],
+            version=item.version,
+            force=True,
         )
-        moves.given(moves.apply(tx, order, "", now))
+        _move(tx, order, "", now)
     tx.uncount_attempt(claim.work_item_id, claim.epoch)
 
 
@@ -182,6 +187,7 @@ def finish(tx: Transaction, end: LateEnd, ids: IdFactory, now: str) -> bool:
     if claim is None or item is None or (item.id, item.epoch) != (claim.work_item_id, claim.epoch):
         return False  # another stands for it by now, or somebody has taken it again
     way = _way(item.status, _ENDS[end.outcome])
+    version: int | None = item.version
     for verb in way:
         order = Order(
             verb,
@@ -190,12 +196,22 @@ def finish(tx: Transaction, end: LateEnd, ids: IdFactory, now: str) -> bool:
             agent=claim.codename if verb is Verb.DISPATCH else None,
             notes=f"its run ended as {end.outcome}" if verb is Verb.BLOCK else None,
             reason=end.reason,
+            version=version,
             force=True,
             through_source=True,
             in_passing=True,
         )
-        moves.given(moves.apply(tx, order, ids.new(), now))
+        _move(tx, order, ids.new(), now)
+        version = None  # from here on nobody else can
     return bool(way)
+
+
+def _move(tx: Transaction, order: Order, dispatch_id: str, now: str) -> None:
+    """Of the item as it was read; on PostgreSQL, another may have taken it since."""
+    try:
+        moves.given(moves.apply(tx, order, dispatch_id, now))
+    except VersionMismatch:
+        raise RunAgain from None
 
 
 def _way(status: Status, end: Verb) -> tuple[Verb, ...]:

@@ -27,6 +27,7 @@ from rota.sources.github.tracker import GitHubTracker
 from rota.sources.http.connection import Connection
 from rota.sources.http.limits import RateLimitInfo
 from rota.sources.registry import SourceContext
+from rota.sources.rights import explained
 
 log = structlog.get_logger()
 
@@ -101,7 +102,8 @@ async def _open_desk(
         PausedRepos(context.paused_repos),
         pace,
     )
-    claims = await _claims(settings, tracker, keeper, context.ledger, pace)
+    async with explained(tracker):
+        claims = await _claims(settings, tracker, keeper, context.ledger, pace)
     return IssueDesk(
         tracker,
         claims,

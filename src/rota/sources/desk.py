@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rota.claims.comments import firing_id
@@ -23,7 +23,9 @@ from rota.model.claims import ClaimedItem
 from rota.model.errors import (
     ClaimedByAnother,
     ClaimLost,
+    IssueNotFound,
     Refused,
+    RotaError,
     VersionMismatch,
     WorkSourceError,
 )
@@ -38,6 +40,7 @@ from rota.sources.items import new_item
 from rota.sources.local_mapping import address_of, clean, notes_of, verb_of
 from rota.sources.port import WorkOutcome, WorkResult
 from rota.sources.reports import pull_request, released, report
+from rota.sources.rights import explained
 
 IN_PART = "partial"
 
@@ -190,7 +193,8 @@ class IssueDesk:
             answer = await self.claims.claim(issue.number, claimant, entered=entered)
         except BaseException as error:
             abandoned = Grant(issue.number, entries[-1], claimant)
-            await asyncio.shield(self._abandon(abandoned, claimed, type(error).__name__))
+            why = error.code if isinstance(error, RotaError) else type(error).__name__
+            await asyncio.shield(self._abandon(abandoned, claimed, why))
             raise
         if isinstance(answer, Refusal):
             if answer.objection is None:
@@ -219,7 +223,17 @@ class IssueDesk:
         lets us. The sweep does the rest."""
         await self._undo(claimed, grant.claimant, why)
         with suppress(WorkSourceError):
-            await self.claims.release(grant, "tracker-error")
+            shown = grant if grant.claim_id else await self._shown(grant)
+            if shown is not None:
+                await self.claims.release(shown, "tracker-error")
+
+    async def _shown(self, grant: Grant) -> Grant | None:
+        """A claim whose post was not answered is known by its nonce; where labels are all there
+        is, they tell of none."""
+        holder = (await self.claims.standing(grant.number)).holder
+        if holder is None or (holder.id and holder.fields.get("nonce") != grant.claimant.nonce):
+            return None
+        return replace(grant, claim_id=holder.id)
 
     # what we hold
 
@@ -247,11 +261,7 @@ class IssueDesk:
                 return
             raise
         await self._beat(held, codename)
-        if result.outcome == "success":
-            accepted = await self._finish_on_tracker(held, result)
-        else:
-            accepted = await self.claims.release(held.grant, result.outcome, report(result))
-        if not accepted:
+        if not await self._end_on_tracker(held, result):
             await self._lost(held, codename)
         await self._record(held, codename, result)
 
@@ -274,6 +284,16 @@ class IssueDesk:
         """The lease lasts while the tracker is asked."""
         if self.ledger is not None and held.item_id and held.token:
             await self.ledger.queue.heartbeat(held.item_id, held.token, actor=codename)
+
+    async def _end_on_tracker(self, held: Held, result: WorkResult) -> bool:
+        """An issue that is gone accepts nothing."""
+        try:
+            async with explained(self.tracker):
+                if result.outcome == "success":
+                    return await self._finish_on_tracker(held, result)
+                return await self.claims.release(held.grant, result.outcome, report(result))
+        except IssueNotFound:
+            return False
 
     async def _finish_on_tracker(self, held: Held, result: WorkResult) -> bool:
         pr = pull_request(result.artifacts)
@@ -325,10 +345,16 @@ class IssueDesk:
             held = await self.held(number, codename)
         except ClaimLost:
             return False
-        text = released(reason) if comment else ""
-        given = await self.claims.release(held.grant, outcome, text, park=self._parks)
+        given = await self._release_on_tracker(held, outcome, released(reason) if comment else "")
         await self._let_go(held, codename, reason)
         return given
+
+    async def _release_on_tracker(self, held: Held, outcome: str, text: str) -> bool:
+        try:
+            async with explained(self.tracker):
+                return await self.claims.release(held.grant, outcome, text, park=self._parks)
+        except IssueNotFound:
+            return False
 
     async def _let_go(self, held: Held, codename: str, reason: str | None) -> None:
         self._held.pop((held.grant.number, codename), None)

@@ -25,6 +25,7 @@ from rota.sources.port import (
     WorkResult,
 )
 from rota.sources.registry import SourceContext
+from rota.sources.rights import explained
 
 ALL = FetchOptions()
 PLAIN = ReleaseOptions()
@@ -56,7 +57,8 @@ class ForgeWorkSource:
 
     async def fetch_available_work(self, options: FetchOptions = ALL) -> FetchResult:
         desk = await self.desk()
-        issues = await self._candidates(desk, options)
+        async with explained(desk.tracker):
+            issues = await self._candidates(desk, options)
         items = [work_item(self.type, desk.tracker.repo, issue) for issue in issues]
         return page(items, options)
 
@@ -77,7 +79,8 @@ class ForgeWorkSource:
         number = self._number(work_item_id)
         desk = await self.desk()
         try:
-            answer = await desk.take(number, self._agent)
+            async with explained(desk.tracker):
+                answer = await desk.take(number, self._agent)
         except IssueNotFound as error:
             return _refused(ClaimFailureReason.NOT_FOUND, error.message)
         except TrackerError as error:
@@ -107,9 +110,10 @@ class ForgeWorkSource:
         return ReleaseResult(given, None if given else f"'{self._agent}' does not hold #{number}")
 
     async def get_work(self, work_item_id: str) -> WorkItem | None:
+        number = self._number(work_item_id)
         desk = await self.desk()
         try:
-            issue = await desk.tracker.issue(self._number(work_item_id))
+            issue = await desk.tracker.issue(number)
         except IssueNotFound:
             return None
         return None if issue.is_pull_request else work_item(self.type, desk.tracker.repo, issue)

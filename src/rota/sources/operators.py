@@ -1,6 +1,7 @@
 """What a person does with an issue: take it, give it back, keep agents away, approve its text."""
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -93,14 +94,12 @@ class Operators:
         answered it with a pull request. A hold on top of that does not hide it."""
         issue = await self._tracker.issue(number)
         standing = await self._desk.claims.standing(number)
-        holds = set(self._labels.holds(issue.labels))
-        bare = replace(
-            issue,
-            labels=tuple(label for label in issue.labels if label not in holds),
-            open_blockers=0,
-        )
+        holds = self._labels.holds(issue.labels)
         found = objection(
-            bare, self._labels, standing=standing, asker=replace(asker, needs_ready=False)
+            _without(issue, holds),
+            self._labels,
+            standing=standing,
+            asker=replace(asker, needs_ready=False),
         )
         taken = found is not None and found.obstacle in (Obstacle.CLAIMED, Obstacle.PR_OPEN)
         return found if taken else None
@@ -115,18 +114,26 @@ class Operators:
         if holder is not None and not asker.holds(holder):
             if not force:
                 issue = await self._tracker.issue(number)
-                refused = await self._desk.keeper.judge(issue, await claims.standing(number), asker)
+                refused = await self._judge(issue, await claims.standing(number), asker)
                 return Refusal(refused, refused.message if refused else "")
             await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
             await claims.log.settle()
             await self._mend(number)  # else its label would stand in our way
         if holder is not None and asker.holds(holder):
+            await self.hold(number)  # an earlier call may not have come so far
             return Grant(number, holder.id, _claimant_of(me, holder.firing_id))
         made = firing_id(self._desk.pace.now(), secrets.randbits(16))
-        answer = await claims.claim(number, _claimant_of(me, made), asker=asker)
+        as_person = CommentClaims(claims.log, self._labels, self._judge)
+        answer = await as_person.claim(number, _claimant_of(me, made), asker=asker)
         if isinstance(answer, Grant):
             await self.hold(number)
         return answer
+
+    async def _judge(self, issue: Issue, standing: Standing, asker: Asker) -> Objection | None:
+        """What keeps agents away does not keep people: a hold, perhaps their own; a pause, in
+        which they wanted to work in peace; an issue on which agents have failed."""
+        harmless = [*self._labels.holds(issue.labels), self._labels.failed]
+        return objection(_without(issue, harmless), self._labels, standing=standing, asker=asker)
 
     async def release(self, number: int, *, force: bool = False) -> bool:
         """Give it back; with `force` also what somebody else holds."""
@@ -210,6 +217,13 @@ class Operators:
         if found is None:
             raise NotFound(f"{self._tracker.host} knows nobody called {login[:100]!r}")
         return found
+
+
+def _without(issue: Issue, labels: Iterable[str]) -> Issue:
+    """As if it did not carry these, and waited for nothing."""
+    gone = {label.lower() for label in labels}
+    kept = tuple(label for label in issue.labels if label.lower() not in gone)
+    return replace(issue, labels=kept, open_blockers=0)
 
 
 def _claimant_of(me: Account, firing: str) -> Claimant:
