@@ -7,15 +7,24 @@ from pathlib import Path
 import pytest
 
 from rota.app import open_ledger
+from rota.model.errors import ClaimLost
 from rota.model.work import Priority
 from rota.queue import Ledger
 from rota.sources.forge import ForgeWorkSource
+from rota.sources.port import WorkResult, WorkSource
 from rota.testing.tracker import TrackerStub, tracker_stub
 from tests.integration.forges import REPO, Forges, build, forges
 
 pytest.register_assert_rewrite("rota.testing.source_contract")
 
-from rota.testing.source_contract import SourceContract  # noqa: E402 - after the line above
+from rota.testing.source_contract import (  # noqa: E402 - after the line above
+    GIVEN_UP,
+    HALF_MENDED,
+    MENDED,
+    Place,
+    SourceContract,
+    claimed,
+)
 
 _PRIORITY_LABELS = {
     Priority.CRITICAL: ["p0"],
@@ -77,6 +86,12 @@ class TestGitHubByComments(SourceContract):
         return InForge(opened, "github", "comments")
 
 
+class TestGiteaByComments(SourceContract):
+    @pytest.fixture
+    def place(self, opened: Forges) -> InForge:
+        return InForge(opened, "gitea", "comments")
+
+
 class TestGitHubStrictly(SourceContract):
     @pytest.fixture
     def place(self, opened: Forges) -> InForge:
@@ -89,12 +104,6 @@ class TestGitHubByLabels(SourceContract):
         return InForge(opened, "github", "labels")
 
 
-class TestGiteaByComments(SourceContract):
-    @pytest.fixture
-    def place(self, opened: Forges) -> InForge:
-        return InForge(opened, "gitea", "comments")
-
-
 class TestGiteaByLabels(SourceContract):
     @pytest.fixture
     def place(self, opened: Forges) -> InForge:
@@ -102,8 +111,23 @@ class TestGiteaByLabels(SourceContract):
 
 
 class TestWithoutLedger(SourceContract):
+    """What an adapter knows then ends with its process."""
+
     @pytest.fixture
     async def place(self, stub: TrackerStub, tmp_path: Path) -> AsyncIterator[InForge]:
         build(stub.control)
         async with forges(stub, None, tmp_path) as made:
             yield InForge(made, "github", "comments")
+
+    @pytest.mark.parametrize("result", [MENDED, GIVEN_UP, HALF_MENDED], ids=lambda one: one.outcome)
+    async def test_an_end_may_be_told_again_after_a_restart(
+        self, place: Place, ada: WorkSource, result: WorkResult
+    ) -> None:
+        """It may be told, and is refused, for nobody remembers: but nothing is overwritten."""
+        item_id = await place.add("Mend the gate")
+        await claimed(ada, item_id)
+        await ada.complete_work(item_id, result)
+        before = await ada.get_work(item_id)
+        with pytest.raises(ClaimLost):
+            await place.source("ada").complete_work(item_id, result)
+        assert await ada.get_work(item_id) == before

@@ -36,8 +36,8 @@ def build(control: Control, *, private: bool = True) -> None:
     control.reset()
     for login, number in (("ada", ADA), ("bot", BOT), ("rival", RIVAL), ("eve", EVE)):
         control.user(login, id=number)
-        control.token(login)
     control.repo(REPO, private=private, collaborators=["bot", "rival"])
+    control.token("bot")
 
 
 class Forges:
@@ -118,7 +118,7 @@ class Forges:
 
     def as_rival(self) -> httpx2.Client:
         """The other fleet's hand on GitHub's API."""
-        headers = {"authorization": "Bearer token-rival"}
+        headers = {"authorization": f"Bearer {self.control.token('rival')}"}
         return httpx2.Client(base_url=self.stub.url, headers=headers)
 
     # What stands there

@@ -171,18 +171,16 @@ async def test_the_most_urgent_comes_first_and_of_those_the_oldest(
 
 
 @KINDS
-@pytest.mark.parametrize("label", ["blocked", "WIP", "needs:human-scope", "do-not-pickup"])
-async def test_some_labels_keep_agents_away(
-    scene: Forges, control: Control, kind: str, label: str
-) -> None:
-    control.label(REPO, 1, add=[label])
+async def test_some_labels_keep_agents_away(scene: Forges, control: Control, kind: str) -> None:
     source = scene.source(kind=kind)
-    assert await offered(source) == []
-    refused = await source.claim_work(f"{kind}-1")
-    assert refused.reason is ClaimFailureReason.INVALID_STATE
-    assert refused.message == f"the label '{label}' keeps agents away"
-    control.label(REPO, 1, remove=[label])
-    assert await offered(source) == [1]
+    for label in ("blocked", "WIP", "needs:human-scope", "do-not-pickup"):
+        control.label(REPO, 1, add=[label])
+        assert await offered(source) == []
+        refused = await source.claim_work(f"{kind}-1")
+        assert refused.reason is ClaimFailureReason.INVALID_STATE
+        assert refused.message == f"the label '{label}' keeps agents away"
+        control.label(REPO, 1, remove=[label])
+        assert await offered(source) == [1]
 
 
 async def test_a_hold_cannot_be_configured_away(scene: Forges, control: Control) -> None:
@@ -306,7 +304,7 @@ def remaining(control: Control, login: str = "bot") -> int:
 
 
 @pytest.mark.parametrize("private", [True, False], ids=["private", "public"])
-@pytest.mark.parametrize("ready", [0, 1, 30])
+@pytest.mark.parametrize("ready", [0, 12])
 async def test_an_idle_poll_is_one_conditional_request_that_costs_nothing(
     scene: Forges, control: Control, private: bool, ready: int
 ) -> None:

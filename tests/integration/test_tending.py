@@ -361,6 +361,16 @@ async def test_a_lost_claim_ends_in_the_ledger_and_on_the_tracker(
         assert (item.hold_reason is not None) == (loss == "held"), "the board shows it at once"
 
 
+async def test_the_board_shows_a_loss_at_once(scene: Tended, control: Control) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    tending = scene.tending(poll_seconds=86_400)
+    await tending.tick()
+    await scene.take()
+    control.label(REPO, 1, add=["do-not-pickup"])
+    await tick_later(scene, tending, 100)
+    assert await board(scene) == {"1": ("Mend the mill", True)}
+
+
 async def test_a_suspicion_is_answered(scene: Tended, control: Control, tending: Tending) -> None:
     control.issue(REPO, "Mend the mill", labels=["ready"])
     await tending.tick()
@@ -483,6 +493,21 @@ async def test_a_deadline_is_known_after_a_restart(
     assert not await scene.may_go_on(held)
 
 
+async def test_a_clock_that_is_set_back_gives_nobody_more_time(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    await tending.vigil.tick()
+    scene.time.clock.advance(-3600)
+    scene.time.seconds += TRUST - 20
+    await tending.vigil.tick()
+    assert await scene.may_go_on(held)
+    scene.time.seconds += 20
+    await tending.vigil.tick()
+    assert not await scene.may_go_on(held)
+
+
 async def test_a_poll_that_could_not_look_at_a_claim_does_not_lengthen_its_deadline(
     scene: Tended, control: Control, tending: Tending
 ) -> None:
@@ -507,16 +532,18 @@ async def test_a_look_that_was_not_clean_takes_nothing_back(
     control.issue(REPO, "Mend the mill", labels=["ready"])
     await tending.tick()
     held = await scene.take()
-    await tick_later(scene, tending, 100)
+    scene.time.advance(100)
+    looked = scene.time.seconds
+    await tending.tick()
     suspect = marker(Kind.SUSPECT, claim=held.grant.claim_id, by="north")
     answer = control.comment(REPO, 1, suspect, user="north") + 1
     tending.tracker.hidden = {answer}  # type: ignore[attr-defined]
     await tick_later(scene, tending, LOOK)
     await tending.vigil.tick()
     assert await scene.may_go_on(held)
-    scene.time.advance(TRUST)
+    scene.time.advance(looked + TRUST + 1 - scene.time.seconds)
     await tending.vigil.tick()
-    assert not await scene.may_go_on(held), "never seen clean again"
+    assert not await scene.may_go_on(held), "not seen clean since"
 
 
 # a tracker that is slower than it was thought to be

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rota.claims.pickup import Obstacle
 from rota.claims.port import Issue
@@ -26,6 +26,9 @@ from rota.sources.port import (
 )
 from rota.sources.registry import SourceContext
 from rota.sources.rights import explained
+
+if TYPE_CHECKING:
+    from rota.config.sources import Forge
 
 ALL = FetchOptions()
 PLAIN = ReleaseOptions()
@@ -150,12 +153,26 @@ def _reason_of(error: TrackerError) -> ClaimFailureReason:
     return ClaimFailureReason.PERMISSION_DENIED if denied else ClaimFailureReason.SOURCE_ERROR
 
 
+class GitHubWorkSource(ForgeWorkSource):
+    """For programs that want GitHub alone: `GitHubWorkSource({"repo": "owner/name"})`."""
+
+    def __init__(self, config: Mapping[str, Any], context: SourceContext | None = None) -> None:
+        context = context or SourceContext()
+        settings = _settings({"type": "github", **config})
+        super().__init__("github", context.agent, lambda: open_desk(settings, context))
+
+
 def create(config: Mapping[str, Any], context: SourceContext) -> ForgeWorkSource:
     """The factory of `github`, `gitea` and `forgejo`."""
+    settings = _settings(config)
+    return ForgeWorkSource(str(config["type"]), context.agent, lambda: open_desk(settings, context))
+
+
+def _settings(config: Mapping[str, Any]) -> "Forge":
     from rota.config.fleet import source_config  # noqa: PLC0415 - pydantic is slow to import
     from rota.config.sources import Forge  # noqa: PLC0415
 
     settings = source_config(config)
     if not isinstance(settings, Forge):
         raise InvalidInput(f"work_source.type: {config.get('type')!r} has no issues")
-    return ForgeWorkSource(str(config["type"]), context.agent, lambda: open_desk(settings, context))
+    return settings

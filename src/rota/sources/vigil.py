@@ -58,6 +58,7 @@ class Vigil:
     by_labels: bool  # then the tracker gives claims no number
     died: Callable[[], None]
     _until: dict[str, float] = field(default_factory=dict)
+    _told: dict[str, tuple[datetime, float]] = field(default_factory=dict)
     _dead: set[str] = field(default_factory=set)
 
     @property
@@ -84,10 +85,10 @@ class Vigil:
 
     async def _update(self, claims: Sequence[SourceClaim]) -> None:
         read = await self._last_read() if claims else None
-        known = self._until
+        self._told = {claim.firing_id: self._told_of(claim, read) for claim in claims}
         self._until = {
-            claim.firing_id: max(self._told(claim, read), known.get(claim.firing_id, 0.0))
-            for claim in claims
+            name: max(deadline, self._until.get(name, 0.0))
+            for name, (_, deadline) in self._told.items()
         }
 
     async def _last_read(self) -> datetime | None:
@@ -96,14 +97,18 @@ class Vigil:
         polled_at = states[self.source].polled_at if self.source in states else None
         return None if polled_at is None else from_text(polled_at)
 
-    def _told(self, claim: SourceClaim, read: datetime | None) -> float:
-        """The deadline as the ledger knows it: also of claims that we have not looked at."""
+    def _told_of(self, claim: SourceClaim, read: datetime | None) -> tuple[datetime, float]:
+        """When the ledger knows it to have been ours, and the deadline by that: also of claims
+        that we have not looked at. Worked out once, so that a clock that is set back later gives
+        nobody more time."""
         seen = from_text(claim.created_at)
-        young = verdict_seconds(self.times)
-        if read is not None and (read - seen).total_seconds() > young:
+        if read is not None and (read - seen).total_seconds() > verdict_seconds(self.times):
             seen = read
-        ago = (self.pace.now() - seen).total_seconds()
-        return self.pace.elapsed() + self.times.trust_in_a_poll - ago
+        known = self._told.get(claim.firing_id)
+        if known is not None and known[0] == seen:
+            return known
+        ago = max(0.0, (self.pace.now() - seen).total_seconds())
+        return seen, self.pace.elapsed() + self.times.trust_in_a_poll - ago
 
     def _tell_of_the_dead(self, dead: set[str]) -> None:
         """Once of each: their claims on the tracker are ended at once, if it can be asked."""

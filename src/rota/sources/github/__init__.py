@@ -1,5 +1,7 @@
 """GitHub as a tracker: its issues, labels, comments and references."""
 
+from typing import TYPE_CHECKING, Any
+
 from rota.sources.github.errors import GitHubAPIError, GitHubAuthError
 from rota.sources.github.mapping import infer_priority
 from rota.sources.github.tracker import GitHubTracker
@@ -13,10 +15,14 @@ from rota.sources.http.limits import (
 )
 from rota.sources.http.wire import Timeouts
 
+if TYPE_CHECKING:
+    from rota.sources.forge import GitHubWorkSource
+
 __all__ = [
     "GitHubAPIError",
     "GitHubAuthError",
     "GitHubTracker",
+    "GitHubWorkSource",
     "RateLimitInfo",
     "RateLimitWarningOptions",
     "RetryOptions",
@@ -26,3 +32,12 @@ __all__ = [
     "infer_priority",
     "is_rate_limit_response",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The work source stands on this room, so it is fetched when it is asked for."""
+    if name != "GitHubWorkSource":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rota.sources.forge import GitHubWorkSource  # noqa: PLC0415
+
+    return GitHubWorkSource
