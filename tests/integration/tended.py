@@ -1,4 +1,4 @@
-"""A repository on the tracker stub with those who tend it and work on it, in a time of their own."""
+"""A repository on the tracker stub, with those who tend it and work on it in their own time."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -117,7 +117,7 @@ async def test_what_changes_there_changes_here(
     ],
     ids=["hold", "excluded label", "blocker", "in flight"],
 )
-async def test_what_is_held_there_explains_itself_here(
+async def test_what_is_held_there_explains_itself_here(  # noqa: PLR0917 - fixtures and cases
     scene: Tended, control: Control, tending: Tending, spoil: Callable[[Control], None],
     why: str, fix: str,
 ) -> None:  # fmt: skip
@@ -651,7 +651,7 @@ async def test_a_run_that_died_before_it_knew_its_number_is_found_by_its_name(
     issue = new_item(scene.source, await scene.tracker(scene.settings()).issue(1))
     firing = Firing("20260501-120000-0001", "lucius", fleet, "nonce")
     await scene.ledger.outside.take(issue, "lucius", LEASE, firing)
-    fields = dict(fleet=fleet, codename="lucius", firing_id=firing.firing_id, nonce="nonce")
+    fields = {"fleet": fleet, "codename": "lucius", "firing_id": firing.firing_id, "nonce": "n"}
     control.comment(REPO, 1, marker(Kind.CLAIM, **fields), user="bot")
     control.comment(REPO, 1, marker(Kind.CLAIM, **fields), user="bot")  # delivered twice
     assert scene.standing().holder is not None
