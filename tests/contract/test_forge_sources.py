@@ -93,18 +93,24 @@ class TestGiteaByComments(SourceContract):
 
 
 class TestGitHubStrictly(SourceContract):
+    longest_description = 100_000  # read as the others read it
+
     @pytest.fixture
     def place(self, opened: Forges) -> InForge:
         return InForge(opened, "github", "strict")
 
 
 class TestGitHubByLabels(SourceContract):
+    longest_description = 100_000  # read as the others read it
+
     @pytest.fixture
     def place(self, opened: Forges) -> InForge:
         return InForge(opened, "github", "labels")
 
 
 class TestGiteaByLabels(SourceContract):
+    longest_description = 100_000  # read as the others read it
+
     @pytest.fixture
     def place(self, opened: Forges) -> InForge:
         return InForge(opened, "gitea", "labels")

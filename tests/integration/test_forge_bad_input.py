@@ -451,13 +451,13 @@ async def test_something_else_that_answers_is_no_tracker(scene: Forges) -> None:
 # texts
 
 
-@MODES
+@KINDS
 async def test_a_body_of_a_megabyte_is_worked_like_any_other(
-    scene: Forges, control: Control, kind: str, mode: str
+    scene: Forges, control: Control, kind: str
 ) -> None:
     body = "word " * 200_000
     number = control.issue(REPO, "Read all of this", body=body, labels=["ready"])
-    source = scene.source(kind=kind, claim_mode=mode)
+    source = scene.source(kind=kind)
     result = await source.claim_work(f"{kind}-{number}")
     assert result.work_item is not None
     assert result.work_item.description == body

@@ -361,6 +361,20 @@ async def test_a_lost_claim_ends_in_the_ledger_and_on_the_tracker(
         assert (item.hold_reason is not None) == (loss == "held"), "the board shows it at once"
 
 
+async def test_a_claim_that_cannot_be_read_keeps_nobody_from_looking_at_the_others(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    held = []
+    for n in (1, 2, 3):
+        control.issue(REPO, f"Issue {n}", labels=["ready"])
+        held.append(await scene.take(n, f"agent-{n}"))
+    control.label(REPO, 3, add=["do-not-pickup"])
+    control.fault(FaultKind.ERROR_BEFORE, path="/issues/1/comments", status=500)
+    await tick_later(scene, tending, 100)
+    assert [await scene.may_go_on(one) for one in held] == [True, True, False]
+    assert "/issues/1/comments" in ((await scene.source_state()).poll_error or "")
+
+
 async def test_the_board_shows_a_loss_at_once(scene: Tended, control: Control) -> None:
     control.issue(REPO, "Mend the mill", labels=["ready"])
     tending = scene.tending(poll_seconds=86_400)
@@ -651,7 +665,12 @@ async def test_a_run_that_died_before_it_knew_its_number_is_found_by_its_name(
     issue = new_item(scene.source, await scene.tracker(scene.settings()).issue(1))
     firing = Firing("20260501-120000-0001", "lucius", fleet, "nonce")
     await scene.ledger.outside.take(issue, "lucius", LEASE, firing)
-    fields = {"fleet": fleet, "codename": "lucius", "firing_id": firing.firing_id, "nonce": "n"}
+    fields = {
+        "fleet": fleet,
+        "codename": firing.codename,
+        "firing_id": firing.firing_id,
+        "nonce": firing.nonce,
+    }
     control.comment(REPO, 1, marker(Kind.CLAIM, **fields), user="bot")
     control.comment(REPO, 1, marker(Kind.CLAIM, **fields), user="bot")  # delivered twice
     assert scene.standing().holder is not None
@@ -718,6 +737,8 @@ async def test_a_run_that_died_too_often_is_told_as_failed(
         await tending.tick()
     assert (await scene.item()).reason == "attempts_exhausted"
     assert scene.stages() == {"agent:failed"}
+    assert "outcome=attempts-exhausted" in scene.comments()[-1]
+    assert not any("Work failed" in body for body in scene.comments()), "nobody has said so"
     await scene.ledger.queue.apply(Order(Verb.RETRY, (await scene.item()).id, "ada"))
     await tick_later(scene, tending)
     assert scene.stages() == {"ready"}

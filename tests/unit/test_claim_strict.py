@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rota.claims.comments import Entry, Kind
+from rota.claims.comments import Entry, Kind, marker
 from rota.claims.fold import Standing
 from rota.claims.labels import LabelSet
 from rota.claims.pickup import Obstacle
@@ -202,6 +202,25 @@ def test_only_one_end_can_be_written() -> None:
     assert len(refs(world)) == 2
 
 
+def test_an_end_that_another_end_came_before_is_refused_at_once() -> None:
+    world = strict_world()
+    ann, grant = grant_to(world)
+
+    class Overtaken(SimulatedTracker):
+        __slots__ = ()
+
+        async def create_ref(self, name: str, message: str) -> bool:
+            release = marker(Kind.RELEASE, claim=1, outcome="stale-swept")
+            self.repository.create_ref(name, release, "sweep")
+            return await SimulatedTracker.create_ref(self, name, message)
+
+    ann.log.tracker = ann._tracker = Overtaken(world.repository, BOT, "ann")
+    began = world.time.now
+    assert world.time.play(ann.finish(grant, "u")) == [False]
+    assert world.time.now == began
+    assert kinds(world) == ["claim", "release"]
+
+
 def test_an_operator_opens_a_finished_issue_again() -> None:
     world = strict_world()
     ann, grant = grant_to(world)
@@ -328,6 +347,33 @@ def test_who_comes_next_writes_down_an_expiry_that_nobody_has() -> None:
     _, again = grant_to(world, "bob", 1)
     assert again.claim_id == 2
     assert refs(world) == ["000001/claim", "000001/end", "000002/claim"]
+
+
+def test_an_expiry_that_did_not_become_an_end_begins_no_epoch() -> None:
+    """The answer before it is shown only while it is looked at closely."""
+    world = strict_world()
+    _, grant = grant_to(world)
+    said = suspect(world, grant)
+    world.time.now += world.setting.times.grace
+    alive = post(world, Kind.ALIVE, BOT, claim=grant.claim_id)
+    post(world, Kind.EXPIRE, OTHER_BOT, claim=grant.claim_id, suspect=said)
+    world.repository.add_labels(1, [LABELS.ready], OPERATOR, "owner")
+    world.repository.remove_label(1, LABELS.in_flight, "owner")
+    closely = iter([False, False, True])
+
+    class Flickering(SimulatedTracker):
+        __slots__ = ()
+
+        async def comments(self, number: int) -> Any:
+            shown = next(closely, False)
+            found = await SimulatedTracker.comments(self, number)
+            return [one for one in found if one.id != alive.id or shown]
+
+    bob, who = claimant(world, "bob", world.fleets[1])
+    bob.log.tracker = bob._tracker = Flickering(world.repository, OTHER_BOT, "bob")
+    [refused] = world.time.play(bob.claim(1, who))
+    assert isinstance(refused, Refusal)
+    assert refs(world) == ["000001/claim"]
 
 
 def test_suspicions_by_outsiders_are_not_believed() -> None:

@@ -23,7 +23,9 @@ def configuration(settings: Settings) -> Iterator[Finding]:
         yield Finding("configuration", FAIL, error.message, "correct the file")
         return
     said = (
-        f"{len(sources)} sources" if settings.config.exists() else "it is not there, and need not"
+        f"{len(sources)} source{'s' * (len(sources) != 1)}"
+        if settings.config.exists()
+        else "it is not there, and need not"
     )
     yield Finding("configuration", OK, f"{settings.config}: {said}")
     yield _pauses(settings)

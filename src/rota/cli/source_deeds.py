@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Their claims live as long as the process that makes them, and this one ends at once.
+MOST_TOLD = 5
 _SHORT_LIVED = ("markdown", "memory")
 
 
@@ -32,6 +33,15 @@ class Errand:
     ledger: "Ledger"
 
 
+async def _held_back(errand: Errand) -> list[str]:
+    """Why nothing happens is worth a few lines."""
+    adapter = await errand.manager.get_adapter(errand.who)
+    tell = getattr(adapter, "held_back", None)
+    found: list[str] = [] if tell is None else await tell()
+    more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
+    return [*found[:MOST_TOLD], *more]
+
+
 def next_item(
     session: "Session", name: str, agent: str, *, claim: bool, prompt: str | None
 ) -> None:
@@ -42,16 +52,18 @@ def next_item(
             " look with --no-claim"
         )
 
-    async def deed(errand: Errand) -> "tuple[NextWorkItem, str | None]":
+    async def deed(errand: Errand) -> "tuple[NextWorkItem, str | None, list[str]]":
         found = await errand.manager.get_next_work_item(errand.who, auto_claim=claim)
         if claim and not found.claimed and found.claim_result is not None:
             await _raise_refusal(errand, found.claim_result)
         told = found.item is not None and (found.claimed or not claim) and prompt is not None
-        return found, await _prompt(errand, found.item, prompt) if told else None
+        text = await _prompt(errand, found.item, prompt) if told else None
+        return found, text, await _held_back(errand) if found.item is None else []
 
-    found, told = _sent(session, worker(agent, source), deed)
+    found, told, held_back = _sent(session, worker(agent, source), deed)
     if found.item is None:
-        session.output.negative(None, "nothing_ready", f"nothing is ready for {agent} in {name}")
+        message = "\n".join([f"nothing is ready for {agent} in {name}", *held_back])
+        session.output.negative(None, "nothing_ready", message)
     elif claim and not found.claimed:
         why = found.claim_result
         reason = str(why.reason) if why and why.reason else "not_claimed"

@@ -78,6 +78,13 @@ class ForgeWorkSource:
             found += await desk.tracker.issues(labels=[desk.keeper.labels.in_flight])
         return list({issue.number: issue for issue in found}.values())
 
+    async def held_back(self) -> list[str]:
+        """What is marked as ready and yet not available: each with its reason, for people."""
+        desk = await self.desk()
+        marked = await desk.tracker.issues(labels=[desk.keeper.labels.ready])
+        reasons = [(issue, await desk.keeper.judge(issue)) for issue in marked]
+        return [f"#{issue.number} {issue.title}: {why}" for issue, why in reasons if why]
+
     async def claim_work(self, work_item_id: str) -> ClaimResult:
         number = self._number(work_item_id)
         desk = await self.desk()
