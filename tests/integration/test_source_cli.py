@@ -71,6 +71,13 @@ def test_an_item_is_taken_and_reported(here: Tracked) -> None:
     assert here.items() == {str(major): "completed"}
 
 
+def test_when_nothing_is_ready_what_is_held_back_is_named_with_its_reason(here: Tracked) -> None:
+    held = here.issue("Not now", labels=[READY, HOLD])
+    found = here.run("source", "next", "engine", "--agent", "smith")
+    assert found.returncode == 1
+    assert f"#{held} Not now: the label '{HOLD}' keeps agents away" in found.stderr
+
+
 def test_an_item_is_given_back_and_taken_again(here: Tracked) -> None:
     number = here.issue()
     lines = here.type("source", "next", "engine", "--agent", "smith").splitlines()
