@@ -1,13 +1,14 @@
 """Claims that their source did not grant, and ends that it knew before the ledger did."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from rota.model.claims import ClaimedItem
-from rota.model.errors import ClaimLost, InvalidInput
+from rota.model.errors import ClaimedByAnother, ClaimLost, InvalidInput
 from rota.model.sources import Firing, Mirrored
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
@@ -98,6 +99,18 @@ async def test_it_was_no_attempt_also_when_its_lease_has_lapsed_meanwhile(
         await outside.give_back(firing().firing_id, "again")
     assert (await item(outside)) == back
     await assert_sound(store)
+
+
+async def test_what_is_given_back_twice_takes_no_other_attempt_back(
+    ledger: Ledger, outside: OutsideWork, clock: ManualClock
+) -> None:
+    await take(outside, 1)
+    clock.advance(LEASE)
+    await ledger.sweeper.tick()  # that was one
+    await take(outside, 2)
+    for _ in range(2):
+        await outside.give_back(firing(2).firing_id, "already_claimed")
+        assert (await item(outside)).attempts == 1
 
 
 async def test_what_somebody_has_taken_since_is_not_given_back(
@@ -298,23 +311,34 @@ async def test_a_late_end_sets_free_what_waits_for_it(
     assert (await ledger.views.item(waiting.id)).open_blockers == 0
 
 
-async def test_of_a_late_end_and_a_new_claim_at_once_one_stands(
-    store: Store, another_store: OpenStore, clock: ManualClock
+@pytest.mark.parametrize("word", ["finished", "given back"])
+async def test_a_late_word_does_not_end_the_claim_of_who_takes_it_at_that_moment(
+    store: Store, another_store: OpenStore, clock: ManualClock, word: str
 ) -> None:
+    """Twenty times, for on PostgreSQL it is a matter of luck who is first."""
     sides = [OutsideWork(store, clock), OutsideWork(await another_store(), clock)]
-    await take(sides[0])
+    names = [firing(n).firing_id for n in range(20)]
+    for n in range(20):
+        await sides[0].take(issue(str(n)), f"first-{n}", LEASE, firing(n))
     clock.advance(LEASE)
-    recorded, taken = await asyncio.gather(
-        sides[0].finished(firing().firing_id, "late"),
-        take(sides[1], 2, "selina"),
-        return_exceptions=True,
-    )
-    live = [one for one in await sides[0].open_claims(REPO) if one.live]
-    assert isinstance(taken, ClaimedItem), "what is done may be offered anew"
-    assert [one.codename for one in live] == ["selina"]
-    first = await sides[0].find_claim(firing().firing_id)
-    assert first is not None
-    assert recorded is (taken.item.id != first.work_item_id)
+
+    async def say(name: str) -> None:
+        if word == "finished":
+            await sides[0].finished(name, "late")
+        else:
+            await sides[0].give_back(name, "late")
+
+    async def take_again(n: int) -> ClaimedItem:
+        name = f"second-{n}"
+        while True:
+            with contextlib.suppress(ClaimedByAnother):  # somebody sweeps it at this moment
+                return await sides[1].take(issue(str(n)), name, LEASE, firing(100 + n, name))
+
+    said = [asyncio.ensure_future(say(name)) for name in names]
+    taken = await asyncio.gather(*map(take_again, range(20)))
+    await asyncio.gather(*said)
+    live = {one.codename for one in await sides[0].open_claims(REPO) if one.live}
+    assert len(live) == len(taken) == 20
     await assert_sound(store)
 
 

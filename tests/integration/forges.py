@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from rota.claims.timing import Pace
 from rota.config.fleet import source_config
 from rota.config.sources import Forge
@@ -115,11 +113,6 @@ class Forges:
     def ledger_of(self) -> Ledger:
         assert self.ledger is not None
         return self.ledger
-
-    def as_rival(self) -> httpx2.Client:
-        """The other fleet's hand on GitHub's API."""
-        headers = {"authorization": f"Bearer {self.control.token('rival')}"}
-        return httpx2.Client(base_url=self.stub.url, headers=headers)
 
     # What stands there
 

@@ -560,6 +560,22 @@ async def test_a_look_that_was_not_clean_takes_nothing_back(
     assert not await scene.may_go_on(held), "not seen clean since"
 
 
+async def test_the_later_of_two_deadlines_counts(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    name = held.grant.claimant.firing_id
+    for deadline in (scene.time.seconds + 2 * TRUST, 0.0, scene.time.seconds + TRUST):
+        tending.vigil.extend(name, deadline)
+    scene.time.advance(TRUST + 1)
+    await tending.vigil.tick()
+    assert await scene.may_go_on(held)
+    scene.time.advance(TRUST)
+    await tending.vigil.tick()
+    assert not await scene.may_go_on(held)
+
+
 # a tracker that is slower than it was thought to be
 
 

@@ -112,10 +112,14 @@ class RefLog(ClaimLog):
         note = first.replace("<!-- agent-", "<!-- rota-report-").partition(" ts=")[0]
         if any(self._is(comment, note) for comment in await self.tracker.comments(number)):
             return
-        try:
-            await self.tracker.comment(number, f"{note} -->\n{text}")
-        except AnswerUnknown:
-            await self._find(number, note)
+        for _ in range(2):  # what was looked for as long as it could hide never arrived
+            try:
+                await self.tracker.comment(number, f"{note} -->\n{text}")
+            except AnswerUnknown:
+                if await self._find(number, note) is not None:
+                    return
+            else:
+                return
 
     def merged(self, log: list[Entry], own: Entry) -> list[Entry]:
         if any(entry.id == own.id and entry.kind is own.kind for entry in log):

@@ -1,5 +1,6 @@
 """A YAML file, and where in it things stand. What cannot be read is told with line and column."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,11 +71,13 @@ def _text(path: Path) -> str:
 
 def _content(path: Path, text: str) -> Any:
     from ruamel.yaml import YAML  # noqa: PLC0415 - only who has a file pays for reading it
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning  # noqa: PLC0415
     from ruamel.yaml.reader import ReaderError  # noqa: PLC0415
 
     try:
-        return YAML().load(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", YAMLWarning)  # an anchor that is used twice is fine
+            return YAML().load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
