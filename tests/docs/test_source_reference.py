@@ -23,7 +23,7 @@ from rota.claims.timing import Times
 from rota.cli import ending
 from rota.cli.hooks import hook
 from rota.cli.issue import issue
-from rota.cli.label_state import label_state
+from rota.cli.labelstate import label_state
 from rota.cli.sources import source
 from rota.config import sources
 from rota.config.fleet import FleetConfig, load, source_config

@@ -155,7 +155,7 @@ def test_the_document_describes_every_route(http: httpx2.Client) -> None:
         "GET /projects/{id}", "PATCH /projects/{id}", "GET /work", "POST /work",
         "POST /work/batch", "POST /work/claim", "POST /work/complete", "GET /work/{id}",
         "PATCH /work/{id}", "DELETE /work/{id}", "GET /work/{id}/explain", "GET /events",
-        "GET /agents", "GET /agents/{name}", "PATCH /agents/{name}", "GET /tokens",
+        "GET /agents", "GET /agents/{name}", "PATCH /agents/{name}", "GET /sources", "GET /tokens",
         "POST /tokens", "DELETE /tokens/{id}", *(f"POST /work/{{id}}/{verb}" for verb in verbs),
     }  # fmt: skip
     names = [one["operationId"] for path in document["paths"].values() for one in path.values()]

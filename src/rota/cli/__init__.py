@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def label_state(arguments: list[str] | None = None) -> int:
     """The entry point `label-state`."""
-    from rota.cli.label_state import label_state as group
+    from rota.cli.labelstate import label_state as group
 
     return _run(group, "label-state", arguments)
 
