@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from rota import daemon
@@ -29,6 +30,12 @@ from tests.integration.tended import LEASE, POLL, REPO, Tended, build, tended
 
 LOOK = 60.0
 TRUST = 300.0 - 10.0 - 20.0  # in a clean look: grace, without settle and margin
+
+
+@pytest.fixture(autouse=True)
+def _plain_logs() -> None:
+    """A command that ran in this process before may have set what is worth logging."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="module")
