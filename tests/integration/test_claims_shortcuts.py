@@ -78,6 +78,7 @@ def test_a_release_to_pr_open_does_not_need_to_name_the_pull_request(here: Track
     claim_issue(REPO, number, **LUCIUS)
     assert release_issue(REPO, number, **LUCIUS, transition_to="agent:pr-open")
     assert here.labels(number) == {PR_OPEN, MANAGED}
+    assert here.marker(number)["pr"] == "unnamed"
     assert here.control.look(REPO, number)["state"] == "open"
     assert (here.items(), here.claims()) == ({str(number): "completed"}, [])
 

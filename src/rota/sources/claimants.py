@@ -129,7 +129,8 @@ class Claimants:
     async def _finish_unnamed(self, held: Held, reason: str | None) -> bool:
         """A pull request is open, and nobody says which: the issue stays open for it."""
         text = f"**Pull request opened.** {reason or ''}".rstrip()
-        accepted = await self._desk.claims.finish(held.grant, "none", text)
+        # Not `none`: by that word a server that mends a crash knows that it may close the issue.
+        accepted = await self._desk.claims.finish(held.grant, "unnamed", text)
         if self._desk.ledger is not None:
             outside, name = self._desk.ledger.outside, held.grant.claimant.firing_id
             if accepted:

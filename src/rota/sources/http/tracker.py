@@ -153,7 +153,7 @@ class HttpTracker:
             ) from error
 
     async def _all_comments(self, number: int) -> list[Comment]:
-        raise NotImplementedError
+        raise NotImplementedError  # how a log is paged is all that each tracker has for itself
 
     def _issue(self, number: int) -> str:
         return f"{self._root}/issues/{number}"

@@ -147,7 +147,7 @@ def _locked(handle: int, seconds: float) -> bool:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 return False
-            time.sleep(0.01)
+            time.sleep(0.01)  # a wait with an end cannot be left to flock itself
         else:
             return True
 
