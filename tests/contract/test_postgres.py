@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.model.claims import ClaimResult, NothingClaimed
+from rota.model.claims import ClaimRequest, ClaimResult, NothingClaimed
 from rota.model.clock import IdFactory
 from rota.model.errors import (
     CommitUnknown,
@@ -610,3 +610,19 @@ async def test_a_value_that_cannot_be_stored_is_bad_input(store: Store) -> None:
     with pytest.raises(InvalidInput):
         await store.read(lambda tx: tx.get_item("\ud800"))
     assert await store.read(lambda tx: tx.get_item("x")) is None
+
+
+async def test_who_loses_the_race_for_a_slot_at_every_try_hears_that_it_is_taken(
+    store: Store, sql: Sql
+) -> None:
+    queue = WorkQueue(store)
+    await queue.submit(NewItem("chore", "wanted by two"))
+    sql(
+        "CREATE FUNCTION outrun() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE unique_violation USING CONSTRAINT = 'one_in_progress_per_slot'; END $$"
+    )
+    sql(
+        "CREATE TRIGGER outrun BEFORE UPDATE ON work_items FOR EACH ROW"
+        " WHEN (new.status = 'in_progress') EXECUTE FUNCTION outrun()"
+    )
+    assert await queue.claim(ClaimRequest("ada")) == ClaimResult([], NothingClaimed.NO_FREE_SLOT)

@@ -14,10 +14,12 @@ from rota.model.claims import (
     ClaimRequest,
     ClaimResult,
     Completion,
+    NothingClaimed,
 )
 from rota.model.clock import Clock, IdFactory, SystemClock, later, to_text
 from rota.model.errors import (
     InvalidInput,
+    NoFreeSlot,
     NotFound,
 )
 from rota.model.events import EventType, NewEvent
@@ -265,6 +267,8 @@ class WorkQueue:
         except asyncio.CancelledError:
             taking.add_done_callback(self._give_back)
             raise
+        except NoFreeSlot:  # others of this agent were quicker, at every try
+            return ClaimResult([], NothingClaimed.NO_FREE_SLOT)
 
     def _take_all(self, tx: Transaction, takes: Sequence[Take]) -> Sequence[ClaimResult]:
         return claiming.take(tx, takes, self._now())
