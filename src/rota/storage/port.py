@@ -26,6 +26,8 @@ from rota.model.sources import (
 )
 from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
+from rota.storage.run_port import RunVerbs
+from rota.storage.schedule_port import ScheduleVerbs
 
 T = TypeVar("T")
 
@@ -114,7 +116,7 @@ class SchemaState:
     changed: list[str]  # applied, but the text differs from ours
 
 
-class Transaction(Protocol):
+class Transaction(ScheduleVerbs, RunVerbs, Protocol):
     """The verbs of the ledger. Everything done here is committed together or not at all."""
 
     def wake(self, topic: Topic) -> None:

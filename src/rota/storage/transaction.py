@@ -29,6 +29,8 @@ from rota.storage.rows import (
     new_item_row,
     token_of,
 )
+from rota.storage.running import RunStatements
+from rota.storage.scheduling import ScheduleStatements
 from rota.storage.select import candidates, item_columns, listing, narrowed
 from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, rows_of, seat, seated
 
@@ -52,7 +54,7 @@ def take_parameters(take: Take) -> dict[str, object]:
     return named
 
 
-class SqlTransaction(OutsideVerbs):
+class SqlTransaction(OutsideVerbs, ScheduleStatements, RunStatements):
     DIALECT: ClassVar[str]
     # The statements that write new items, a claim and a batch completion, in their order.
     SUBMIT: ClassVar[tuple[str, ...]]

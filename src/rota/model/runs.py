@@ -1,0 +1,93 @@
+"""Runs: one execution of an agent, on one item or none."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rota.model.schedules import TriggerKind
+
+
+class RunStatus(StrEnum):
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PARTIAL = "partial"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"  # by a person, or because the server stopped
+    CLAIM_LOST = "claim_lost"
+    LOST = "lost"  # its server died; nobody knows how it ended
+
+    @property
+    def ended(self) -> bool:
+        return self is not RunStatus.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a run has cost, as far as its runtime says."""
+
+    input_tokens: int = 0  # cached ones included
+    output_tokens: int = 0
+    cost_usd: float | None = None  # None: the runtime does not tell
+    turns: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended."""
+
+    status: RunStatus
+    summary: str = ""
+    artifacts: tuple[str, ...] = ()
+    error: str | None = None
+    exit_code: int | None = None
+    session_id: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    # The runtime said that its quota is used up; until when, if it said that.
+    usage_limit: bool = False
+    usage_limit_until: str | None = None
+    hook_errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as the ledger keeps it."""
+
+    id: str
+    agent: str
+    schedule: str | None
+    trigger: TriggerKind
+    trigger_id: str | None
+    node: str
+    work_item_id: str | None
+    epoch: int | None
+    item_title: str | None
+    attempt: int | None
+    started_at: str
+    ended_at: str | None = None
+    status: RunStatus = RunStatus.RUNNING
+    summary: str | None = None
+    artifacts: tuple[str, ...] = ()
+    error: str | None = None
+    exit_code: int | None = None
+    session_id: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    turns: int | None = None
+    seconds: float | None = None
+    hook_errors: tuple[str, ...] = ()
+    cancel_requested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What some runs have cost together."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    cost_usd: float = 0.0

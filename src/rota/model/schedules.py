@@ -1,0 +1,131 @@
+"""Schedules: when an agent wakes, and why it did not."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+
+class ScheduleType(StrEnum):
+    INTERVAL = "interval"
+    CRON = "cron"
+    WEBHOOK = "webhook"
+    CHAT = "chat"
+
+    @property
+    def by_clock(self) -> bool:
+        """The others are triggered by somebody outside."""
+        return self in (ScheduleType.INTERVAL, ScheduleType.CRON)
+
+
+class CatchUp(StrEnum):
+    """What becomes of slots that passed while nobody was there to see them."""
+
+    ONE = "one"  # the latest of them is made up for
+    NONE = "none"
+    ALL = "all"  # each of them, one after the other
+
+
+class SkipReason(StrEnum):
+    """Why a schedule that was looked at did not start its agent."""
+
+    UNSUPPORTED_TYPE = "unsupported_type"
+    DISABLED = "disabled"
+    ALREADY_RUNNING = "already_running"
+    AT_CAPACITY = "at_capacity"
+    NOT_DUE = "not_due"
+    MISSED = "missed"  # the slot is past, and `catch_up` does not want it back
+    NO_WORK = "no_work"
+    SOURCE_ERROR = "source_error"
+    AGENT_PAUSED = "agent_paused"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    BREAKER_OPEN = "breaker_open"
+    USAGE_LIMIT = "usage_limit"
+    SHUTTING_DOWN = "shutting_down"
+
+
+class ScheduleStatus(StrEnum):
+    """Only `disabled` is stored; a stored "running" would lie after a crash."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule as configured. What it wakes its agent for is in `prompt` and `work_source`."""
+
+    agent: str
+    name: str
+    type: ScheduleType
+    interval: timedelta | None = None  # of interval schedules, and of no others
+    cron: str | None = None  # of cron schedules, and of no others; shorthands are kept
+    timezone: str = "UTC"
+    jitter_percent: float = 0  # 0 to 10, of the interval, or of the time to the next slot
+    catch_up: CatchUp = CatchUp.ONE
+    enabled: bool = True
+    prompt: str | None = None
+    work_source: dict[str, object] | None = None  # instead of the agent's
+    resume_session: bool | None = None  # None: as the agent does
+    timeout: timedelta | None = None
+    secret_env: str | None = None  # webhook and chat: the variable with the signing secret
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleState:
+    """A schedule as it stands in the ledger."""
+
+    agent: str
+    name: str
+    type: ScheduleType
+    definition: str  # what its times are computed from, as text: a change computes them anew
+    enabled: bool
+    next_run_at: str | None  # None: by the clock it will not wake
+    slot: str | None  # the moment that the next trigger is for; jitter makes it later than that
+    last_run_at: str | None
+    last_completed_at: str | None
+    last_error: str | None
+    last_skip_reason: SkipReason | None
+    last_skip_at: str | None
+    skip_count: int
+    trigger_count: int
+    running: int  # triggers on living nodes that have not ended
+
+    @property
+    def status(self) -> ScheduleStatus:
+        if not self.enabled:
+            return ScheduleStatus.DISABLED
+        return ScheduleStatus.RUNNING if self.running else ScheduleStatus.IDLE
+
+
+class TriggerKind(StrEnum):
+    SCHEDULE = "schedule"
+    MANUAL = "manual"
+    WEBHOOK = "webhook"
+    CHAT = "chat"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One waking of an agent. (agent, schedule, slot) is unique for ever."""
+
+    id: str
+    agent: str
+    schedule: str
+    slot: str  # for webhooks and people: the trigger's own id
+    kind: TriggerKind
+    node: str
+    triggered_at: str
+    message: str | None = None  # what a webhook, a chat or a person said
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleCheck:
+    """Whether a schedule may trigger now."""
+
+    agent: str
+    schedule: str
+    should_trigger: bool
+    skip_reason: SkipReason | None = None
+    detail: str | None = None

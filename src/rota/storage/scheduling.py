@@ -1,0 +1,7 @@
+"""The verbs about nodes, schedules and triggers; the statements are in sql/schedules.sql."""
+
+from rota.storage.primitives import Primitives
+
+
+class ScheduleStatements(Primitives):
+    pass
