@@ -625,4 +625,8 @@ async def test_who_loses_the_race_for_a_slot_at_every_try_hears_that_it_is_taken
         "CREATE TRIGGER outrun BEFORE UPDATE ON work_items FOR EACH ROW"
         " WHEN (new.status = 'in_progress') EXECUTE FUNCTION outrun()"
     )
-    assert await queue.claim(ClaimRequest("ada")) == ClaimResult([], NothingClaimed.NO_FREE_SLOT)
+    try:
+        answer = await queue.claim(ClaimRequest("ada"))
+    finally:
+        sql("DROP FUNCTION outrun CASCADE")  # the tables are everybody's
+    assert answer == ClaimResult([], NothingClaimed.NO_FREE_SLOT)

@@ -15,6 +15,7 @@ from rota.app import local_asgi
 from rota.client import ConnectionFailed, SyncWorkQueueClient
 from rota.client.inprocess import AsgiApp, InProcessTransport
 from rota.client.transport import Request
+from rota.config import Settings
 from rota.model.errors import InvalidInput, NotFound, StorageUnavailable
 
 
@@ -25,7 +26,10 @@ def database(tmp_path: Path) -> str:
 
 def opened(database: str) -> SyncWorkQueueClient:
     return SyncWorkQueueClient(
-        transport=InProcessTransport(lambda: local_asgi(database)), actor="me"
+        transport=InProcessTransport(
+            lambda: local_asgi(Settings.from_environment({}, database=database))
+        ),
+        actor="me",
     )
 
 

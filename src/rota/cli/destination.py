@@ -57,6 +57,6 @@ def _in_process(session: "Session") -> "SyncWorkQueueClient":
     from rota.client.inprocess import InProcessTransport
 
     session.output.via = "database"
-    database = session.settings.database
-    transport = InProcessTransport(lambda: local_asgi(database))
+    settings = session.settings
+    transport = InProcessTransport(lambda: local_asgi(settings))
     return SyncWorkQueueClient(actor=session.actor_name, transport=transport)

@@ -54,6 +54,10 @@ class Settings:
         )
 
     @property
+    def run_logs(self) -> Path:
+        return self.state_dir / "runs"
+
+    @property
     def on_loopback(self) -> bool:
         return self.host in LOOPBACK
 

@@ -19,14 +19,19 @@ RotaError
 │   ├── CommitUnknown       the connection broke while committing: ask what stands 503
 │   ├── SchemaBehind        the database wants `rota db upgrade`                   503
 │   └── SchemaAhead         the database was written by a newer Rota               503
-└── WorkSourceError         a place that work comes from cannot do what was asked  502
-    ├── UnknownWorkSourceError    no adapter of this type is registered            422
-    ├── DuplicateWorkSourceError  the type is registered already                   409
-    ├── MalformedReference        not an item id or issue reference of this source 422
-    ├── IssueNotFound             deleted, transferred or hidden                   404
-    ├── PauseUnreadable           the list of paused repositories cannot be read   503
-    └── TrackerError              the tracker refused, or could not be reached
-        └── AnswerUnknown         no answer: the write may have taken effect
+├── WorkSourceError         a place that work comes from cannot do what was asked  502
+│   ├── UnknownWorkSourceError    no adapter of this type is registered            422
+│   ├── DuplicateWorkSourceError  the type is registered already                   409
+│   ├── MalformedReference        not an item id or issue reference of this source 422
+│   ├── IssueNotFound             deleted, transferred or hidden                   404
+│   ├── PauseUnreadable           the list of paused repositories cannot be read   503
+│   └── TrackerError              the tracker refused, or could not be reached
+│       └── AnswerUnknown         no answer: the write may have taken effect
+└── SchedulerError          the scheduler cannot do what was asked                 500
+    ├── IntervalParseError        not an interval like 5m                          422
+    ├── CronParseError            not a cron expression, or one that never comes   422
+    ├── ScheduleTriggerError      a schedule's agent could not be woken            500
+    └── SchedulerShutdownError    runs did not end within the time for stopping    503
 
 `code` is for programs and never changes; the message is for people and says what to do.
 """
@@ -146,3 +151,27 @@ class TrackerError(WorkSourceError):
 
 class AnswerUnknown(TrackerError):
     code = "answer_unknown"
+
+
+class SchedulerError(RotaError):
+    code = "scheduler_error"
+
+
+class IntervalParseError(SchedulerError):
+    """`details["interval"]` is the text as it was given."""
+
+    code = "interval_parse_error"
+
+
+class CronParseError(SchedulerError):
+    """`details["expression"]` is the text as it was given."""
+
+    code = "cron_parse_error"
+
+
+class ScheduleTriggerError(SchedulerError):
+    code = "schedule_trigger_error"
+
+
+class SchedulerShutdownError(SchedulerError):
+    code = "scheduler_shutdown_error"

@@ -30,6 +30,10 @@ class EventType(StrEnum):
     PROJECT_CREATED = "project.created"
     PROJECT_UPDATED = "project.updated"
     AGENT_UPDATED = "agent.updated"
+    BREAKER_OPENED = "agent.breaker_opened"  # too many failures in a row
+    USAGE_LIMITED = "agent.usage_limited"  # its runtime's quota is used up
+    RUN_STARTED = "run.started"
+    RUN_FINISHED = "run.finished"
 
 
 EVENT_OF: dict[Verb, EventType] = {

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from rota.model.schedules import TriggerKind
 
@@ -91,3 +92,42 @@ class Spent:
     seconds: float = 0.0
     tokens: int = 0
     cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """None and empty: all of them."""
+
+    agent: str | None = None
+    schedule: str | None = None
+    work_item_id: str | None = None
+    statuses: tuple[RunStatus, ...] = ()
+    before: str | None = None  # the id of a run: older ones than that
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """What keeps an agent from running, apart from budgets."""
+
+    agent: str
+    failures: int = 0  # in a row
+    breaker_until: str | None = None
+    usage_until: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxEntry:
+    """Something that must still leave the database; its id is stable from try to try."""
+
+    id: str
+    kind: str
+    agent: str | None
+    subject: str
+    payload: dict[str, Any]
+    created_at: str
+    attempts: int = 0
+    next_attempt_at: str = ""
+    delivered_at: str | None = None
+    failed_at: str | None = None
+    error: str | None = None

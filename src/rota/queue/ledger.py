@@ -1,6 +1,7 @@
 """The ledger's services on one store, as the faces get them."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from rota.model.clock import Clock, SystemClock
 from rota.queue.outside import OutsideWork
@@ -8,6 +9,8 @@ from rota.queue.service import WorkQueue
 from rota.queue.sweeper import Sweeper
 from rota.queue.tokens import Tokens
 from rota.queue.views import Views
+from rota.runner.admission import Admission
+from rota.runner.records import RunBook
 from rota.storage.port import Store
 
 
@@ -18,11 +21,21 @@ class Ledger:
     tokens: Tokens
     sweeper: Sweeper
     outside: OutsideWork
+    runs: RunBook
+    admission: Admission
     clock: Clock
     database: str  # its address, without secrets
 
     @classmethod
-    def on(cls, store: Store, clock: Clock | None = None) -> "Ledger":
+    def on(
+        cls,
+        store: Store,
+        clock: Clock | None = None,
+        *,
+        node: str = "",
+        logs: Path = Path(".rota/runs"),
+    ) -> "Ledger":
+        """`node` is who runs agents here, if anybody does; `logs` is where their output goes."""
         clock = clock or SystemClock()
         return cls(
             WorkQueue(store, clock),
@@ -30,6 +43,8 @@ class Ledger:
             Tokens(store, clock),
             Sweeper(store, clock),
             OutsideWork(store, clock),
+            RunBook(store, node=node, logs=logs, clock=clock),
+            Admission(store, clock),
             clock,
             store.url,
         )

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Protocol
 
 from rota.claims.comments import firing_id
@@ -20,6 +21,7 @@ from rota.claims.projection import Repair, project
 from rota.claims.protocol import Claimant, Grant, Look, Refusal
 from rota.claims.timing import Pace, Times
 from rota.model.claims import ClaimedItem
+from rota.model.clock import to_text
 from rota.model.errors import (
     ClaimedByAnother,
     ClaimLost,
@@ -339,6 +341,7 @@ class IssueDesk:
         outcome: str = "released",
         reason: str | None = None,
         comment: bool = False,
+        not_before: datetime | None = None,
     ) -> bool:
         """Give it back; False when it was not ours any more."""
         try:
@@ -346,7 +349,7 @@ class IssueDesk:
         except ClaimLost:
             return False
         given = await self._release_on_tracker(held, outcome, released(reason) if comment else "")
-        await self._let_go(held, codename, reason)
+        await self._let_go(held, codename, reason, not_before)
         return given
 
     async def _release_on_tracker(self, held: Held, outcome: str, text: str) -> bool:
@@ -356,7 +359,9 @@ class IssueDesk:
         except IssueNotFound:
             return False
 
-    async def _let_go(self, held: Held, codename: str, reason: str | None) -> None:
+    async def _let_go(
+        self, held: Held, codename: str, reason: str | None, not_before: datetime | None
+    ) -> None:
         self._held.pop((held.grant.number, codename), None)
         if self.ledger is None or held.item_id is None:
             return
@@ -367,6 +372,7 @@ class IssueDesk:
             token=held.token,
             reason="released",
             notes=clean(reason or "", LONGEST["notes"]) or None,
+            available_at=to_text(not_before) if not_before else None,
         )
         await self.ledger.queue.apply(order)
         await self.ledger.outside.ended(held.grant.claimant.firing_id, "released")

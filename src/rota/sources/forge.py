@@ -115,7 +115,11 @@ class ForgeWorkSource:
         number = self._number(work_item_id)
         desk = await self.desk()
         given = await desk.release(
-            number, self._agent, reason=options.reason, comment=options.add_comment
+            number,
+            self._agent,
+            reason=options.reason,
+            comment=options.add_comment,
+            not_before=options.not_before,
         )
         return ReleaseResult(given, None if given else f"'{self._agent}' does not hold #{number}")
 

@@ -161,6 +161,7 @@ class QueueWorkSource:
                     token=token,
                     reason=reason,
                     notes=notes or None,
+                    available_at=to_text(options.not_before) if options.not_before else None,
                 )
             )
         except (ClaimLost, NotFound) as error:
@@ -168,6 +169,10 @@ class QueueWorkSource:
             return ReleaseResult(True, error.message)
         self._forget(item_id, token)
         return ReleaseResult(True)
+
+    def take_over(self, work_item_id: str, token: str) -> None:
+        """Go on with a claim that an earlier process made."""
+        self._tokens.setdefault(ledger_id_of(work_item_id), token)
 
     async def get_work(self, work_item_id: str) -> WorkItem | None:
         with suppress(NotFound, MalformedReference):

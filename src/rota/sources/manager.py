@@ -9,6 +9,7 @@ import copy
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol, Self
 
 from rota.model.errors import ClaimLost, WorkSourceError
@@ -130,16 +131,25 @@ class WorkSourceManager:
         agent: SourcedAgent,
         reason: str | None = None,
         add_comment: bool = False,
+        not_before: datetime | None = None,
     ) -> ReleaseResult:
         cached = await self._claimed_with(agent, work_item_id)
         if cached is None:
             return ReleaseResult(False, f"agent {agent.name!r} has no work source")
         async with self._using(agent.name, cached):
-            options = ReleaseOptions(reason, add_comment)
+            options = ReleaseOptions(reason, add_comment, not_before)
             released = await cached.adapter.release_work(work_item_id, options)
             if released.success:
                 cached.claims.discard(work_item_id)
             return released
+
+    async def take_over(self, work_item_id: str, token: str, *, agent: SourcedAgent) -> None:
+        """Let the agent's adapter know of a claim that an earlier process made. Adapters that
+        find their claims again by themselves have no need of it."""
+        cached = await self._cached(agent)
+        known = getattr(cached.adapter, "take_over", None) if cached is not None else None
+        if known is not None:
+            known(work_item_id, token)
 
     async def clear_cache(self) -> None:
         """Close the adapters; those with open claims when the last of these is reported."""

@@ -83,6 +83,7 @@ class WorkResult:
 class ReleaseOptions:
     reason: str | None = None
     add_comment: bool = False
+    not_before: datetime | None = None  # nobody takes it again before; needs the ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,202 @@
 """The verbs about runs, limits and the outbox; the statements are in sql/runs.sql."""
 
-from rota.storage.primitives import Primitives
+import json
+from collections.abc import Sequence
+
+from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus, Spent
+from rota.model.schedules import TriggerKind
+from rota.storage.primitives import Primitives, Row
+from rota.storage.rows import encode
 
 
 class RunStatements(Primitives):
-    pass
+    # runs
+
+    def insert_run(self, run: Run) -> None:
+        self._rows(
+            "insert_run",
+            id=run.id,
+            agent=run.agent,
+            schedule=run.schedule,
+            trigger_kind=run.trigger,
+            trigger_id=run.trigger_id,
+            node=run.node,
+            work_item_id=run.work_item_id,
+            epoch=run.epoch,
+            item_title=run.item_title,
+            attempt=run.attempt,
+            started_at=run.started_at,
+        )
+
+    def end_run(self, run_id: str, end: RunEnd, now: str, seconds: float) -> Run | None:
+        row = self._one(
+            "end_run",
+            id=run_id,
+            now=now,
+            status=end.status,
+            summary=end.summary,
+            artifacts=encode(list(end.artifacts)),
+            error=end.error,
+            exit_code=end.exit_code,
+            session_id=end.session_id,
+            input_tokens=end.usage.input_tokens,
+            output_tokens=end.usage.output_tokens,
+            cost_usd=end.usage.cost_usd,
+            turns=end.usage.turns,
+            seconds=seconds,
+            hook_errors=encode(list(end.hook_errors)),
+        )
+        return run_of(row) if row else None
+
+    def get_run(self, run_id: str) -> Run | None:
+        row = self._one("get_run", id=run_id)
+        return run_of(row) if row else None
+
+    def list_runs(self, wanted: RunFilter, limit: int) -> list[Run]:
+        conditions, values = _conditions(wanted)
+        chosen = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        rows = self._text(
+            f"SELECT {_COLUMNS} FROM runs{chosen} ORDER BY id DESC LIMIT :want",
+            {**values, "want": limit},
+        )
+        return [run_of(row) for row in rows]
+
+    def runs_of_node(self, node: str) -> list[Run]:
+        return [run_of(row) for row in self._rows("runs_of_node", node=node)]
+
+    def request_cancel(self, run_id: str) -> bool:
+        return bool(self._rows("request_cancel", id=run_id))
+
+    def runs_to_cancel(self, node: str) -> list[str]:
+        return [row[0] for row in self._rows("runs_to_cancel", node=node)]
+
+    def dead_runs(self, before: str, place: str, node: str) -> list[Run]:
+        rows = self._rows("dead_runs", before=before, place=place, node=node)
+        return [run_of(row) for row in rows]
+
+    def last_session(
+        self, agent: str, schedule: str | None, work_item_id: str | None
+    ) -> str | None:
+        if work_item_id is not None:
+            row = self._one("last_session_of_item", agent=agent, work_item_id=work_item_id)
+        else:
+            row = self._one("last_session_of_schedule", agent=agent, schedule=schedule)
+        return row[0] if row else None
+
+    def spent(self, since: str, agent: str | None = None) -> Spent:
+        if agent is None:
+            row = self._one("spent_by_all", since=since)
+        else:
+            row = self._one("spent_by_agent", since=since, agent=agent)
+        runs, seconds, tokens, usd = row or (0, 0.0, 0, 0.0)
+        return Spent(runs, float(seconds), int(tokens), float(usd))
+
+    # limits
+
+    def get_limits(self, agent: str) -> AgentLimits | None:
+        row = self._one("get_limits", agent=agent)
+        return AgentLimits(*row) if row else None
+
+    def list_limits(self) -> list[AgentLimits]:
+        return [AgentLimits(*row) for row in self._rows("list_limits")]
+
+    def put_limits(self, limits: AgentLimits, now: str) -> None:
+        self._rows(
+            "put_limits",
+            agent=limits.agent,
+            failures=limits.failures,
+            breaker_until=limits.breaker_until,
+            usage_until=limits.usage_until,
+            note=limits.note,
+            now=now,
+        )
+
+    # outbox
+
+    def post(self, entry: OutboxEntry) -> None:
+        self._rows(
+            "post",
+            id=entry.id,
+            kind=entry.kind,
+            agent=entry.agent,
+            subject=entry.subject,
+            payload=encode(entry.payload),
+            created_at=entry.created_at,
+            next_attempt_at=entry.next_attempt_at or entry.created_at,
+        )
+
+    def take_post(self, now: str, until: str, limit: int) -> list[OutboxEntry]:
+        taken = self._rows("take_post", now=now, until=until, want=limit)
+        return sorted((letter_of(row) for row in taken), key=lambda one: one.id)
+
+    def take_letter(self, entry_id: str, now: str, until: str) -> OutboxEntry | None:
+        row = self._one("take_letter", id=entry_id, now=now, until=until)
+        return letter_of(row) if row else None
+
+    def next_post(self) -> str | None:
+        row = self._one("next_post")
+        return row[0] if row else None
+
+    def delivered(self, entry_id: str, now: str) -> None:
+        self._rows("delivered", id=entry_id, now=now)
+
+    def postpone(self, entry_id: str, until: str, error: str) -> None:
+        self._rows("postpone", id=entry_id, until=until, error=error)
+
+    def bury(self, entry_id: str, now: str, error: str) -> None:
+        self._rows("bury", id=entry_id, now=now, error=error)
+
+    def revive(self, entry_id: str, now: str) -> bool:
+        return bool(self._rows("revive", id=entry_id, now=now))
+
+    def list_post(self, *, buried: bool, limit: int) -> list[OutboxEntry]:
+        rows = self._rows("buried_post" if buried else "waiting_post", want=limit)
+        return [letter_of(row) for row in rows]
+
+    def pending_subjects(self, subjects: Sequence[str]) -> set[str]:
+        rows = self._rows("pending_subjects", subjects=encode(list(subjects)))
+        return {row[0] for row in rows}
+
+    def forget_post(self, before: str) -> int:
+        return self._changed("forget_post", before=before)
+
+
+_COLUMNS = (
+    "id, agent, schedule, trigger_kind, trigger_id, node, work_item_id, epoch, item_title,"
+    " attempt, started_at, ended_at, status, summary, artifacts, error, exit_code, session_id,"
+    " input_tokens, output_tokens, cost_usd, turns, seconds, hook_errors, cancel_requested"
+)
+
+
+def _conditions(wanted: RunFilter) -> tuple[list[str], dict[str, object]]:
+    conditions: list[str] = []
+    values: dict[str, object] = {}
+    for name in ("agent", "schedule", "work_item_id"):
+        value = getattr(wanted, name)
+        if value is not None:
+            conditions.append(f"{name} = :{name}")
+            values[name] = value
+    if wanted.before is not None:
+        conditions.append("id < :before")
+        values["before"] = wanted.before
+    if wanted.statuses:
+        places = [f":status{n}" for n in range(len(wanted.statuses))]
+        conditions.append(f"status IN ({', '.join(places)})")
+        values |= {f"status{n}": status for n, status in enumerate(wanted.statuses)}
+    return conditions, values
+
+
+def run_of(row: Row) -> Run:
+    values = list(row)
+    values[3] = TriggerKind(values[3])
+    values[12] = RunStatus(values[12])
+    values[14] = tuple(json.loads(values[14]))
+    values[23] = tuple(json.loads(values[23]))
+    values[24] = bool(values[24])
+    return Run(*values)
+
+
+def letter_of(row: Row) -> OutboxEntry:
+    values = list(row)
+    values[4] = json.loads(values[4])
+    return OutboxEntry(*values)

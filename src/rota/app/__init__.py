@@ -66,12 +66,14 @@ async def open_store(url: str, clock: Clock | None = None) -> AsyncIterator["Sto
 
 
 @asynccontextmanager
-async def open_ledger(url: str, clock: Clock | None = None) -> AsyncIterator["Ledger"]:
+async def open_ledger(
+    url: str, clock: Clock | None = None, *, logs: Path = Path(".rota/runs")
+) -> AsyncIterator["Ledger"]:
     """The ledger on its own, without faces: for programs that embed Rota, and for the CLI."""
     from rota.queue.ledger import Ledger
 
     async with open_store(url, clock) as store:
-        yield Ledger.on(store, clock)
+        yield Ledger.on(store, clock, logs=logs)
 
 
 @asynccontextmanager
@@ -294,11 +296,11 @@ def make_asgi(
 
 
 @asynccontextmanager
-async def local_asgi(url: str) -> AsyncIterator["Api"]:
+async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     """The API on a database, for a caller in this process: no server, no port, no tokens."""
     from rota.api import ApiSettings, create_app
 
-    async with open_ledger(url) as ledger:
+    async with open_ledger(settings.database, logs=settings.run_logs) as ledger:
         yield create_app(ledger, ApiSettings(trusted=True))
 
 

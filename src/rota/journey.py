@@ -1,0 +1,168 @@
+"""One item from its source to its report, from top to bottom: the page to read first.
+
+A schedule has triggered. May its agent run at all? Is there work? Then an item is claimed, the
+agent runs on it while its claim is kept alive, the end is recorded together with what is to be
+reported, and the report is delivered. What follows from that comes from the events.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rota.model.clock import Clock
+from rota.model.errors import ClaimLost, NotFound, RotaError, StorageError
+from rota.model.fleet import Fleet
+from rota.model.runs import Run, RunEnd, RunStatus
+from rota.model.schedules import SkipReason
+from rota.queue.ledger import Ledger
+from rota.runner.admission import Admission
+from rota.runner.beside import ended_by
+from rota.runner.budget import tighter
+from rota.runner.port import Runner
+from rota.runner.records import RunBook
+from rota.runner.telling import request_for, settings_for
+from rota.scheduler import TriggerInfo, TriggerOutcome
+from rota.sources.manager import NextWorkItem, WorkSourceManager
+from rota.sources.outbox import GiveBack, Outbox, Sourced, Taken, letter
+from rota.sources.port import ClaimFailureReason, WorkResult
+from rota.sources.verdicts import SHUT_DOWN, verdict
+
+LONGEST_BEAT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Journey:
+    sources: WorkSourceManager
+    ledger: Ledger
+    admission: Admission
+    runner: Runner
+    runs: RunBook
+    outbox: Outbox
+    fleet: Callable[[], Fleet]
+    clock: Clock
+
+    async def travel(self, info: TriggerInfo) -> TriggerOutcome:
+        refusal = await self.admission.refusal(info.agent)
+        if refusal is not None:
+            return TriggerOutcome.skipped(refusal.reason, refusal.detail)
+        source = info.schedule.work_source or info.agent.work_source
+        if source is None:
+            return await self._work(info, None)
+        agent = Sourced(info.agent.name, source)
+        try:
+            found = await self.sources.get_next_work_item(agent)
+        except RotaError as error:
+            return TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, error.message)
+        taken = _taken(agent, found)
+        return await self._work(info, taken) if taken is not None else _nothing(found)
+
+    async def _work(self, info: TriggerInfo, taken: Taken | None) -> TriggerOutcome:
+        run: Run | None = None
+        try:
+            run = await self._begin(info, taken)
+            end = await self._execute(info, run, taken)
+        except asyncio.CancelledError:
+            end = RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN)
+            await asyncio.shield(self._conclude(info, run, taken, end))
+            raise
+        except Exception as error:  # an error of ours must not cost anybody the item
+            end = RunEnd(RunStatus.FAILED, error=f"{type(error).__name__}: {error}")
+            await self._conclude(info, run, taken, end)
+            raise
+        await self._conclude(info, run, taken, end)
+        return TriggerOutcome(end.status, error=_error(end))
+
+    async def _begin(self, info: TriggerInfo, taken: Taken | None) -> Run:
+        claimed = taken.ledger_id if taken is not None else None
+        return await self.runs.begin(
+            info.agent.name,
+            info.trigger.kind,
+            schedule=info.schedule.name,
+            trigger_id=info.trigger.id,
+            item=await self.ledger.views.item(claimed) if claimed else None,
+            title=taken.item.title if taken is not None else None,
+        )
+
+    async def _execute(self, info: TriggerInfo, run: Run, taken: Taken | None) -> RunEnd:
+        resumes = settings_for(info.agent, info.schedule).resume_session
+        request = request_for(
+            info.agent,
+            run,
+            self.runs.log(run.id),
+            schedule=info.schedule,
+            trigger=info.trigger,
+            item=taken.item if taken is not None else None,
+            limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
+            session_id=await self.runs.session(run) if resumes else None,
+        )
+        return await ended_by(
+            self.runner.execute(request),
+            {RunStatus.CLAIM_LOST: self._lost(taken), RunStatus.CANCELLED: self._cancelled(run)},
+        )
+
+    async def _lost(self, taken: Taken | None) -> str:
+        """Keep the claim alive; return when it is not ours any more."""
+        pause = 5.0
+        while taken is not None and taken.ledger_id and taken.token:
+            try:
+                claim = await self.ledger.queue.heartbeat(taken.ledger_id, taken.token)
+                pause = min(claim.lease_seconds / 3, LONGEST_BEAT_SECONDS)
+            except (ClaimLost, NotFound) as error:
+                return error.message
+            except StorageError:  # who is away for longer than the lease hears it afterwards
+                pause = min(pause, 5.0)
+            await asyncio.sleep(pause)
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("unreachable")
+
+    async def _cancelled(self, run: Run) -> str:
+        await self.runs.asked(run).wait()
+        return "somebody asked for its end"
+
+    async def _conclude(
+        self, info: TriggerInfo, run: Run | None, taken: Taken | None, end: RunEnd
+    ) -> None:
+        """The end, and what is to be reported, are written down together; then it is told."""
+        if run is None:  # not even its beginning could be: nobody has worked
+            if taken is not None:
+                await self.sources.release_work_item(
+                    taken.item.id, agent=taken.agent, reason=end.error
+                )
+            return
+        said = await self._said(info, run, taken, end) if taken is not None else None
+        letters = [letter(run, taken, said, self.clock.now())] if taken and said else []
+        if await self.runs.end(run, end, info.agent, letters) is not None:
+            for one in letters:
+                await self.outbox.deliver(one)
+
+    async def _said(
+        self, info: TriggerInfo, run: Run, taken: Taken, end: RunEnd
+    ) -> WorkResult | GiveBack | None:
+        most = None
+        if taken.ledger_id:
+            most = (await self.ledger.views.item(taken.ledger_id)).max_attempts
+        return verdict(end, info.agent.retry, self.clock.now(), run.attempt, most)
+
+
+def _taken(agent: Sourced, found: NextWorkItem) -> Taken | None:
+    if not found.claimed or found.item is None or found.claim_result is None:
+        return None
+    return Taken(agent, found.item, found.claim_result.ledger_id, found.claim_result.token)
+
+
+_WHY = {
+    ClaimFailureReason.SOURCE_ERROR: SkipReason.SOURCE_ERROR,
+    ClaimFailureReason.PERMISSION_DENIED: SkipReason.AT_CAPACITY,
+}
+
+
+def _nothing(found: NextWorkItem) -> TriggerOutcome:
+    if found.claim_result is None:
+        return TriggerOutcome.skipped(SkipReason.NO_WORK)
+    why = _WHY.get(found.claim_result.reason) if found.claim_result.reason else None
+    return TriggerOutcome.skipped(why or SkipReason.NO_WORK, found.claim_result.message)
+
+
+def _error(end: RunEnd) -> str | None:
+    failed = end.status not in (RunStatus.SUCCEEDED, RunStatus.PARTIAL)
+    return (end.error or end.summary or str(end.status)) if failed else None

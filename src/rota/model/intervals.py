@@ -1,0 +1,82 @@
+"""Spans of time as people write them: `30s`, `5m`, `1h`, `7d`."""
+
+import re
+from datetime import timedelta
+
+from rota.model.errors import IntervalParseError
+
+UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+
+# A byte order mark counts as a space: editors leave them behind.
+_SPACE = r"[\s\ufeff]*"
+_INTERVAL = re.compile(rf"(-?[0-9]+){_SPACE}([A-Za-z]+)")
+_DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+.*", re.DOTALL)
+_SHAPE = 'Expected format: "{number}{unit}" where unit is s/m/h/d (e.g., "5m", "1h")'
+_MOST_DIGITS = 12  # what has more would be longer than anybody's calendar
+
+
+def parse_interval(text: str) -> timedelta:
+    bare = text.strip(" \t\n\r\f\v\u00a0\u2028\u2029\ufeff")
+    found = _INTERVAL.fullmatch(bare)
+    if found is None:
+        raise _refused(_malformed(bare), text)
+    number, unit = found[1], found[2]
+    value = int(number[: _MOST_DIGITS + 1])
+    if value < 0:
+        why = f'Negative intervals are not allowed: "{bare}". Use a positive integer value'
+        raise _refused(why, text)
+    if value == 0 and not number.strip("-0"):
+        raise _refused(
+            f'Zero interval is not allowed: "{bare}". Use a positive integer value', text
+        )
+    if (size := UNITS.get(unit.lower())) is None:
+        raise _refused(
+            f'Invalid time unit "{unit}" in interval "{bare}". Valid units are: s (seconds),'
+            " m (minutes), h (hours), d (days)",
+            text,
+        )
+    return _product(number, size, text)
+
+
+def _product(number: str, size: timedelta, text: str) -> timedelta:
+    digits = number.lstrip("0")
+    try:
+        if len(digits) <= _MOST_DIGITS:
+            return int(digits) * size
+    except OverflowError:
+        pass
+    raise _refused(f'Interval "{text.strip()[:40]}" is too long. Use a shorter one', text)
+
+
+def _malformed(bare: str) -> str:
+    if not bare:
+        return f"Interval cannot be empty. {_SHAPE}"
+    if bare.isascii() and bare.isdigit():
+        return f'Missing time unit in interval "{bare}". {_SHAPE}'
+    if _DECIMAL.fullmatch(bare):
+        return (
+            f'Decimal values are not supported in interval "{bare}". Use integers only'
+            ' (e.g., "5m" instead of "5.5m")'
+        )
+    if bare.isascii() and bare.isalpha():
+        return f'Missing numeric value in interval "{bare}". {_SHAPE}'
+    return f'Invalid interval format "{bare}". {_SHAPE}'
+
+
+def _refused(why: str, text: str) -> IntervalParseError:
+    return IntervalParseError(why, interval=text)
+
+
+def written(span: timedelta) -> str:
+    """The shortest way to write it; parsing that gives the same again."""
+    seconds = max(int(span.total_seconds()), 1)
+    for unit in "dhm":
+        size = int(UNITS[unit].total_seconds())
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,122 @@
+"""May an agent run now? Asked before anything is taken for it, and told to whoever asks why not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.model.agents import Agent
+from rota.model.clock import Clock, from_text, to_text
+from rota.model.fleet import AgentSpec, Budget
+from rota.model.runs import AgentLimits, RunEnd, RunStatus
+from rota.model.schedules import SkipReason
+from rota.runner.budget import day_began, exceeded, next_day
+from rota.storage.port import Store, Transaction
+
+# Runs whose end says nothing about the agent itself.
+_NO_VERDICT = frozenset({RunStatus.CANCELLED, RunStatus.CLAIM_LOST, RunStatus.LOST})
+_GOOD = frozenset({RunStatus.SUCCEEDED, RunStatus.PARTIAL})
+# A quota of which nobody knows when it comes back is tried again after so long.
+USAGE_PAUSE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    reason: SkipReason
+    detail: str
+
+
+class Admission:
+    def __init__(self, store: Store, clock: Clock, budget: Callable[[], Budget] = Budget) -> None:
+        """`budget` tells what all agents together may spend, whenever it is asked."""
+        self._store = store
+        self._clock = clock
+        self._budget = budget
+
+    async def refusal(self, agent: AgentSpec) -> Refusal | None:
+        now = self._clock.now()
+        return await self._store.read(lambda tx: self._refusal(tx, agent, now))
+
+    def _refusal(self, tx: Transaction, agent: AgentSpec, now: datetime) -> Refusal | None:
+        return (
+            _paused(tx.get_agent(agent.name))
+            or _limited(tx.get_limits(agent.name), to_text(now))
+            or _spent(tx, agent.budget, now, agent.name)
+            or _spent(tx, self._budget(), now, None)
+        )
+
+    async def resume(self, agent: str) -> bool:
+        """Close the breaker and forget the quota; whether there was anything to forget."""
+        now = to_text(self._clock.now())
+
+        def body(tx: Transaction) -> bool:
+            limits = tx.get_limits(agent)
+            if limits is None or limits == AgentLimits(agent):
+                return False
+            tx.put_limits(AgentLimits(agent), now)
+            return True
+
+        return await self._store.transact(body)
+
+
+def _paused(agent: Agent | None) -> Refusal | None:
+    if agent is None or not agent.paused:
+        return None
+    return Refusal(
+        SkipReason.AGENT_PAUSED, f"{agent.name} is paused; rota agent resume {agent.name}"
+    )
+
+
+def _limited(limits: AgentLimits | None, now: str) -> Refusal | None:
+    if limits is None:
+        return None
+    if (limits.usage_until or "") > now:
+        return Refusal(
+            SkipReason.USAGE_LIMIT,
+            f"its runtime's quota is used up until {limits.usage_until}; it goes on by itself then",
+        )
+    if (limits.breaker_until or "") > now:
+        return Refusal(
+            SkipReason.BREAKER_OPEN,
+            f"{limits.failures} runs failed in a row; the next try is at {limits.breaker_until}, or"
+            f" now: rota agent resume {limits.agent}",
+        )
+    return None
+
+
+def _spent(tx: Transaction, budget: Budget, now: datetime, agent: str | None) -> Refusal | None:
+    if not budget.per_day.any:
+        return None
+    since = to_text(day_began(now, budget.timezone))
+    words = exceeded(budget.per_day, tx.spent(since, agent))
+    if words is None:
+        return None
+    whose = "the fleet's" if agent is None else f"{agent}'s"
+    again = to_text(next_day(now, budget.timezone))
+    return Refusal(
+        SkipReason.BUDGET_EXHAUSTED, f"{whose} budget of the day is used: {words}; until {again}"
+    )
+
+
+def after(limits: AgentLimits, agent: AgentSpec, end: RunEnd, now: datetime) -> AgentLimits:
+    """What a run's end means for the next one."""
+    if end.usage_limit:
+        return _out_of_quota(limits, agent, end, now)
+    if end.status in _NO_VERDICT:
+        return limits
+    if end.status in _GOOD:
+        return AgentLimits(limits.agent)
+    failures = limits.failures + 1
+    if not agent.breaker.failures or failures < agent.breaker.failures:
+        return AgentLimits(limits.agent, failures, None, limits.usage_until, end.error)
+    until = to_text(now + agent.breaker.cooldown)
+    return AgentLimits(limits.agent, failures, until, limits.usage_until, end.error)
+
+
+def _out_of_quota(limits: AgentLimits, agent: AgentSpec, end: RunEnd, now: datetime) -> AgentLimits:
+    """The agent has done nothing wrong: its failures in a row stay as they were."""
+    if not agent.pause_on_usage_limit:
+        return limits
+    until = end.usage_limit_until
+    if until is None or from_text(until) <= now:
+        until = to_text(datetime.fromtimestamp(now.timestamp() + USAGE_PAUSE_SECONDS, now.tzinfo))
+    return AgentLimits(limits.agent, limits.failures, limits.breaker_until, until, end.error)

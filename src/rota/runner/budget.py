@@ -1,0 +1,56 @@
+"""What may be spent: pure rules over what was spent already."""
+
+from datetime import datetime, timedelta
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from rota.model.fleet import Limits
+from rota.model.runs import Spent
+
+
+def exceeded(limits: Limits, spent: Spent) -> str | None:
+    """Which limit has been reached, in words; None while there is room for another run."""
+    seconds = limits.wall_time.total_seconds() if limits.wall_time is not None else None
+    for limit, used, words in (
+        (limits.runs, spent.runs, f"{spent.runs} of {limits.runs} runs"),
+        (seconds, spent.seconds, f"{spent.seconds:.0f} of {seconds or 0:.0f} seconds"),
+        (limits.tokens, spent.tokens, f"{spent.tokens} of {limits.tokens} tokens"),
+        (limits.usd, spent.cost_usd, f"{spent.cost_usd:.2f} of {limits.usd or 0:.2f} USD"),
+    ):
+        if limit is not None and used >= limit:
+            return words
+    return None
+
+
+def day_began(now: datetime, zone: str) -> datetime:
+    """The last midnight there."""
+    local = now.astimezone(ZoneInfo(zone))
+    return local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+
+
+def next_day(now: datetime, zone: str) -> datetime:
+    return day_began(day_began(now, zone) + timedelta(hours=36), zone)
+
+
+def backoff(first: timedelta, longest: timedelta, attempt: int) -> timedelta:
+    """Doubled at each attempt, and never beyond the longest."""
+    seconds = first.total_seconds() * 2.0 ** min(max(attempt - 1, 0), 40)
+    return min(timedelta(seconds=min(seconds, longest.total_seconds())), longest)
+
+
+def tighter(one: Limits, other: Limits) -> Limits:
+    """Both hold."""
+    return Limits(
+        _least(one.runs, other.runs),
+        _least(one.wall_time, other.wall_time),
+        _least(one.tokens, other.tokens),
+        _least(one.usd, other.usd),
+    )
+
+
+_L = TypeVar("_L", int, float, timedelta)
+
+
+def _least(one: _L | None, other: _L | None) -> _L | None:
+    given = [limit for limit in (one, other) if limit is not None]
+    return min(given) if given else None

@@ -1,0 +1,210 @@
+"""The book of runs: every run is in it before its process starts, and ends in it once."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
+from rota.model.errors import NotFound, Refused
+from rota.model.events import EventType, NewEvent
+from rota.model.fleet import AgentSpec
+from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus
+from rota.model.schedules import TriggerKind
+from rota.model.work import MAX_PAGE, WorkItem
+from rota.runner import admission
+from rota.storage.port import Store, Topic, Transaction
+
+
+class RunBook:
+    def __init__(self, store: Store, *, node: str, logs: Path, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._ids = IdFactory(self._clock)
+        self._node = node
+        self._logs = logs
+        self._asked: dict[str, asyncio.Event] = {}
+
+    # from beginning to end
+
+    async def begin(
+        self,
+        agent: str,
+        trigger: TriggerKind,
+        *,
+        schedule: str | None = None,
+        trigger_id: str | None = None,
+        item: WorkItem | None = None,
+        title: str | None = None,
+        node: str | None = None,
+    ) -> Run:
+        run = Run(
+            self._ids.new(),
+            agent,
+            schedule,
+            trigger,
+            trigger_id,
+            node or self._node,
+            item.id if item else None,
+            item.epoch if item else None,
+            title or (item.description if item else None),
+            item.attempts if item else None,
+            self._now(),
+        )
+
+        def body(tx: Transaction) -> None:
+            tx.insert_run(run)
+            tx.append([_event(EventType.RUN_STARTED, run, {"trigger": str(trigger)})])
+            tx.wake(Topic.EVENTS)
+
+        await self._store.transact(body)
+        self._asked[run.id] = asyncio.Event()
+        return run
+
+    async def end(
+        self,
+        run: Run,
+        end: RunEnd,
+        agent: AgentSpec | None = None,
+        letters: Sequence[OutboxEntry] = (),
+    ) -> Run | None:
+        """How it ended, what that means for its agent, and what is to be reported: together.
+
+        None when it had ended before: then nothing of this is kept.
+        """
+        now = self._clock.now()
+        seconds = max(0.0, (now - from_text(run.started_at)).total_seconds())
+
+        def body(tx: Transaction) -> Run | None:
+            ended = tx.end_run(run.id, end, to_text(now), seconds)
+            if ended is None:
+                return None
+            events = [_finished(ended)]
+            if agent is not None:
+                before = tx.get_limits(agent.name) or AgentLimits(agent.name)
+                after = admission.after(before, agent, end, now)
+                if after != before:
+                    tx.put_limits(after, to_text(now))
+                    events += _told(before, after, to_text(now))
+            for letter in letters:
+                tx.post(letter)
+            tx.append(events)
+            tx.wake(Topic.EVENTS)
+            return ended
+
+        ended = await self._store.transact(body)
+        self._asked.pop(run.id, None)
+        return ended
+
+    async def session(self, run: Run) -> str | None:
+        """The session that a run goes on with, if it is asked to."""
+        return await self._store.read(
+            lambda tx: tx.last_session(run.agent, run.schedule, run.work_item_id)
+        )
+
+    def log(self, run_id: str) -> Path:
+        return self._logs / f"{run_id}.jsonl"
+
+    # cancelling
+
+    def asked(self, run: Run) -> asyncio.Event:
+        """Set when somebody wants this run to end."""
+        return self._asked.setdefault(run.id, asyncio.Event())
+
+    async def cancel(self, run_id: str) -> Run:
+        """Ask for it. Whoever has the process ends it: at once here, soon on another node."""
+        run = await self.get(run_id)
+        if not await self._store.transact(lambda tx: tx.request_cancel(run_id)):
+            raise Refused(f"run {run.id} has ended already: {run.status}", status=run.status)
+        if run_id in self._asked:
+            self._asked[run_id].set()
+        return await self.get(run_id)
+
+    async def look_for_cancels(self) -> int:
+        """What was asked of us through another node; how many runs there are here."""
+        if self._asked:
+            wanted = await self._store.read(lambda tx: tx.runs_to_cancel(self._node))
+            for run_id in wanted:
+                if run_id in self._asked:
+                    self._asked[run_id].set()
+        return len(self._asked)
+
+    # looking
+
+    async def get(self, run_id: str) -> Run:
+        run = await self._store.read(lambda tx: tx.get_run(run_id))
+        if run is None:
+            raise NotFound(f"there is no run {run_id[:100]!r}", id=run_id[:100])
+        return run
+
+    async def find(self, wanted: RunFilter = RunFilter(), limit: int = 50) -> list[Run]:  # noqa: B008
+        most = max(1, min(limit, MAX_PAGE))
+        return await self._store.read(lambda tx: tx.list_runs(wanted, most))
+
+    # what the dead have left
+
+    async def bury(self, place: str, unseen_since: str) -> list[Run]:
+        """End the runs whose process is gone with its server; those that were ended now."""
+        now = to_text(self._clock.now())
+        lost = RunEnd(RunStatus.LOST, error="its server died; nobody knows how it ended")
+
+        def body(tx: Transaction) -> list[Run]:
+            ended = [
+                one
+                for run in tx.dead_runs(unseen_since, place, self._node)
+                if (one := tx.end_run(run.id, lost, now, _seconds(run, now))) is not None
+            ]
+            tx.append([_finished(run) for run in ended])
+            return ended
+
+        return await self._store.transact(body)
+
+    async def unreported(self, runs: Sequence[Run]) -> list[Run]:
+        """Those of which no result waits to be delivered: their items may be given back."""
+        items = [run.work_item_id for run in runs if run.work_item_id]
+        pending = await self._store.read(lambda tx: tx.pending_subjects(items))
+        return [run for run in runs if run.work_item_id and run.work_item_id not in pending]
+
+    def _now(self) -> str:
+        return to_text(self._clock.now())
+
+
+def _seconds(run: Run, now: str) -> float:
+    return max(0.0, (from_text(now) - from_text(run.started_at)).total_seconds())
+
+
+def _finished(run: Run) -> NewEvent:
+    data = {
+        "status": str(run.status),
+        "summary": run.summary,
+        "error": run.error,
+        "seconds": run.seconds,
+        "cost_usd": run.cost_usd,
+    }
+    return _event(EventType.RUN_FINISHED, run, data, run.status)
+
+
+def _event(
+    kind: EventType, run: Run, data: Mapping[str, object], reason: str | None = None
+) -> NewEvent:
+    return NewEvent(
+        kind,
+        run.ended_at or run.started_at,
+        actor=run.agent,
+        work_item_id=run.work_item_id,
+        agent=run.agent,
+        reason=reason,
+        epoch=run.epoch,
+        data={"run_id": run.id, "schedule": run.schedule}
+        | {name: value for name, value in data.items() if value is not None},
+    )
+
+
+def _told(before: AgentLimits, after: AgentLimits, now: str) -> list[NewEvent]:
+    events = []
+    if after.breaker_until and after.breaker_until != before.breaker_until:
+        data = {"failures": after.failures, "until": after.breaker_until}
+        events.append(NewEvent(EventType.BREAKER_OPENED, now, agent=after.agent, data=data))
+    if after.usage_until and after.usage_until != before.usage_until:
+        data = {"until": after.usage_until}
+        events.append(NewEvent(EventType.USAGE_LIMITED, now, agent=after.agent, data=data))
+    return events

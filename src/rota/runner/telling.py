@@ -1,0 +1,98 @@
+"""What a run is told: its prompt, its variables, and the context that hooks get."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rota.model.fleet import AgentSpec, Limits, RunSettings
+from rota.model.runs import Run
+from rota.model.schedules import Schedule, Trigger
+from rota.prompts import Told, build_prompt, fenced
+from rota.runner.port import RunRequest
+
+# Whose items are written by people of the fleet's own.
+OUR_OWN = frozenset({"queue", "memory", "markdown"})
+
+
+def prompt_for(
+    agent: AgentSpec, schedule: Schedule | None, item: Told | None, message: str | None = None
+) -> str:
+    """What came from outside, the item's text and a message, stands between fences."""
+    asked = (schedule.prompt if schedule else None) or agent.default_prompt
+    trusted = item is not None and (agent.trusted or item.source in OUR_OWN)
+    prompt = build_prompt(asked, item, trusted=trusted)
+    return f"{prompt}\n\n{fenced(message)}" if message else prompt
+
+
+def settings_for(agent: AgentSpec, schedule: Schedule | None) -> RunSettings:
+    """The agent's, but for what the schedule says otherwise."""
+    settings = agent.run
+    if schedule is not None and schedule.timeout is not None:
+        settings = replace(settings, timeout=schedule.timeout)
+    if schedule is not None and schedule.resume_session is not None:
+        settings = replace(settings, resume_session=schedule.resume_session)
+    return settings
+
+
+def request_for(
+    agent: AgentSpec,
+    run: Run,
+    log: Path,
+    *,
+    schedule: Schedule | None = None,
+    trigger: Trigger | None = None,
+    item: Told | None = None,
+    limits: Limits,
+    session_id: str | None = None,
+) -> RunRequest:
+    message = trigger.message if trigger else None
+    return RunRequest(
+        run.id,
+        agent.name,
+        settings_for(agent, schedule),
+        prompt_for(agent, schedule, item, message),
+        log,
+        limits,
+        session_id=session_id,
+        environ=_environ(run, item),
+        context=_context(run, item, message),
+    )
+
+
+def _environ(run: Run, item: Told | None) -> dict[str, str]:
+    facts = {
+        "ROTA_AGENT": run.agent,
+        "ROTA_SCHEDULE": run.schedule,
+        "ROTA_WORK_ITEM_ID": run.work_item_id,
+        "ROTA_ATTEMPT": str(run.attempt) if run.attempt is not None else None,
+        "ROTA_ITEM_SOURCE": item.source if item else None,
+        "ROTA_ITEM_REF": item.external_id if item else None,
+        "ROTA_ITEM_URL": item.url if item else None,
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _context(run: Run, item: Told | None, message: str | None) -> dict[str, Any]:
+    return {
+        "run_id": run.id,
+        "agent": run.agent,
+        "schedule": run.schedule,
+        "trigger": str(run.trigger),
+        "started_at": run.started_at,
+        "attempt": run.attempt,
+        "message": message,
+        "item": _item(run, item) if item else None,
+    }
+
+
+def _item(run: Run, item: Told) -> dict[str, Any]:
+    return {
+        "id": run.work_item_id,
+        "source": item.source,
+        "external_id": item.external_id,
+        "title": item.title,
+        "description": item.description,
+        "priority": item.priority.name.lower(),
+        "labels": list(item.labels),
+        "url": item.url,
+    }

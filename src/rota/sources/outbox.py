@@ -1,0 +1,183 @@
+"""Delivers what runs have to report to the sources of their items.
+
+A report is written down together with the end of its run, and only then told: to a tracker that
+is away, or by a process that dies over it, it is told later, and it stands there once. While it
+waits, the item's claim is kept alive, so that nobody does the work again.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from rota.model.clock import Clock, from_text, to_text
+from rota.model.errors import ClaimLost, NotFound, Refused, RotaError
+from rota.model.runs import OutboxEntry, Run
+from rota.queue.ledger import Ledger
+from rota.sources.manager import WorkSourceManager
+from rota.sources.port import WorkItem, WorkResult
+from rota.storage.port import Store
+
+log = structlog.get_logger()
+
+REPORT = "report"
+# So long a delivery may take before another process tries it too. Sources take the repetition.
+TAKEN_SECONDS = 120.0
+FIRST_PAUSE = 5.0
+LONGEST_PAUSE = 600.0  # shorter than a lease, which every attempt extends
+MOST_ATTEMPTS = 24
+LOOK_SECONDS = 30.0
+AT_ONCE = 20
+KEPT_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """An agent, and the source that an item of its came from."""
+
+    name: str
+    work_source: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An item in an agent's hands; without a ledger's claim where the source has none."""
+
+    agent: Sourced
+    item: WorkItem
+    ledger_id: str | None
+    token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Instead of a result: let it be taken again."""
+
+    reason: str
+    not_before: datetime | None = None
+    add_comment: bool = False
+
+
+def letter(run: Run, taken: Taken, said: WorkResult | GiveBack, now: datetime) -> OutboxEntry:
+    """A report, ready to be written down. A run reports once, so its id is the report's."""
+    payload: dict[str, Any] = {
+        "work_source": dict(taken.agent.work_source or {}),
+        "item": taken.item.id,
+        "ledger_id": taken.ledger_id,
+        "token": taken.token,
+    }
+    if isinstance(said, WorkResult):
+        payload["result"] = asdict(said)
+    else:
+        again = to_text(said.not_before) if said.not_before else None
+        payload["give_back"] = asdict(said) | {"not_before": again}
+    return OutboxEntry(
+        f"report-{run.id}",
+        REPORT,
+        taken.agent.name,
+        taken.ledger_id or taken.item.id,
+        payload,
+        to_text(now),
+    )
+
+
+class Outbox:
+    """Also a chore: whatever was not delivered at once is tried again."""
+
+    name = "outbox"
+
+    def __init__(
+        self, store: Store, ledger: Ledger, manager: WorkSourceManager, clock: Clock
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._manager = manager
+        self._clock = clock
+        self.woken = asyncio.Event()
+
+    async def deliver(self, entry: OutboxEntry) -> None:
+        """Now, if nobody else does; what goes wrong is tried again later."""
+        now, until = self._window()
+        taken = await self._store.transact(lambda tx: tx.take_letter(entry.id, now, until))
+        if taken is not None:
+            await self._try(taken)
+
+    async def tick(self) -> float:
+        self.woken.clear()
+        now, until = self._window()
+        due = await self._store.transact(lambda tx: tx.take_post(now, until, AT_ONCE))
+        await asyncio.gather(*(self._try(entry) for entry in due))
+        if len(due) == AT_ONCE:
+            return 0.0
+        return await self._pause()
+
+    async def _pause(self) -> float:
+        following = await self._store.read(lambda tx: tx.next_post())
+        if following is None:
+            return LOOK_SECONDS
+        ahead = (from_text(following) - self._clock.now()).total_seconds()
+        return min(LOOK_SECONDS, max(ahead, 0.05))
+
+    def _window(self) -> tuple[str, str]:
+        now = self._clock.now()
+        return to_text(now), to_text(now + timedelta(seconds=TAKEN_SECONDS))
+
+    async def _try(self, entry: OutboxEntry) -> None:
+        try:
+            await self._tell(entry)
+        except (ClaimLost, NotFound, Refused) as error:
+            # It was not believed, and never will be: the ledger keeps it as a late result.
+            log.warning("report came too late", item=entry.subject, why=error.message)
+        except RotaError as error:
+            return await self._put_off(entry, error.message)
+        except Exception as error:
+            log.exception("report failed", item=entry.subject)
+            return await self._put_off(entry, f"{type(error).__name__}: {error}")
+        now = to_text(self._clock.now())
+        await self._store.transact(lambda tx: tx.delivered(entry.id, now))
+        return None
+
+    async def _tell(self, entry: OutboxEntry) -> None:
+        payload = entry.payload
+        agent = Sourced(entry.agent or "", payload["work_source"])
+        if payload["token"]:
+            await self._keep_alive(payload)
+            await self._manager.take_over(payload["item"], payload["token"], agent=agent)
+        if "result" in payload:
+            result = payload["result"]
+            said = WorkResult(**{**result, "artifacts": tuple(result["artifacts"])})
+            await self._manager.report_outcome(payload["item"], said, agent=agent)
+            return
+        back = payload["give_back"]
+        again = from_text(back["not_before"]) if back["not_before"] else None
+        await self._manager.release_work_item(
+            payload["item"],
+            agent=agent,
+            reason=back["reason"],
+            add_comment=back["add_comment"],
+            not_before=again,
+        )
+
+    async def _keep_alive(self, payload: Mapping[str, Any]) -> None:
+        with suppress(ClaimLost, NotFound):  # then the source will say so, and keep the result
+            await self._ledger.queue.heartbeat(payload["ledger_id"], payload["token"])
+
+    async def _put_off(self, entry: OutboxEntry, error: str) -> None:
+        now = self._clock.now()
+        if entry.attempts >= MOST_ATTEMPTS:
+            log.error("report given up", item=entry.subject, report=entry.id, error=error)
+            await self._store.transact(lambda tx: tx.bury(entry.id, to_text(now), error))
+            return
+        pause = min(FIRST_PAUSE * 2.0 ** (entry.attempts - 1), LONGEST_PAUSE)
+        until = to_text(now + timedelta(seconds=pause))
+        log.warning("report waits", item=entry.subject, attempt=entry.attempts, error=error)
+        await self._store.transact(lambda tx: tx.postpone(entry.id, until, error))
+        self.woken.set()
+
+    async def prune(self) -> None:
+        before = to_text(self._clock.now() - timedelta(days=KEPT_DAYS))
+        await self._store.transact(lambda tx: tx.forget_post(before))

@@ -1,0 +1,54 @@
+"""What a run's end means for its item: a result to report, or another try."""
+
+from datetime import datetime
+
+from rota.model.fleet import Retry
+from rota.model.runs import RunEnd, RunStatus
+from rota.runner.budget import backoff
+from rota.sources.outbox import GiveBack
+from rota.sources.port import WorkOutcome, WorkResult
+
+SHUT_DOWN = "shut_down"
+
+
+def verdict(
+    end: RunEnd, retry: Retry, now: datetime, attempt: int | None, most: int | None
+) -> WorkResult | GiveBack | None:
+    """None: the item is not ours to speak of any more."""
+    if end.status in (RunStatus.FAILED, RunStatus.TIMED_OUT):
+        return _failed(end, retry, now, attempt, most)
+    if end.status is RunStatus.CANCELLED:
+        return _cancelled(end)
+    outcome = _OUTCOMES.get(end.status)
+    return _result(outcome, end) if outcome else None
+
+
+_OUTCOMES: dict[RunStatus, WorkOutcome] = {
+    RunStatus.SUCCEEDED: "success",
+    RunStatus.PARTIAL: "partial",
+}
+
+
+def _failed(
+    end: RunEnd, retry: Retry, now: datetime, attempt: int | None, most: int | None
+) -> WorkResult | GiveBack:
+    """Without a ledger nobody counts attempts, and a person has to look."""
+    if end.usage_limit:
+        return GiveBack(f"the agent's quota is used up: {end.error or end.summary}", None)
+    if attempt is None or attempt >= min(most or attempt, retry.max_attempts):
+        return _result("failure", end)
+    again = now + backoff(retry.backoff, retry.max_backoff, attempt)
+    why = f"attempt {attempt} failed: {end.error or end.summary or end.status}"
+    return GiveBack(why, again, add_comment=True)
+
+
+def _result(outcome: WorkOutcome, end: RunEnd) -> WorkResult:
+    said = end.summary or end.error or f"({end.status}, nothing was said)"
+    return WorkResult(outcome, said, artifacts=end.artifacts, error=end.error)
+
+
+def _cancelled(end: RunEnd) -> WorkResult | GiveBack:
+    """A server that stops is no reason to look; a person who stops a run wants to."""
+    if end.error == SHUT_DOWN:
+        return GiveBack(SHUT_DOWN)
+    return WorkResult("partial", "The run was cancelled.", error=end.error)

@@ -1,0 +1,130 @@
+-- Runs, what keeps agents from running, and what must still be delivered.
+
+-- fragment: run
+id, agent, schedule, trigger_kind, trigger_id, node, work_item_id, epoch, item_title, attempt,
+started_at, ended_at, status, summary, artifacts, error, exit_code, session_id, input_tokens,
+output_tokens, cost_usd, turns, seconds, hook_errors, cancel_requested
+
+-- fragment: run_r
+r.id, r.agent, r.schedule, r.trigger_kind, r.trigger_id, r.node, r.work_item_id, r.epoch,
+r.item_title, r.attempt, r.started_at, r.ended_at, r.status, r.summary, r.artifacts, r.error,
+r.exit_code, r.session_id, r.input_tokens, r.output_tokens, r.cost_usd, r.turns, r.seconds,
+r.hook_errors, r.cancel_requested
+
+-- name: insert_run
+INSERT INTO runs (id, agent, schedule, trigger_kind, trigger_id, node, work_item_id, epoch,
+                  item_title, attempt, started_at, status)
+VALUES (:id, :agent, :schedule, :trigger_kind, :trigger_id, :node, :work_item_id, :epoch,
+        :item_title, :attempt, :started_at, 'running')
+
+-- name: end_run
+UPDATE runs SET ended_at = :now, status = :status, summary = :summary, artifacts = :artifacts,
+  error = :error, exit_code = :exit_code, session_id = :session_id, input_tokens = :input_tokens,
+  output_tokens = :output_tokens, cost_usd = :cost_usd, turns = :turns, seconds = :seconds,
+  hook_errors = :hook_errors
+WHERE id = :id AND ended_at IS NULL RETURNING @run
+
+-- name: get_run
+SELECT @run FROM runs WHERE id = :id
+
+-- name: runs_of_node
+SELECT @run FROM runs WHERE ended_at IS NULL AND node = :node ORDER BY id
+
+-- name: request_cancel
+UPDATE runs SET cancel_requested = 1 WHERE id = :id AND ended_at IS NULL RETURNING id
+
+-- name: runs_to_cancel
+SELECT id FROM runs WHERE ended_at IS NULL AND node = :node AND cancel_requested = 1
+
+-- name: dead_runs
+-- Workers on other machines are no nodes: they live as long as their claims do.
+SELECT @run_r FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
+  EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node
+          AND (n.ended_at IS NOT NULL OR n.seen_at < :before OR n.place = :place))
+  OR (r.trigger_kind = 'worker' AND r.started_at < :before
+      AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.id = r.work_item_id
+                      AND w.status = 'in_progress' AND w.epoch = r.epoch)))
+ORDER BY r.id
+
+-- name: last_session_of_item
+SELECT session_id FROM runs
+WHERE work_item_id = :work_item_id AND agent = :agent AND session_id IS NOT NULL
+ORDER BY id DESC LIMIT 1
+
+-- name: last_session_of_schedule
+SELECT session_id FROM runs
+WHERE agent = :agent AND schedule = :schedule AND work_item_id IS NULL AND session_id IS NOT NULL
+ORDER BY started_at DESC LIMIT 1
+
+-- name: spent_by_agent
+SELECT count(*), coalesce(sum(seconds), 0.0), coalesce(sum(input_tokens + output_tokens), 0),
+       coalesce(sum(cost_usd), 0.0)
+FROM runs WHERE agent = :agent AND started_at >= :since
+
+-- name: spent_by_all
+SELECT count(*), coalesce(sum(seconds), 0.0), coalesce(sum(input_tokens + output_tokens), 0),
+       coalesce(sum(cost_usd), 0.0)
+FROM runs WHERE started_at >= :since
+
+-- name: get_limits
+SELECT agent, failures, breaker_until, usage_until, note FROM agent_limits WHERE agent = :agent
+
+-- name: list_limits
+SELECT agent, failures, breaker_until, usage_until, note FROM agent_limits ORDER BY agent
+
+-- name: put_limits
+INSERT INTO agent_limits (agent, failures, breaker_until, usage_until, note, updated_at)
+VALUES (:agent, :failures, :breaker_until, :usage_until, :note, :now)
+ON CONFLICT (agent) DO UPDATE SET failures = :failures, breaker_until = :breaker_until,
+  usage_until = :usage_until, note = :note, updated_at = :now
+
+-- fragment: letter
+id, kind, agent, subject, payload, created_at, attempts, next_attempt_at, delivered_at, failed_at,
+error
+
+-- name: post
+INSERT INTO outbox (id, kind, agent, subject, payload, created_at, next_attempt_at)
+VALUES (:id, :kind, :agent, :subject, :payload, :created_at, :next_attempt_at)
+ON CONFLICT (id) DO NOTHING
+
+-- name: take_post
+UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN (
+  SELECT id FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
+    AND next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :want)
+RETURNING @letter
+
+-- name: take_letter
+UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until
+WHERE id = :id AND delivered_at IS NULL AND failed_at IS NULL AND next_attempt_at <= :now
+RETURNING @letter
+
+-- name: next_post
+SELECT min(next_attempt_at) FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
+
+-- name: delivered
+UPDATE outbox SET delivered_at = :now, error = NULL WHERE id = :id AND failed_at IS NULL
+
+-- name: postpone
+UPDATE outbox SET next_attempt_at = :until, error = :error
+WHERE id = :id AND delivered_at IS NULL AND failed_at IS NULL
+
+-- name: bury
+UPDATE outbox SET failed_at = :now, error = :error WHERE id = :id AND delivered_at IS NULL
+
+-- name: revive
+UPDATE outbox SET failed_at = NULL, attempts = 0, next_attempt_at = :now
+WHERE id = :id AND failed_at IS NOT NULL RETURNING id
+
+-- name: waiting_post
+SELECT @letter FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
+ORDER BY next_attempt_at, id LIMIT :want
+
+-- name: buried_post
+SELECT @letter FROM outbox WHERE failed_at IS NOT NULL ORDER BY id LIMIT :want
+
+-- name: pending_subjects
+SELECT DISTINCT o.subject FROM json_each(:subjects) AS s JOIN outbox o ON o.subject = s.value
+WHERE o.delivered_at IS NULL AND o.failed_at IS NULL
+
+-- name: forget_post
+DELETE FROM outbox WHERE delivered_at IS NOT NULL AND delivered_at < :before
