@@ -1,15 +1,17 @@
 """Starts and stops the loops of one process; signals and deadlines live here only.
 
 Order of a shutdown: the first signal sets `stopping`, on which long polls and
-streams end; the server finishes the requests it has, until the deadline; the
-chores end; the store closes behind us. A second signal does not wait.
+streams end and nothing new is taken; runs finish, until their deadline; the
+server finishes the requests it has; the chores end; the store closes behind us.
+A second signal does not wait. SIGHUP reads the configuration again.
 """
 
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
@@ -141,49 +143,121 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+class Crew:
+    """The chores of one process. Some come and go with its configuration."""
+
+    def __init__(self, chores: Sequence[Chore], stopping: asyncio.Event) -> None:
+        self._stopping = stopping
+        self._waiting = list(chores)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def begin(self) -> None:
+        for chore in self._waiting:
+            self.hire(chore)
+
+    def hire(self, chore: Chore) -> None:
+        task = asyncio.create_task(run_chore(chore, self._stopping), name=chore.name)
+        self._tasks[id(chore)] = task
+
+    async def dismiss(self, chore: Chore) -> None:
+        """It is cut short; chores are made to be killed."""
+        task = self._tasks.pop(id(chore), None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def end(self, seconds: float) -> None:
+        """A chore may wait long for somebody else's server."""
+        running = list(self._tasks.values())
+        if running:
+            _, late = await asyncio.wait(running, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Duties:
+    """What else a process does when it is told to."""
+
+    # Finish what is under way; the faces go on answering meanwhile. A second signal cancels it.
+    drain: Callable[[], Awaitable[None]] | None = None
+    reload: Callable[[], Awaitable[object]] | None = None  # on SIGHUP
+
+
 async def run(
-    face: Face, listener: socket.socket, chores: Sequence[Chore], stopping: asyncio.Event
+    face: Face,
+    listener: socket.socket,
+    crew: Crew,
+    stopping: asyncio.Event,
+    duties: Duties = Duties(),  # noqa: B008 - frozen
 ) -> None:
     """Serve until a signal comes; returns when everything has ended."""
-    with _signals(face, stopping):
-        async with asyncio.TaskGroup() as group:
-            running = [
-                group.create_task(run_chore(chore, stopping), name=chore.name) for chore in chores
-            ]
-            group.create_task(_stop_with(face, stopping), name="stop")
+    hurry = asyncio.Event()
+    with _signals(face, stopping, hurry, duties):
+        crew.begin()
+        stop = asyncio.create_task(_stop_with(face, stopping, hurry, duties), name="stop")
+        try:
             await face.serve(sockets=[listener])
             stopping.set()
-            await _end(running, 0.0 if face.force_exit else CHORE_SECONDS)
+            await stop
+        finally:
+            stop.cancel()
+            await crew.end(0.0 if face.force_exit else CHORE_SECONDS)
 
 
-async def _end(running: Collection[asyncio.Task[None]], seconds: float) -> None:
-    """A chore may wait long for somebody else's server. Each of them can be cut short anywhere:
-    they are made to be killed."""
-    if running:
-        _, late = await asyncio.wait(running, timeout=seconds)
-        for task in late:
-            task.cancel()
-
-
-async def _stop_with(face: Face, stopping: asyncio.Event) -> None:
+async def _stop_with(
+    face: Face, stopping: asyncio.Event, hurry: asyncio.Event, duties: Duties
+) -> None:
     await stopping.wait()
+    if duties.drain is not None:
+        draining = asyncio.ensure_future(duties.drain())
+        hurried = asyncio.ensure_future(hurry.wait())
+        try:
+            await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            draining.cancel()
+            hurried.cancel()
+        for answer in await asyncio.gather(draining, return_exceptions=True):
+            if isinstance(answer, Exception):
+                log.error("could not finish what was under way", error=str(answer))
     face.should_exit = True
 
 
 @contextmanager
-def _signals(face: Face, stopping: asyncio.Event) -> Iterator[None]:
+def _signals(
+    face: Face, stopping: asyncio.Event, hurry: asyncio.Event, duties: Duties
+) -> Iterator[None]:
     loop = asyncio.get_running_loop()
+    reloading: set[asyncio.Task[object]] = set()
 
     def stop() -> None:
         if stopping.is_set():
             face.force_exit = True
+            hurry.set()
         stopping.set()
 
-    wanted = (signal.SIGINT, signal.SIGTERM)
-    for number in wanted:
-        loop.add_signal_handler(number, stop)
+    def reload() -> None:
+        if duties.reload is not None:
+            task = asyncio.ensure_future(_reloaded(duties.reload))
+            reloading.add(task)
+            task.add_done_callback(reloading.discard)
+
+    wanted = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
+    for number, handler in wanted.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
         for number in wanted:
             loop.remove_signal_handler(number)
+
+
+async def _reloaded(reload: Callable[[], Awaitable[object]]) -> object:
+    try:
+        return await reload()
+    except RotaError as error:
+        log.warning("configuration not reloaded; the old one stays", error=error.message)
+    except Exception:
+        log.exception("configuration not reloaded; the old one stays")
+    return None

@@ -1078,7 +1078,7 @@ async def test_the_end_of_the_server_does_not_wait_for_a_tracker(
     face = daemon.Face(api, 1, lambda: None)
     async with asyncio.timeout(30):
         running = asyncio.ensure_future(
-            daemon.run(face, daemon.bind("127.0.0.1", 0), [stuck], stopping)
+            daemon.run(face, daemon.bind("127.0.0.1", 0), daemon.Crew([stuck], stopping), stopping)
         )
         await stuck.begun.wait()
         stopping.set()

@@ -13,6 +13,7 @@ from rota.api.settings import LOOPBACK_NAMES, ApiSettings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_ACCEPTED = 1_000
+_MEDIA_TYPES = frozenset({b"application/json", b"application/x-ndjson"})
 _SAME_SITES = frozenset({b"same-origin", b"none"})
 
 
@@ -80,11 +81,12 @@ def has_body(headers: Headers) -> bool:
 
 
 def _check_media_type(headers: Headers) -> None:
-    """A form or a script without leave from us cannot send JSON under its own name."""
+    """A form or a script without leave from us cannot send JSON under its own name, nor lines of
+    it."""
     if not has_body(headers):
         return
     media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if media_type != b"application/json":
+    if media_type not in _MEDIA_TYPES:
         raise UnsupportedMedia(
             f"the body must be application/json, not {media_type.decode('latin-1')[:80]!r}"
         )

@@ -12,37 +12,45 @@ from rota.model.errors import NotFound
 from rota.model.work import check_name
 
 
-async def _load(call: Call, name: str) -> AgentLoad | None:
-    loads = await call.ledger.views.agents()
-    return next((load for load in loads if load.agent.name == name), None)
+async def _agents(call: Call) -> dict[str, schemas.Agent]:
+    """By name: whoever is configured, has work on its hands, runs, or may not run."""
+    loads = {load.agent.name: load for load in await call.ledger.views.agents()}
+    standings = await call.ledger.admission.standings(loads)
+    return {
+        name: wire.agent_of(loads.get(name) or AgentLoad(Agent(name), 0, 0), standing)
+        for name, standing in standings.items()
+    }
 
 
 @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent])
 async def list_agents(call: Call) -> Answer:
-    """List agents that are configured or have work on their hands."""
-    return json_answer([wire.agent_of(load) for load in await call.ledger.views.agents()])
+    """List agents that are configured, have work on their hands, run, or may not run."""
+    return json_answer(list((await _agents(call)).values()))
 
 
 @endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
 async def show_agent(call: Call) -> Answer:
     """Look at one agent."""
-    load = await _load(call, call.id)
-    if load is None:
+    found = (await _agents(call)).get(call.id)
+    if found is None:
         raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
-    return json_answer(wire.agent_of(load))
+    return json_answer(found)
 
 
 @endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
 async def change_agent(call: Call, body: AgentChange) -> Answer:
     """Say how many items an agent may work on, or pause it.
 
-    An agent that nobody has heard of becomes known by this.
+    An agent that nobody has heard of becomes known by this. `paused: false` also lets it run again
+    at once that may not, because it failed too often or its quota was used up.
     """
     name = check_name(call.id, "agent")
-    agent: Agent = await call.ledger.queue.set_agent(
+    if body.paused is False:
+        await call.ledger.admission.resume(name)
+    await call.ledger.queue.set_agent(
         name, max_concurrent=body.max_concurrent, paused=body.paused, actor=call.actor
     )
-    return json_answer(wire.agent_of(await _load(call, name) or AgentLoad(agent, 0, 0)))
+    return json_answer((await _agents(call))[name])
 
 
 def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:

@@ -116,6 +116,11 @@ def _operation(one: Endpoint, body: Any, gives: Any) -> dict[str, Any]:
             "required": not one.body_optional,
             "content": {"application/json": {"schema": body}},
         }
+    elif one.accepts is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {one.accepts: {"schema": {"type": "string"}}},
+        }
     return operation
 
 

@@ -34,6 +34,7 @@ class Endpoint:
     takes: tuple[str, ...] = ()  # request headers that mean something here
     sets: tuple[str, ...] = ()  # response headers worth knowing
     media_type: str = "application/json"
+    accepts: str | None = None  # the media type of a body that the handler reads by itself
     hidden: bool = False  # not part of the API document
 
 

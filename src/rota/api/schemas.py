@@ -157,6 +157,19 @@ class Agent(Struct, frozen=True):
     paused: bool
     in_progress: int
     dispatched: int
+    running: int  # runs that have not ended
+    spent_today: "Spending"  # since midnight, UTC
+    failures: int  # runs that failed in a row
+    breaker_until: str | None  # no run before that: too many failures in a row
+    usage_until: str | None  # no run before that: its runtime's quota is used up
+    note: str | None
+
+
+class Spending(Struct, frozen=True):
+    runs: int
+    seconds: float
+    tokens: int
+    cost_usd: float
 
 
 class Sweep(Struct, frozen=True):

@@ -21,6 +21,7 @@ from rota.api.schemas import (
     Project,
     Reason,
     Source,
+    Spending,
     Sweep,
     Token,
     TokenWithSecret,
@@ -30,6 +31,7 @@ from rota.queue.claiming import Finished
 from rota.queue.explain import Explanation
 from rota.queue.sweeper import Swept
 from rota.queue.views import Detail
+from rota.runner.admission import Standing
 
 
 def _facts(item: work.WorkItem) -> tuple[Any, ...]:
@@ -124,9 +126,21 @@ def completed_of(one: Finished) -> Completed:
     return Completed(one.id, True, item=UNSET if one.item is None else item_of(one.item))
 
 
-def agent_of(load: agents.AgentLoad) -> Agent:
-    agent = load.agent
-    return Agent(agent.name, agent.max_concurrent, agent.paused, load.in_progress, load.dispatched)
+def agent_of(load: agents.AgentLoad, standing: Standing) -> Agent:
+    agent, limits, spent = load.agent, standing.limits, standing.spent
+    return Agent(
+        agent.name,
+        agent.max_concurrent,
+        agent.paused,
+        load.in_progress,
+        load.dispatched,
+        standing.running,
+        Spending(spent.runs, spent.seconds, spent.tokens, spent.cost_usd),
+        limits.failures,
+        limits.breaker_until,
+        limits.usage_until,
+        limits.note,
+    )
 
 
 def source_of(state: sources.SourceState) -> Source:

@@ -4,30 +4,52 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.output import Column, column
+from rota.cli.output import Column, Json, column
 from rota.cli.session import group
+from rota.cli.text import local_time
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
 agent = group("agent", "Who works, and on how much at once.", "rota agent list")
 
+
+def _cost(one: Json) -> str:
+    return f"{one['spent_today']['cost_usd']:.2f}"
+
+
+def _kept(one: Json) -> str:
+    """What keeps it from running, if anything does."""
+    until = {"quota used up": one["usage_until"], "failed too often": one["breaker_until"]}
+    reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
+    return "; ".join((["paused"] if one["paused"] else []) + reasons)
+
+
 _COLUMNS = [
     column("name"),
     column("in_progress"),
     column("dispatched"),
     column("max_concurrent"),
-    Column("paused", lambda one: "paused" if one["paused"] else ""),
+    column("running"),
+    Column("runs today", lambda one: one["spent_today"]["runs"]),
+    Column("usd today", lambda one: one["spent_today"]["cost_usd"], _cost, spare=True),
+    Column("tokens today", lambda one: one["spent_today"]["tokens"], spare=True),
+    Column("kept", _kept, folds=True),
 ]
 
 
 def _show(session: "Session", one: dict[str, Any]) -> None:
-    session.output.facts(one, [(one_.title, one_.value(one)) for one_ in _COLUMNS])
+    facts = [(one_.title, one_.value(one)) for one_ in _COLUMNS]
+    session.output.facts(one, [*facts, ("note", one["note"])])
 
 
 @agent.member("list", example="rota agent list")
 def list_agents(session: "Session", /) -> None:
-    """List agents that are configured or have work on their hands."""
+    """List agents: what they have on their hands, what they spent, and what keeps them.
+
+    In a pipe the columns are name, items in progress, items dispatched, slots, runs that go on,
+    and of today runs, USD and tokens; then what keeps the agent from running.
+    """
     session.output.table(session.client.agents(), _COLUMNS)
 
 
@@ -49,5 +71,5 @@ def pause(session: "Session", /, name: str) -> None:
 @agent.member("resume", example="rota agent resume smith")
 @click.argument("name")
 def resume(session: "Session", /, name: str) -> None:
-    """Let a paused agent take work again."""
+    """Let an agent take work again that was paused, failed too often, or used its quota up."""
     _show(session, session.client.set_agent(name, paused=False))

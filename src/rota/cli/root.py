@@ -47,9 +47,11 @@ SECTIONS: Sections = {
     "Work from outside": {
         "issue": ("rota.cli.issue:issue", "Issues of a repository: claim, hold, look, tidy up."),
         "source": ("rota.cli.sources:source", "Places that work comes from."),
+        "outbox": ("rota.cli.outbox:outbox", "Reports that wait to be delivered."),
         "hook": ("rota.cli.hooks:hook", "Keep a push from answering what another works on."),
     },
     "Around": {
+        "run": ("rota.cli.runs:run", "What agents have done, and are doing."),
         "project": ("rota.cli.projects:project", "Groups of items."),
         "agent": ("rota.cli.agents:agent", "Who works, and on how much at once."),
         "token": ("rota.cli.tokens:token", "Who may reach the API."),

@@ -1,19 +1,22 @@
-"""`rota.yaml`: reading it, and telling every mistake with its file, line and column."""
+"""`rota.yaml`: the places that work comes from. All of it is read by `rota.config.loading`."""
 
-import difflib
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
 
-from rota.config import sources as models
-from rota.config.document import Document, Location, key, read
+from rota.config.document import read
+from rota.config.interpolation import interpolated
+from rota.config.mistakes import MOST_MISTAKES, Findings
 from rota.config.sources import AnySource, Forge, Section
+from rota.config.tree import Place, PlacedList, PlacedMap, tree_of
 from rota.model.errors import InvalidInput
 
-MOST_MISTAKES = 50  # that are told at once; who has more will begin at the top anyway
+__all__ = ["MOST_MISTAKES", "FleetConfig", "load", "source_config", "source_name"]
+
+_SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
 
 class FleetConfig(Section):
@@ -21,28 +24,72 @@ class FleetConfig(Section):
     sources: tuple[AnySource, ...] = Field((), strict=False)
 
 
-def load(path: Path) -> FleetConfig:
-    """The configuration in this file; a file that is not there is an empty one."""
+def load(path: Path, environ: Mapping[str, str] | None = None) -> FleetConfig:
+    """The sources in this file; a file that is not there has none. Agents are not looked at, so
+    that commands about sources do not need what agents need."""
     if not path.exists():
         return FleetConfig()
-    document = read(path)
-    given = {} if document.content is None else document.content
+    findings = Findings()
+    tree = _head(tree_of(read(path)), path, os.environ if environ is None else environ, findings)
+    config = sources_of(tree, findings)
+    findings.demand_none()
+    return config
+
+
+def _head(tree: Any, path: Path, environ: Mapping[str, str], findings: Findings) -> Any:
+    if tree is None:
+        return PlacedMap(Place(path))
+    if not isinstance(tree, PlacedMap):
+        findings.mistake(Place(path), "write keys and values: `key: value`")
+        return PlacedMap(Place(path))
+    head = tree.copied()
+    for name in OTHER_KEYS:
+        head.take(name)
+    return interpolated(head, environ, findings.missing_variable)
+
+
+# What else may stand in the file; a test holds this equal to the models, which are slow to import.
+OTHER_KEYS = (
+    "fleet", "defaults", "agents", "fleets", "budgets", "web",
+    "chat", "docker", "webhooks", "working_directory", "workspace",
+)  # fmt: skip
+
+
+def sources_of(tree: PlacedMap, findings: Findings) -> FleetConfig:
     try:
-        config = FleetConfig.model_validate(given)
+        config = FleetConfig.model_validate(tree)
     except ValidationError as error:
-        raise InvalidInput("\n".join(_all_told(error, document)), file=str(path)) from None
-    _demand_distinct_names(config, document)
+        findings.refused(error, FleetConfig, tree, also_known=OTHER_KEYS)
+        return FleetConfig()
+    if isinstance(given := tree.get("sources"), PlacedList):
+        _demand_distinct_names(config, given, findings)
     return config
 
 
 def source_config(config: Mapping[str, Any]) -> AnySource:
     """One source's configuration, given as a mapping (an agent's `work_source`)."""
-    adapter: TypeAdapter[AnySource] = TypeAdapter(AnySource)
+    given = dict(config)
     try:
-        return adapter.validate_python(dict(config))
+        return _SOURCE.validate_python(given)
     except ValidationError as error:
-        told = [f"{key(('work_source', *one['loc'][1:]))}: {_words(one)}" for one in error.errors()]
+        findings = Findings()
+        findings.refused(error, AnySource, _as_tree(given))
+        told = [text.partition(": ")[2] for text in findings.mistakes]
         raise InvalidInput("\n".join(told[:MOST_MISTAKES]), field="work_source") from None
+
+
+def _as_tree(value: Any, place: Place = Place(Path(), loc=("work_source",))) -> Any:  # noqa: B008
+    if isinstance(value, dict):
+        branch = PlacedMap(place)
+        for name, one in value.items():
+            branch.put(name, _as_tree(one, place.below(name)), place.below(name))
+        return branch
+    if isinstance(value, list | tuple):
+        items = PlacedList(place)
+        for number, one in enumerate(value):
+            items.add(_as_tree(one, place.below(number)), place.below(number))
+        return items
+    return value
 
 
 def source_name(source: AnySource) -> str:
@@ -52,68 +99,10 @@ def source_name(source: AnySource) -> str:
     return f"{source.type}:{source.repo}" if isinstance(source, Forge) else source.type
 
 
-def _all_told(error: ValidationError, document: Document) -> Iterator[str]:
-    """From the top of the file to its end."""
-    found = [(_keys(one["loc"]), _words(one)) for one in error.errors(include_url=False)]
-    found.sort(key=lambda mistake: document.place(mistake[0]))
-    for loc, why in found[:MOST_MISTAKES]:
-        yield document.mistake(loc, f"{key(loc) or 'the file'}: {why}")
-    if len(found) > MOST_MISTAKES:
-        yield f"{document.path}: and {len(found) - MOST_MISTAKES} more mistakes"
-
-
-def _keys(loc: Location) -> Location:
-    """Pydantic names the branch of a union in the path; it is no key of the file."""
-    return (*loc[:2], *loc[3:]) if loc[:1] == ("sources",) else loc
-
-
-_PLAIN = {
-    "missing": "is missing",
-    "bool_type": "write true or false",
-    "tuple_type": "write a list: [a, b]",
-    "model_type": "write keys and values: `key: value`",
-    "dict_type": "write keys and values: `key: value`",
-    "invalid_key": "a key is a text",
-}
-
-
-def _words(error: ErrorDetails) -> str:
-    kind, where = error["type"], error["loc"]
-    if kind == "extra_forbidden":
-        return f"unknown key{_suggestion(str(where[-1]), where[:-1])}"
-    if kind == "literal_error":
-        said = f"{error['input']!r}"[:80]
-        return f"{said} is not known; write {error['ctx']['expected']}"
-    if kind == "int_type" and where[-2:-1] in (("trusted",), ("fleets",)):
-        return "the number of an account is wanted; `rota issue whois LOGIN` tells it"
-    return _PLAIN.get(kind) or error["msg"].removeprefix("Value error, ")
-
-
-_MODELS: dict[str, type[Section]] = {
-    "github": models.GitHubSource,
-    "gitea": models.GiteaSource,
-    "markdown": models.MarkdownSource,
-    "queue": models.QueueSource,
-    "memory": models.MemorySource,
-    "labels": models.Labels,
-    "auth": models.Auth,
-    "times": models.ClaimTimes,
-}
-
-
-def _suggestion(unknown: str, where: Location) -> str:
-    """`where` ends with the section that has the key; before it may stand a position in a list."""
-    section = next((part for part in reversed(where) if isinstance(part, str)), "")
-    known = sorted(_MODELS.get(section, FleetConfig).model_fields)
-    near = difflib.get_close_matches(unknown, known, 1)
-    return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(known)}"
-
-
-def _demand_distinct_names(config: FleetConfig, document: Document) -> None:
+def _demand_distinct_names(config: FleetConfig, given: PlacedList, findings: Findings) -> None:
     seen: dict[str, int] = {}
     for number, source in enumerate(config.sources):
         name = source_name(source)
         if (first := seen.setdefault(name, number)) != number:
             why = f"'{name}' is what sources[{first}] is called; give each its own 'name'"
-            told = document.mistake(("sources", number), f"sources[{number}]: {why}")
-            raise InvalidInput(told, name=name, file=str(document.path))
+            findings.mistake(given.places[number], why)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rota.model.clock import Clock, SystemClock
 from rota.queue.outside import OutsideWork
+from rota.queue.postbox import Postbox
 from rota.queue.service import WorkQueue
 from rota.queue.sweeper import Sweeper
 from rota.queue.tokens import Tokens
@@ -23,6 +24,7 @@ class Ledger:
     outside: OutsideWork
     runs: RunBook
     admission: Admission
+    post: Postbox
     clock: Clock
     database: str  # its address, without secrets
 
@@ -45,6 +47,7 @@ class Ledger:
             OutsideWork(store, clock),
             RunBook(store, node=node, logs=logs, clock=clock),
             Admission(store, clock),
+            Postbox(store, clock),
             clock,
             store.url,
         )

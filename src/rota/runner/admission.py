@@ -1,14 +1,16 @@
 """May an agent run now? Asked before anything is taken for it, and told to whoever asks why not."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from rota.model.agents import Agent
 from rota.model.clock import Clock, from_text, to_text
 from rota.model.fleet import AgentSpec, Budget
-from rota.model.runs import AgentLimits, RunEnd, RunStatus
+from rota.model.runs import AgentLimits, RunEnd, RunFilter, RunStatus, Spent
 from rota.model.schedules import SkipReason
+from rota.model.work import MAX_PAGE
 from rota.runner.budget import day_began, exceeded, next_day
 from rota.storage.port import Store, Transaction
 
@@ -23,6 +25,15 @@ USAGE_PAUSE_SECONDS = 3600.0
 class Refusal:
     reason: SkipReason
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an agent stands. Of its limits, those that are over are left out."""
+
+    limits: AgentLimits
+    running: int = 0
+    spent: Spent = field(default_factory=Spent)  # since the day began
 
 
 class Admission:
@@ -44,6 +55,27 @@ class Admission:
             or _spent(tx, self._budget(), now, None)
         )
 
+    async def standings(
+        self, agents: Collection[str], timezone: str = "UTC"
+    ) -> dict[str, Standing]:
+        """Of these agents, and of all others that run or may not; the day begins there."""
+        now = self._clock.now()
+        since = to_text(day_began(now, timezone))
+
+        def body(tx: Transaction) -> dict[str, Standing]:
+            limits = {one.agent: _holding(one, to_text(now)) for one in tx.list_limits()}
+            open_runs = tx.list_runs(RunFilter(statuses=(RunStatus.RUNNING,)), MAX_PAGE)
+            running = Counter(run.agent for run in open_runs)
+            kept = {name for name, one in limits.items() if one != AgentLimits(name)}
+            return {
+                name: Standing(
+                    limits.get(name, AgentLimits(name)), running[name], tx.spent(since, name)
+                )
+                for name in sorted({*agents, *running, *kept})
+            }
+
+        return await self._store.read(body, long=True)
+
     async def resume(self, agent: str) -> bool:
         """Close the breaker and forget the quota; whether there was anything to forget."""
         now = to_text(self._clock.now())
@@ -56,6 +88,13 @@ class Admission:
             return True
 
         return await self._store.transact(body)
+
+
+def _holding(limits: AgentLimits, now: str) -> AgentLimits:
+    """What still keeps the agent; a note alone does not."""
+    usage = limits.usage_until if (limits.usage_until or "") > now else None
+    breaker = limits.breaker_until if (limits.breaker_until or "") > now else None
+    return replace(limits, usage_until=usage, breaker_until=breaker)
 
 
 def _paused(agent: Agent | None) -> Refusal | None:

@@ -24,6 +24,11 @@ class RunBook:
         self._logs = logs
         self._asked: dict[str, asyncio.Event] = {}
 
+    @property
+    def node(self) -> str:
+        """Who runs agents here."""
+        return self._node
+
     # from beginning to end
 
     async def begin(
@@ -57,7 +62,8 @@ class RunBook:
             tx.wake(Topic.EVENTS)
 
         await self._store.transact(body)
-        self._asked[run.id] = asyncio.Event()
+        if run.node == self._node:  # a worker elsewhere asks by itself
+            self._asked[run.id] = asyncio.Event()
         return run
 
     async def end(
@@ -114,7 +120,7 @@ class RunBook:
         """Ask for it. Whoever has the process ends it: at once here, soon on another node."""
         run = await self.get(run_id)
         if not await self._store.transact(lambda tx: tx.request_cancel(run_id)):
-            raise Refused(f"run {run.id} has ended already: {run.status}", status=run.status)
+            raise Refused(f"run {run.id} has ended already: {run.status}", run_status=run.status)
         if run_id in self._asked:
             self._asked[run_id].set()
         return await self.get(run_id)

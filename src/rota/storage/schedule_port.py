@@ -6,6 +6,10 @@ from typing import Protocol
 
 from rota.model.schedules import ScheduleState, ScheduleType, SkipReason, Trigger
 
+# Where in the line of those that are due: next time, agent, name.
+Place = tuple[str, str, str]
+HEAD: Place = ("", "", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -66,7 +70,7 @@ class TriggerEnd:
     agent: str
     schedule: str
     outcome: str
-    error: str | None = None
+    error: str | None = None  # the schedule's last error, unless it was a mere skip
     skip: SkipReason | None = None
     # Of interval schedules, which count from here; ignored where the schedule does not wake.
     slot: str | None = None
@@ -111,7 +115,8 @@ class ScheduleVerbs(Protocol):
     def put_schedules(self, rows: Sequence[Standing]) -> None:
         """Store new schedules and new definitions; what was run and skipped is kept."""
 
-    def drop_schedules(self, names: Sequence[tuple[str, str]]) -> int: ...
+    def drop_schedules(self, names: Sequence[tuple[str, str]], now: str) -> int:
+        """Forget schedules, and end what was asked of them."""
 
     def schedule_state(self, agent: str, name: str, alive_since: str) -> ScheduleState | None:
         """`running` counts triggers of nodes that were seen since then."""
@@ -125,9 +130,7 @@ class ScheduleVerbs(Protocol):
     ) -> list[ScheduleState]:
         """By agent and name, behind `after`."""
 
-    def enable_schedule(
-        self, agent: str, name: str, slot: str | None, next_at: str | None
-    ) -> bool:
+    def enable_schedule(self, agent: str, name: str, slot: str | None, next_at: str | None) -> bool:
         """What an operator says; the file's word changes nothing until it changes itself."""
 
     def disable_schedule(self, agent: str, name: str) -> bool: ...
@@ -137,13 +140,13 @@ class ScheduleVerbs(Protocol):
         enabled. False when there is no such schedule, or it has run here already."""
 
     # the clock
-    def due_schedules(self, now: str, beyond: str, limit: int) -> list[DueSchedule]:
-        """Those with `beyond < next_at <= now`, the longest due first; locked.
+    def due_schedules(self, now: str, beyond: Place, limit: int) -> list[DueSchedule]:
+        """Those whose time has come, the longest due first, behind a place in that line; locked.
 
         One that another transaction is at is not returned.
         """
 
-    def is_due(self, now: str, beyond: str) -> bool: ...
+    def is_due(self, now: str, beyond: Place) -> bool: ...
 
     def next_wake(self, now: str) -> str | None:
         """The earliest time later than now at which a schedule wakes."""

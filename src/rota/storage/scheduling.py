@@ -1,7 +1,264 @@
 """The verbs about nodes, schedules and triggers; the statements are in sql/schedules.sql."""
 
-from rota.storage.primitives import Primitives
+from collections.abc import Iterable, Sequence
+
+from rota.model.schedules import (
+    ScheduleState,
+    ScheduleType,
+    SkipReason,
+    Trigger,
+    TriggerKind,
+)
+from rota.storage.primitives import Primitives, Row
+from rota.storage.rows import encode
+from rota.storage.schedule_port import (
+    Advance,
+    DueSchedule,
+    Node,
+    Place,
+    Standing,
+    TriggerEnd,
+    TriggerRecord,
+)
+
+_NODE_DIED = "the process that ran it died"
+_NODE_ENDED = "the process that ran it ended"
 
 
 class ScheduleStatements(Primitives):
-    pass
+    # nodes
+
+    def put_node(self, node: Node) -> None:
+        self._rows(
+            "put_node",
+            id=node.id,
+            place=node.place,
+            pid=node.pid,
+            started_at=node.started_at,
+            seen_at=node.seen_at,
+        )
+
+    def see_node(self, node_id: str, now: str) -> bool:
+        return bool(self._rows("see_node", id=node_id, now=now))
+
+    def end_node(self, node_id: str, now: str) -> bool:
+        ended = bool(self._rows("end_node", id=node_id, now=now))
+        if ended:
+            self._rows("lose_triggers", now=now, error=_NODE_ENDED)
+        return ended
+
+    def end_dead_nodes(self, me: Node, unseen_since: str, now: str) -> list[Trigger]:
+        self._rows("end_nodes", id=me.id, place=me.place, unseen_since=unseen_since, now=now)
+        return [trigger_of(row) for row in self._rows("lose_triggers", now=now, error=_NODE_DIED)]
+
+    def living_nodes(self) -> list[Node]:
+        return [Node(*row) for row in self._rows("living_nodes")]
+
+    # schedules
+
+    def standings(self, agents: Sequence[str]) -> list[Standing]:
+        return [standing_of(row) for row in self._rows("standings", agents=encode(list(agents)))]
+
+    def put_schedules(self, rows: Sequence[Standing]) -> None:
+        if rows:
+            in_order = sorted(rows, key=lambda row: (row.agent, row.name))
+            self._rows("put_schedules", rows=encode([standing_row(row) for row in in_order]))
+
+    def drop_schedules(self, names: Sequence[tuple[str, str]], now: str) -> int:
+        if not names:
+            return 0
+        dropped = self._changed("drop_schedules", rows=encode(sorted(names)))
+        self._rows("end_orphans", now=now)
+        return dropped
+
+    def schedule_state(self, agent: str, name: str, alive_since: str) -> ScheduleState | None:
+        row = self._one("schedule_state", agent=agent, name=name, alive_since=alive_since)
+        return state_of(row) if row else None
+
+    def schedule_states(
+        self,
+        agent: str | None,
+        after: tuple[str, str] | None,
+        limit: int,
+        alive_since: str,
+    ) -> list[ScheduleState]:
+        after_agent, after_name = after or ("", "")
+        if agent is None:
+            rows = self._rows(
+                "schedule_states",
+                after_agent=after_agent,
+                after_name=after_name,
+                want=limit,
+                alive_since=alive_since,
+            )
+        else:
+            rows = self._rows(
+                "agent_schedule_states",
+                agent=agent,
+                after_name=after_name,
+                want=limit,
+                alive_since=alive_since,
+            )
+        return [state_of(row) for row in rows]
+
+    def enable_schedule(self, agent: str, name: str, slot: str | None, next_at: str | None) -> bool:
+        return bool(
+            self._rows("enable_schedule", agent=agent, name=name, slot=slot, next_at=next_at)
+        )
+
+    def disable_schedule(self, agent: str, name: str) -> bool:
+        return bool(self._rows("disable_schedule", agent=agent, name=name))
+
+    def restore_schedule(self, state: ScheduleState) -> bool:
+        return bool(
+            self._rows(
+                "restore_schedule",
+                agent=state.agent,
+                name=state.name,
+                type=state.type,
+                definition=state.definition,
+                enabled=int(state.enabled),
+                next_at=state.next_run_at,
+                slot=state.slot,
+                last_run_at=state.last_run_at,
+                last_completed_at=state.last_completed_at,
+                last_error=state.last_error,
+            )
+        )
+
+    # the clock
+
+    def due_schedules(self, now: str, beyond: Place, limit: int) -> list[DueSchedule]:
+        rows = self._rows("due_schedules", now=now, want=limit, **_beyond(beyond))
+        return [DueSchedule(*row) for row in rows]
+
+    def is_due(self, now: str, beyond: Place) -> bool:
+        return bool(self._rows("is_due", now=now, **_beyond(beyond)))
+
+    def next_wake(self, now: str) -> str | None:
+        row = self._one("next_wake", now=now)
+        return row[0] if row else None
+
+    def ahead_of(self, now: str, agents: Sequence[str]) -> list[DueSchedule]:
+        rows = self._rows("ahead_of", now=now, agents=encode(list(agents)))
+        return [DueSchedule(*row) for row in rows]
+
+    def lock_agents(self, agents: Iterable[str]) -> None:
+        self._rows("lock_agents", agents=encode(sorted(set(agents))))
+
+    def open_triggers(self, agents: Iterable[str]) -> dict[tuple[str, str], int]:
+        rows = self._rows("open_triggers", agents=encode(sorted(set(agents))))
+        return {(row[0], row[1]): row[2] for row in rows}
+
+    def insert_triggers(self, triggers: Sequence[Trigger]) -> set[str]:
+        if not triggers:
+            return set()
+        rows = self._rows("insert_triggers", rows=encode([trigger_row(one) for one in triggers]))
+        return {row[0] for row in rows}
+
+    def advance_schedules(self, steps: Sequence[Advance], now: str) -> int:
+        if not steps:
+            return 0
+        rows = encode([advance_row(step) for step in steps])
+        return self._changed("advance_schedules", rows=rows, now=now)
+
+    # triggers that somebody asked for
+
+    def waiting_triggers(self, limit: int) -> list[Trigger]:
+        return [trigger_of(row) for row in self._rows("waiting_triggers", want=limit)]
+
+    def is_waiting(self) -> bool:
+        return bool(self._rows("is_waiting"))
+
+    def count_waiting(self, agent: str, schedule: str) -> int:
+        row = self._one("count_waiting", agent=agent, schedule=schedule)
+        return int(row[0]) if row else 0
+
+    def take_up(self, trigger: Trigger, now: str, fallback: tuple[str, str] | None) -> bool:
+        if not self._rows("take_up", id=trigger.id, node=trigger.node, now=now):
+            return False
+        slot, next_at = fallback or (None, None)
+        self._rows(
+            "note_taken_up",
+            agent=trigger.agent,
+            schedule=trigger.schedule,
+            slot=slot,
+            next_at=next_at,
+            now=now,
+        )
+        return True
+
+    # ends
+
+    def end_triggers(self, ends: Sequence[TriggerEnd], now: str) -> set[str]:
+        if not ends:
+            return set()
+        rows = encode([[end.id, end.outcome, end.error] for end in ends])
+        ended = {row[0] for row in self._rows("end_triggers", rows=rows, now=now)}
+        # Of several ends of one schedule the last counts; PostgreSQL would take any.
+        notes = {(end.agent, end.schedule): end for end in ends if end.id in ended}
+        if notes:
+            in_order = [end_row(notes[key]) for key in sorted(notes)]
+            self._rows("note_ends", rows=encode(in_order), now=now)
+        return ended
+
+    def free_waiting(self, agents: Iterable[str], now: str) -> None:
+        self._rows("free_waiting", agents=encode(sorted(set(agents))), now=now)
+
+    def get_trigger(self, trigger_id: str) -> TriggerRecord | None:
+        row = self._one("get_trigger", id=trigger_id)
+        return TriggerRecord(trigger_of(row[:8]), *row[8:]) if row else None
+
+    def prune_triggers(self, before: str) -> int:
+        return self._changed("prune_triggers", before=before)
+
+
+def _beyond(place: Place) -> dict[str, object]:
+    return dict(zip(("beyond_at", "beyond_agent", "beyond_name"), place, strict=True))
+
+
+def trigger_of(row: Row) -> Trigger:
+    id_, agent, schedule, slot, kind, node, triggered_at, message = row
+    return Trigger(id_, agent, schedule, slot, TriggerKind(kind), node, triggered_at, message)
+
+
+def trigger_row(trigger: Trigger) -> list[object]:
+    return [
+        trigger.id, trigger.agent, trigger.schedule, trigger.slot, trigger.kind, trigger.node,
+        trigger.triggered_at, trigger.message,
+    ]  # fmt: skip
+
+
+def standing_of(row: Row) -> Standing:
+    agent, name, type_, definition, configured, enabled, next_at, slot, completed = row
+    kind = ScheduleType(type_)
+    return Standing(
+        agent, name, kind, definition, bool(configured), bool(enabled), next_at, slot, completed
+    )
+
+
+def standing_row(row: Standing) -> list[object]:
+    return [
+        row.agent, row.name, row.type, row.definition, int(row.configured), int(row.enabled),
+        row.next_at, row.slot,
+    ]  # fmt: skip
+
+
+def state_of(row: Row) -> ScheduleState:
+    facts = list(row)
+    facts[2], facts[4] = ScheduleType(row[2]), bool(row[4])
+    facts[10] = None if row[10] is None else SkipReason(row[10])
+    return ScheduleState(*facts)
+
+
+def advance_row(step: Advance) -> list[object]:
+    return [
+        step.agent, step.name, step.expected, step.slot, step.next_at, int(step.ran), step.skip,
+    ]  # fmt: skip
+
+
+def end_row(end: TriggerEnd) -> list[object]:
+    keep = end.skip is not None and end.skip is not SkipReason.SOURCE_ERROR
+    return [
+        end.agent, end.schedule, end.error, end.skip, end.slot, end.next_at, int(keep),
+    ]  # fmt: skip

@@ -3,6 +3,12 @@
 import psycopg
 
 _TABLES = (
+    "outbox",
+    "agent_limits",
+    "runs",
+    "triggers",
+    "schedules",
+    "nodes",
     "api_tokens",
     "idempotency_keys",
     "events",

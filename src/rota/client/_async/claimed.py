@@ -83,11 +83,11 @@ class ClaimedItem:
     def lost(self) -> bool:
         return self.lease.lost
 
-    async def complete(self, notes: str | None = None) -> bool:
-        return await self._give("complete", notes=notes)
+    async def complete(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
+        return await self._give("complete", notes=notes, artifact_url=artifact_url)
 
-    async def fail(self, notes: str | None = None) -> bool:
-        return await self._give("fail", notes=notes)
+    async def fail(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
+        return await self._give("fail", notes=notes, artifact_url=artifact_url)
 
     async def block(self, notes: str) -> bool:
         return await self._give("block", notes=notes)

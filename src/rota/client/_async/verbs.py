@@ -98,10 +98,17 @@ class VerbCalls(ItemCalls):
         *,
         outcome: str = "success",
         notes: str | None = None,
+        artifact_url: str | None = None,
         force: bool = False,
     ) -> Json:
         return await self._verb(
-            "complete", work_item_id, token=token, outcome=outcome, notes=notes, force=force
+            "complete",
+            work_item_id,
+            token=token,
+            outcome=outcome,
+            notes=notes,
+            artifact_url=artifact_url,
+            force=force,
         )
 
     async def complete_many(self, entries: Sequence[Mapping[str, Any]]) -> list[Json]:
@@ -117,10 +124,17 @@ class VerbCalls(ItemCalls):
         *,
         outcome: str = "failed",
         notes: str | None = None,
+        artifact_url: str | None = None,
         force: bool = False,
     ) -> Json:
         return await self._verb(
-            "fail", work_item_id, token=token, outcome=outcome, notes=notes, force=force
+            "fail",
+            work_item_id,
+            token=token,
+            outcome=outcome,
+            notes=notes,
+            artifact_url=artifact_url,
+            force=force,
         )
 
     async def block(

@@ -85,11 +85,11 @@ class ClaimedItem:
     def lost(self) -> bool:
         return self.lease.lost
 
-    def complete(self, notes: str | None = None) -> bool:
-        return self._give("complete", notes=notes)
+    def complete(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
+        return self._give("complete", notes=notes, artifact_url=artifact_url)
 
-    def fail(self, notes: str | None = None) -> bool:
-        return self._give("fail", notes=notes)
+    def fail(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
+        return self._give("fail", notes=notes, artifact_url=artifact_url)
 
     def block(self, notes: str) -> bool:
         return self._give("block", notes=notes)

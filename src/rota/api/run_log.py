@@ -1,0 +1,111 @@
+"""The log of a run as an answer: what is there, and what comes until the run has ended."""
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rota.api.answers import raw_headers
+from rota.api.asgi import Receive, Send, attend
+from rota.api.call import Call
+from rota.api.events import FAREWELL_SECONDS, STREAM
+from rota.api.run_wire import LogQuery
+from rota.model.errors import RotaError
+from rota.model.runs import Run
+from rota.runner.logs import tail
+from rota.runner.records import RunBook
+
+NDJSON = "application/x-ndjson"
+PIECE = 64 * 1024
+
+
+@dataclass(slots=True)
+class LogStream:
+    """Read as fast as its reader takes it, and no faster: nothing piles up here."""
+
+    path: Path
+    run: Run
+    book: RunBook
+    offset: int
+    follow: bool
+    as_events: bool
+    heartbeat_seconds: float
+    stopping: asyncio.Event
+    status: int = 200
+    _waiting: list[bytes] = field(default_factory=list)
+    _size: int = 0
+    _spoke_at: float = 0.0
+
+    @classmethod
+    def of(cls, call: Call, query: LogQuery, path: Path, run: Run) -> "LogStream":
+        as_events = STREAM in call.headers.get(b"accept", b"")
+        return cls(
+            path,
+            run,
+            call.ledger.runs,
+            _resumed(call, query) if as_events else query.offset,
+            query.follow or as_events,
+            as_events,
+            call.settings.heartbeat_seconds,
+            call.stopping,
+        )
+
+    async def deliver(self, receive: Receive, send: Send) -> None:
+        pump = asyncio.ensure_future(self._pump(send))
+        gone = await attend(pump, receive, self.stopping)
+        if not gone:
+            with contextlib.suppress(TimeoutError):  # a reader that does not read
+                await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)
+        if not pump.cancelled():
+            with contextlib.suppress(RotaError):  # the reader comes back and goes on from there
+                pump.result()
+
+    async def _pump(self, send: Send) -> None:
+        media_type = STREAM if self.as_events else NDJSON.encode()
+        headers = raw_headers(media_type, None)
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._spoke_at = time.monotonic()
+
+        async def pause(seconds: float) -> None:
+            await self._flush(send)
+            if time.monotonic() - self._spoke_at > self.heartbeat_seconds:
+                await self._say(send, b": still here\n\n" if self.as_events else b"\n")
+            await asyncio.sleep(seconds)
+
+        lines = tail(
+            self.path, follow=self.follow, from_offset=self.offset, ended=self._ended, pause=pause
+        )
+        async for offset, line in lines:
+            self._keep(b"id: %d\ndata: %s\n\n" % (offset, line) if self.as_events else line)
+            if self._size > PIECE:
+                await self._flush(send)
+        await self._flush(send)
+        if self.as_events:
+            await self._say(send, b"event: end\ndata: {}\n\n")
+
+    async def _ended(self) -> bool:
+        return (await self.book.get(self.run.id)).status.ended
+
+    def _keep(self, frame: bytes) -> None:
+        self._waiting.append(frame if self.as_events else frame + b"\n")
+        self._size += len(frame)
+
+    async def _flush(self, send: Send) -> None:
+        if self._waiting:
+            waiting, self._waiting, self._size = self._waiting, [], 0
+            await self._say(send, b"".join(waiting))
+
+    async def _say(self, send: Send, body: bytes) -> None:
+        await send(_chunk(body))
+        self._spoke_at = time.monotonic()
+
+
+def _resumed(call: Call, query: LogQuery) -> int:
+    """A browser that has lost its connection says how far it was."""
+    text = call.header(b"last-event-id") or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else query.offset
+
+
+def _chunk(body: bytes, *, more: bool = True) -> dict[str, object]:
+    return {"type": "http.response.body", "body": body, "more_body": more}

@@ -1,0 +1,235 @@
+"""Runs: looked at and cancelled by people, begun and ended by workers on other machines."""
+
+import asyncio
+import re
+
+import msgspec
+
+from rota.api import run_wire as wire
+from rota.api.answers import Answer, Reply, empty_answer, json_answer
+from rota.api.call import Call
+from rota.api.permits import demand_own
+from rota.api.routing import endpoint
+from rota.api.run_log import NDJSON, LogStream
+from rota.api.run_wire import BeginRun, EndRun, LogQuery, PieceQuery, PostQuery, RunQuery
+from rota.model.access import DISPATCH, READ, WORK
+from rota.model.clock import parse_time, to_text
+from rota.model.errors import BadCursor, ClaimLost, InvalidInput, NotFound, Refused
+from rota.model.runs import Run, RunFilter, RunStatus
+from rota.model.schedules import TriggerKind
+from rota.model.work import WorkItem, check_text
+from rota.runner import logs
+
+TAG = "runs"
+# Of a log that a worker sends. Its own limit (`output_limit`) is usually lower.
+LARGEST_LOG = 64 * 1024 * 1024
+WORKER = "worker:"  # before a worker's own name, so that it cannot pass for a server
+
+_CURSOR = re.compile("[0-9a-f-]{36}")
+
+
+# for people
+
+
+@endpoint("GET", "/runs", scope=READ, tag=TAG, gives=list[wire.Run], refuses=(400,), sets=("Link",))
+async def list_runs(call: Call, query: RunQuery) -> Answer:
+    """List runs, newest first.
+
+    Several statuses by repeating `status` or with commas.
+    """
+    if query.cursor is not None and not _CURSOR.fullmatch(query.cursor):
+        raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
+    wanted = RunFilter(
+        query.agent,
+        query.schedule,
+        query.work_item_id,
+        tuple(_status(name) for name in query.status),
+        query.cursor,
+    )
+    found = await call.ledger.runs.find(wanted, query.limit)
+    full = len(found) == query.limit
+    headers = call.next_page(cursor=found[-1].id) if full else None
+    return json_answer([wire.run_of(run) for run in found], 200, headers)
+
+
+def _status(name: str) -> RunStatus:
+    try:
+        return RunStatus(name)
+    except ValueError:
+        known = [str(one) for one in RunStatus]
+        raise InvalidInput(
+            f"status: {name[:40]!r} is unknown; there are {', '.join(known)}",
+            field="status",
+            allowed=known,
+        ) from None
+
+
+@endpoint("GET", "/runs/{id}", scope=READ, tag=TAG, gives=wire.Run)
+async def show_run(call: Call) -> Answer:
+    """Look at one run."""
+    return json_answer(wire.run_of(await call.ledger.runs.get(call.id)))
+
+
+@endpoint("GET", "/runs/{id}/log", scope=READ, tag=TAG, gives=str, media_type=NDJSON)
+async def read_log(call: Call, query: LogQuery) -> Reply:
+    """Read what a run has said: one JSON object per line, from `offset` on.
+
+    With `follow`, and with `Accept: text/event-stream`, it goes on until the run has ended; an
+    empty line, or a comment, says that it is still there. Every line has `ts` and `text`.
+    """
+    book = call.ledger.runs
+    run = await book.get(call.id)
+    path = book.log(run.id)
+    if run.node != book.node and run.trigger is not TriggerKind.WORKER and not path.exists():
+        raise NotFound(
+            f"the log of this run lies on the node {run.node!r}; ask the server there",
+            node=run.node,
+        )
+    return LogStream.of(call, query, path, run)
+
+
+@endpoint("POST", "/runs/{id}/cancel", scope=DISPATCH, tag=TAG, gives=wire.Run, refuses=(409,))
+async def cancel_run(call: Call) -> Answer:
+    """Ask for the end of a run; whoever has its process ends it, at once or within seconds."""
+    return json_answer(wire.run_of(await call.ledger.runs.cancel(call.id)))
+
+
+# for workers
+
+
+@endpoint(
+    "POST", "/runs", scope=WORK, tag=TAG, gives=wire.Run, status=201, also=(200,),
+    refuses=(404, 409), sets=("Location",),
+)  # fmt: skip
+async def begin_run(call: Call, body: BeginRun) -> Answer:
+    """Tell that a worker begins to run an agent on the item that it has claimed.
+
+    Only with the token of the living claim, which this also keeps for another lease. Said again
+    by the same claim, it is the same run, with 200.
+    """
+    call.caller.demand_agent(body.agent)
+    item = await _claimed(call, body)
+    node = f"{WORKER}{body.node or call.actor}"
+    run = await _open_run(call, item)
+    status = 200 if run else 201
+    if run is None:
+        run = await call.ledger.runs.begin(
+            body.agent, TriggerKind.WORKER, schedule=body.schedule, item=item, node=node
+        )
+    return json_answer(wire.run_of(run), status, {"location": f"/runs/{run.id}"})
+
+
+async def _claimed(call: Call, body: BeginRun) -> WorkItem:
+    item = await call.ledger.views.item(body.work_item_id)
+    demand_own(call.caller, item, body.token)
+    claim = await call.ledger.queue.heartbeat(body.work_item_id, body.token, actor=call.actor)
+    item = await call.ledger.views.item(body.work_item_id)
+    if item.epoch != claim.epoch:
+        raise ClaimLost(f"the claim of {item.id} has ended meanwhile", id=item.id)
+    if claim.agent != body.agent:
+        raise InvalidInput(f"agent: the claim is {claim.agent!r}'s", field="agent")
+    return item
+
+
+async def _open_run(call: Call, item: WorkItem) -> Run | None:
+    """The one that this claim has begun already."""
+    wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
+    found = await call.ledger.runs.find(wanted)
+    return next((run for run in found if run.epoch == item.epoch), None)
+
+
+@endpoint(
+    "POST", "/runs/{id}/log", scope=WORK, tag=TAG, gives=wire.LogSize, accepts=NDJSON,
+    refuses=(409, 413, 415),
+)  # fmt: skip
+async def append_log(call: Call, query: PieceQuery) -> Answer:
+    """Send a piece of a run's log: whole lines, each a JSON object, which begin at `offset`.
+
+    What is there already is not written twice. The answer tells how much is there now; less than
+    was sent means that the log is full.
+    """
+    run = await _own(call)
+    if run.status.ended:
+        raise Refused(f"run {run.id} has ended already: {run.status}", run_status=run.status)
+    path, piece = call.ledger.runs.log(run.id), await call.raw_body()
+    size = await asyncio.to_thread(logs.append, path, query.offset, piece, limit=LARGEST_LOG)
+    return json_answer(wire.LogSize(size))
+
+
+@endpoint("POST", "/runs/{id}/end", scope=WORK, tag=TAG, gives=wire.Run, refuses=(409,))
+async def end_run(call: Call, body: EndRun) -> Answer:
+    """Tell how a worker's run has ended; said again in the same words, the answer is the same.
+
+    The item is moved by its own verbs. With `limits`, failures in a row and used-up quotas pause
+    the agent as they say.
+    """
+    run = await _own(call)
+    end = wire.end_of(_checked(body), _ending(body.status))
+    agent = wire.spec_of(run.agent, body.limits)
+    ended = None if run.status.ended else await call.ledger.runs.end(run, end, agent)
+    if ended is None:
+        ended = await call.ledger.runs.get(run.id)
+        if not wire.says_the_same(ended, end):
+            raise Refused(
+                f"run {run.id} has ended already: {ended.status}", run_status=ended.status
+            )
+    return json_answer(wire.run_of(ended))
+
+
+async def _own(call: Call) -> Run:
+    """A run of a worker; those of servers are not for others to end."""
+    run = await call.ledger.runs.get(call.id)
+    call.caller.demand_agent(run.agent)
+    if run.trigger is not TriggerKind.WORKER:
+        raise Refused(f"run {run.id} is no worker's, but of the node {run.node!r}", node=run.node)
+    return run
+
+
+def _ending(name: str) -> RunStatus:
+    status = _status(name)
+    if not status.ended:
+        raise InvalidInput("status: a run that has ended is not running", field="status")
+    return status
+
+
+def _checked(body: EndRun) -> EndRun:
+    """What one of the databases could not keep is refused."""
+    for name in ("summary", "error", "session_id"):
+        check_text(getattr(body, name) or "", name, wire.LONGEST_SUMMARY, empty=True)
+    for name in ("artifacts", "hook_errors"):
+        for text in getattr(body, name):
+            check_text(text, name, wire.LONGEST_SUMMARY, empty=True)
+    if body.usage_limit_until is None:
+        return body
+    until = to_text(parse_time(body.usage_limit_until, "usage_limit_until"))
+    return msgspec.structs.replace(body, usage_limit_until=until)
+
+
+# what waits to be delivered
+
+
+@endpoint("GET", "/outbox", scope=READ, tag="outbox", gives=list[wire.Letter])
+async def list_outbox(call: Call, query: PostQuery) -> Answer:
+    """List reports that still have to be delivered; with `buried`, those that were given up."""
+    found = await call.ledger.post.list(buried=query.buried, limit=query.limit)
+    return json_answer([wire.letter_of(one) for one in found])
+
+
+@endpoint("POST", "/outbox/{id}/retry", scope=DISPATCH, tag="outbox", status=204)
+async def retry_outbox(call: Call) -> Answer:
+    """Try to deliver again what was given up."""
+    await call.ledger.post.retry(call.id)
+    return empty_answer()
+
+
+ENDPOINTS = (
+    list_runs,
+    show_run,
+    read_log,
+    cancel_run,
+    begin_run,
+    append_log,
+    end_run,
+    list_outbox,
+    retry_outbox,
+)

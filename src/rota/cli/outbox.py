@@ -1,0 +1,45 @@
+"""Reports that could not be delivered yet."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.output import column, time_column
+from rota.cli.session import group
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+outbox = group("outbox", "Reports that wait to be delivered.", "rota outbox list --buried")
+
+_COLUMNS = [
+    column("id"),
+    column("agent"),
+    column("subject", "item"),
+    column("attempts"),
+    time_column("created_at", "age"),
+    time_column("next_attempt_at", "next"),
+    column("says", folds=True),
+    column("error", folds=True),
+]
+
+
+@outbox.member("list", example="rota outbox list --buried")
+@click.option("--buried", is_flag=True, help="Those that were given up.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most."
+)
+def list_outbox(session: "Session", /, buried: bool, limit: int) -> None:
+    """List reports that still have to reach their source, and what kept them from it."""
+    found = session.client.outbox(buried=buried, limit=limit)
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say("nothing was given up" if buried else "nothing waits")
+
+
+@outbox.member("retry", example="rota outbox retry report-0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
+@click.argument("id")
+def retry(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
+    """Try to deliver again what was given up."""
+    session.client.retry_outbox(id)
+    session.output.facts({"id": id, "retried": True}, [("retried", id)])

@@ -1,0 +1,135 @@
+"""Runs: what agents have done, are doing, and said."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.output import Column, Json, column, time_column
+from rota.cli.session import group
+from rota.cli.text import lines, local_time, one_line, shortened, span
+from rota.model.runs import RunStatus
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+run = group("run", "What agents have done, and are doing.", "rota run list --agent smith")
+
+STATUSES = [str(status) for status in RunStatus]
+_SAID_WIDTH = 80
+
+
+def _said(one: Json) -> str:
+    return shortened(one["error"] or one["summary"] or one["item_title"] or "", _SAID_WIDTH)
+
+
+def _taken(one: Json) -> str:
+    return span(one["seconds"]) if one["seconds"] is not None else ""
+
+
+def _cost(one: Json) -> str:
+    return f"{one['cost_usd']:.2f}" if one["cost_usd"] is not None else ""
+
+
+_COLUMNS = [
+    column("id"),
+    column("status"),
+    column("agent"),
+    column("schedule", spare=True),
+    column("work_item_id", "item"),
+    time_column("started_at", "age"),
+    Column("took", lambda one: one["seconds"], _taken, spare=True),
+    Column("usd", lambda one: one["cost_usd"], _cost, spare=True),
+    Column("said", _said, folds=True),
+]
+
+
+@run.member("list", example="rota run list --agent smith --status failed --limit 20")
+@click.option("--agent", help="Runs of this agent.")
+@click.option("--schedule", help="Runs of this schedule.")
+@click.option("--item", "work_item_id", help="Runs on this item.")
+@click.option(
+    "--status", multiple=True, type=click.Choice(STATUSES), help="May be given several times."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+)
+def list_runs(session: "Session", /, limit: int, **filters: Any) -> None:
+    """List runs, newest first.
+
+    In a pipe the columns are id, status, agent, schedule, item, start, seconds, USD, and what was
+    said.
+    """
+    found = session.client.list_runs(**filters, limit=limit + 1)
+    session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
+    if not found:
+        session.output.say("no runs")
+    elif len(found) > limit:
+        session.output.say(f"there are more; see them with --limit {limit * 10}")
+
+
+@run.member("show", example="rota run show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
+@click.argument("id")
+def show(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
+    """Show one run: how it ended, what it cost, and what it said."""
+    _show(session, session.client.get_run(id))
+
+
+def _show(session: "Session", one: dict[str, Any]) -> None:
+    session.output.facts(one, _facts(one))
+
+
+def _facts(one: dict[str, Any]) -> list[tuple[str, object]]:
+    asked = " (its end was asked for)" if one["cancel_requested"] else ""
+    attempt = f" (attempt {one['attempt']})" if one["attempt"] else ""
+    return [
+        ("id", one["id"]),
+        ("status", f"{one['status']}{asked}"),
+        ("agent", one_line(one["agent"])),
+        ("schedule", one_line(one["schedule"] or "")),
+        ("trigger", one["trigger"]),
+        ("node", one_line(one["node"])),
+        ("item", f"{one['work_item_id']}{attempt}" if one["work_item_id"] else ""),
+        ("title", one_line(one["item_title"] or "")),
+        ("started", local_time(one["started_at"])),
+        ("ended", local_time(one["ended_at"])),
+        ("took", _taken(one)),
+        ("exit code", one["exit_code"]),
+        ("tokens", _tokens(one)),
+        ("usd", _cost(one)),
+        ("turns", one["turns"]),
+        ("session", one_line(one["session_id"] or "")),
+        ("error", one["error"]),
+        ("summary", one["summary"]),
+        ("artifacts", "\n".join(map(one_line, one["artifacts"]))),
+        ("hooks", "\n".join(map(one_line, one["hook_errors"]))),
+    ]
+
+
+def _tokens(one: dict[str, Any]) -> str:
+    read, written = one["input_tokens"], one["output_tokens"]
+    return f"{read} in, {written} out" if read or written else ""
+
+
+@run.member("log", example="rota run log 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f --follow")
+@click.argument("id")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
+def log(session: "Session", /, id: str, follow: bool) -> None:  # noqa: A002 - the word in the help
+    """Print what a run has said; with --json, every line with its time and where it came from."""
+    for line in session.client.read_log(id, follow=follow):
+        session.output.stream(line, _spoken(line))
+
+
+def _spoken(line: dict[str, Any]) -> str:
+    """Agents repeat what strangers wrote: nothing in it may command a terminal."""
+    text = lines(line.get("text", ""))
+    return f"[rota] {text}" if line.get("stream") == "rota" else text
+
+
+@run.member("cancel", example="rota run cancel 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
+@click.argument("id")
+def cancel(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
+    """Ask for the end of a run; its item is then blocked, for you to look at.
+
+    Exit code 7 when it has ended already.
+    """
+    _show(session, session.client.cancel_run(id))

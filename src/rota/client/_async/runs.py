@@ -1,0 +1,157 @@
+"""Calls about runs: to look at them, to cancel them, and for workers to tell of their own."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from rota.client._async import runtime
+from rota.client._async.calls import Calls, Json, content, given, not_ours, segment
+from rota.client.errors import PASSING, error_of
+from rota.client.transport import Answer, AsyncStream, Request
+from rota.model.work import check_name
+
+log = logging.getLogger("rota.client")
+
+NDJSON = "application/x-ndjson"
+# The server sends a sign of life more often than this; without one the log is opened anew.
+SILENCE_SECONDS = 60.0
+
+
+class RunCalls(Calls):
+    async def list_runs(
+        self,
+        *,
+        agent: str | None = None,
+        schedule: str | None = None,
+        work_item_id: str | None = None,
+        status: str | Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> list[Json]:
+        """Runs, newest first: all that match, or the first `limit` of them."""
+        query = {
+            "agent": agent,
+            "schedule": schedule,
+            "work_item_id": work_item_id,
+            "status": [status] if isinstance(status, str) else list(status or ()),
+        }
+        return [run async for run in self._each("/runs", query, limit)]
+
+    async def get_run(self, run_id: str) -> Json:
+        return await self._run("GET", run_id)
+
+    async def cancel_run(self, run_id: str) -> Json:
+        """Ask for its end; `Refused` when it has ended."""
+        return await self._run("POST", run_id, "/cancel", {}, repeatable=True)
+
+    async def read_log(
+        self, run_id: str, *, follow: bool = False, offset: int = 0
+    ) -> AsyncIterator[Json]:
+        """What the run has said, line by line; with `follow` until it has ended.
+
+        A connection that breaks is opened anew behind the last line seen.
+        """
+        attempt = 0
+        while True:
+            try:
+                stream = await self._opened(run_id, follow, offset)
+                try:
+                    async for line in _lines(stream):
+                        attempt = 0
+                        offset += len(line) + 1
+                        yield _object(line)
+                finally:
+                    await stream.aclose()
+                if not follow or (await self.get_run(run_id))["status"] != "running":
+                    return
+            except PASSING as error:
+                log.info("the log's stream broke: %s", error.message)
+                attempt += 1
+                if attempt >= self._retries.attempts:
+                    raise
+            await runtime.sleep(self._retries.pause(attempt))
+
+    async def _opened(self, run_id: str, follow: bool, offset: int) -> AsyncStream:
+        query = {"follow": "true" if follow else None, "offset": offset}
+        request = self._request(
+            "GET",
+            f"/runs/{segment(run_id)}/log",
+            query=query,
+            headers={"Accept": NDJSON},
+            timeout=SILENCE_SECONDS,
+        )
+        stream = await self._transport.open(request)
+        if stream.status == 200:
+            return stream
+        try:
+            body = b"".join([chunk async for chunk in stream])
+        finally:
+            await stream.aclose()
+        raise error_of(Answer(stream.status, stream.headers, body))
+
+    # for workers
+
+    async def begin_run(
+        self,
+        agent: str,
+        work_item_id: str,
+        token: str,
+        *,
+        schedule: str | None = None,
+        node: str | None = None,
+    ) -> Json:
+        """Tell that the agent begins on an item that it has claimed."""
+        body = given(
+            agent=agent, work_item_id=work_item_id, token=token, schedule=schedule, node=node
+        )
+        return await self._one("POST", "/runs", body, repeatable=True)
+
+    async def append_log(self, run_id: str, offset: int, lines: bytes) -> int:
+        """Send whole lines that begin at `offset`; how much of the log the server has now."""
+        headers = {**self._headers(True), "Content-Type": NDJSON}
+        path = f"/runs/{segment(run_id)}/log?offset={offset}"
+        request = Request("POST", path, headers, lines, self._timeout)
+        answer = content(await self._answered(request, True))
+        if not isinstance(answer, dict) or not isinstance(answer.get("size"), int):
+            raise not_ours()
+        return int(answer["size"])
+
+    async def end_run(self, run_id: str, end: Mapping[str, Any]) -> Json:
+        """Tell how it ended: `{"status": "succeeded", "summary": …}`. It does not move the item."""
+        return await self._run("POST", run_id, "/end", dict(end), repeatable=True)
+
+    async def _run(
+        self, method: str, run_id: str, action: str = "", body: Any = None, **how: Any
+    ) -> Json:
+        return await self._one(method, f"/runs/{segment(run_id)}{action}", body, **how)
+
+    # agents, and what could not be delivered
+
+    async def get_agent(self, name: str) -> Json:
+        """One agent: what it has on its hands, what it has spent, and what keeps it."""
+        return await self._one("GET", f"/agents/{check_name(name, 'agent')}")
+
+    async def outbox(self, *, buried: bool = False, limit: int | None = None) -> list[Json]:
+        """Reports that still have to be delivered; with `buried`, those that were given up."""
+        query = {"buried": "true" if buried else None, "limit": limit}
+        return await self._many("GET", "/outbox", query=query)
+
+    async def retry_outbox(self, entry_id: str) -> None:
+        await self._call("POST", f"/outbox/{segment(entry_id)}/retry", {}, repeatable=False)
+
+
+async def _lines(stream: AsyncStream) -> AsyncIterator[bytes]:
+    """Whole ones; the empty lines of a quiet stream are not part of the log."""
+    rest = b""
+    async for chunk in stream:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _object(line: bytes) -> Json:
+    try:
+        return {**json.loads(line)}
+    except (ValueError, TypeError, RecursionError):
+        raise not_ours() from None

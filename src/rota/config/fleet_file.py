@@ -1,0 +1,54 @@
+"""The shape of `rota.yaml` as a whole."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from rota.config.agents import AgentConfig, AgentSettings, BudgetConfig
+from rota.config.scalars import Lax, Name, Switch, Text
+from rota.config.sources import AnySource, Section
+
+PathText = Annotated[Text, Field(min_length=1)]
+
+
+class FleetIdentity(Section):
+    """What the fleet is called."""
+
+    name: Text | None = None
+    description: Text | None = None
+
+
+class AgentReference(Section):
+    """An agent that stands in a file of its own."""
+
+    path: PathText
+    overrides: dict[str, Any] = {}
+
+
+class FleetReference(Section):
+    """Another fleet, whose agents become ours."""
+
+    path: PathText
+    name: Name | None = None
+    overrides: dict[str, Any] = {}
+
+
+class Web(Section):
+    """Where the server listens, unless an option or the environment says otherwise."""
+
+    enabled: Switch = True
+    host: Text | None = None
+    port: Annotated[int, Lax] | None = Field(None, ge=0, le=65_535)
+
+
+class FleetFile(Section):
+    """Agents, when they wake, and where their work comes from."""
+
+    version: Literal[1] = 1
+    fleet: FleetIdentity = FleetIdentity()
+    defaults: AgentSettings = AgentSettings()
+    agents: tuple[AgentConfig | AgentReference, ...] = Field((), strict=False)
+    fleets: tuple[FleetReference, ...] = Field((), strict=False)
+    sources: tuple[AnySource, ...] = Field((), strict=False)
+    budgets: BudgetConfig = BudgetConfig()
+    web: Web = Web()

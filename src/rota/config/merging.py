@@ -1,0 +1,29 @@
+"""Layers: what a fleet says for all its agents, what an agent says, what a fleet overrides."""
+
+from typing import Any
+
+from rota.config.tree import PlacedMap
+
+
+def deep_merge(base: Any, override: Any) -> Any:
+    """Mappings are merged key by key; anything else, a list too, takes the place of what was.
+
+    So does a mapping of another `type`: the keys of a cron schedule are none of an interval's.
+    """
+    if base is None or override is None:
+        return base if override is None else override
+    if _types_differ(base, override):
+        return override
+    merged = base.copied() if isinstance(base, PlacedMap) else dict(base)
+    if isinstance(merged, PlacedMap):
+        merged.place = override.place
+        merged.places.update(override.places)
+    for name, value in override.items():
+        below = merged.get(name)
+        both = isinstance(below, dict) and isinstance(value, dict)
+        merged[name] = deep_merge(below, value) if both else value
+    return merged
+
+
+def _types_differ(base: Any, override: Any) -> bool:
+    return "type" in base and "type" in override and base["type"] != override["type"]

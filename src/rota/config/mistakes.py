@@ -1,0 +1,159 @@
+"""Everything that is wrong with a configuration, collected, and told in the order of the files."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, Tag, ValidationError
+from pydantic_core import ErrorDetails
+
+from rota.config.document import Location
+from rota.config.interpolation import FromEnvironment, hidden
+from rota.config.tree import Place, find
+from rota.model.errors import InvalidInput
+
+MOST_MISTAKES = 50  # that are told at once; who has more will begin at the top anyway
+
+_PLAIN = {
+    "missing": "is missing",
+    "bool_type": "write true or false",
+    "bool_parsing": "write true or false",
+    "tuple_type": "write a list: [a, b]",
+    "list_type": "write a list: [a, b]",
+    "string_type": "write a text; put it in quotes if YAML takes it for something else",
+    "model_type": "write keys and values: `key: value`",
+    "model_attributes_type": "write keys and values: `key: value`",
+    "dict_type": "write keys and values: `key: value`",
+    "int_type": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number",
+    "invalid_key": "a key is a text",
+}
+
+
+@dataclass
+class Findings:
+    """Mistakes make a load fail; warnings do not."""
+
+    mistakes: dict[str, Place] = field(default_factory=dict)  # by what is told, so told once
+    warnings: dict[str, Place] = field(default_factory=dict)
+
+    def mistake(self, place: Place, why: str) -> None:
+        self.mistakes.setdefault(place.told(why), place)
+
+    def unreadable(self, place: Place, message: str) -> None:
+        """A file that could not be read says by itself where."""
+        self.mistakes.setdefault(message, place)
+
+    def warning(self, place: Place, why: str) -> None:
+        self.warnings.setdefault(place.told(why), place)
+
+    def missing_variable(self, place: Place, name: str) -> None:
+        hint = ""
+        if (place.file.parent / ".env").is_file():
+            hint = "; .env is not read: `set -a; . ./.env; set +a` sets what it holds"
+        self.mistake(
+            place,
+            f"the environment variable {name} is not set; set it, or write"
+            f" ${{{name}:-default}}{hint}",
+        )
+
+    def refused(
+        self,
+        error: ValidationError,
+        model: Any,
+        tree: Any,
+        *,
+        also_known: Iterable[str] = (),
+        but: Callable[[ErrorDetails, Any], bool] = lambda _error, _value: False,
+    ) -> None:
+        """What pydantic found in `tree`, which was to be a `model`; all `but` what is forgiven."""
+        for one in error.errors(include_url=False):
+            place, value = find(tree, _keys(one, tree))
+            if not but(one, value):
+                self.mistake(place, hidden(_words(one, model, also_known), value))
+
+    def demand_none(self, files: Iterable[Any] = ()) -> None:
+        if not self.mistakes:
+            return
+        order = {str(file): number for number, file in enumerate(files)}
+        told = sorted(
+            self.mistakes.items(),
+            key=lambda one: (order.get(str(one[1].file), 0), one[1].line, one[1].column),
+        )
+        lines = [text for text, _ in told[:MOST_MISTAKES]]
+        first = told[0][1].file
+        if len(told) > MOST_MISTAKES:
+            lines.append(f"{first}: and {len(told) - MOST_MISTAKES} more mistakes")
+        raise InvalidInput("\n".join(lines), file=str(first))
+
+
+def _keys(error: ErrorDetails, tree: Any) -> Location:
+    """Pydantic names branches of unions, and keys of mappings, on the way; neither is in the file."""
+    loc = error["loc"]
+    kept: list[int | str] = []
+    here = tree
+    for number, part in enumerate(loc):
+        last = number == len(loc) - 1
+        if isinstance(here, dict) and part in here:
+            here = here[part]
+        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        elif not (last and error["type"] == "missing"):
+            continue
+        kept.append(part)
+    return tuple(kept)
+
+
+def _words(error: ErrorDetails, model: Any, also_known: Iterable[str]) -> str:
+    kind, where = error["type"], error["loc"]
+    if kind == "extra_forbidden":
+        known = [*known_keys(model, where[:-1]), *(also_known if len(where) == 1 else ())]
+        return f"unknown key{suggestion(str(where[-1]), known)}"
+    if kind == "literal_error":
+        said = error["input"]
+        shown = said.written if isinstance(said, FromEnvironment) else f"{said!r}"[:80]
+        return f"{shown} is not known; write {error['ctx']['expected']}"
+    if kind == "int_type" and where[-2:-1] in (("trusted",), ("fleets",)):
+        return "the number of an account is wanted; `rota issue whois LOGIN` tells it"
+    return _PLAIN.get(kind) or error["msg"].removeprefix("Value error, ")
+
+
+def suggestion(unknown: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(unknown, names, 1)
+    return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(names)}"
+
+
+def known_keys(model: Any, loc: Location) -> list[str]:
+    """What may stand in the section at `loc` of a model."""
+    here = [model]
+    for part in loc:
+        here = [found for one in here for found in _within(one, part)] or here
+    sections = [one for kind in here for one in _sections(kind)]
+    return [name for section in sections for name in section.model_fields]
+
+
+def _sections(kind: Any) -> list[type[BaseModel]]:
+    """The models that a type is, or may be."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [kind]
+    if get_origin(kind) in (dict, tuple):
+        return []
+    return [section for one in get_args(kind) for section in _sections(one)]
+
+
+def _within(kind: Any, part: int | str) -> list[Any]:
+    """The types of what stands under one part of a location."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        found = kind.model_fields.get(str(part))
+        return [] if found is None else [found.annotation, *found.metadata]
+    if get_origin(kind) is Annotated:
+        inner, *marks = get_args(kind)
+        if any(isinstance(mark, Tag) for mark in marks):
+            return [inner] if any(getattr(mark, "tag", None) == part for mark in marks) else []
+        return _within(inner, part)
+    if get_origin(kind) in (dict, tuple):
+        return [get_args(kind)[-2 if get_origin(kind) is tuple else -1]]
+    return [found for one in get_args(kind) for found in _within(one, part)]

@@ -1,0 +1,114 @@
+"""Single values of the configuration: names, spans of time, prompts, numbers."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from rota.config.cron import parse_cron, time_zone
+from rota.config.interpolation import FromEnvironment
+from rota.config.sources import Variable
+from rota.model.errors import RotaError
+from rota.model.intervals import parse_interval, written
+from rota.model.work import NAME
+
+LONGEST_PROMPT = 200_000  # characters; what an agent shall read beyond that belongs into files
+
+T = TypeVar("T")
+
+
+def _explained(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Errors of ours, as those of pydantic."""
+
+    def checked(text: str) -> T:
+        try:
+            return parse(text)
+        except RotaError as error:
+            raise ValueError(error.message) from None
+
+    return checked
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError(
+            f"{text[:80]!r} is not a name; write small letters, digits and . _ - , at most 64, the"
+            " first a letter or digit"
+        )
+    return text
+
+
+def _span(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("write a span of time like 30s, 5m, 2h or 1d")
+    return _explained(parse_interval)(str(value))
+
+
+def _cron(text: str) -> str:
+    _explained(parse_cron)(text)
+    return text
+
+
+def _zone(text: str) -> str:
+    _explained(time_zone)(text)
+    return text
+
+
+def _prompt(text: str) -> str:
+    if len(text) > LONGEST_PROMPT:
+        raise ValueError(
+            f"has {len(text)} characters, and at most {LONGEST_PROMPT} are passed on; put the rest"
+            " into a file that the agent reads"
+        )
+    return _printable(text)
+
+
+def _printable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("holds a NUL character, which no process can be given")
+    return text
+
+
+def _unquoted(value: Any) -> Any:
+    """A variable is always text; in the place of a number it is read as one."""
+    if isinstance(value, FromEnvironment):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+        return {"true": True, "false": False}.get(value.lower(), str(value))
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    """`PORT: 8080` is a number for YAML, and text for a process."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+_SPAN_SCHEMA = {"type": "string", "pattern": r"^\s*0*[1-9][0-9]*\s*[smhdSMHD]\s*$"}
+
+Name = Annotated[
+    str,
+    AfterValidator(_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{NAME.pattern}$"}),
+]
+Span = Annotated[
+    timedelta, BeforeValidator(_span), PlainSerializer(written), WithJsonSchema(_SPAN_SCHEMA)
+]
+Cron = Annotated[str, AfterValidator(_cron)]
+Zone = Annotated[str, AfterValidator(_zone)]
+Prompt = Annotated[str, AfterValidator(_prompt)]
+Text = Annotated[str, AfterValidator(_printable)]
+Lax = BeforeValidator(_unquoted)
+Switch = Annotated[bool, Lax]
+Count = Annotated[int, Lax, Field(ge=1)]
+Amount = Annotated[float, Lax, Field(gt=0, allow_inf_nan=False)]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Environment = dict[VariableName, Annotated[Text, BeforeValidator(_as_text)]]
+SecretName = Variable

@@ -1,0 +1,146 @@
+"""What a file says, as plain mappings and lists that know where each entry stands.
+
+Layers of several files become one agent; whatever is wrong with it is told with the file, line
+and column of the layer that said so.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rota.config.document import MOST_UNFOLDED, Document, Location, key
+from rota.model.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    file: Path
+    line: int = 1
+    column: int = 1
+    loc: Location = ()
+
+    @property
+    def key(self) -> str:
+        return key(self.loc) or "the file"
+
+    def below(self, *parts: int | str) -> "Place":
+        """Of something that is not there, and should have been."""
+        return replace(self, loc=(*self.loc, *parts))
+
+    def told(self, why: str) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.key}: {why}"
+
+
+class PlacedMap(dict[Any, Any]):
+    __slots__ = ("place", "places")
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+        self.places: dict[Any, Place] = {}
+
+    def put(self, name: Any, value: Any, place: Place) -> None:
+        self[name] = value
+        self.places[name] = place
+
+    def take(self, name: Any) -> tuple[Any, Place]:
+        """Without the key from now on; None when it was not there."""
+        place = self.places.pop(name, self.place)
+        return self.pop(name, None), place
+
+    def copied(self) -> "PlacedMap":
+        fresh = PlacedMap(self.place)
+        fresh.update(self)
+        fresh.places.update(self.places)
+        return fresh
+
+
+class PlacedList(list[Any]):
+    __slots__ = ("place", "places")
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+        self.places: list[Place] = []
+
+    def add(self, value: Any, place: Place) -> None:
+        self.append(value)
+        self.places.append(place)
+
+    def placed(self) -> Iterator[tuple[Any, Place]]:
+        return zip(self, self.places, strict=True)
+
+
+def tree_of(document: Document) -> Any:
+    planting = _Planting(document.path)
+    tree = planting.tree(document.content, Place(document.path))
+    if planting.size(document.content) > MOST_UNFOLDED:
+        raise InvalidInput(
+            f"{document.path}:1:1: its aliases (*) unfold to more than {MOST_UNFOLDED} entries",
+            file=str(document.path),
+        )
+    return tree
+
+
+def find(tree: Any, loc: Location) -> tuple[Place, Any]:
+    """The place of what stands at `loc`, or of what should have held it; and what stands there."""
+    here = tree
+    place = tree.place if isinstance(tree, PlacedMap | PlacedList) else Place(Path())
+    for number, part in enumerate(loc):
+        try:
+            place, here = here.places[part], here[part]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            return place.below(*loc[number:]), None
+    return place, here
+
+
+class _Planting:
+    """An alias is planted once and stands in several places; one that holds itself, in none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._done: dict[int, Any] = {}
+        self._sizes: dict[int, int] = {}
+
+    def size(self, node: Any) -> int:
+        """How many entries there are, aliases counted as often as they stand there."""
+        if not isinstance(node, dict | list):
+            return 1
+        if id(node) not in self._sizes:
+            self._sizes[id(node)] = 0
+            entries = node.values() if isinstance(node, dict) else node
+            self._sizes[id(node)] = 1 + sum(map(self.size, entries))
+        return self._sizes[id(node)]
+
+    def tree(self, node: Any, place: Place) -> Any:
+        if not isinstance(node, dict | list):
+            return str(node) if isinstance(node, str) else node
+        if id(node) not in self._done:
+            self._done[id(node)] = None  # what an entry of it would get that is the node itself
+            planted = self._map(node, place) if isinstance(node, dict) else self._list(node, place)
+            self._done[id(node)] = planted
+        return self._done[id(node)]
+
+    def _map(self, node: Any, place: Place) -> PlacedMap:
+        planted = PlacedMap(place)
+        for name, value in node.items():
+            spot = self._spot(node, "key", name, place)
+            planted.put(str(name) if isinstance(name, str) else name, self.tree(value, spot), spot)
+        return planted
+
+    def _list(self, node: Any, place: Place) -> PlacedList:
+        planted = PlacedList(place)
+        for number, value in enumerate(node):
+            spot = self._spot(node, "item", number, place)
+            planted.add(self.tree(value, spot), spot)
+        return planted
+
+    def _spot(self, node: Any, kind: str, part: Any, around: Place) -> Place:
+        """Keys that a merge (<<) brought stand where the mapping stands."""
+        loc = (*around.loc, part)
+        try:
+            line, column, *_ = getattr(node.lc, kind)(part)
+        except (AttributeError, KeyError, IndexError, TypeError):
+            return replace(around, loc=loc)
+        return Place(self._path, line + 1, column + 1, loc)

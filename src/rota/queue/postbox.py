@@ -1,0 +1,28 @@
+"""What still has to leave the database, for people to look at."""
+
+from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.errors import NotFound
+from rota.model.runs import OutboxEntry
+from rota.model.work import MAX_PAGE
+from rota.storage.port import Store
+
+
+class Postbox:
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+
+    async def list(self, *, buried: bool = False, limit: int = 50) -> list[OutboxEntry]:
+        """Those that wait, or those that were given up; oldest first."""
+        most = max(1, min(limit, MAX_PAGE))
+        return await self._store.read(lambda tx: tx.list_post(buried=buried, limit=most))
+
+    async def retry(self, entry_id: str) -> None:
+        """Let one that was given up be tried again, from now on."""
+        now = to_text(self._clock.now())
+        if not await self._store.transact(lambda tx: tx.revive(entry_id, now)):
+            raise NotFound(
+                f"nothing with the id {entry_id[:100]!r} was given up; what was is in `rota outbox"
+                " list --buried`",
+                id=entry_id[:100],
+            )

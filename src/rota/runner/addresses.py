@@ -1,0 +1,64 @@
+"""Which addresses a webhook may be sent to: those of the public internet, and those that were
+allowed by name."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rota.model.errors import Forbidden, InvalidInput
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Translation (NAT64, 6to4) would lead from a public address to a private one.
+_TRANSLATED = tuple(
+    ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Hosts by name and networks by CIDR that may be reached though they are not public."""
+
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> "Allowed":
+        hosts, networks = set(), []
+        for name in names:
+            try:
+                networks.append(ipaddress.ip_network(name, strict=False))
+            except ValueError:
+                hosts.add(name.lower())
+        return cls(frozenset(hosts), tuple(networks))
+
+    def permits(self, host: str, address: IPAddress) -> bool:
+        named = host.lower() in self.hosts or any(address in net for net in self.networks)
+        return named or is_public(address)
+
+
+def is_public(address: IPAddress) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if any(address in net for net in _TRANSLATED):
+            return False
+    return address.is_global and not address.is_multicast
+
+
+async def vetted(host: str, port: int, allowed: Allowed) -> IPAddress:
+    """The address to connect to. Looked up once: what was vetted is what is reached."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InvalidInput(f"{host} cannot be looked up: {error.strerror}") from error
+    addresses = [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]
+    for address in addresses:
+        if not allowed.permits(host, address):
+            raise Forbidden(
+                f"{host} is at {address}, which is not on the public internet; if that is meant,"
+                " name the host among those that webhooks may reach"
+            )
+    return addresses[0]

@@ -1,0 +1,153 @@
+"""One program, from its start until nothing of it is left."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rota.model.runs import RunStatus
+from rota.runner.output import read_to_end
+from rota.runner.process import Handles, Nursery, Program, Supervised
+
+DRAINED_IN = 2.0  # seconds that output may still come when nobody is left to write it
+
+T = TypeVar("T")
+Ear = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why we ended it, before it did."""
+
+    status: RunStatus
+    why: str
+
+
+class Stop:
+    """Asks a program to end. The first reason counts."""
+
+    def __init__(self) -> None:
+        self.reason: Stopped | None = None
+        self._asked = asyncio.Event()
+
+    def because(self, status: RunStatus, why: str) -> None:
+        if self.reason is None:
+            self.reason = Stopped(status, why)
+            self._asked.set()
+
+    async def asked(self) -> None:
+        await self._asked.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    exit_code: int | None
+    stopped: Stopped | None = None
+    left: tuple[int, ...] = ()  # processes that could not be killed
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to run, and who listens."""
+
+    program: Program
+    stdin: bytes
+    out: Ear
+    err: Ear
+    seconds: float  # that it may take
+    overdue: Stopped | None = None  # what it is ended for when it takes longer
+    run_id: str | None = None  # by which its processes are found if all else fails
+
+
+async def run_program(nursery: Nursery, order: Order, stop: Stop) -> Finished:
+    """InvalidInput when it cannot be started. Who cancels this waits until all of it is gone."""
+    life = asyncio.create_task(_life(nursery, order, stop))
+    try:
+        return await asyncio.shield(life)
+    except asyncio.CancelledError:
+        stop.because(RunStatus.CANCELLED, "it was cancelled")
+        await _over(life)
+        raise
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """To its end, even for a caller who is cancelled; who is cancelled then."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await _over(task)
+        raise
+
+
+async def _over(task: "asyncio.Task[Any]") -> None:
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):  # once is enough
+            await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()  # else asyncio complains that nobody asked for it
+
+
+async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
+    out, out_end = os.pipe()
+    err, err_end = os.pipe()
+    try:
+        handles = Handles(_readable(order.stdin), out_end, err_end)
+        process = await nursery.start(order.program, handles, order.run_id)
+    except BaseException:
+        os.close(out)
+        os.close(err)
+        raise
+    readers = [
+        asyncio.create_task(read_to_end(handle, ear))
+        for handle, ear in ((out, order.out), (err, order.err))
+    ]
+    try:
+        await _ended(process, order, stop)
+        await asyncio.wait(readers, timeout=DRAINED_IN)
+    finally:
+        process.close()
+        await _closed(readers)
+    return Finished(process.exit_code, stop.reason, process.left)
+
+
+async def _ended(process: Supervised, order: Order, stop: Stop) -> None:
+    exited = asyncio.create_task(process.exited())
+    asked = asyncio.create_task(stop.asked())
+    try:
+        done, _ = await asyncio.wait(
+            {exited, asked}, timeout=order.seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        if exited not in done:
+            late = order.overdue or Stopped(
+                RunStatus.TIMED_OUT, f"no end after {order.seconds:g} s"
+            )
+            stop.because(late.status, late.why)
+            process.end(order.program.grace)
+        await exited
+    finally:
+        asked.cancel()
+        exited.cancel()
+    await process.gone()
+
+
+async def _closed(readers: "list[asyncio.Task[None]]") -> None:
+    for reader in readers:
+        reader.cancel()
+    for reader in readers:
+        with contextlib.suppress(asyncio.CancelledError):
+            await reader
+
+
+def _readable(content: bytes) -> int:
+    """A file without a name: however long it is, nobody has to wait until it is read."""
+    if not content:
+        return os.open(os.devnull, os.O_RDONLY)
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        file.seek(0)
+        return os.dup(file.fileno())

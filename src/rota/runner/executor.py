@@ -1,0 +1,192 @@
+"""Runs agents on this machine."""
+
+import re
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+
+from rota.model.clock import Clock
+from rota.model.errors import InvalidInput, RotaError
+from rota.model.runs import RunEnd, RunStatus
+from rota.runner.addresses import Allowed
+from rota.runner.conclusion import conclude
+from rota.runner.environment import RESULT_FILE, environment
+from rota.runner.execution import Finished, Order, Stop, Stopped, run_program, unbroken
+from rota.runner.hearing import Hearing
+from rota.runner.hooks import Hooks, Surroundings
+from rota.runner.logs import RunLog
+from rota.runner.port import RunRequest
+from rota.runner.process import Nursery, Program
+from rota.runner.redaction import Redactor
+from rota.runner.results import Told, read_result
+from rota.runner.runtimes import RUNTIMES
+from rota.runner.supervisor import GRACE
+from rota.runner.workspace import Place, Workspaces, worktrees_in
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ELSEWHERE = Place(Path("/"))  # where hooks run when there is no place for the run
+
+
+class LocalRunner:
+    """Implements `Runner`. Close it when no more runs will come.
+
+    `directory` is private to the server (its state directory): scratch files and worktrees
+    lie there, and the processes of its runs carry its path. `environ` is the server's.
+    `allowed_hosts` are names and networks (CIDR) that webhooks may reach though they are not
+    on the public internet.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        environ: Mapping[str, str],
+        clock: Clock,
+        grace: float = GRACE,
+        allowed_hosts: Collection[str] = (),
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._directory = directory.resolve()
+        self._environ = environ
+        self._clock = clock
+        self._grace = grace
+        self._allowed = Allowed.of(allowed_hosts)
+        self._transport = transport
+        self._nursery = Nursery()
+        self._workspaces = Workspaces(worktrees_in(self._directory), environ)
+
+    def close(self) -> None:
+        self._nursery.close()
+
+    async def execute(self, request: RunRequest) -> RunEnd:
+        settings = request.settings
+        redactor = Redactor(self._environ, settings.env, request.environ)
+        with RunLog(request.log, settings.output_limit, redactor, self._clock) as log:
+            end = await self._execute(request, log)
+        return _without_secrets(end, redactor)
+
+    async def _execute(self, request: RunRequest, log: RunLog) -> RunEnd:
+        place, status = _ELSEWHERE, RunStatus.CANCELLED
+        try:
+            try:
+                _demand_id(request.run_id)
+                place = await self._workspaces.prepare(request.run_id, request.settings)
+                end = await self._run(request, place, log)
+            except (RotaError, OSError) as error:
+                end = RunEnd(RunStatus.FAILED, error=_words(error))
+            if end.error:
+                log.say(end.error, type="error")
+            end = await Hooks(request, log, self._surroundings(place)).run(end)
+            status = end.status
+        finally:
+            await unbroken(self._leave(place, request, status, log))
+        return end
+
+    async def _run(self, request: RunRequest, place: Place, log: RunLog) -> RunEnd:
+        runtime = RUNTIMES[request.settings.runtime]
+        stop = Stop()
+        hearing = Hearing(
+            runtime.listener(),
+            log,
+            streams=runtime.streams,
+            limits=request.limits,
+            stop=stop,
+            heard=request.heard,
+        )
+        with self._scratch(request.run_id) as scratch:
+            launch = runtime.launch(request, scratch)
+            for note in launch.notes:
+                log.say(note, type="warning")
+            env = environment(request, self._environ, self._directory, scratch)
+            program = Program(launch.argv, place.directory, env, self._grace)
+            order = _order(request, program, launch.stdin, hearing)
+            try:
+                finished = await run_program(self._nursery, order, stop)
+            finally:
+                hearing.finish()
+            _note_survivors(finished, log)
+            told = _told(Path(env[RESULT_FILE]), log)
+        return conclude(finished, hearing, told, request.limits, self._clock.now())
+
+    @contextmanager
+    def _scratch(self, run_id: str) -> Iterator[Path]:
+        path = self._directory / "scratch" / run_id
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _surroundings(self, place: Place) -> Surroundings:
+        return Surroundings(
+            nursery=self._nursery,
+            environ=self._environ,
+            root=self._directory,
+            place=place.directory,
+            allowed=self._allowed,
+            grace=self._grace,
+            transport=self._transport,
+        )
+
+    async def _leave(
+        self, place: Place, request: RunRequest, status: RunStatus, log: RunLog
+    ) -> None:
+        if place.worktree is None:
+            return
+        if self._workspaces.keeps(place, request.settings, status):
+            log.say(f"its worktree is kept: {place.worktree}", type="worktree")
+            return
+        try:
+            removed = await self._workspaces.remove(place, request.agent)
+        except (RotaError, OSError) as error:
+            log.say(f"its worktree could not be removed: {error}", type="warning")
+            return
+        if removed is not None and removed.branch is not None:
+            log.say(f"its commits are kept on the branch {removed.branch}", type="worktree")
+
+
+def _demand_id(run_id: str) -> None:
+    if not _RUN_ID.fullmatch(run_id):
+        raise InvalidInput(f"{run_id[:60]!r} is not the id of a run")
+
+
+def _order(request: RunRequest, program: Program, stdin: bytes, hearing: Hearing) -> Order:
+    seconds = request.settings.timeout.total_seconds()
+    late = Stopped(RunStatus.TIMED_OUT, f"it ran longer than its timeout of {seconds:g} s")
+    limit = request.limits.wall_time
+    if limit is not None and limit.total_seconds() < seconds:
+        seconds = limit.total_seconds()
+        why = f"it ran longer than its limit of {seconds:g} s (budget wall_time)"
+        late = Stopped(RunStatus.FAILED, why)
+    return Order(program, stdin, hearing.out, hearing.err, seconds, late, request.run_id)
+
+
+def _told(path: Path, log: RunLog) -> Told | None:
+    try:
+        return read_result(path)
+    except InvalidInput as error:
+        log.say(f"{error.message}; it is ignored", type="warning")
+        return None
+
+
+def _words(error: RotaError | OSError) -> str:
+    return error.message if isinstance(error, RotaError) else f"it could not be prepared: {error}"
+
+
+def _note_survivors(finished: Finished, log: RunLog) -> None:
+    if finished.left:
+        pids = ", ".join(map(str, finished.left))
+        log.say(f"these processes could not be killed: {pids}", type="warning")
+
+
+def _without_secrets(end: RunEnd, redactor: Redactor) -> RunEnd:
+    return replace(
+        end,
+        summary=redactor.text(end.summary),
+        error=redactor.text(end.error) if end.error else None,
+        artifacts=tuple(redactor.text(one) for one in end.artifacts),
+    )

@@ -1,0 +1,210 @@
+"""The log of a run: one JSON object per line, readable while it grows.
+
+Every line has `ts` and `text`; `stream` says who spoke (`stdout`, `stderr`, or `rota`), `type`
+what it is when the runtime told. A log has a limit: its beginning and its end are kept, and a
+line between them says how much was dropped.
+"""
+
+import asyncio
+import json
+import os
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from rota.model.clock import Clock, to_text
+from rota.model.errors import InvalidInput, NotFound
+from rota.runner.redaction import Redactor
+
+END_KEPT = 64 * 1024  # bytes of the log's end that are kept beyond its limit
+LONGEST_TEXT = 64 * 1024  # characters of one line's text
+LONGEST_LINE = 1024 * 1024  # bytes of one line that somebody sends us
+PIECE = 256 * 1024
+PATIENCE = 0.25  # seconds between two looks at a growing file
+
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def for_people(text: str) -> str:
+    """Without what would move a terminal's cursor or change its colours."""
+    return _CONTROL.sub("", text)
+
+
+class RunLog:
+    """Written by the run alone. A disk that is full costs the log, not the run."""
+
+    def __init__(self, path: Path, limit: int, redactor: Redactor, clock: Clock) -> None:
+        self.path = path
+        self.redactor = redactor
+        self._clock = clock
+        self._limit = limit
+        self._written = 0
+        self._dropped = 0
+        self._end: deque[bytes] = deque()
+        self._end_size = 0
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> "RunLog":
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._file = os.fdopen(os.open(self.path, flags, 0o600), "ab", buffering=0)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write_end()
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def is_full(self) -> bool:
+        return self._dropped > 0
+
+    def say(self, text: str, **more: Any) -> None:
+        """Something that Rota has to say about the run. Never dropped."""
+        self._put(self._encoded({"stream": "rota", **more, "text": text}))
+
+    def write(self, events: Iterable[Mapping[str, Any]]) -> None:
+        lines = [self._encoded(event) for event in events]
+        room = self._limit - self._written
+        if sum(map(len, lines)) <= room and not self._dropped:
+            self._put(b"".join(lines))
+            return
+        for line in lines:
+            self._write_or_drop(line)
+
+    def drop(self, size: int) -> None:
+        """Output that was not even looked at."""
+        if not self._dropped:
+            self._say_full()
+        self._dropped += size
+
+    def _write_or_drop(self, line: bytes) -> None:
+        if not self._dropped and self._written + len(line) <= self._limit:
+            self._put(line)
+            return
+        self.drop(len(line))
+        self._end.append(line)
+        self._end_size += len(line)
+        while self._end_size > END_KEPT and self._end:
+            self._end_size -= len(self._end.popleft())
+
+    def _say_full(self) -> None:
+        self.say(
+            f"the log has reached its limit of {self._limit} bytes; more output is dropped, but"
+            " for its end",
+            type="full",
+        )
+
+    def _write_end(self) -> None:
+        if not self._dropped:
+            return
+        dropped = self._dropped - self._end_size
+        self.say(f"{dropped} bytes of output were dropped here", type="dropped", bytes=dropped)
+        self._put(b"".join(self._end))
+
+    def _encoded(self, event: Mapping[str, Any]) -> bytes:
+        clean: dict[str, Any] = self.redactor.value(event)
+        text = str(clean.get("text", ""))
+        if len(text) > LONGEST_TEXT:
+            clean["text"] = text[:LONGEST_TEXT]
+            clean["left_out"] = len(text) - LONGEST_TEXT
+        line = {"ts": to_text(self._clock.now()), **clean}
+        return json.dumps(line, ensure_ascii=True, default=str).encode() + b"\n"
+
+    def _put(self, data: bytes) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(data)
+        except OSError:
+            self._dropped += len(data)
+            return
+        self._written += len(data)
+
+
+# read by others, while it is written
+
+
+async def tail(
+    path: Path,
+    *,
+    follow: bool = False,
+    from_offset: int = 0,
+    ended: Callable[[], Awaitable[bool]] | None = None,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> AsyncIterator[tuple[int, bytes]]:
+    """Whole lines from this offset on, each with the offset behind it.
+
+    With `follow` it goes on until `ended` says that the run has, and everything that was
+    written before is read. A log that is not there yet is an empty one.
+    """
+    offset, rest = from_offset, b""
+    while True:
+        over = not follow or (ended is not None and await ended())
+        while piece := await asyncio.to_thread(_read, path, offset + len(rest)):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                offset += len(line) + 1
+                yield offset, line
+        if over:
+            return
+        await pause(PATIENCE)
+
+
+def _read(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(PIECE)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise NotFound(f"the log {path.name} cannot be read: {error.strerror}") from error
+
+
+def append(path: Path, offset: int, data: bytes, *, limit: int) -> int:
+    """Lines of a log that is written elsewhere, by a worker; the size it has now.
+
+    A piece may come twice: what lies below the size is there already. Beyond the limit
+    nothing is written: the worker's own log is capped, so this is one that lies.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(handle).st_size
+        if offset > size:
+            raise InvalidInput(
+                f"offset: the log has {size} bytes; send what comes after them", size=size
+            )
+        fresh = data[size - offset :]
+        _demand_lines(fresh)
+        kept = fresh[: max(0, limit - size)]
+        kept = kept[: kept.rfind(b"\n") + 1]
+        os.pwrite(handle, kept, size)
+        return size + len(kept)
+    finally:
+        os.close(handle)
+
+
+def _demand_lines(data: bytes) -> None:
+    """Whole lines, each a JSON object: whoever reads the log relies on it."""
+    if data and not data.endswith(b"\n"):
+        raise InvalidInput("a log is sent in whole lines; the last one has no end")
+    for line in data.split(b"\n")[:-1]:
+        if len(line) > LONGEST_LINE or not _is_object(line):
+            raise InvalidInput(f"a line of a log is a JSON object, not {line[:60]!r}")
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False

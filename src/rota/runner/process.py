@@ -1,0 +1,227 @@
+"""Starting programs so that nothing of them is left behind.
+
+The server's side of `supervisor.py`: a nursery that is started when it is first needed, and a
+handle on each supervised program.
+"""
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rota.model.errors import InvalidInput, StorageUnavailable
+from rota.runner import supervisor
+from rota.runner.orphans import end_run
+from rota.runner.supervisor import GRACE
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to start. `env` is all of its environment."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    grace: float = GRACE
+
+    def encoded(self) -> bytes:
+        spec = {
+            "argv": list(self.argv),
+            "cwd": str(self.cwd),
+            "env": dict(self.env),
+            "grace": self.grace,
+        }
+        return json.dumps(spec).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """Ends of the program's own pipes; closed here once they are handed over."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+class Supervised:
+    """A program and all that descends from it."""
+
+    def __init__(self, run_id: str | None, pipe: "Pipe") -> None:
+        self._run_id = run_id
+        self._pipe = pipe
+        self._exit_code: int | None = None
+        self._over = False
+        self.left: tuple[int, ...] = ()  # processes that could not be killed
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative: the signal that killed it. None: nobody knows, its supervisor was killed."""
+        return self._exit_code
+
+    async def exited(self) -> None:
+        """Until the program itself has ended; what it started may still be there."""
+        while not self._over and self._exit_code is None:
+            await self._hear()
+
+    async def gone(self) -> None:
+        """Until nothing of it is left."""
+        while not self._over:
+            await self._hear()
+
+    def end(self, grace: float) -> None:
+        """TERM to all of it now, KILL after the grace."""
+        self._pipe.write(f"{grace}\n".encode())
+
+    async def _hear(self) -> None:
+        told = await self._pipe.read()
+        if told is None:
+            await self._supervisor_is_lost()
+        elif "exit" in told:
+            self._exit_code = told["exit"]
+        elif "left" in told:
+            self.left = tuple(told["left"])
+            self._over = True
+
+    async def _supervisor_is_lost(self) -> None:
+        """Somebody killed it: the agent can. Its processes are known by their environment."""
+        if self._run_id is not None:
+            await asyncio.to_thread(end_run, self._run_id)
+        self._over = True
+
+    def close(self) -> None:
+        self._pipe.close()
+
+
+class Pipe:
+    """The connection to one supervisor: lines of JSON in, orders out."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> dict[str, Any] | None:
+        try:
+            line = await self._reader.readline()
+        except ConnectionError:
+            return None
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def write(self, order: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._writer.write(order)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Nursery:
+    """Where programs are started. Close it when no more will be."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._door: socket.socket | None = None
+
+    async def start(self, program: Program, handles: Handles, run_id: str | None) -> Supervised:
+        """InvalidInput, with words for people, when it cannot be started. Not to be cancelled
+        half way: the caller shields it."""
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError:
+            _close(handles)
+            raise
+        try:
+            self._hand_over(handles, theirs)
+        except OSError as error:
+            ours.close()
+            raise StorageUnavailable(
+                f"cannot start processes: {error.strerror}; the machine may be out of processes"
+                " or memory"
+            ) from error
+        finally:
+            theirs.close()
+            _close(handles)
+        return await self._introduced(program, ours, run_id)
+
+    async def _introduced(
+        self, program: Program, ours: socket.socket, run_id: str | None
+    ) -> Supervised:
+        pipe = Pipe(*await asyncio.open_unix_connection(sock=ours))
+        pipe.write(program.encoded())
+        told = await pipe.read()
+        if told is not None and "pid" in told:
+            return Supervised(run_id, pipe)
+        pipe.close()
+        raise InvalidInput(_why_not(program, (told or {}).get("error")))
+
+    def _hand_over(self, handles: Handles, connection: socket.socket) -> None:
+        passed = [handles.stdin, handles.stdout, handles.stderr, connection.fileno()]
+        try:
+            socket.send_fds(self._opened(), [b"+"], passed)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close()  # somebody killed it; supervisors do not need it
+            socket.send_fds(self._opened(), [b"+"], passed)
+
+    def _opened(self) -> socket.socket:
+        if self._door is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    env={},  # nothing of the server's is to be read there
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,  # a Ctrl-C is for the server
+                )
+            self._door = ours
+        return self._door
+
+    def close(self) -> None:
+        if self._door is not None:
+            self._door.close()
+            self._door = None
+        if self._process is not None:
+            self._process.wait()  # it ends when its door closes
+            self._process = None
+
+
+def _close(handles: Handles) -> None:
+    for handle in {handles.stdin, handles.stdout, handles.stderr}:
+        os.close(handle)
+
+
+def _why_not(program: Program, error: Mapping[str, Any] | None) -> str:
+    name = program.argv[0]
+    if error is None:
+        return (
+            f"{name} could not be started: its supervisor ended; the machine may be out of memory"
+        )
+    if error["errno"] == errno.ENOENT:
+        return _not_found(program, error["of"])
+    advice = {
+        errno.EACCES: "may not be executed; run `chmod +x` on it, or name its interpreter",
+        errno.ENOEXEC: "is not a program; begin it with a line like #!/bin/sh",
+        errno.E2BIG: "has arguments that are too long; give the prompt by stdin or file",
+    }
+    return f"{name} {advice.get(error['errno'], 'could not be started: ' + error['text'])}"
+
+
+def _not_found(program: Program, of: str | None) -> str:
+    name = program.argv[0]
+    if of == str(program.cwd):
+        return f"the working directory {of} is gone; create it, or correct working_directory"
+    if "/" in name:
+        return f"{name} is not there (seen from {program.cwd}); correct the agent's command"
+    return (
+        f"the command {name!r} was not found; install it, or name it with its whole path"
+        f" (PATH is {program.env.get('PATH', 'not set')})"
+    )

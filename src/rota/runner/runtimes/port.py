@@ -1,0 +1,138 @@
+"""What a runtime is: how its program is started, and how its output is understood."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from rota.model.runs import Usage
+from rota.runner.port import RunRequest
+
+Event = dict[str, Any]  # a line of the log: `type`, `text`, and what else there is
+
+LONGEST_CALL = 500  # characters of a tool's input that the log keeps
+
+# A session's id comes from an agent's output and goes into the next one's arguments: it must
+# not be an option there.
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    notes: tuple[str, ...] = ()  # settings that this runtime has no use for
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run has told so far."""
+
+    said: str = ""  # its last message
+    result: str | None = None
+    session_id: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    failed: bool = False
+    error: str | None = None
+    # It was refused for its quota; and when that is filled again.
+    refused: bool = False
+    resets_at: datetime | None = None
+
+
+class Listener(Protocol):
+    report: Report
+
+    def hear(self, line: str) -> Iterator[Event]:
+        """One line of stdout. What it does not know it passes over; what is no JSON is text."""
+
+    def finish(self) -> Iterator[Event]:
+        """There is no more."""
+
+
+class Runtime(Protocol):
+    streams: bool  # its output has to be read to the end, also when the log is full
+
+    def launch(self, request: RunRequest, scratch: Path) -> Launch:
+        """`scratch` is a directory of the run's own, for files that its program shall read."""
+
+    def listener(self) -> Listener: ...
+
+
+class Stream:
+    """A stream of JSON objects: each kind of event has a method `on_<type>`, or is unknown."""
+
+    def __init__(self) -> None:
+        self.report = Report()
+
+    def hear(self, line: str) -> Iterator[Event]:
+        if not line.strip():
+            return
+        event = parsed(line)
+        if event is None:
+            yield {"stream": "stdout", "text": line}
+            return
+        try:
+            yield from self.on_event(event)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            yield {"stream": "stdout", "type": "unreadable", "text": line}
+
+    def on_event(self, event: Mapping[str, Any]) -> Iterator[Event]:
+        raise NotImplementedError
+
+    def finish(self) -> Iterator[Event]:
+        return iter(())
+
+
+def parsed(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("type"), str) else None
+
+
+def text_event(text: str) -> Event:
+    return {"stream": "stdout", "type": "text", "text": text}
+
+
+def tool_event(name: str, call: object) -> Event:
+    told = call if isinstance(call, str) else json.dumps(call, ensure_ascii=False)
+    return {"stream": "stdout", "type": "tool", "tool": name, "text": told[:LONGEST_CALL]}
+
+
+def session(value: object) -> str | None:
+    return value if isinstance(value, str) and _SESSION.fullmatch(value) else None
+
+
+def number(value: object) -> int:
+    """Not everything in a stream is what its documentation says."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def money(value: object) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < 1e9 else None  # type: ignore[operator, arg-type]
+
+
+def with_system_prompt(request: RunRequest) -> bytes:
+    """For programs that have no place of its own for it."""
+    system = request.settings.system_prompt
+    prompt = f"{system}\n\n{request.prompt}" if system else request.prompt
+    return encoded(prompt)
+
+
+def encoded(text: str) -> bytes:
+    """A prompt may hold half a character that somebody cut in two."""
+    return text.encode(errors="replace")
+
+
+def unused(runtime: str, **given: object) -> tuple[str, ...]:
+    """What was set and cannot be had."""
+    return tuple(
+        f"{runtime} has nothing like {name}; it is not applied"
+        for name, value in given.items()
+        if value
+    )

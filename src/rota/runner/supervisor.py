@@ -1,0 +1,266 @@
+"""The process that an agent's processes descend from. Started as a script, by its path: it knows
+nothing of Rota but this file.
+
+A *nursery* stands beside the server and forks a *supervisor* for each run, because a fork of a
+small process costs a millisecond and a fresh Python thirty. The supervisor starts the agent's
+program in a session of its own and makes itself the reaper of whatever descends from it: a
+process that is orphaned, by a double fork or a `setsid`, becomes the supervisor's child. "No
+child is left" is therefore the same as "nothing of this run is left", and that is when it ends.
+It also ends, with all of it, when the server dies: their connection breaks then.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PR_SET_CHILD_SUBREAPER = 36
+AGENT_UMASK = 0o077
+GRACE = 5.0  # seconds between TERM and KILL, when nothing else was said
+HOPELESS = 10.0  # seconds that killed processes may still be there: they hang in the kernel
+LINUX = sys.platform == "linux"
+
+
+def nursery(door: socket.socket) -> None:
+    """One supervisor for each message, which carries stdin, stdout, stderr and a connection."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for supervisors
+    gc.freeze()  # else a collection in a child copies all of its parent's memory
+    while True:
+        handles = socket.recv_fds(door, 1, 4)[1]
+        if not handles:
+            return
+        try:
+            child = os.fork()
+        except OSError:
+            child = -1  # the connection is closed below, which tells the server
+        if child == 0:
+            door.close()
+            _supervise(handles)
+        for handle in handles:
+            os.close(handle)
+
+
+def _supervise(handles: list[int]) -> None:
+    try:
+        Supervisor(socket.socket(fileno=handles[3]), handles[:3]).run()
+    finally:
+        os._exit(0)
+
+
+class Supervisor:
+    def __init__(self, control: socket.socket, stdio: list[int]) -> None:
+        self._control: socket.socket | None = control
+        self._stdio = stdio
+        self._wake, wake = socket.socketpair()
+        for end in (self._wake, wake):
+            end.setblocking(False)
+        self._wake_too = wake
+        self._leader = 0
+        self._leader_is_there = True
+        self._ending = False
+        self._kill_at = 0.0
+        self._grace = GRACE
+
+    def run(self) -> None:
+        _reap_for_descendants()
+        signal.signal(signal.SIGCHLD, _nothing)
+        signal.signal(signal.SIGTERM, lambda *_: self._end(self._grace))
+        signal.set_wakeup_fd(self._wake_too.fileno(), warn_on_full_buffer=False)
+        spec = self._read_spec()
+        if spec is not None and self._start(spec):
+            self._watch()
+
+    def _read_spec(self) -> dict[str, Any] | None:
+        assert self._control is not None  # noqa: S101
+        with self._control.makefile("rb") as lines:
+            line = lines.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def _start(self, spec: dict[str, Any]) -> bool:
+        try:
+            process = subprocess.Popen(
+                spec["argv"],
+                cwd=spec["cwd"],
+                env=spec["env"],
+                stdin=self._stdio[0],
+                stdout=self._stdio[1],
+                stderr=self._stdio[2],
+                start_new_session=True,
+                umask=AGENT_UMASK,
+            )
+        except (OSError, ValueError) as error:
+            self._tell({"error": _described(error)})
+            return False
+        finally:
+            for handle in self._stdio:  # else the output would not end with the agent
+                os.close(handle)
+        self._leader = process.pid
+        self._grace = spec["grace"]
+        process.returncode = 0  # it is waited for below, with all the others
+        self._tell({"pid": process.pid})
+        return True
+
+    # until nothing is left
+
+    def _watch(self) -> None:
+        while not self._all_reaped():
+            now = time.monotonic()
+            if self._ending and now >= self._kill_at:
+                if now >= self._kill_at + HOPELESS:
+                    self._tell({"left": [pid for pid, _ in descendants(os.getpid())]})
+                    return
+                self._signal(signal.SIGKILL)
+            self._wait(max(self._kill_at - now, 0.02) if self._ending else None)
+        self._tell({"left": []})
+
+    def _all_reaped(self) -> bool:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return LINUX or not self._group_is_there()
+            if pid == 0:
+                return False
+            if pid == self._leader:
+                self._leader_is_there = False
+                self._tell({"exit": os.waitstatus_to_exitcode(status)})
+                self._end(self._grace)
+
+    def _group_is_there(self) -> bool:
+        """Where orphans go to somebody else, the group says whether there are any."""
+        try:
+            os.killpg(self._leader, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+    def _wait(self, seconds: float | None) -> None:
+        doors = [self._wake] if self._control is None else [self._wake, self._control]
+        if not LINUX and not self._leader_is_there:
+            seconds = 0.05  # nobody tells when an orphan ends that is not ours
+        ready = select.select(doors, [], [], seconds)[0]
+        if self._wake in ready:
+            self._wake.recv(4096)
+        if self._control is not None and self._control in ready:
+            self._obey(self._control)
+
+    def _obey(self, control: socket.socket) -> None:
+        order = control.recv(4096)
+        if order:
+            self._end(float(order.split()[-1]))
+        else:
+            self._control = None
+            self._end(self._grace)
+
+    def _end(self, grace: float) -> None:
+        """Ask all to end, and kill what is still there after the grace. A second order may
+        shorten the first one's grace."""
+        kill_at = time.monotonic() + grace
+        if not self._ending:
+            self._ending = True
+            self._kill_at = kill_at
+            self._signal(signal.SIGTERM)
+        self._kill_at = min(self._kill_at, kill_at)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if LINUX:
+            for pid, started in descendants(os.getpid()):
+                send(pid, started, number)
+            return
+        try:
+            os.killpg(self._leader, number)
+        except (ProcessLookupError, PermissionError):
+            return
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self._control is None:
+            return
+        try:
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            self._control = None
+
+
+def _nothing(*_: object) -> None:
+    """A signal with a handler interrupts `select`; an ignored one does not."""
+
+
+_LIBC = ctypes.CDLL(None)  # once, before any fork
+
+
+def _reap_for_descendants() -> None:
+    if LINUX:
+        _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _described(error: OSError | ValueError) -> dict[str, Any]:
+    if isinstance(error, OSError):
+        return {"errno": error.errno, "text": error.strerror or str(error), "of": error.filename}
+    return {"errno": None, "text": str(error), "of": None}
+
+
+# /proc
+
+
+def stat_of(pid: int) -> tuple[int, str] | None:
+    """The parent, and the moment it was started: a pid is used again, the two together are not."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = text[text.rfind(b")") + 2 :].split()
+    return (int(fields[1]), fields[19].decode()) if len(fields) > 19 else None
+
+
+def processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 (quicker)
+
+
+def descendants(root: int) -> list[tuple[int, str]]:
+    """Everything below this process, as (pid, started)."""
+    below: dict[int, list[tuple[int, str]]] = {}
+    for pid in processes():
+        if (found := stat_of(pid)) is not None:
+            below.setdefault(found[0], []).append((pid, found[1]))
+    tree: list[tuple[int, str]] = list(below.get(root, ()))
+    for pid, _ in tree:  # grows while it is walked
+        tree.extend(below.get(pid, ()))
+    return tree
+
+
+def send(pid: int, started: str, number: int) -> bool:
+    """A signal to this very process; a stranger that got its pid meanwhile is left alone."""
+    return on_process(pid, started, lambda handle: signal.pidfd_send_signal(handle, number))
+
+
+def on_process(pid: int, started: str, act: Callable[[int], object]) -> bool:
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        # The handle is of whoever had the pid when it was opened. Only then is it looked up.
+        found = stat_of(pid)
+        if found is None or found[1] != started:
+            return False
+        act(handle)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+if __name__ == "__main__":
+    nursery(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,139 @@
+"""Which slot of a schedule comes next, and what becomes of those that have passed. Pure.
+
+A *slot* is the moment that a trigger is for. Jitter makes the waking later than its
+slot, never earlier, and a slot keeps its name when it is made up for: that is how one
+slot is never run twice.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rota.config.cron import next_cron_trigger
+from rota.model.schedules import CatchUp, Schedule, ScheduleType
+from rota.scheduler.interval import calculate_next_trigger, jitter
+
+Rng = Callable[[], float]
+# A slot that is looked at within this time is not late, only served by a busy machine.
+GRACE = timedelta(seconds=60)
+# How far back the latest of many missed slots is looked for, step by step.
+_WINDOWS = tuple(timedelta(minutes=m) for m in (60, 24 * 60, 40 * 1440, 400 * 1440, 4000 * 1440))
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """What the times of a schedule are computed from; as text it is the schedule's `definition`."""
+
+    type: ScheduleType
+    interval: timedelta | None = None
+    cron: str | None = None
+    timezone: str = "UTC"
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> "Rhythm":
+        if schedule.type is ScheduleType.INTERVAL:
+            return cls(schedule.type, interval=schedule.interval or timedelta(0))
+        if schedule.type is ScheduleType.CRON:
+            return cls(schedule.type, cron=schedule.cron or "", timezone=schedule.timezone)
+        return cls(schedule.type)
+
+    @classmethod
+    def read(cls, definition: str) -> "Rhythm":
+        kind, _, rest = definition.partition(" ")
+        type_ = ScheduleType(kind)
+        if type_ is ScheduleType.INTERVAL:
+            return cls(type_, interval=timedelta(microseconds=int(rest)))
+        if type_ is ScheduleType.CRON:
+            zone, _, cron = rest.partition(" ")
+            return cls(type_, cron=cron, timezone=zone)
+        return cls(type_)
+
+    @property
+    def text(self) -> str:
+        if self.interval is not None:
+            return f"{self.type} {self.interval // timedelta(microseconds=1)}"
+        if self.cron is not None:
+            return f"{self.type} {self.timezone} {self.cron}"
+        return str(self.type)
+
+    def after(self, moment: datetime) -> datetime:
+        """The first slot later than a moment; of an interval, one interval later."""
+        if self.interval is not None:
+            return moment + self.interval
+        return next_cron_trigger(self.cron or "", moment, self.timezone)
+
+    def first(self, last_completed_at: datetime | None, now: datetime) -> datetime | None:
+        """Where a schedule begins that is new, changed or enabled again."""
+        if self.interval is not None:
+            return calculate_next_trigger(last_completed_at, self.interval, now=now)
+        return self.after(now) if self.cron is not None else None
+
+    def rewound(self, slot: datetime, now: datetime) -> datetime:
+        """An earlier slot, where the clock was put back since this one was computed.
+
+        Slots that were run before the clock was put back come again here; that they
+        are not run again is up to the ledger, which knows them.
+        """
+        if slot <= now:
+            return slot
+        return min(slot, self.after(now))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do about a schedule whose time has come."""
+
+    slot: datetime | None  # to be run; None: there is none that the policy wants
+    following: datetime
+    missed: bool = False  # slots were passed over
+
+
+def plan(
+    rhythm: Rhythm, slot: datetime, due_at: datetime, now: datetime, catch_up: CatchUp
+) -> Plan:
+    if rhythm.interval is not None:
+        return _interval_plan(rhythm, slot, due_at, now, catch_up)
+    if catch_up is CatchUp.ALL:
+        return Plan(slot, rhythm.after(slot))
+    latest = latest_slot(rhythm, slot, now)
+    following = rhythm.after(max(now, latest))
+    late = now - (due_at if latest == slot else latest) > GRACE
+    if catch_up is CatchUp.NONE and late:
+        return Plan(None, following, missed=True)
+    return Plan(latest, following, missed=latest != slot)
+
+
+def _interval_plan(
+    rhythm: Rhythm, slot: datetime, due_at: datetime, now: datetime, catch_up: CatchUp
+) -> Plan:
+    """One at most can have been missed. The slot that follows is for the case that nobody lives
+    to see the end of the run; at its end it is set from there."""
+    if catch_up is CatchUp.NONE and now - due_at > GRACE:
+        return Plan(None, rhythm.after(now), missed=True)
+    return Plan(slot, rhythm.after(now))
+
+
+def latest_slot(rhythm: Rhythm, slot: datetime, now: datetime) -> datetime:
+    """The last slot up to now. A year of minutes is not walked through to find it."""
+    for window in _WINDOWS:
+        if now - window <= slot:
+            break
+        near = rhythm.after(now - window)
+        if near <= now:
+            slot = near
+            break
+    while (following := rhythm.after(slot)) <= now:
+        slot = following
+    return slot
+
+
+def waking(
+    rhythm: Rhythm, slot: datetime, now: datetime, percent: float, rng: Rng | None = None
+) -> datetime:
+    """When to wake for a slot: jitter delays it, but not into the slot behind it."""
+    if not percent or slot <= now:
+        return max(slot, now)
+    if rhythm.interval is not None:
+        return slot + jitter(rhythm.interval, percent, rng)
+    room = (rhythm.after(slot) - slot) / 2
+    return slot + min(jitter(slot - now, percent, rng), room)

@@ -1,0 +1,35 @@
+"""When an interval schedule comes next: counted from the end of the run before."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from rota.model.intervals import parse_interval
+
+MOST_JITTER = 10.0  # percent
+
+
+def calculate_next_trigger(
+    last_completed_at: datetime | None,
+    interval: str | timedelta,
+    jitter_percent: float = 0,
+    *,
+    now: datetime | None = None,
+    rng: Callable[[], float] | None = None,
+) -> datetime:
+    """At once when it never ran, and when the time has passed already."""
+    span = parse_interval(interval) if isinstance(interval, str) else interval
+    now = now or datetime.now(UTC)
+    if last_completed_at is None:
+        return now
+    return max(now, last_completed_at + span + jitter(span, jitter_percent, rng))
+
+
+def is_schedule_due(next_trigger: datetime, now: datetime | None = None) -> bool:
+    return next_trigger <= (now or datetime.now(UTC))
+
+
+def jitter(span: timedelta, percent: float, rng: Callable[[], float] | None = None) -> timedelta:
+    """A random part of up to so many percent, which are kept between 0 and 10."""
+    percent = min(max(percent, 0.0), MOST_JITTER)
+    return span * ((rng or random.random)() * percent / 100) if percent else timedelta(0)

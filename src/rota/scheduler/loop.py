@@ -1,0 +1,319 @@
+"""The scheduler: takes what is due, runs it side by side, and sleeps until the next.
+
+The ledger's index on the next time is the schedule; nothing is kept here that would have to
+be rebuilt after a crash. A pass over schedules that are not due reads the beginning
+of that index, however many there are.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import structlog
+
+from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
+from rota.model.errors import SchedulerError, SchedulerShutdownError, StorageError
+from rota.model.fleet import AgentSpec
+from rota.model.runs import RunStatus
+from rota.model.schedules import Trigger
+from rota.scheduler.due import Rng
+from rota.scheduler.ending import Endings
+from rota.scheduler.presence import Presence
+from rota.scheduler.roster import Roster
+from rota.scheduler.syncing import rewind, sync
+from rota.scheduler.taking import Taken, Taker, take_due, take_waiting
+from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome, succeed
+from rota.storage.port import Store, Transaction
+from rota.storage.schedule_port import HEAD, Place
+
+log = structlog.get_logger()
+
+CHECK_SECONDS = 1.0
+RETRY_SECONDS = 5.0
+CANCEL_SECONDS = 5.0  # that a cancelled callback has to end
+SHORTEST_PAUSE = 0.001
+# Smaller steps back are what time servers do all day.
+STEP_BACK = timedelta(seconds=1)
+# How long the beginning of the line is left out that belongs to agents of other nodes.
+FOREIGN_FOR = timedelta(seconds=30)
+
+
+class SchedulerStatus(StrEnum):
+    STOPPED = "stopped"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerState:
+    status: SchedulerStatus
+    started_at: datetime | None
+    check_count: int
+    trigger_count: int
+    last_check_at: datetime | None
+
+
+class Scheduler:
+    """`start` and `stop` for programs that embed it; the daemon calls `open`, `tick` and `stop`."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        node: str,
+        place: str | None = None,
+        check_interval: float = CHECK_SECONDS,
+        on_trigger: OnTrigger = succeed,
+        clock: Clock | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: Rng | None = None,
+    ) -> None:
+        """`place` names where there is one living process at a time, such as host and state
+        directory: what a dead process left open there is ended at the start of the next."""
+        self._store = store
+        self._node = node
+        self._check_interval = check_interval
+        self._on_trigger = on_trigger
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._rng = rng
+        self._ids = IdFactory(self._clock)
+        self._presence = Presence(store, node, place or node)
+        self._endings = Endings(store, self._clock, rng)
+        self._roster = Roster()
+        self._running: dict[asyncio.Task[None], TriggerInfo] = {}
+        self._status = SchedulerStatus.STOPPED
+        self._started_at: datetime | None = None
+        self._last_check_at: datetime | None = None
+        self._check_count = self._trigger_count = 0
+        self._foreign: Place = HEAD
+        self._foreign_since: datetime | None = None
+        self._loop: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self.woken = asyncio.Event()
+
+    # life
+
+    async def start(self, agents: Iterable[AgentSpec]) -> None:
+        await self.open(agents)
+        self._loop = asyncio.create_task(self.run(self._stopping), name="scheduler")
+
+    async def open(self, agents: Iterable[AgentSpec]) -> None:
+        """All but the loop: for whoever calls `tick` by himself."""
+        if self._status is not SchedulerStatus.STOPPED:
+            raise SchedulerError(f"the scheduler is {self._status}; stop it before starting again")
+        now = self._clock.now()
+        lost = await self._presence.enter(now)
+        self._say_lost(lost)
+        self._status = SchedulerStatus.RUNNING
+        self._stopping.clear()
+        self._started_at = now
+        await self.set_agents(agents)
+
+    async def set_agents(self, agents: Iterable[AgentSpec]) -> None:
+        """Also while running. What runs already goes on as it began."""
+        self._roster = roster = Roster.of(agents)
+        now, rng = self._clock.now(), self._rng
+        await self._store.transact(lambda tx: sync(tx, roster, now, rng))
+        self._foreign = HEAD
+        self.wake()
+
+    async def stop(self, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
+        """Take nothing more, let what runs come to its end, and cancel what does not in time."""
+        if self._status is SchedulerStatus.STOPPED:
+            return
+        self._status = SchedulerStatus.STOPPING
+        self._stopping.set()
+        if self._loop is not None:
+            await asyncio.wait([self._loop])
+            self._loop = None
+        late = await self._drain(timeout if wait_for_jobs else 0.0)
+        await self._presence.leave(self._clock.now())
+        self._status = SchedulerStatus.STOPPED
+        if late and wait_for_jobs:
+            raise SchedulerShutdownError(
+                f"Scheduler shutdown timed out after {timeout:g} s with {late} job(s) still"
+                " running; they were cancelled",
+                timed_out=True,
+                running_job_count=late,
+            )
+
+    async def _drain(self, timeout: float) -> int:
+        """How many had to be cancelled."""
+        if not self._running:
+            return 0
+        _, late = await asyncio.wait(self._running, timeout=timeout)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=CANCEL_SECONDS)
+        return len(late)
+
+    # what can be seen of it
+
+    def is_running(self) -> bool:
+        return self._status is SchedulerStatus.RUNNING
+
+    def get_status(self) -> SchedulerStatus:
+        return self._status
+
+    def get_state(self) -> SchedulerState:
+        return SchedulerState(
+            self._status,
+            self._started_at,
+            self._check_count,
+            self._trigger_count,
+            self._last_check_at,
+        )
+
+    def get_running_job_count(self, agent: str) -> int:
+        return self.running()[agent]
+
+    def get_total_running_job_count(self) -> int:
+        return len(self._running)
+
+    def running(self) -> Counter[str]:
+        """By agent: what runs on this node."""
+        return Counter(info.agent.name for info in self._running.values())
+
+    def wake(self) -> None:
+        """Look at once: something may have become due."""
+        self.woken.set()
+
+    # the loop
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Until it is stopped. A database that is away costs time, not the scheduler."""
+        while not stopping.is_set() and self.is_running():
+            try:
+                pause = await self.tick()
+            except StorageError as error:
+                log.warning("scheduler waits for the database", error=error.message)
+                pause = RETRY_SECONDS
+            except Exception:
+                log.exception("scheduler failed to check")
+                pause = RETRY_SECONDS
+            await self._rest(pause, stopping)
+
+    async def _rest(self, pause: float, stopping: asyncio.Event) -> None:
+        waits = [
+            asyncio.ensure_future(one)
+            for one in (self._sleep(pause), stopping.wait(), self.woken.wait())
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+
+    async def tick(self) -> float:
+        """One check: start what is due; how long to wait before the next."""
+        self.woken.clear()
+        if not self.is_running():
+            return self._check_interval
+        now = self._clock.now()
+        await self._mind_the_clock(now)
+        self._say_lost(await self._presence.keep(now))
+        pause = await self._check(now)
+        self._check_count += 1
+        self._last_check_at = now
+        return pause
+
+    async def _mind_the_clock(self, now: datetime) -> None:
+        before = self._last_check_at
+        if before is not None and now < before - STEP_BACK:
+            roster, rng = self._roster, self._rng
+            await self._store.transact(lambda tx: rewind(tx, roster, now, rng))
+            self._foreign = HEAD
+            log.warning("the clock was put back", seconds=(before - now).total_seconds())
+
+    async def _check(self, now: datetime) -> float:
+        text, beyond = to_text(now), self._beyond(now)
+
+        def look(tx: Transaction) -> tuple[bool, bool, str | None]:
+            return tx.is_due(text, beyond), tx.is_waiting(), tx.next_wake(text)
+
+        due, waiting, next_wake = await self._store.read(look)
+        if due:
+            await self._take_due(now)
+        if waiting:
+            self._begin(await self._store.transact(lambda tx: take_waiting(tx, self._taker(now))))
+        if due or waiting:
+            next_wake = await self._store.read(lambda tx: tx.next_wake(text))
+        return self._pause(next_wake)
+
+    async def _take_due(self, now: datetime) -> None:
+        more = True
+        while more and self.is_running():
+            beyond = self._beyond(now)
+            taken = await self._store.transact(
+                lambda tx, beyond=beyond: take_due(tx, self._taker(now), beyond)  # type: ignore[misc]
+            )
+            self._begin(taken)
+            self._foreign, more = taken.foreign_until, taken.more
+
+    def _taker(self, now: datetime) -> Taker:
+        return Taker(self._node, self._roster, now, self._ids.new, self._rng)
+
+    def _beyond(self, now: datetime) -> Place:
+        """Behind what belongs to others; now and then from the beginning, as things change."""
+        since = self._foreign_since
+        if since is None or not timedelta(0) <= now - since < FOREIGN_FOR:
+            self._foreign, self._foreign_since = HEAD, now
+        return self._foreign
+
+    def _pause(self, next_wake: str | None) -> float:
+        if next_wake is None:
+            return self._check_interval
+        ahead = (from_text(next_wake) - self._clock.now()).total_seconds()
+        return min(max(ahead, SHORTEST_PAUSE), self._check_interval)
+
+    # one trigger
+
+    def _begin(self, taken: Taken) -> None:
+        for trigger in taken.triggers:
+            info = TriggerInfo(
+                self._roster.agents[trigger.agent],
+                self._roster.schedules[trigger.agent, trigger.schedule],
+                trigger,
+            )
+            self._trigger_count += 1
+            task = asyncio.create_task(self._carry_out(info), name=f"trigger {trigger.id}")
+            self._running[task] = info
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        self.wake()  # there is room now
+
+    async def _carry_out(self, info: TriggerInfo) -> None:
+        try:
+            outcome = await self._on_trigger(info) or TriggerOutcome(RunStatus.SUCCEEDED)
+        except asyncio.CancelledError:
+            outcome = TriggerOutcome(RunStatus.CANCELLED, error="the scheduler was stopped")
+        except Exception as error:
+            log.exception("trigger failed", agent=info.agent.name, schedule=info.schedule.name)
+            outcome = TriggerOutcome(RunStatus.FAILED, error=f"{type(error).__name__}: {error}")
+        await self._record(info, outcome)
+
+    async def _record(self, info: TriggerInfo, outcome: TriggerOutcome) -> None:
+        """A database that is away is waited for; if it stays away, another node calls it lost."""
+        while True:
+            try:
+                await self._endings.record(info, outcome)
+            except StorageError as error:
+                log.warning("the end of a trigger is not recorded yet", error=error.message)
+                if not self.is_running():
+                    return
+                await self._sleep(RETRY_SECONDS)
+            else:
+                return
+
+    def _say_lost(self, lost: list[Trigger]) -> None:
+        for one in lost:
+            log.warning("trigger lost", agent=one.agent, schedule=one.schedule, node=one.node)

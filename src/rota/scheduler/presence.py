@@ -1,0 +1,63 @@
+"""A node shows that it lives, and ends what the dead have left open."""
+
+import os
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from rota.model.clock import to_text
+from rota.model.schedules import Trigger
+from rota.storage.port import Store, Transaction
+from rota.storage.schedule_port import Node
+
+SEEN_EVERY = timedelta(seconds=5)
+DEAD_AFTER = timedelta(seconds=30)
+
+
+class Presence:
+    def __init__(self, store: Store, node: str, place: str) -> None:
+        self._store = store
+        self._node = Node(node, place, os.getpid(), "", "")
+        self._seen: datetime | None = None
+        self._steady_since: datetime | None = None
+
+    async def enter(self, now: datetime) -> list[Trigger]:
+        """What another process of this place had open when it died is lost."""
+        text = to_text(now)
+        self._node = replace(self._node, started_at=text, seen_at=text)
+
+        def body(tx: Transaction) -> list[Trigger]:
+            tx.put_node(self._node)
+            return tx.end_dead_nodes(self._node, "", text)
+
+        lost = await self._store.transact(body)
+        self._seen = self._steady_since = now
+        return lost
+
+    async def keep(self, now: datetime) -> list[Trigger]:
+        """Nothing, most of the time."""
+        gap = now - self._seen if self._seen else SEEN_EVERY
+        if timedelta(0) <= gap < SEEN_EVERY:
+            return []
+        if not timedelta(0) <= gap < 3 * SEEN_EVERY:
+            # The clock was put on, or we slept: the others may be as alive as we are.
+            self._steady_since = now
+        unseen = self._unseen_since(now)
+        node, text = replace(self._node, seen_at=to_text(now)), to_text(now)
+
+        def body(tx: Transaction) -> list[Trigger]:
+            if not tx.see_node(node.id, text):
+                tx.put_node(node)
+            return tx.end_dead_nodes(node, unseen, text)
+
+        lost = await self._store.transact(body)
+        self._seen = now
+        return lost
+
+    def _unseen_since(self, now: datetime) -> str:
+        """Only who has been watching for long enough may say that another was not seen."""
+        steady = self._steady_since is not None and now - self._steady_since >= DEAD_AFTER
+        return to_text(now - DEAD_AFTER) if steady else ""
+
+    async def leave(self, now: datetime) -> None:
+        text = to_text(now)
+        await self._store.transact(lambda tx: tx.end_node(self._node.id, text))

@@ -1,0 +1,28 @@
+"""The agents that a node knows, and their schedules by name."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rota.model.fleet import AgentSpec
+from rota.model.schedules import Schedule
+
+Name = tuple[str, str]  # agent and schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    agents: Mapping[str, AgentSpec] = field(default_factory=dict)
+    schedules: Mapping[Name, Schedule] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, agents: Iterable[AgentSpec]) -> "Roster":
+        known = {agent.name: agent for agent in agents}
+        schedules = {
+            (agent.name, schedule.name): schedule
+            for agent in known.values()
+            for schedule in agent.schedules
+        }
+        return cls(known, schedules)
+
+    def names(self) -> list[str]:
+        return sorted(self.agents)

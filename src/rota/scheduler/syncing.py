@@ -1,0 +1,88 @@
+"""Brings the ledger's schedules in line with what is configured."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rota.model.clock import from_text, to_text
+from rota.model.schedules import Schedule
+from rota.scheduler.due import Rhythm, Rng, waking
+from rota.scheduler.roster import Name, Roster
+from rota.storage.port import Transaction
+from rota.storage.schedule_port import Advance, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """How many schedules were new or otherwise than before, and how many are no more."""
+
+    changed: int = 0
+    dropped: int = 0
+
+
+def sync(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> Synced:
+    """Agents that this node does not know are another's, and are left alone."""
+    stored = {(row.agent, row.name): row for row in tx.standings(roster.names())}
+    changed = [
+        standing
+        for name, schedule in roster.schedules.items()
+        if (standing := standing_of(schedule, stored.get(name), now, rng)) is not None
+    ]
+    gone: list[Name] = [name for name in stored if name not in roster.schedules]
+    tx.put_schedules(changed)
+    tx.drop_schedules(gone, to_text(now))
+    return Synced(len(changed), len(gone))
+
+
+def standing_of(
+    schedule: Schedule, row: Standing | None, now: datetime, rng: Rng | None = None
+) -> Standing | None:
+    """What must be written; None when all is as it was.
+
+    What an operator said of `enabled` holds until the file says something else
+    than it did.
+    """
+    rhythm = Rhythm.of(schedule)
+    fresh = Standing(
+        schedule.agent,
+        schedule.name,
+        schedule.type,
+        rhythm.text,
+        configured=schedule.enabled,
+        enabled=schedule.enabled,
+        next_at=None,
+        slot=None,
+    )
+    if row is not None:
+        operator = row.enabled if row.configured == schedule.enabled else schedule.enabled
+        fresh = replace(fresh, enabled=operator, last_completed_at=row.last_completed_at)
+    if fresh.enabled and schedule.type.by_clock:
+        slot = _slot(fresh, row, rhythm, now)
+        kept = row is not None and row.slot == to_text(slot)
+        at = waking(rhythm, slot, now, schedule.jitter_percent, rng)
+        next_at = row.next_at if row is not None and kept else to_text(at)
+        fresh = replace(fresh, slot=to_text(slot), next_at=next_at)
+    return None if fresh == row else fresh
+
+
+def _slot(fresh: Standing, row: Standing | None, rhythm: Rhythm, now: datetime) -> datetime:
+    if row is not None and row.slot is not None and row.definition == fresh.definition:
+        return rhythm.rewound(from_text(row.slot), now)
+    ended = fresh.last_completed_at
+    return rhythm.first(from_text(ended) if ended else None, now) or now
+
+
+def rewind(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> int:
+    """After the clock was put back: nobody waits for a time that was computed from the wrong one.
+
+    Slots that were run already come again in the line, and the ledger knows them.
+    """
+    steps = []
+    for row in tx.ahead_of(to_text(now), roster.names()):
+        schedule = roster.schedules.get((row.agent, row.name))
+        rhythm = Rhythm.read(row.definition)
+        slot = rhythm.rewound(from_text(row.slot), now)
+        if schedule is None or to_text(slot) == row.slot:
+            continue
+        at = to_text(waking(rhythm, slot, now, schedule.jitter_percent, rng))
+        steps.append(Advance(row.agent, row.name, row.slot, to_text(slot), at))
+    return tx.advance_schedules(steps, to_text(now))

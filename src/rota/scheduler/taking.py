@@ -1,0 +1,192 @@
+"""Takes what is due, and what was asked for, in one transaction: across nodes, once.
+
+Whether a schedule runs already and whether its agent has room is decided on the
+ledger's open triggers, under a lock on the agent, so that two nodes cannot both
+find the last place.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from rota.model.clock import from_text, to_text
+from rota.model.fleet import AgentSpec
+from rota.model.schedules import (
+    CatchUp,
+    Schedule,
+    ScheduleCheck,
+    ScheduleType,
+    SkipReason,
+    Trigger,
+    TriggerKind,
+)
+from rota.scheduler.due import Plan, Rhythm, Rng, plan, waking
+from rota.scheduler.roster import Name, Roster
+from rota.storage.port import Transaction
+from rota.storage.schedule_port import HEAD, Advance, DueSchedule, Place
+
+PAGE = 500
+# A slot that waits for room is looked at again when a run of its agent ends, or after this time.
+WAIT = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Who takes, for whom, and when."""
+
+    node: str
+    roster: Roster
+    now: datetime
+    new_id: Callable[[], str]
+    rng: Rng | None = None
+
+    @property
+    def text(self) -> str:
+        return to_text(self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    triggers: tuple[Trigger, ...] = ()
+    checks: tuple[ScheduleCheck, ...] = ()  # what was looked at and not triggered
+    more: bool = False  # the page was full
+    # Up to here stand only schedules of agents that this node does not know.
+    foreign_until: Place = HEAD
+
+
+@dataclass(slots=True)
+class _Room:
+    """How many triggers are open; those of this transaction count."""
+
+    of_schedule: Counter[Name] = field(default_factory=Counter)
+    of_agent: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def now(cls, tx: Transaction, agents: set[str]) -> "_Room":
+        tx.lock_agents(agents)
+        room = cls()
+        for name, count in tx.open_triggers(agents).items():
+            room.take(name, count)
+        return room
+
+    def take(self, name: Name, count: int = 1) -> None:
+        self.of_schedule[name] += count
+        self.of_agent[name[0]] += count
+
+    def refusal(self, name: Name, agent: AgentSpec) -> SkipReason | None:
+        if self.of_schedule[name]:
+            return SkipReason.ALREADY_RUNNING
+        if self.of_agent[name[0]] >= agent.max_concurrent:
+            return SkipReason.AT_CAPACITY
+        return None
+
+
+def take_due(tx: Transaction, taker: Taker, beyond: Place = HEAD, limit: int = PAGE) -> Taken:
+    page = tx.due_schedules(taker.text, beyond, limit)
+    ours = [row for row in page if (row.agent, row.name) in taker.roster.schedules]
+    foreign, more = _foreign_until(page, taker.roster, beyond), len(page) == limit
+    if not ours:
+        return Taken(more=more, foreign_until=foreign)
+    room = _Room.now(tx, {row.agent for row in ours})
+    steps, triggers, checks = [], [], []
+    for row in ours:
+        step, trigger = _decide(row, taker, room)
+        steps.append(step)
+        if trigger is not None:
+            triggers.append(trigger)
+        elif step.skip is not None:
+            checks.append(ScheduleCheck(row.agent, row.name, False, step.skip))
+    new = tx.insert_triggers(triggers)
+    run_before = {(one.agent, one.schedule) for one in triggers if one.id not in new}
+    tx.advance_schedules([_uncounted(step, run_before) for step in steps], taker.text)
+    fired = tuple(one for one in triggers if one.id in new)
+    return Taken(fired, tuple(checks), more, foreign)
+
+
+def _foreign_until(page: list[DueSchedule], roster: Roster, beyond: Place) -> Place:
+    for row in page:
+        if (row.agent, row.name) in roster.schedules:
+            break
+        beyond = (row.next_at, row.agent, row.name)
+    return beyond
+
+
+def _uncounted(step: Advance, run_before: set[Name]) -> Advance:
+    """A slot that was run before is passed over, and nothing is counted."""
+    return replace(step, ran=False) if (step.agent, step.name) in run_before else step
+
+
+def _decide(row: DueSchedule, taker: Taker, room: _Room) -> tuple[Advance, Trigger | None]:
+    name = (row.agent, row.name)
+    schedule, agent = taker.roster.schedules[name], taker.roster.agents[row.agent]
+    rhythm = Rhythm.read(row.definition)
+    planned = plan(
+        rhythm, from_text(row.slot), from_text(row.next_at), taker.now, schedule.catch_up
+    )
+    onward = _onward(row, planned, rhythm, schedule, taker)
+    if planned.slot is None:
+        return replace(onward, skip=SkipReason.MISSED), None
+    refusal = room.refusal(name, agent)
+    if refusal is not None:
+        if _keeps_slot(refusal, schedule):
+            onward = replace(onward, slot=to_text(planned.slot), next_at=to_text(taker.now + WAIT))
+        return replace(onward, skip=refusal), None
+    room.take(name)
+    missed = SkipReason.MISSED if planned.missed else None
+    return replace(onward, ran=True, skip=missed), _trigger(row, planned.slot, taker)
+
+
+def _onward(
+    row: DueSchedule, planned: Plan, rhythm: Rhythm, schedule: Schedule, taker: Taker
+) -> Advance:
+    at = waking(rhythm, planned.following, taker.now, schedule.jitter_percent, taker.rng)
+    return Advance(row.agent, row.name, row.slot, to_text(planned.following), to_text(at))
+
+
+def _keeps_slot(refusal: SkipReason, schedule: Schedule) -> bool:
+    """A slot is owed that only lacked room. One that its own schedule's last run overran is not,
+    unless every slot is wanted."""
+    every = schedule.type is ScheduleType.CRON and schedule.catch_up is CatchUp.ALL
+    return refusal is SkipReason.AT_CAPACITY or every
+
+
+def _trigger(row: DueSchedule, slot: datetime, taker: Taker) -> Trigger:
+    return Trigger(
+        taker.new_id(),
+        row.agent,
+        row.name,
+        to_text(slot),
+        TriggerKind.SCHEDULE,
+        taker.node,
+        taker.text,
+    )
+
+
+def take_waiting(tx: Transaction, taker: Taker, limit: int = PAGE) -> Taken:
+    """What people, webhooks and chats asked for waits until there is room, and is not lost."""
+    ours = [
+        one
+        for one in tx.waiting_triggers(limit)
+        if (one.agent, one.schedule) in taker.roster.schedules
+    ]
+    if not ours:
+        return Taken()
+    room = _Room.now(tx, {one.agent for one in ours})
+    fired = []
+    for one in ours:
+        name = (one.agent, one.schedule)
+        if room.refusal(name, taker.roster.agents[one.agent]) is None:
+            taken = replace(one, node=taker.node, triggered_at=taker.text)
+            if tx.take_up(taken, taker.text, _fallback(taker.roster.schedules[name], taker)):
+                room.take(name)
+                fired.append(taken)
+    return Taken(tuple(fired))
+
+
+def _fallback(schedule: Schedule, taker: Taker) -> tuple[str, str] | None:
+    rhythm = Rhythm.of(schedule)
+    if rhythm.interval is None:
+        return None
+    slot = to_text(rhythm.after(taker.now))
+    return slot, slot

@@ -1,0 +1,103 @@
+-- name: standings
+-- By an array the planner looks the agents up; by a join it may read the whole table.
+SELECT agent, name, type, definition, configured, enabled, next_at, slot, last_completed_at
+FROM schedules WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+
+-- name: put_schedules
+INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, (value ->> 4)::int, (value ->> 5)::int,
+       value ->> 6, value ->> 7
+FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k) ORDER BY k
+ON CONFLICT (agent, name) DO UPDATE SET
+  type = excluded.type, definition = excluded.definition, configured = excluded.configured,
+  enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot
+
+-- name: drop_schedules
+DELETE FROM schedules s USING json_array_elements(CAST(:rows AS json)) AS r (value)
+WHERE s.agent = r.value ->> 0 AND s.name = r.value ->> 1
+
+-- name: due_schedules
+-- What another node is at is its own; it will be gone from here when that commits.
+SELECT agent, name, definition, slot, next_at FROM schedules
+WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :beyond_name)
+ORDER BY next_at, agent, name LIMIT :want FOR UPDATE SKIP LOCKED
+
+-- name: ahead_of
+SELECT agent, name, definition, slot, next_at FROM schedules
+WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+  AND next_at > :now FOR UPDATE SKIP LOCKED
+
+-- name: lock_agents
+-- In one order everywhere, so that two nodes cannot wait for each other.
+SELECT pg_advisory_xact_lock(1383035492, hashtext(name)) FROM (
+  SELECT value AS name FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
+  ORDER BY hashtext(value) OFFSET 0) AS in_order
+
+-- name: open_triggers
+SELECT agent, schedule, count(*) FROM triggers
+WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+  AND ended_at IS NULL AND node <> '' GROUP BY agent, schedule
+
+-- name: insert_triggers
+INSERT INTO triggers (id, agent, schedule, slot, kind, node, triggered_at, message)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7
+FROM json_array_elements(CAST(:rows AS json)) AS r (value)
+ON CONFLICT DO NOTHING RETURNING id
+
+-- name: advance_schedules
+WITH r AS MATERIALIZED (
+  SELECT value ->> 0 AS agent, value ->> 1 AS name, value ->> 2 AS expected, value ->> 3 AS slot,
+         value ->> 4 AS next_at, (value ->> 5)::int AS ran, value ->> 6 AS skip
+  FROM json_array_elements(CAST(:rows AS json)) AS j (value)
+)
+UPDATE schedules s SET
+  slot = r.slot, next_at = r.next_at,
+  last_run_at = CASE WHEN r.ran = 1 THEN :now ELSE s.last_run_at END,
+  trigger_count = s.trigger_count + r.ran,
+  last_skip_reason = coalesce(r.skip, s.last_skip_reason),
+  last_skip_at = CASE WHEN r.skip IS NULL THEN s.last_skip_at ELSE :now END,
+  skip_count = s.skip_count + CASE WHEN r.skip IS NULL THEN 0 ELSE 1 END
+FROM r WHERE s.agent = r.agent AND s.name = r.name AND s.slot = r.expected AND s.enabled = 1
+  AND s.agent = ANY (ARRAY(SELECT agent FROM r))
+
+-- name: waiting_triggers
+-- Locked together with the schedule, because that is written too: whoever has one of them and
+-- waits for the other would wait for a node that waits for the agent.
+SELECT t.id, t.agent, t.schedule, t.slot, t.kind, t.node, t.triggered_at, t.message
+FROM triggers t JOIN schedules s ON s.agent = t.agent AND s.name = t.schedule
+WHERE t.ended_at IS NULL AND t.node = '' ORDER BY t.id LIMIT :want
+FOR UPDATE OF t, s SKIP LOCKED
+
+-- name: end_triggers
+UPDATE triggers t SET ended_at = :now, outcome = r.value ->> 1, error = r.value ->> 2
+FROM json_array_elements(CAST(:rows AS json)) AS r (value)
+WHERE t.id = r.value ->> 0 AND t.ended_at IS NULL
+  AND t.id = ANY (ARRAY(SELECT value ->> 0 FROM json_array_elements(CAST(:rows AS json))))
+RETURNING t.id
+
+-- name: note_ends
+WITH r AS MATERIALIZED (
+  SELECT value ->> 0 AS agent, value ->> 1 AS name, value ->> 2 AS error, value ->> 3 AS skip,
+         value ->> 4 AS slot, value ->> 5 AS next_at, (value ->> 6)::int AS keep
+  FROM json_array_elements(CAST(:rows AS json)) AS j (value)
+)
+UPDATE schedules s SET
+  last_completed_at = :now,
+  last_error = CASE WHEN r.keep = 1 THEN s.last_error ELSE r.error END,
+  last_skip_reason = coalesce(r.skip, s.last_skip_reason),
+  last_skip_at = CASE WHEN r.skip IS NULL THEN s.last_skip_at ELSE :now END,
+  skip_count = s.skip_count + CASE WHEN r.skip IS NULL THEN 0 ELSE 1 END,
+  slot = CASE WHEN s.next_at IS NULL THEN NULL ELSE coalesce(r.slot, s.slot) END,
+  next_at = CASE WHEN s.next_at IS NULL THEN NULL ELSE coalesce(r.next_at, s.next_at) END
+FROM r WHERE s.agent = r.agent AND s.name = r.name AND s.agent = ANY (ARRAY(SELECT agent FROM r))
+
+-- name: free_waiting
+UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
+  SELECT f.agent, f.name
+  FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
+  CROSS JOIN LATERAL (
+    SELECT s.agent, s.name FROM schedules s
+    WHERE s.agent = r.value AND s.next_at > :now AND s.slot <= :now
+      AND s.last_skip_reason IN ('at_capacity', 'already_running')
+    ORDER BY s.slot, s.name LIMIT 1 FOR UPDATE SKIP LOCKED) AS f)

@@ -1,0 +1,197 @@
+-- Nodes, schedules and triggers. `:rows` is a JSON array with one entry a row, as for claims.
+
+-- name: put_node
+INSERT INTO nodes (id, place, pid, started_at, seen_at)
+VALUES (:id, :place, :pid, :started_at, :seen_at)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, ended_at = NULL
+
+-- name: see_node
+UPDATE nodes SET seen_at = :now WHERE id = :id AND ended_at IS NULL RETURNING id
+
+-- name: end_nodes
+-- The others of a place are dead, because there is one living process of it.
+UPDATE nodes SET ended_at = :now
+WHERE ended_at IS NULL AND id <> :id AND (place = :place OR seen_at < :unseen_since) RETURNING id
+
+-- name: end_node
+UPDATE nodes SET ended_at = :now WHERE id = :id AND ended_at IS NULL RETURNING id
+
+-- name: living_nodes
+SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes WHERE ended_at IS NULL ORDER BY id
+
+-- name: lose_triggers
+-- Of every node that is not living, also of one that ended before this was written.
+UPDATE triggers SET ended_at = :now, outcome = 'lost', error = :error
+WHERE ended_at IS NULL AND node <> ''
+  AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = triggers.node AND n.ended_at IS NULL)
+RETURNING @trigger
+
+-- fragment: trigger
+id, agent, schedule, slot, kind, node, triggered_at, message
+
+-- fragment: state
+-- In the order of `ScheduleState`.
+s.agent, s.name, s.type, s.definition, s.enabled, s.next_at, s.slot, s.last_run_at,
+s.last_completed_at, s.last_error, s.last_skip_reason, s.last_skip_at, s.skip_count,
+s.trigger_count,
+(SELECT count(*) FROM triggers t JOIN nodes n ON n.id = t.node
+ WHERE t.agent = s.agent AND t.schedule = s.name AND t.ended_at IS NULL
+   AND n.ended_at IS NULL AND n.seen_at >= :alive_since)
+
+-- name: standings
+SELECT s.agent, s.name, s.type, s.definition, s.configured, s.enabled, s.next_at, s.slot,
+       s.last_completed_at
+FROM json_each(:agents) AS r CROSS JOIN schedules s ON s.agent = r.value
+
+-- name: put_schedules
+INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7
+FROM json_each(:rows) WHERE true
+ON CONFLICT (agent, name) DO UPDATE SET
+  type = excluded.type, definition = excluded.definition, configured = excluded.configured,
+  enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot
+
+-- name: drop_schedules
+DELETE FROM schedules WHERE (agent, name) IN
+  (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
+
+-- name: end_orphans
+-- Nobody will ever take up what was asked of a schedule that is gone.
+UPDATE triggers SET ended_at = :now, outcome = 'dropped', error = 'its schedule was removed'
+WHERE ended_at IS NULL AND node = '' AND NOT EXISTS (
+  SELECT 1 FROM schedules s WHERE s.agent = triggers.agent AND s.name = triggers.schedule)
+
+-- name: schedule_state
+SELECT @state FROM schedules s WHERE s.agent = :agent AND s.name = :name
+
+-- name: schedule_states
+SELECT @state FROM schedules s WHERE (s.agent, s.name) > (:after_agent, :after_name)
+ORDER BY s.agent, s.name LIMIT :want
+
+-- name: agent_schedule_states
+SELECT @state FROM schedules s WHERE s.agent = :agent AND s.name > :after_name
+ORDER BY s.name LIMIT :want
+
+-- name: enable_schedule
+UPDATE schedules SET enabled = 1, slot = :slot, next_at = :next_at
+WHERE agent = :agent AND name = :name RETURNING name
+
+-- name: disable_schedule
+UPDATE schedules SET enabled = 0, slot = NULL, next_at = NULL
+WHERE agent = :agent AND name = :name RETURNING name
+
+-- name: restore_schedule
+-- Where no configuration has been read yet, a row that waits for it: it does not wake.
+INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot,
+                       last_run_at, last_completed_at, last_error)
+VALUES (:agent, :name, :type, :definition, 1, :enabled, :next_at, :slot, :last_run_at,
+        :last_completed_at, :last_error)
+ON CONFLICT (agent, name) DO UPDATE SET
+  enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot,
+  last_run_at = excluded.last_run_at, last_completed_at = excluded.last_completed_at,
+  last_error = excluded.last_error
+WHERE schedules.trigger_count = 0
+RETURNING name
+
+-- name: due_schedules
+-- The heart of it: the beginning of an index, whatever stands behind.
+SELECT agent, name, definition, slot, next_at FROM schedules
+WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :beyond_name)
+ORDER BY next_at, agent, name LIMIT :want
+
+-- name: is_due
+SELECT 1 FROM schedules
+WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :beyond_name)
+LIMIT 1
+
+-- name: next_wake
+SELECT next_at FROM schedules WHERE next_at > :now ORDER BY next_at LIMIT 1
+
+-- name: ahead_of
+SELECT s.agent, s.name, s.definition, s.slot, s.next_at
+FROM json_each(:agents) AS r CROSS JOIN schedules s ON s.agent = r.value
+WHERE s.next_at > :now
+
+-- name: lock_agents
+-- On SQLite whoever writes is alone.
+SELECT value FROM json_each(:agents) LIMIT 0
+
+-- name: open_triggers
+SELECT t.agent, t.schedule, count(*)
+FROM json_each(:agents) AS r CROSS JOIN triggers t ON t.agent = r.value
+WHERE t.ended_at IS NULL AND t.node <> '' GROUP BY t.agent, t.schedule
+
+-- name: insert_triggers
+INSERT INTO triggers (id, agent, schedule, slot, kind, node, triggered_at, message)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7
+FROM json_each(:rows) WHERE true
+ON CONFLICT DO NOTHING RETURNING id
+
+-- name: advance_schedules
+-- `slot = expected` is the guard: whoever comes second changes nothing.
+UPDATE schedules SET
+  slot = r.value ->> 3, next_at = r.value ->> 4,
+  last_run_at = CASE WHEN r.value ->> 5 THEN :now ELSE last_run_at END,
+  trigger_count = trigger_count + (r.value ->> 5),
+  last_skip_reason = coalesce(r.value ->> 6, last_skip_reason),
+  last_skip_at = CASE WHEN r.value ->> 6 IS NULL THEN last_skip_at ELSE :now END,
+  skip_count = skip_count + CASE WHEN r.value ->> 6 IS NULL THEN 0 ELSE 1 END
+FROM json_each(:rows) AS r
+WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
+  AND schedules.slot = r.value ->> 2 AND schedules.enabled = 1
+
+-- name: waiting_triggers
+SELECT @trigger FROM triggers WHERE ended_at IS NULL AND node = '' ORDER BY id LIMIT :want
+
+-- name: is_waiting
+SELECT 1 FROM triggers WHERE ended_at IS NULL AND node = '' LIMIT 1
+
+-- name: count_waiting
+SELECT count(*) FROM triggers
+WHERE agent = :agent AND schedule = :schedule AND ended_at IS NULL AND node = ''
+
+-- name: take_up
+UPDATE triggers SET node = :node, triggered_at = :now
+WHERE id = :id AND node = '' AND ended_at IS NULL RETURNING id
+
+-- name: note_taken_up
+-- An interval schedule counts from the end of any run; until there is one, from here.
+UPDATE schedules SET
+  last_run_at = :now, trigger_count = trigger_count + 1,
+  slot = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(:slot, slot) END,
+  next_at = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(:next_at, next_at) END
+WHERE agent = :agent AND name = :schedule
+
+-- name: end_triggers
+UPDATE triggers SET ended_at = :now, outcome = r.value ->> 1, error = r.value ->> 2
+FROM json_each(:rows) AS r
+WHERE triggers.id = r.value ->> 0 AND triggers.ended_at IS NULL RETURNING triggers.id
+
+-- name: note_ends
+UPDATE schedules SET
+  last_completed_at = :now,
+  last_error = CASE WHEN r.value ->> 6 THEN last_error ELSE r.value ->> 2 END,
+  last_skip_reason = coalesce(r.value ->> 3, last_skip_reason),
+  last_skip_at = CASE WHEN r.value ->> 3 IS NULL THEN last_skip_at ELSE :now END,
+  skip_count = skip_count + CASE WHEN r.value ->> 3 IS NULL THEN 0 ELSE 1 END,
+  slot = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(r.value ->> 4, slot) END,
+  next_at = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(r.value ->> 5, next_at) END
+FROM json_each(:rows) AS r
+WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
+
+-- name: free_waiting
+-- One for each agent: where one place was freed, the others would only be sent away again.
+UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
+  SELECT f.agent, f.name FROM json_each(:agents) AS r CROSS JOIN schedules f
+  ON f.agent = r.value AND f.name = (
+    SELECT s.name FROM schedules s WHERE s.agent = r.value AND s.next_at > :now AND s.slot <= :now
+      AND s.last_skip_reason IN ('at_capacity', 'already_running')
+    ORDER BY s.slot, s.name LIMIT 1))
+
+-- name: get_trigger
+SELECT @trigger, ended_at, outcome, error FROM triggers WHERE id = :id
+
+-- name: prune_triggers
+DELETE FROM triggers WHERE triggered_at < :before AND ended_at IS NOT NULL

@@ -1,0 +1,691 @@
+"""The scheduler on both databases, with a clock that the test moves."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rota.model.clock import from_text, to_text
+from rota.model.errors import SchedulerError, SchedulerShutdownError
+from rota.model.fleet import AgentSpec
+from rota.model.schedules import (
+    CatchUp,
+    Schedule,
+    ScheduleState,
+    ScheduleStatus,
+    ScheduleType,
+    SkipReason,
+    Trigger,
+    TriggerKind,
+)
+from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
+from rota.storage.port import Store
+from rota.testing.clock import ManualClock
+
+Sql = Callable[..., list[tuple[Any, ...]]]
+MINUTE = timedelta(minutes=1)
+PATIENCE = 20.0
+
+
+def every(minutes: float = 5, name: str = "poll", agent: str = "ada", **values: Any) -> Schedule:
+    interval = timedelta(minutes=minutes)
+    return Schedule(agent, name, ScheduleType.INTERVAL, interval=interval, **values)
+
+
+def cron(text: str = "*/10 * * * *", name: str = "clock", **values: Any) -> Schedule:
+    return Schedule("ada", name, ScheduleType.CRON, cron=text, **values)
+
+
+def agent(*schedules: Schedule, name: str = "ada", room: int = 100) -> AgentSpec:
+    return AgentSpec(
+        name, schedules=tuple(replace(s, agent=name) for s in schedules), max_concurrent=room
+    )
+
+
+class Stage:
+    """Runs agents: each stands on the stage until the test sends it off."""
+
+    def __init__(self) -> None:
+        self.came: list[Trigger] = []
+        self.stays = False
+        self.answer: TriggerOutcome | None | Exception = None
+        self._doors: dict[str, asyncio.Event] = {}
+        self._entered = asyncio.Event()
+
+    async def __call__(self, info: TriggerInfo) -> TriggerOutcome | None:
+        self.came.append(info.trigger)
+        self._entered.set()
+        if self.stays:
+            door = self._doors[info.trigger.id] = asyncio.Event()
+            await door.wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def slots(self, name: str | None = None) -> list[str]:
+        return [one.slot for one in self.came if name is None or one.schedule == name]
+
+    def send_off(self) -> None:
+        for door in self._doors.values():
+            door.set()
+
+
+class Node:
+    """A scheduler that checks when it is told to."""
+
+    def __init__(self, scheduler: Scheduler, stage: Stage) -> None:
+        self.scheduler = scheduler
+        self.stage = stage
+
+    async def tick(self) -> float:
+        """One check, and whatever it started comes to its end, unless it stays."""
+        pause = await self.scheduler.tick()
+        await asyncio.sleep(0)
+        if not self.stage.stays:
+            await self.settle()
+        return pause
+
+    async def settle(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while self.scheduler.get_total_running_job_count():
+                await asyncio.sleep(0.001)
+
+
+NewNode = Callable[..., Awaitable[Node]]
+
+
+@pytest.fixture
+async def new_node(store: Store, clock: ManualClock) -> AsyncIterator[NewNode]:
+    async with AsyncExitStack() as after_the_test:
+
+        async def make(*agents: AgentSpec, name: str = "n1", **options: Any) -> Node:
+            stage = Stage()
+            scheduler = Scheduler(
+                options.pop("store", store), node=name, clock=clock, on_trigger=stage, **options
+            )
+            await scheduler.open(agents)
+            after_the_test.push_async_callback(scheduler.stop, wait_for_jobs=False)
+            return Node(scheduler, stage)
+
+        yield make
+
+
+async def state(store: Store, name: str = "poll", who: str = "ada") -> ScheduleState:
+    found = await store.read(lambda tx: tx.schedule_state(who, name, ""))
+    assert found is not None
+    return found
+
+
+async def test_an_interval_begins_at_once_and_counts_from_the_end(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    began = clock.text()
+    node.stage.stays = True
+    await node.tick()
+    assert node.stage.slots() == [began]
+    clock.advance(120)
+    node.stage.send_off()
+    await node.settle()
+    after = await state(store)
+    assert after.next_run_at == after.slot == clock.text(300)
+    assert (after.last_run_at, after.last_completed_at) == (began, clock.text())
+    assert after.trigger_count == 1
+    node.stage.stays = False
+    clock.advance(299)
+    await node.tick()
+    assert len(node.stage.came) == 1
+    clock.advance(1)
+    await node.tick()
+    assert node.stage.slots() == [began, clock.text()]
+
+
+async def test_a_cron_schedule_moves_on_when_it_triggers(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(cron()))
+    await node.tick()
+    assert node.stage.came == []
+    clock.advance(600)
+    node.stage.stays = True
+    await node.tick()
+    assert node.stage.slots() == [clock.text()]
+    assert (await state(store, "clock")).next_run_at == clock.text(600)
+
+
+async def test_the_pause_ends_with_the_next_time_and_is_never_longer_than_the_check_interval(
+    clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(cron()), check_interval=30.0)
+    assert await node.tick() == 30.0
+    clock.advance(595)
+    assert await node.tick() == 5.0
+    empty = await new_node(name="n2", check_interval=7.0)
+    assert await empty.tick() <= 7.0
+
+
+async def test_what_is_due_runs_side_by_side(clock: ManualClock, new_node: NewNode) -> None:
+    node = await new_node(agent(*(every(5, f"s{n}") for n in range(30))))
+    node.stage.stays = True
+    await node.tick()
+    assert node.scheduler.get_running_job_count("ada") == 30
+    assert node.scheduler.get_running_job_count("bob") == 0
+    assert node.scheduler.get_total_running_job_count() == 30
+
+
+async def test_more_than_a_page_of_due_schedules_is_taken_at_once(
+    clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(*(every(5, f"s{n}") for n in range(1_203)), room=5_000))
+    await node.tick()
+    assert len({one.schedule for one in node.stage.came}) == 1_203
+
+
+async def test_a_schedule_that_runs_is_not_started_again(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), cron()))
+    node.stage.stays = True
+    clock.advance(600)
+    await node.tick()
+    assert len(node.stage.came) == 2
+    clock.advance(600)
+    await node.tick()
+    assert len(node.stage.came) == 2
+    for name in ("poll", "clock"):
+        skipped = await state(store, name)
+        assert skipped.status is ScheduleStatus.RUNNING
+        assert skipped.last_skip_reason is SkipReason.ALREADY_RUNNING
+        assert skipped.last_skip_at == clock.text()
+        assert skipped.skip_count == 1
+    assert (await state(store, "clock")).next_run_at == clock.text(600)
+
+
+async def test_a_slot_that_lacked_room_is_run_as_soon_as_there_is_some(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(cron("0 * * * *", "a"), cron("0 * * * *", "b"), room=1))
+    node.stage.stays = True
+    clock.advance(3600)
+    slot = clock.text()
+    await node.tick()
+    assert [one.schedule for one in node.stage.came] == ["a"]
+    assert (await state(store, "b")).last_skip_reason is SkipReason.AT_CAPACITY
+    clock.advance(1)
+    await node.tick()
+    assert len(node.stage.came) == 1
+    node.stage.send_off()
+    await node.settle()
+    assert node.scheduler.woken.is_set()
+    await node.tick()
+    assert [(one.schedule, one.slot) for one in node.stage.came] == [("a", slot), ("b", slot)]
+
+
+async def test_room_and_running_are_counted_across_nodes(
+    clock: ManualClock, new_node: NewNode, another_store: Callable[[], Awaitable[Store]]
+) -> None:
+    both = agent(every(5, "a"), every(5, "b"), every(5, "c"), room=2)
+    one = await new_node(both)
+    other = await new_node(both, name="n2", store=await another_store())
+    one.stage.stays = other.stage.stays = True
+    await asyncio.gather(one.tick(), other.tick())
+    assert len(one.stage.came) + len(other.stage.came) == 2
+    for _ in range(5):
+        clock.advance(400)
+        await asyncio.gather(one.tick(), other.tick())
+    assert len(one.stage.came) + len(other.stage.came) == 2
+
+
+async def test_two_nodes_never_run_one_slot_twice(
+    clock: ManualClock, new_node: NewNode, another_store: Callable[[], Awaitable[Store]]
+) -> None:
+    schedules = [cron("* * * * *", f"s{n}") for n in range(40)]
+    nodes = [await new_node(agent(*schedules))]
+    nodes.append(await new_node(agent(*schedules), name="n2", store=await another_store()))
+    for _ in range(10):
+        clock.advance(60)
+        await asyncio.gather(*(node.tick() for node in nodes))
+        await asyncio.gather(*(node.tick() for node in nodes))
+    ran = [(t.schedule, t.slot) for node in nodes for t in node.stage.came]
+    assert len(ran) == len(set(ran)) == 400
+
+
+@pytest.mark.parametrize(
+    ("policy", "slots"),
+    [
+        (CatchUp.ONE, ["14:00"]),
+        (CatchUp.NONE, []),
+        (CatchUp.ALL, ["12:30", "13:00", "13:30", "14:00"]),
+    ],
+)
+async def test_slots_that_passed_while_nobody_was_there(
+    store: Store, clock: ManualClock, new_node: NewNode, policy: CatchUp, slots: list[str]
+) -> None:
+    node = await new_node(agent(cron("*/30 * * * *", catch_up=policy)))
+    clock.advance(2 * 3600 + 600)
+    for _ in range(6):
+        await node.tick()
+    assert [slot[11:16] for slot in node.stage.slots()] == slots
+    after = await state(store, "clock")
+    assert after.next_run_at is not None
+    assert after.next_run_at[11:16] == "14:30"
+    missed = None if policy is CatchUp.ALL else SkipReason.MISSED
+    assert after.last_skip_reason is missed
+
+
+async def test_every_slot_is_made_up_for_one_after_the_other(
+    clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(cron("*/30 * * * *", catch_up=CatchUp.ALL)))
+    clock.advance(2 * 3600 + 600)
+    node.stage.stays = True
+    for _ in range(3):
+        await node.tick()
+        clock.advance(11)
+    assert [slot[11:16] for slot in node.stage.slots()] == ["12:30"]
+    node.stage.send_off()
+    await node.settle()
+    await node.tick()
+    assert [slot[11:16] for slot in node.stage.slots()] == ["12:30", "13:00"]
+
+
+async def test_an_interval_that_is_late_runs_once(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), every(5, "none", catch_up=CatchUp.NONE)))
+    await node.tick()
+    clock.advance(86_400)
+    await node.tick()
+    await node.tick()
+    assert len(node.stage.slots("poll")) == 2
+    assert len(node.stage.slots("none")) == 1
+    assert (await state(store, "none")).last_skip_reason is SkipReason.MISSED
+    assert (await state(store, "none")).next_run_at == clock.text(300)
+
+
+async def test_a_clock_that_jumps_forward_brings_no_storm(
+    clock: ManualClock, new_node: NewNode
+) -> None:
+    schedules = [cron("* * * * *", f"s{n}") for n in range(20)] + [every(1)]
+    node = await new_node(agent(*schedules))
+    await node.tick()
+    clock.advance(365 * 86_400)
+    before = len(node.stage.came)
+    for _ in range(3):
+        await node.tick()
+    assert len(node.stage.came) - before == 21
+
+
+async def test_a_clock_that_was_put_back_silences_nobody_and_repeats_no_slot(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(cron("0 * * * *"), every(5)))
+    start = clock.now()
+    for _ in range(3):
+        clock.advance(3600)
+        await node.tick()
+    ran = node.stage.slots("clock")
+    assert len(ran) == 3
+    clock.advance(-2 * 3600 - 60)  # it is 12:59 again
+    await node.tick()
+    assert (await state(store, "clock")).slot == to_text(start + timedelta(hours=1))
+    assert (await state(store, "poll")).next_run_at == clock.text(300)
+    for _ in range(3):
+        clock.advance(3600)
+        await node.tick()
+        await node.tick()
+    assert node.stage.slots("clock") == [*ran, to_text(start + timedelta(hours=4))][: 3 + 0]
+    clock.advance(3600)
+    await node.tick()
+    assert node.stage.slots("clock") == [*ran, to_text(start + timedelta(hours=4))]
+
+
+async def test_a_node_that_starts_with_a_clock_put_back_does_not_wait_for_the_old_time(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    clock.advance(10 * 365 * 86_400)
+    await new_node(agent(cron("0 * * * *"), every(5)))
+    await store.transact(lambda tx: tx.end_node("n1", clock.text()))
+    clock.advance(-10 * 365 * 86_400)
+    await new_node(agent(cron("0 * * * *"), every(5)), name="n2")
+    assert (await state(store, "clock")).slot == clock.text(3600)
+    assert (await state(store)).slot == clock.text(300)
+
+
+async def test_what_a_callback_says_is_kept(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    node.stage.answer = RuntimeError("no such model")
+    await node.tick()
+    assert (await state(store)).last_error == "RuntimeError: no such model"
+    clock.advance(300)
+    node.stage.answer = TriggerOutcome.skipped(SkipReason.NO_WORK)
+    await node.tick()
+    after = await state(store)
+    assert (after.last_skip_reason, after.skip_count) == (SkipReason.NO_WORK, 1)
+    assert after.last_error == "RuntimeError: no such model"  # nothing was tried since
+    assert after.next_run_at == clock.text(300)
+    clock.advance(300)
+    node.stage.answer = None
+    await node.tick()
+    assert (await state(store)).last_error is None
+
+
+async def test_a_callback_that_raises_stops_nobody(clock: ManualClock, store: Store) -> None:
+    ran = []
+
+    async def fail_for_ada(info: TriggerInfo) -> None:
+        if info.agent.name == "ada":
+            raise ValueError("broken")
+        ran.append(info.schedule.name)
+
+    scheduler = Scheduler(store, node="n1", clock=clock, on_trigger=fail_for_ada)
+    await scheduler.open([agent(every(5)), agent(every(5), name="bob")])
+    node = Node(scheduler, Stage())
+    for _ in range(3):
+        await node.tick()
+        clock.advance(300)
+    assert ran == ["poll"] * 3
+    await scheduler.stop()
+
+
+async def test_a_cause_that_a_source_gives_is_the_last_error(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    node.stage.answer = TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, "no answer")
+    await node.tick()
+    assert (await state(store)).last_error == "no answer"
+    assert (await state(store)).last_skip_reason is SkipReason.SOURCE_ERROR
+
+
+async def test_jitter_delays_a_slot_and_keeps_its_name(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(cron(jitter_percent=10), every(5, jitter_percent=10)), rng=lambda: 0.5)
+    await node.tick()
+    assert (await state(store)).slot == clock.text(300)
+    assert (await state(store)).next_run_at == clock.text(315)
+    assert (await state(store, "clock")).slot == clock.text(600)
+    assert (await state(store, "clock")).next_run_at == clock.text(630)
+    slot = clock.text(600)
+    clock.advance(600)
+    await node.tick()
+    assert node.stage.slots("clock") == []
+    clock.advance(30)
+    await node.tick()
+    assert node.stage.slots("clock") == [slot]
+
+
+# configuration
+
+
+async def test_a_changed_definition_computes_its_time_anew(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), cron("0 18 * * *")))
+    await node.tick()
+    clock.advance(60)
+    await node.scheduler.set_agents([agent(every(10), cron("0 18 * * *"))])
+    assert (await state(store)).next_run_at == clock.text(540)
+    assert (await state(store)).trigger_count == 1
+    await node.scheduler.set_agents([agent(every(10), cron("0 20 * * *", timezone="Asia/Tokyo"))])
+    slot = (await state(store, "clock")).slot
+    assert slot is not None
+    assert from_text(slot).hour == 11
+
+
+async def test_a_restart_with_the_same_file_changes_nothing(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), cron()))
+    await node.tick()
+    before = [await state(store), await state(store, "clock")]
+    clock.advance(60)
+    await new_node(agent(every(5), cron()), name="n2")
+    assert [await state(store), await state(store, "clock")] == before
+
+
+async def test_what_an_operator_says_holds_until_the_file_says_something_else(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    await store.transact(lambda tx: tx.disable_schedule("ada", "poll"))
+    await node.scheduler.set_agents([agent(every(7))])
+    assert (await state(store)).status is ScheduleStatus.DISABLED
+    assert (await state(store)).next_run_at is None
+    await node.tick()
+    assert node.stage.came == []
+    await node.scheduler.set_agents([agent(every(7, enabled=False))])
+    assert not (await state(store)).enabled
+    await node.scheduler.set_agents([agent(every(7, enabled=True))])
+    assert (await state(store)).enabled
+    assert (await state(store)).next_run_at == clock.text()
+
+
+async def test_schedules_that_are_gone_from_the_file_are_gone(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), cron()), agent(every(5), name="bob"))
+    await node.scheduler.set_agents([agent(cron())])
+    names = [
+        (one.agent, one.name)
+        for one in await store.read(lambda tx: tx.schedule_states(None, None, 10, ""))
+    ]
+    assert names == [("ada", "clock"), ("bob", "poll")]  # bob may be another node's
+
+
+async def test_agents_of_other_nodes_are_left_alone_and_keep_nobody_waiting(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    await new_node(agent(*(every(1, f"s{n}") for n in range(1_100)), name="abandoned"))
+    clock.advance(600)
+    node = await new_node(agent(every(5)), name="n2")
+    await node.tick()
+    assert [one.agent for one in node.stage.came] == ["ada"]
+    for _ in range(3):
+        clock.advance(300)
+        await node.tick()
+    assert [one.agent for one in node.stage.came] == ["ada"] * 4
+
+
+async def test_schedules_without_a_clock_do_not_wake_by_themselves(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    hook, chat = (Schedule("ada", str(kind), kind) for kind in (ScheduleType.WEBHOOK, ScheduleType.CHAT))
+    node = await new_node(agent(hook, chat))
+    clock.advance(86_400)
+    await node.tick()
+    assert node.stage.came == []
+    assert (await state(store, "webhook")).next_run_at is None
+
+
+# what somebody asked for
+
+
+async def asked(store: Store, clock: ManualClock, number: int = 1, name: str = "poll") -> None:
+    trigger = Trigger(
+        f"t{number}", "ada", name, f"t{number}", TriggerKind.MANUAL, "", clock.text(), "please"
+    )
+    await store.transact(lambda tx: tx.insert_triggers([trigger]))
+
+
+async def test_what_somebody_asked_for_is_run_by_a_node_that_knows_the_agent(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    stranger = await new_node(agent(every(5), name="bob"), name="n2")
+    node = await new_node(agent(cron()))
+    await asked(store, clock, name="clock")
+    await stranger.tick()
+    await node.tick()
+    assert [(t.id, t.message, t.node) for t in node.stage.came] == [("t1", "please", "n1")]
+    assert "ada" not in {one.agent for one in stranger.stage.came}
+    assert (await state(store, "clock")).last_run_at == clock.text()
+
+
+async def test_what_somebody_asked_for_waits_for_room_and_is_not_lost(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    node.stage.stays = True
+    await node.tick()
+    await asked(store, clock, 1)
+    await asked(store, clock, 2)
+    await node.tick()
+    assert len(node.stage.came) == 1
+    node.stage.stays = False
+    node.stage.send_off()
+    await node.settle()
+    await node.tick()
+    await node.tick()
+    assert [one.id for one in node.stage.came[1:]] == ["t1", "t2"]
+
+
+async def test_a_run_that_somebody_asked_for_counts_for_the_interval(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    await node.tick()
+    clock.advance(200)
+    await asked(store, clock)
+    await node.tick()
+    assert (await state(store)).next_run_at == clock.text(300)
+
+
+async def test_what_was_asked_of_a_schedule_that_is_gone_ends(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), cron()))
+    await asked(store, clock)
+    await node.scheduler.set_agents([agent(cron())])
+    record = await store.read(lambda tx: tx.get_trigger("t1"))
+    assert record is not None
+    assert record.outcome == "dropped"
+
+
+# life and death
+
+
+async def test_what_a_dead_process_of_the_same_place_left_open_is_lost_at_once(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    dead = await new_node(agent(every(5)), place="here")
+    dead.stage.stays = True
+    await dead.tick()
+    clock.advance(400)
+    heir = await new_node(agent(every(5)), name="n2", place="here")
+    await heir.tick()
+    assert len(heir.stage.came) == 1
+    record = await store.read(lambda tx: tx.get_trigger(dead.stage.came[0].id))
+    assert record is not None
+    assert (record.outcome, record.ended_at) == ("lost", clock.text(0))
+
+
+async def test_a_node_that_was_not_seen_for_long_is_dead(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    dead = await new_node(agent(every(1)))
+    dead.stage.stays = True
+    await dead.tick()
+    heir = await new_node(agent(every(1)), name="n2")
+    for _ in range(9):
+        clock.advance(7)
+        await heir.tick()
+    assert heir.stage.came == []  # it has been watching for long enough, but only just
+    skipped = (await state(store)).last_skip_reason
+    for _ in range(10):
+        clock.advance(7)
+        await heir.tick()
+    assert skipped is SkipReason.ALREADY_RUNNING or heir.stage.came
+    assert len(heir.stage.came) == 1
+
+
+async def test_a_clock_that_jumps_makes_nobody_look_dead(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    one = await new_node(agent(cron("0 0 1 1 *")))
+    other = await new_node(agent(cron("0 0 1 1 *")), name="n2")
+    for _ in range(10):
+        clock.advance(5)
+        await one.tick()
+        await other.tick()
+    clock.advance(3_600)
+    await other.tick()
+    await one.tick()
+    assert [node.id for node in await store.read(lambda tx: tx.living_nodes())] == ["n1", "n2"]
+
+
+async def test_a_node_that_was_taken_for_dead_comes_back(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    node.stage.stays = True
+    await node.tick()
+    await store.transact(lambda tx: tx.end_node("n1", clock.text()))
+    clock.advance(10)
+    node.stage.send_off()
+    await node.settle()
+    assert (await state(store)).last_completed_at is None  # its end came too late to count
+    await node.tick()
+    assert [one.id for one in await store.read(lambda tx: tx.living_nodes())] == ["n1"]
+
+
+# start and stop
+
+
+async def test_it_starts_by_itself_and_stops_with_what_runs(store: Store) -> None:
+    stage = Stage()
+    scheduler = Scheduler(store, node="n1", on_trigger=stage)
+    assert scheduler.get_status() == "stopped"
+    await scheduler.start([agent(every(5))])
+    assert scheduler.is_running()
+    with pytest.raises(SchedulerError, match="running"):
+        await scheduler.start([])
+    async with asyncio.timeout(PATIENCE):
+        await stage._entered.wait()
+    await scheduler.stop()
+    seen = scheduler.get_state()
+    assert seen.status == "stopped"
+    assert seen.trigger_count == 1
+    assert seen.check_count >= 1
+    assert seen.started_at is not None
+    assert seen.last_check_at is not None
+    assert (await state(store)).last_completed_at is not None
+    assert await store.read(lambda tx: tx.living_nodes()) == []
+    await scheduler.stop()
+
+
+async def test_stopping_waits_until_the_deadline_and_cancels_what_is_left(
+    store: Store, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    node.stage.stays = True
+    await node.tick()
+    with pytest.raises(SchedulerShutdownError, match="1 job") as caught:
+        await node.scheduler.stop(timeout=0.05)
+    assert caught.value.details == {"timed_out": True, "running_job_count": 1}
+    assert node.scheduler.get_total_running_job_count() == 0
+    record = await store.read(lambda tx: tx.get_trigger(node.stage.came[0].id))
+    assert record is not None
+    assert record.outcome == "cancelled"
+
+
+async def test_stopping_without_waiting_is_no_error(store: Store, new_node: NewNode) -> None:
+    node = await new_node(agent(every(5)))
+    node.stage.stays = True
+    await node.tick()
+    await node.scheduler.stop(wait_for_jobs=False)
+    assert not node.scheduler.is_running()
+
+
+async def test_a_stopped_scheduler_takes_nothing(clock: ManualClock, new_node: NewNode) -> None:
+    node = await new_node(agent(every(5)))
+    await node.scheduler.stop()
+    clock.advance(600)
+    await node.scheduler.tick()
+    assert node.stage.came == []
