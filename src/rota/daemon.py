@@ -149,18 +149,26 @@ class Crew:
     def __init__(self, chores: Sequence[Chore], stopping: asyncio.Event) -> None:
         self._stopping = stopping
         self._waiting = list(chores)
+        self._begun = False
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def begin(self) -> None:
-        for chore in self._waiting:
-            self.hire(chore)
+        self._begun = True
+        waiting, self._waiting = self._waiting, []
+        for chore in waiting:
+            self.add(chore)
 
-    def hire(self, chore: Chore) -> None:
+    def add(self, chore: Chore) -> None:
+        """It begins at once, or with the others."""
+        if not self._begun:
+            self._waiting.append(chore)
+            return
         task = asyncio.create_task(run_chore(chore, self._stopping), name=chore.name)
         self._tasks[id(chore)] = task
 
     async def dismiss(self, chore: Chore) -> None:
         """It is cut short; chores are made to be killed."""
+        self._waiting = [one for one in self._waiting if one is not chore]
         task = self._tasks.pop(id(chore), None)
         if task is not None:
             task.cancel()

@@ -99,7 +99,9 @@ NewNode = Callable[..., Awaitable[Node]]
 
 
 @pytest.fixture
-async def new_node(store: Store, clock: ManualClock) -> AsyncIterator[NewNode]:
+async def new_node(
+    store: Store, clock: ManualClock, another_store: Callable[[], Awaitable[Store]]
+) -> AsyncIterator[NewNode]:
     async with AsyncExitStack() as after_the_test:
 
         async def make(*agents: AgentSpec, name: str = "n1", **options: Any) -> Node:
@@ -338,7 +340,7 @@ async def test_a_clock_that_was_put_back_silences_nobody_and_repeats_no_slot(
         clock.advance(3600)
         await node.tick()
         await node.tick()
-    assert node.stage.slots("clock") == [*ran, to_text(start + timedelta(hours=4))][: 3 + 0]
+    assert node.stage.slots("clock") == ran
     clock.advance(3600)
     await node.tick()
     assert node.stage.slots("clock") == [*ran, to_text(start + timedelta(hours=4))]
@@ -407,7 +409,9 @@ async def test_a_cause_that_a_source_gives_is_the_last_error(
 async def test_jitter_delays_a_slot_and_keeps_its_name(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:
-    node = await new_node(agent(cron(jitter_percent=10), every(5, jitter_percent=10)), rng=lambda: 0.5)
+    node = await new_node(
+        agent(cron(jitter_percent=10), every(5, jitter_percent=10)), rng=lambda: 0.5
+    )
     await node.tick()
     assert (await state(store)).slot == clock.text(300)
     assert (await state(store)).next_run_at == clock.text(315)
@@ -497,7 +501,9 @@ async def test_agents_of_other_nodes_are_left_alone_and_keep_nobody_waiting(
 async def test_schedules_without_a_clock_do_not_wake_by_themselves(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:
-    hook, chat = (Schedule("ada", str(kind), kind) for kind in (ScheduleType.WEBHOOK, ScheduleType.CHAT))
+    hook, chat = (
+        Schedule("ada", str(kind), kind) for kind in (ScheduleType.WEBHOOK, ScheduleType.CHAT)
+    )
     node = await new_node(agent(hook, chat))
     clock.advance(86_400)
     await node.tick()
@@ -589,20 +595,19 @@ async def test_what_a_dead_process_of_the_same_place_left_open_is_lost_at_once(
 async def test_a_node_that_was_not_seen_for_long_is_dead(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:
-    dead = await new_node(agent(every(1)))
+    dead = await new_node(agent(every(0.1)))
     dead.stage.stays = True
     await dead.tick()
-    heir = await new_node(agent(every(1)), name="n2")
-    for _ in range(9):
+    heir = await new_node(agent(every(0.1)), name="n2")
+    for _ in range(4):
         clock.advance(7)
         await heir.tick()
-    assert heir.stage.came == []  # it has been watching for long enough, but only just
-    skipped = (await state(store)).last_skip_reason
-    for _ in range(10):
+    assert heir.stage.came == []
+    assert (await state(store)).last_skip_reason is SkipReason.ALREADY_RUNNING
+    for _ in range(2):
         clock.advance(7)
         await heir.tick()
-    assert skipped is SkipReason.ALREADY_RUNNING or heir.stage.came
-    assert len(heir.stage.came) == 1
+    assert heir.stage.came
 
 
 async def test_a_clock_that_jumps_makes_nobody_look_dead(

@@ -52,8 +52,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def served(database: str, clock: ManualClock) -> Iterator[Served]:
-    with serve(database, clock=clock) as server:
+def served(database: str, clock: ManualClock, tmp_path: Path) -> Iterator[Served]:
+    with serve(database, clock=clock, logs=tmp_path / "runs") as server:
         yield server
 
 

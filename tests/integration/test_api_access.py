@@ -148,6 +148,10 @@ READ_CALLS = [
     ("GET", "/projects", None),
     ("GET", "/events", None),
     ("GET", "/agents", None),
+    ("GET", "/runs", None),
+    ("GET", "/runs/x", None),
+    ("GET", "/runs/x/log", None),
+    ("GET", "/outbox", None),
     ("GET", "/metrics", None),
     ("GET", "/openapi.json", None),
     ("GET", "/docs", None),
@@ -161,6 +165,9 @@ WORK_CALLS = [
     ("PATCH", "/work/ITEM", {"description": "x"}),
     ("POST", "/work/ITEM/note", {"notes": "x"}),
     ("POST", "/work/ITEM/heartbeat", {"token": "x"}),
+    ("POST", "/runs", {"agent": "ann", "work_item_id": "ITEM", "token": "x"}),
+    ("POST", "/runs/x/log", None),
+    ("POST", "/runs/x/end", {"status": "failed"}),
     *(
         ("POST", f"/work/ITEM/{verb}", {})
         for verb in ("start", "complete", "fail", "block", "resume", "hand_over", "release")
@@ -171,6 +178,8 @@ DISPATCH_CALLS = [
     ("PATCH", "/projects/PROJECT", {"name": "p"}),
     ("PATCH", "/agents/ann", {"paused": False}),
     ("POST", "/sweep", None),
+    ("POST", "/runs/x/cancel", None),
+    ("POST", "/outbox/x/retry", None),
     ("PATCH", "/work/ITEM", {"priority": 1}),
     ("PATCH", "/work/ITEM", {"assigned_agent": "ann"}),
     ("PATCH", "/work/ITEM", {"blocked_by": []}),

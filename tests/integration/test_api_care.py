@@ -111,6 +111,8 @@ def test_agents_are_listed_with_what_is_on_their_hands(http: httpx2.Client) -> N
     changed = http.patch("/agents/ann", json={"max_concurrent": 3, "paused": True})
     assert changed.json() == {
         "name": "ann", "max_concurrent": 3, "paused": True, "in_progress": 0, "dispatched": 0,
+        "running": 0, "spent_today": {"runs": 0, "seconds": 0.0, "tokens": 0, "cost_usd": 0.0},
+        "failures": 0, "breaker_until": None, "usage_until": None, "note": None,
     }  # fmt: skip
     item = http.post("/work", json=GOOD).json()["id"]
     http.post(f"/work/{item}/dispatch", json={"assigned_agent": "bob"})
@@ -156,7 +158,10 @@ def test_the_document_describes_every_route(http: httpx2.Client) -> None:
         "POST /work/batch", "POST /work/claim", "POST /work/complete", "GET /work/{id}",
         "PATCH /work/{id}", "DELETE /work/{id}", "GET /work/{id}/explain", "GET /events",
         "GET /agents", "GET /agents/{name}", "PATCH /agents/{name}", "GET /sources", "GET /tokens",
-        "POST /tokens", "DELETE /tokens/{id}", *(f"POST /work/{{id}}/{verb}" for verb in verbs),
+        "POST /tokens", "DELETE /tokens/{id}", "GET /runs", "POST /runs", "GET /runs/{id}",
+        "GET /runs/{id}/log", "POST /runs/{id}/log", "POST /runs/{id}/cancel",
+        "POST /runs/{id}/end", "GET /outbox", "POST /outbox/{id}/retry",
+        *(f"POST /work/{{id}}/{verb}" for verb in verbs),
     }  # fmt: skip
     names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
     assert len(names) == len(set(names))

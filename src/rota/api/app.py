@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rota.api import care, claims, events, fleet, projects, runs, sources, verbs, work
+from rota.api import care, claims, events, fleet, projects, runs, schedules, sources, verbs, work
 from rota.api.answers import Reply, empty_answer, problem_answer
 from rota.api.asgi import AsgiApp, ClientGone, Headers, Receive, Scope, Send
 from rota.api.auth import Gate
@@ -58,6 +58,7 @@ def create_app(
         *events.ENDPOINTS,
         *fleet.ENDPOINTS,
         *runs.ENDPOINTS,
+        *schedules.ENDPOINTS,
         *sources.ENDPOINTS,
         *fleet.token_endpoints(gate),
         *endpoints,

@@ -34,6 +34,7 @@ _HEADERS_IN |= {
             "HMAC-SHA256 of the body with the source's secret, in hexadecimal.",
         ),
         (("X-GitHub-Delivery", "X-Gitea-Delivery"), "The delivery's own id; it counts once."),
+        (("X-Gitlab-Token",), "The secret itself, as GitLab sends it."),
     )
     for name in names
 }
@@ -46,6 +47,8 @@ _HEADERS_OUT = {
 _PATH_SCHEMAS = {
     "id": {"type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9._-]+$"},
     "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+    "agent": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+    "schedule": {"type": "string", "pattern": f"^{NAME.pattern}$"},
 }
 _REFUSALS = {
     400: "Not JSON, or a cursor that is none of ours",

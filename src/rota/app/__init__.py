@@ -1,7 +1,7 @@
 """Composition root: the only module that knows which database and which adapters there are."""
 
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from rota.api import Api
-    from rota.api.hooks import Receiver
+    from rota.app.fleet import FleetAtWork
     from rota.claims.timing import Pace
     from rota.config.fleet import FleetConfig
     from rota.config.sources import Forge
@@ -183,43 +183,12 @@ def source_context(settings: Settings, ledger: "Ledger | None" = None) -> "Sourc
     )
 
 
-def make_tendings(settings: Settings, ledger: "Ledger") -> list["Tending"]:
-    """One for each repository that the configuration names."""
-    from functools import partial
-
-    from rota.config.sources import Forge
-    from rota.sources.assembly import make_tracker, open_desk
-    from rota.sources.tending import Rhythm, Tending
+def make_tendings(settings: Settings, ledger: "Ledger") -> "list[Tending]":
+    """One for each repository that the configuration lists."""
+    from rota.app import fleet
 
     context = source_context(settings, ledger)
-    tendings: dict[str, Tending] = {}
-    for source in fleet_config(settings).sources:
-        if isinstance(source, Forge):
-            tracker = make_tracker(source, context)
-            desk = partial(open_desk, source, context, tracker=tracker)
-            made = Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds))
-            if made.source in tendings:
-                raise InvalidInput(f"{settings.config}: {made.source} is there twice; keep one")
-            tendings[made.source] = made
-    return list(tendings.values())
-
-
-def _receivers(tendings: "Sequence[Tending]") -> "list[Receiver]":
-    """Who is woken by webhooks: repositories whose secret is named."""
-    import os
-    from functools import partial
-
-    from rota.api.hooks import Receiver
-
-    return [
-        Receiver(
-            one.tracker.kind,
-            one.tracker.repo,
-            partial(os.environ.get, one.settings.webhook_secret_env or ""),
-            one.wake,
-        )
-        for one in tendings
-    ]
+    return list(fleet.make_tendings(fleet_config(settings).sources, context, ledger).values())
 
 
 def up(settings: Settings) -> None:
@@ -231,7 +200,7 @@ def up(settings: Settings) -> None:
     from rota.config.logs import configure_logging
 
     configure_logging()
-    fleet_config(settings)  # what is wrong with it is said before anything is touched
+    _demand_good_config(settings)
     with (
         StateDir(settings.state_dir).occupied(),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
@@ -239,45 +208,57 @@ def up(settings: Settings) -> None:
         runner.run(_serve(settings))
 
 
+def _demand_good_config(settings: Settings) -> None:
+    """What is wrong with it is said before anything is touched."""
+    from rota.config.loading import load_fleet
+
+    if settings.sweeper:
+        load_fleet(settings.config)
+
+
 async def _serve(settings: Settings) -> None:
     import asyncio
 
     from rota import daemon
+    from rota.app.fleet import FleetAtWork
+    from rota.config.loading import load_fleet
+    from rota.model.clock import IdFactory, SystemClock
+    from rota.queue.ledger import Ledger
 
-    async with open_ledger(settings.database) as ledger:
+    node = IdFactory(SystemClock()).new()
+    async with open_store(settings.database) as store:
+        ledger = Ledger.on(store, node=node, logs=settings.run_logs)
         await _demand_safe_address(settings, ledger)
-        # A process that tends no sources cannot be woken for them, and says so to webhooks.
-        tendings = make_tendings(settings, ledger) if settings.sweeper else []
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
-        api = make_asgi(ledger, settings, stopping, tendings)
-        face = daemon.Face(
-            api,
-            settings.drain_seconds,
-            lambda: _announce(settings, ledger),
-        )
-        chores: list[daemon.Chore] = [daemon.Pruning(ledger.sweeper)]
+        crew = daemon.Crew([daemon.Pruning(ledger.sweeper)], stopping)
+        # A process that tends no sources cannot be woken for them, and says so to webhooks.
+        fleet = None
         if settings.sweeper:
-            chores.append(daemon.Sweeping(ledger.sweeper, api.metrics.swept))
-        for one in tendings:
-            chores += [one, one.vigil]
-        try:
-            await daemon.run(face, listener, chores, stopping)
-        finally:
-            for one in tendings:
-                await one.aclose()
+            loaded = load_fleet(settings.config)
+            fleet = FleetAtWork(settings, store, ledger, node=node, loaded=loaded, crew=crew)
+        api = make_asgi(ledger, settings, stopping, fleet)
+        face = daemon.Face(api, settings.drain_seconds, lambda: _announce(settings, ledger, fleet))
+        if fleet is None:
+            await daemon.run(face, listener, crew, stopping)
+            return
+        crew.add(daemon.Sweeping(ledger.sweeper, api.metrics.swept))
+        async with fleet:
+            duties = daemon.Duties(fleet.drain, fleet.reload)
+            await daemon.run(face, listener, crew, stopping, duties)
 
 
 def make_asgi(
     ledger: "Ledger",
     settings: Settings,
     stopping: "asyncio.Event | None" = None,
-    tendings: "Sequence[Tending]" = (),
+    fleet: "FleetAtWork | None" = None,
 ) -> "Api":
     """The faces of a server as one ASGI app."""
     from rota import dashboard
     from rota.api import ApiSettings, create_app
+    from rota.api.fleet_config import config_endpoints
     from rota.api.hooks import hook_endpoints
 
     return create_app(
@@ -290,7 +271,8 @@ def make_asgi(
         stopping=stopping,
         endpoints=[
             *(dashboard.ENDPOINTS if settings.dashboard else ()),
-            *hook_endpoints(_receivers(tendings)),
+            *hook_endpoints(fleet.receivers if fleet else ()),
+            *config_endpoints(fleet.reload if fleet else None),
         ],
     )
 
@@ -324,7 +306,7 @@ def _command() -> str:
     return str(here)
 
 
-def _announce(settings: Settings, ledger: "Ledger") -> None:
+def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None") -> None:
     """The first thing a person sees: where to look, and what to do next."""
     StateDir(settings.state_dir).announce(settings.url)
     lines = [
@@ -332,6 +314,7 @@ def _announce(settings: Settings, ledger: "Ledger") -> None:
         f"  dashboard  {settings.url}/",
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
+        *([f"  fleet      {fleet.in_words}"] if fleet else []),
         f'  next       in another terminal:  {_command()} add --type chore "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]

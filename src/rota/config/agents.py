@@ -72,7 +72,9 @@ class Runtime(Section):
         if self.type == "command" and not self.command:
             raise ValueError("'command' is missing; write for example command: [./agent.sh]")
         if self.type == "python" and self.callable is None:
-            raise ValueError("'callable' is missing; write for example callable: package.module:run")
+            raise ValueError(
+                "'callable' is missing; write for example callable: package.module:run"
+            )
         if self.type != "python" and self.callable is not None:
             raise ValueError(f"'callable' belongs to the runtime python, not {self.type}")
         if self.type != "command" and self.prompt != "stdin":
@@ -107,9 +109,9 @@ class McpServer(Section):
     type: Literal["stdio", "http", "sse"] | None = None
     command: Text | None = None
     args: Words = ()
-    env: Environment = {}
+    env: Environment = Field(default_factory=dict)
     url: Text | None = None
-    headers: dict[str, Text] = {}
+    headers: dict[str, Text] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:
@@ -144,7 +146,7 @@ class HookConfig(Section):
     name: Text | None = None
     command: ShellCommand | None = None
     url: Annotated[str, AfterValidator(_web_address)] | None = None
-    headers: dict[str, Text] = {}
+    headers: dict[str, Text] = Field(default_factory=dict)
     secret_env: SecretName | None = None
     timeout: Span | None = None
     continue_on_error: Switch = True
@@ -229,7 +231,7 @@ class AgentSettings(Section):
     default_prompt: Prompt | None = None
     trusted: Switch = False
     work_source: WorkSource | None = None
-    schedules: dict[Name, ScheduleConfig] = {}
+    schedules: dict[Name, ScheduleConfig] = Field(default_factory=dict)
     instances: Instances = Instances()
     runtime: Annotated[Runtime, BeforeValidator(_runtime, json_schema_input_type=str | Runtime)] = (
         Runtime()
@@ -238,13 +240,13 @@ class AgentSettings(Section):
     max_turns: Count | None = None
     permission_mode: Text | None = None
     tools: Tools = Tools()
-    mcp_servers: dict[Text, McpServer] = {}
+    mcp_servers: dict[Text, McpServer] = Field(default_factory=dict)
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(
         None, strict=False
     )
     session: Session = Session()
     timeout: Span | None = None
-    env: Environment = {}
+    env: Environment = Field(default_factory=dict)
     env_pass: Annotated[tuple[VariableName, ...], Field(strict=False)] = ()
     output_limit: Annotated[int, Lax] = Field(10 * 1024 * 1024, ge=1024, le=1024**3)
     hooks: Hooks = Hooks()
@@ -258,9 +260,9 @@ class AgentSettings(Section):
     def _known_mode(cls, value: str | None, info: ValidationInfo) -> str | None:
         """The words of Claude are known; other programs have their own."""
         runtime = info.data.get("runtime")
-        if runtime is not None and runtime.type == "claude":
-            if value is not None and value not in PERMISSION_MODES:
-                raise ValueError(f"{value[:80]!r} is not known; write {_or(PERMISSION_MODES)}")
+        is_claude = runtime is not None and runtime.type == "claude"
+        if is_claude and value is not None and value not in PERMISSION_MODES:
+            raise ValueError(f"{value[:80]!r} is not known; write {_or(PERMISSION_MODES)}")
         return value
 
 

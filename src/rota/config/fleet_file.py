@@ -22,7 +22,7 @@ class AgentReference(Section):
     """An agent that stands in a file of its own."""
 
     path: PathText
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, Any] = Field(default_factory=dict)
 
 
 class FleetReference(Section):
@@ -30,7 +30,7 @@ class FleetReference(Section):
 
     path: PathText
     name: Name | None = None
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, Any] = Field(default_factory=dict)
 
 
 class Web(Section):

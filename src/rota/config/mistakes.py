@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
@@ -74,14 +75,13 @@ class Findings:
             if not but(one, value):
                 self.mistake(place, hidden(_words(one, model, also_known), value))
 
-    def demand_none(self, files: Iterable[Any] = ()) -> None:
+    def told_warnings(self, files: Iterable[Path]) -> tuple[str, ...]:
+        return tuple(text for text, _ in _in_order(self.warnings, files))
+
+    def demand_none(self, files: Iterable[Path] = ()) -> None:
         if not self.mistakes:
             return
-        order = {str(file): number for number, file in enumerate(files)}
-        told = sorted(
-            self.mistakes.items(),
-            key=lambda one: (order.get(str(one[1].file), 0), one[1].line, one[1].column),
-        )
+        told = _in_order(self.mistakes, files)
         lines = [text for text, _ in told[:MOST_MISTAKES]]
         first = told[0][1].file
         if len(told) > MOST_MISTAKES:
@@ -89,21 +89,34 @@ class Findings:
         raise InvalidInput("\n".join(lines), file=str(first))
 
 
+def _in_order(told: dict[str, Place], files: Iterable[Path]) -> list[tuple[str, Place]]:
+    """As they were read, and from top to bottom."""
+    order = {file: number for number, file in enumerate(files)}
+
+    def where(one: tuple[str, Place]) -> tuple[int, int, int]:
+        return order.get(one[1].file, 0), one[1].line, one[1].column
+
+    return sorted(told.items(), key=where)
+
+
 def _keys(error: ErrorDetails, tree: Any) -> Location:
-    """Pydantic names branches of unions, and keys of mappings, on the way; neither is in the file."""
+    """Pydantic names branches of unions on the way, which are not in the file."""
     loc = error["loc"]
     kept: list[int | str] = []
     here = tree
     for number, part in enumerate(loc):
-        last = number == len(loc) - 1
-        if isinstance(here, dict) and part in here:
+        if _holds(here, part):
             here = here[part]
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
-            here = here[part]
-        elif not (last and error["type"] == "missing"):
-            continue
-        kept.append(part)
+            kept.append(part)
+        elif error["type"] == "missing" and number == len(loc) - 1:
+            kept.append(part)
     return tuple(kept)
+
+
+def _holds(here: Any, part: int | str) -> bool:
+    if isinstance(here, list):
+        return isinstance(part, int) and part < len(here)
+    return isinstance(here, dict) and part in here
 
 
 def _words(error: ErrorDetails, model: Any, also_known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""From what an agent was told to what the fleet works with: everything filled in, paths absolute."""
+"""From what an agent was told to what the fleet works with: whole, and with absolute paths."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +30,7 @@ def agent_spec(config: AgentConfig, name: str, directory: Path) -> AgentSpec:
         name=name,
         description=config.description,
         default_prompt=config.default_prompt,
-        work_source=config.work_source,
+        work_source=plain(config.work_source),
         schedules=tuple(_schedule(name, *one) for one in config.schedules.items()),
         max_concurrent=config.instances.max_concurrent,
         run=_run_settings(config, directory),
@@ -109,7 +109,7 @@ def _schedule(agent: str, name: str, config: ScheduleConfig) -> Schedule:
         catch_up=CatchUp(config.catch_up),
         enabled=config.enabled,
         prompt=config.prompt,
-        work_source=config.work_source,
+        work_source=plain(config.work_source),
         resume_session=config.resume_session,
         timeout=config.timeout,
         secret_env=config.secret_env,
@@ -146,7 +146,7 @@ def plain(value: Any) -> Any:
     """As JSON has it."""
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, Path):
+    if isinstance(value, str | Path):
         return str(value)
     if isinstance(value, dict):
         return {str(name): plain(one) for name, one in value.items()}

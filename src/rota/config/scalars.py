@@ -43,7 +43,7 @@ def _span(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("write a span of time like 30s, 5m, 2h or 1d")
+        raise ValueError("write a span of time like 30s, 5m, 2h or 1d")  # noqa: TRY004 - for pydantic
     return _explained(parse_interval)(str(value))
 
 

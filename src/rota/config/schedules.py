@@ -40,5 +40,7 @@ class ScheduleConfig(Section):
             if self.type != kind and said is not None:
                 raise ValueError(f"'{kind}' belongs to schedules of type {kind}, not {self.type}")
         if self.secret_env is not None and self.type not in ("webhook", "chat"):
-            raise ValueError(f"'secret_env' is for schedules of type webhook or chat, not {self.type}")
+            raise ValueError(
+                f"'secret_env' is for schedules of type webhook or chat, not {self.type}"
+            )
         return self

@@ -22,6 +22,8 @@ class Settings:
     drain_seconds: float = 10.0
     allowed_hosts: frozenset[str] = frozenset()  # names the server is called by, beyond its own
     config: Path = Path("rota.yaml")
+    # Names and networks that hooks of runs may reach though they are not on the public internet.
+    hook_hosts: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(
@@ -51,6 +53,7 @@ class Settings:
             dashboard=dashboard,
             allowed_hosts=_hosts(allowed_hosts or env.get("ROTA_ALLOWED_HOSTS", "").split(",")),
             config=_config(config or env.get("ROTA_CONFIG")),
+            hook_hosts=tuple(sorted(_hosts(env.get("ROTA_HOOK_HOSTS", "").split(",")))),
         )
 
     @property

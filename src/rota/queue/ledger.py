@@ -12,6 +12,7 @@ from rota.queue.tokens import Tokens
 from rota.queue.views import Views
 from rota.runner.admission import Admission
 from rota.runner.records import RunBook
+from rota.scheduler.service import Schedules
 from rota.storage.port import Store
 
 
@@ -25,6 +26,7 @@ class Ledger:
     runs: RunBook
     admission: Admission
     post: Postbox
+    schedules: Schedules
     clock: Clock
     database: str  # its address, without secrets
 
@@ -48,6 +50,7 @@ class Ledger:
             RunBook(store, node=node, logs=logs, clock=clock),
             Admission(store, clock),
             Postbox(store, clock),
+            Schedules(store, clock),
             clock,
             store.url,
         )

@@ -26,7 +26,7 @@ def inherited(environ: Mapping[str, str], more: tuple[str, ...] = ()) -> dict[st
 
 
 def environment(
-    request: RunRequest, environ: Mapping[str, str], root: Path, scratch: Path
+    request: RunRequest, environ: Mapping[str, str], root: Path, result_file: Path
 ) -> dict[str, str]:
     """All variables of a run. The marks by which its processes are known cannot be overruled."""
     settings = request.settings
@@ -35,7 +35,7 @@ def environment(
         **settings.env,
         **request.environ,
         "ROTA_AGENT": request.agent,
-        RESULT_FILE: str(scratch / "result.json"),
+        RESULT_FILE: str(result_file),
         RUN_ID: request.run_id,
         RUN_ROOT: str(root),
     }

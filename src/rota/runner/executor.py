@@ -1,20 +1,17 @@
 """Runs agents on this machine."""
 
 import re
-import shutil
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.runs import RunEnd, RunStatus
 from rota.runner.addresses import Allowed
 from rota.runner.conclusion import conclude
-from rota.runner.environment import RESULT_FILE, environment
+from rota.runner.environment import environment
 from rota.runner.execution import Finished, Order, Stop, Stopped, run_program, unbroken
 from rota.runner.hearing import Hearing
 from rota.runner.hooks import Hooks, Surroundings
@@ -24,8 +21,12 @@ from rota.runner.process import Nursery, Program
 from rota.runner.redaction import Redactor
 from rota.runner.results import Told, read_result
 from rota.runner.runtimes import RUNTIMES
+from rota.runner.scratch import Scratch
 from rota.runner.supervisor import GRACE
 from rota.runner.workspace import Place, Workspaces, worktrees_in
+
+if TYPE_CHECKING:
+    import httpx2
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ELSEWHERE = Place(Path("/"))  # where hooks run when there is no place for the run
@@ -48,7 +49,7 @@ class LocalRunner:
         clock: Clock,
         grace: float = GRACE,
         allowed_hosts: Collection[str] = (),
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: "httpx2.AsyncBaseTransport | None" = None,
     ) -> None:
         self._directory = directory.resolve()
         self._environ = environ
@@ -56,6 +57,7 @@ class LocalRunner:
         self._grace = grace
         self._allowed = Allowed.of(allowed_hosts)
         self._transport = transport
+        self._secrets = Redactor(environ)
         self._nursery = Nursery()
         self._workspaces = Workspaces(worktrees_in(self._directory), environ)
 
@@ -64,7 +66,7 @@ class LocalRunner:
 
     async def execute(self, request: RunRequest) -> RunEnd:
         settings = request.settings
-        redactor = Redactor(self._environ, settings.env, request.environ)
+        redactor = self._secrets.knowing(settings.env, request.environ)
         with RunLog(request.log, settings.output_limit, redactor, self._clock) as log:
             end = await self._execute(request, log)
         return _without_secrets(end, redactor)
@@ -97,11 +99,11 @@ class LocalRunner:
             stop=stop,
             heard=request.heard,
         )
-        with self._scratch(request.run_id) as scratch:
+        with Scratch.of(self._directory, request.run_id) as scratch:
             launch = runtime.launch(request, scratch)
             for note in launch.notes:
                 log.say(note, type="warning")
-            env = environment(request, self._environ, self._directory, scratch)
+            env = environment(request, self._environ, self._directory, scratch.result)
             program = Program(launch.argv, place.directory, env, self._grace)
             order = _order(request, program, launch.stdin, hearing)
             try:
@@ -109,17 +111,8 @@ class LocalRunner:
             finally:
                 hearing.finish()
             _note_survivors(finished, log)
-            told = _told(Path(env[RESULT_FILE]), log)
+            told = _told(scratch.result, log)
         return conclude(finished, hearing, told, request.limits, self._clock.now())
-
-    @contextmanager
-    def _scratch(self, run_id: str) -> Iterator[Path]:
-        path = self._directory / "scratch" / run_id
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            yield path
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
 
     def _surroundings(self, place: Place) -> Surroundings:
         return Surroundings(

@@ -4,9 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import httpx2
+from typing import TYPE_CHECKING, Any
 
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.fleet import Hook
@@ -20,7 +18,9 @@ from rota.runner.output import LastLines, Lines
 from rota.runner.port import RunRequest
 from rota.runner.process import Nursery, Program
 from rota.runner.results import ended_by
-from rota.runner.webhooks import post
+
+if TYPE_CHECKING:
+    import httpx2
 
 LONGEST_WORDS = 2000
 _ERRORS = frozenset({RunStatus.FAILED, RunStatus.TIMED_OUT})
@@ -36,7 +36,7 @@ class Surroundings:
     place: Path  # where the run worked
     allowed: Allowed
     grace: float
-    transport: httpx2.AsyncBaseTransport | None = None
+    transport: "httpx2.AsyncBaseTransport | None" = None
 
 
 class Hooks:
@@ -49,8 +49,11 @@ class Hooks:
 
     async def run(self, end: RunEnd) -> RunEnd:
         """One after the other. A failure is recorded, and changes the result only where asked."""
+        due = list(self._due(end))
+        if not due:
+            return end
         body = json.dumps(self._log.redactor.value(self._told(end)), default=str).encode()
-        for hook, event in self._due(end):
+        for hook, event in due:
             try:
                 await self._tell(hook, event, body)
             except (RotaError, OSError) as error:
@@ -82,6 +85,9 @@ class Hooks:
     async def _tell(self, hook: Hook, event: str, body: bytes) -> None:
         here = self._here
         if hook.url is not None:
+            # Only who has a webhook waits until its library is loaded.
+            from rota.runner.webhooks import post  # noqa: PLC0415
+
             await post(hook, body, environ=here.environ, allowed=here.allowed, via=here.transport)
         elif hook.command:
             await self._call(hook, hook.command, event, body)

@@ -180,6 +180,7 @@ class Nursery:
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,  # who reads the server's is not to wait for agents
                     start_new_session=True,  # a Ctrl-C is for the server
                 )
             self._door = ours

@@ -14,6 +14,8 @@ from rota.model.work import MAX_PAGE, WorkItem
 from rota.runner import admission
 from rota.storage.port import Store, Topic, Transaction
 
+KEPT_DAYS = 30  # of the logs of runs
+
 
 class RunBook:
     def __init__(self, store: Store, *, node: str, logs: Path, clock: Clock | None = None) -> None:
@@ -145,6 +147,14 @@ class RunBook:
     async def find(self, wanted: RunFilter = RunFilter(), limit: int = 50) -> list[Run]:  # noqa: B008
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(lambda tx: tx.list_runs(wanted, most))
+
+    def prune_logs(self) -> int:
+        """Logs that nobody has written to for long go; the runs stay in the book."""
+        before = self._clock.now().timestamp() - KEPT_DAYS * 24 * 3600
+        old = [one for one in self._logs.glob("*.jsonl") if one.stat().st_mtime < before]
+        for path in old:
+            path.unlink(missing_ok=True)
+        return len(old)
 
     # what the dead have left
 

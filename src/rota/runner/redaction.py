@@ -14,10 +14,15 @@ _URL_PASSWORD = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 class Redactor:
     """Knows the values of all variables whose name sounds secret."""
 
-    def __init__(self, *environs: Mapping[str, str]) -> None:
-        secrets = {part for environ in environs for part in _secrets(environ)}
-        longest_first = sorted(secrets, key=len, reverse=True)
+    def __init__(self, environ: Mapping[str, str], known: frozenset[str] = frozenset()) -> None:
+        self._secrets = known | _secrets(environ)
+        longest_first = sorted(self._secrets, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+    def knowing(self, *environs: Mapping[str, str]) -> "Redactor":
+        """One that knows these too."""
+        more = {name: value for environ in environs for name, value in environ.items()}
+        return Redactor(more, self._secrets) if _secrets(more) else self
 
     def text(self, text: str) -> str:
         return _URL_PASSWORD.sub(HIDDEN, self._pattern.sub(HIDDEN, text))

@@ -127,13 +127,17 @@ class Supervisor:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return LINUX or not self._group_is_there()
+                if LINUX or not self._group_is_there():
+                    return True
+                break
             if pid == 0:
-                return False
+                break
             if pid == self._leader:
                 self._leader_is_there = False
                 self._tell({"exit": os.waitstatus_to_exitcode(status)})
-                self._end(self._grace)
+        if not self._leader_is_there:
+            self._end(self._grace)
+        return False
 
     def _group_is_there(self) -> bool:
         """Where orphans go to somebody else, the group says whether there are any."""

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rota.config.cron import next_cron_trigger
+from rota.model.intervals import written
 from rota.model.schedules import CatchUp, Schedule, ScheduleType
 from rota.scheduler.interval import calculate_next_trigger, jitter
 
 Rng = Callable[[], float]
+# The definition of a schedule that was taken over from elsewhere and not read from a file yet.
+IMPORTED = "imported"
 # A slot that is looked at within this time is not late, only served by a busy machine.
 GRACE = timedelta(seconds=60)
 # How far back the latest of many missed slots is looked for, step by step.
@@ -47,6 +50,18 @@ class Rhythm:
             zone, _, cron = rest.partition(" ")
             return cls(type_, cron=cron, timezone=zone)
         return cls(type_)
+
+    @classmethod
+    def known(cls, definition: str) -> "Rhythm | None":
+        return None if definition == IMPORTED else cls.read(definition)
+
+    @property
+    def in_words(self) -> str:
+        if self.interval is not None:
+            return f"every {written(self.interval)}"
+        if self.cron is not None:
+            return self.cron if self.timezone == "UTC" else f"{self.cron} ({self.timezone})"
+        return f"by {self.type}"
 
     @property
     def text(self) -> str:

@@ -41,6 +41,10 @@ STEP_BACK = timedelta(seconds=1)
 FOREIGN_FOR = timedelta(seconds=30)
 
 
+KEEP_TRIGGERS = timedelta(days=30)
+TIDY_EVERY = timedelta(hours=1)
+
+
 class SchedulerStatus(StrEnum):
     STOPPED = "stopped"
     RUNNING = "running"
@@ -95,6 +99,8 @@ class Scheduler:
         self._foreign_since: datetime | None = None
         self._loop: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._ticking = asyncio.Lock()
+        self._tidied_at: datetime | None = None
         self.woken = asyncio.Event()
 
     # life
@@ -132,7 +138,8 @@ class Scheduler:
         if self._loop is not None:
             await asyncio.wait([self._loop])
             self._loop = None
-        late = await self._drain(timeout if wait_for_jobs else 0.0)
+        async with self._ticking:  # what a check has taken is begun, and then waited for
+            late = await self._drain(timeout if wait_for_jobs else 0.0)
         await self._presence.leave(self._clock.now())
         self._status = SchedulerStatus.STOPPED
         if late and wait_for_jobs:
@@ -177,6 +184,11 @@ class Scheduler:
     def get_total_running_job_count(self) -> int:
         return len(self._running)
 
+    @property
+    def roster(self) -> Roster:
+        """The agents that this node knows."""
+        return self._roster
+
     def running(self) -> Counter[str]:
         """By agent: what runs on this node."""
         return Counter(info.agent.name for info in self._running.values())
@@ -213,16 +225,24 @@ class Scheduler:
 
     async def tick(self) -> float:
         """One check: start what is due; how long to wait before the next."""
-        self.woken.clear()
-        if not self.is_running():
-            return self._check_interval
-        now = self._clock.now()
-        await self._mind_the_clock(now)
-        self._say_lost(await self._presence.keep(now))
-        pause = await self._check(now)
-        self._check_count += 1
-        self._last_check_at = now
-        return pause
+        async with self._ticking:
+            self.woken.clear()
+            if not self.is_running():
+                return self._check_interval
+            now = self._clock.now()
+            await self._mind_the_clock(now)
+            self._say_lost(await self._presence.keep(now))
+            await self._tidy(now)
+            pause = await self._check(now)
+            self._check_count += 1
+            self._last_check_at = now
+            return pause
+
+    async def _tidy(self, now: datetime) -> None:
+        if self._tidied_at is None or not timedelta(0) <= now - self._tidied_at < TIDY_EVERY:
+            before = to_text(now - KEEP_TRIGGERS)
+            await self._store.transact(lambda tx: tx.prune_triggers(before))
+            self._tidied_at = now
 
     async def _mind_the_clock(self, now: datetime) -> None:
         before = self._last_check_at

@@ -1,10 +1,12 @@
 """A node shows that it lives, and ends what the dead have left open."""
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from rota.model.clock import to_text
+from rota.model.errors import StorageError
 from rota.model.schedules import Trigger
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node
@@ -59,5 +61,7 @@ class Presence:
         return to_text(now - DEAD_AFTER) if steady else ""
 
     async def leave(self, now: datetime) -> None:
+        """Where the database is away, the others will find out."""
         text = to_text(now)
-        await self._store.transact(lambda tx: tx.end_node(self._node.id, text))
+        with suppress(StorageError):
+            await self._store.transact(lambda tx: tx.end_node(self._node.id, text))

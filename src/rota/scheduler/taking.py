@@ -184,6 +184,18 @@ def take_waiting(tx: Transaction, taker: Taker, limit: int = PAGE) -> Taken:
     return Taken(tuple(fired))
 
 
+def take_one(tx: Transaction, taker: Taker, trigger: Trigger) -> Trigger | SkipReason:
+    """A trigger that is asked for and taken up at once, if there is room."""
+    name = (trigger.agent, trigger.schedule)
+    room = _Room.now(tx, {trigger.agent})
+    refusal = room.refusal(name, taker.roster.agents[trigger.agent])
+    if refusal is not None:
+        return refusal
+    tx.insert_triggers([replace(trigger, node="")])
+    tx.take_up(trigger, taker.text, _fallback(taker.roster.schedules[name], taker))
+    return trigger
+
+
 def _fallback(schedule: Schedule, taker: Taker) -> tuple[str, str] | None:
     rhythm = Rhythm.of(schedule)
     if rhythm.interval is None:

@@ -1,6 +1,6 @@
 """What may be asked of a database about nodes, schedules and triggers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -134,6 +134,9 @@ class ScheduleVerbs(Protocol):
         """What an operator says; the file's word changes nothing until it changes itself."""
 
     def disable_schedule(self, agent: str, name: str) -> bool: ...
+
+    def change_schedule(self, agent: str, name: str, changes: Mapping[str, object]) -> bool:
+        """Set columns by name: enabled, slot, next_at, last_run_at, last_error."""
 
     def restore_schedule(self, state: ScheduleState) -> bool:
         """Take over what another scheduler knew: its times, its last error, and whether it is

@@ -1,6 +1,6 @@
 """The verbs about nodes, schedules and triggers; the statements are in sql/schedules.sql."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rota.model.schedules import (
     ScheduleState,
@@ -21,6 +21,8 @@ from rota.storage.schedule_port import (
     TriggerRecord,
 )
 
+# Columns that a change may name: a key of it becomes part of the statement.
+_CHANGEABLE = frozenset({"enabled", "slot", "next_at", "last_run_at", "last_error"})
 _NODE_DIED = "the process that ran it died"
 _NODE_ENDED = "the process that ran it ended"
 
@@ -108,6 +110,17 @@ class ScheduleStatements(Primitives):
 
     def disable_schedule(self, agent: str, name: str) -> bool:
         return bool(self._rows("disable_schedule", agent=agent, name=name))
+
+    def change_schedule(self, agent: str, name: str, changes: Mapping[str, object]) -> bool:
+        if unknown := changes.keys() - _CHANGEABLE:
+            raise ValueError(f"not to be changed: {sorted(unknown)}")
+        assignments = ", ".join(f"{column} = :{column}" for column in ("agent", *changes))
+        rows = self._text(
+            f"UPDATE schedules SET {assignments} WHERE agent = :agent AND name = :name"
+            " RETURNING name",
+            {**changes, "agent": agent, "name": name},
+        )
+        return bool(rows)
 
     def restore_schedule(self, state: ScheduleState) -> bool:
         return bool(

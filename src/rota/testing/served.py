@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import uvloop
@@ -52,13 +53,14 @@ def serve(
     settings: ApiSettings | None = None,
     *,
     clock: Clock | None = None,
+    logs: Path = Path(".rota/runs"),
     endpoints: Sequence[Endpoint] = (),
     mounts: Sequence[Mount] = (),
 ) -> Iterator[Served]:
     ready: Future[Served] = Future()
 
     async def main() -> None:
-        async with open_ledger(database, clock) as ledger:
+        async with open_ledger(database, clock, logs=logs) as ledger:
             api = create_app(ledger, settings, endpoints=endpoints, mounts=mounts)
             listener = bind("127.0.0.1", 0)
             served = Served(listener.getsockname()[1], api, ledger, asyncio.get_running_loop())

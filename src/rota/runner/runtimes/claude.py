@@ -20,12 +20,13 @@ from rota.runner.runtimes.port import (
     text_event,
     tool_event,
 )
+from rota.runner.scratch import Scratch
 
 
 class ClaudeRuntime:
     streams = True
 
-    def launch(self, request: RunRequest, scratch: Path) -> Launch:
+    def launch(self, request: RunRequest, scratch: Scratch) -> Launch:
         settings = request.settings
         argv = [*(settings.command or ("claude",)), "-p", "--output-format", "stream-json"]
         argv += ["--verbose", *_options(settings)]
@@ -53,12 +54,9 @@ def _options(settings: RunSettings) -> Iterator[str]:
             yield from (name, str(value))
 
 
-def _mcp_config(servers: Mapping[str, Any], scratch: Path) -> Path:
+def _mcp_config(servers: Mapping[str, Any], scratch: Scratch) -> Path:
     """As a file: it may hold secrets, and everybody on the machine can read arguments."""
-    path = scratch / "mcp.json"
-    path.touch(mode=0o600)
-    path.write_text(json.dumps({"mcpServers": dict(servers)}))
-    return path
+    return scratch.write("mcp.json", json.dumps({"mcpServers": dict(servers)}).encode())
 
 
 class ClaudeStream(Stream):

@@ -1,7 +1,6 @@
 """`codex`: `codex exec --json`."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rota.model.runs import Usage
@@ -17,6 +16,7 @@ from rota.runner.runtimes.port import (
     unused,
     with_system_prompt,
 )
+from rota.runner.scratch import Scratch
 
 BYPASS = "--dangerously-bypass-approvals-and-sandbox"
 # The words of the other runtimes, and what comes nearest to them; others are passed on.
@@ -26,7 +26,7 @@ SANDBOXES = {"default": "workspace-write", "acceptEdits": "workspace-write", "pl
 class CodexRuntime:
     streams = True
 
-    def launch(self, request: RunRequest, scratch: Path) -> Launch:
+    def launch(self, request: RunRequest, scratch: Scratch) -> Launch:
         settings = request.settings
         argv = [*(settings.command or ("codex",)), "exec", "--json", "--skip-git-repo-check"]
         if settings.model:

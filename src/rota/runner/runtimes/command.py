@@ -1,12 +1,12 @@
 """`command`: any program. It gets its prompt by stdin, file or argument, and prints text."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from rota.model.errors import InvalidInput
 from rota.model.fleet import PromptBy
 from rota.runner.port import RunRequest
 from rota.runner.runtimes.port import Event, Launch, Report, with_system_prompt
+from rota.runner.scratch import Scratch
 
 # Of one argument; the kernel's limit is 128 KiB with the zero at its end.
 LONGEST_ARGUMENT = 128 * 1024 - 1
@@ -28,7 +28,7 @@ class Plain:
 class CommandRuntime:
     streams = False
 
-    def launch(self, request: RunRequest, scratch: Path) -> Launch:
+    def launch(self, request: RunRequest, scratch: Scratch) -> Launch:
         settings = request.settings
         if not settings.command or not settings.command[0]:
             raise InvalidInput("the agent has no command; name its program and arguments")
@@ -37,7 +37,7 @@ class CommandRuntime:
         if settings.prompt_by is PromptBy.STDIN:
             return Launch(argv, stdin=prompt)
         if settings.prompt_by is PromptBy.FILE:
-            return Launch(_filled(argv, "{prompt_file}", str(_written(prompt, scratch))))
+            return Launch(_filled(argv, "{prompt_file}", str(scratch.write("prompt.txt", prompt))))
         return Launch(_filled(argv, "{prompt}", _argument(prompt)))
 
     def listener(self) -> Plain:
@@ -48,13 +48,6 @@ def _filled(argv: tuple[str, ...], place: str, value: str) -> tuple[str, ...]:
     if any(place in part for part in argv):
         return tuple(part.replace(place, value) for part in argv)
     return (*argv, value)
-
-
-def _written(prompt: bytes, scratch: Path) -> Path:
-    path = scratch / "prompt.txt"
-    path.touch(mode=0o600)
-    path.write_bytes(prompt)
-    return path
 
 
 def _argument(prompt: bytes) -> str:

@@ -1,7 +1,6 @@
 """`gemini`: Gemini CLI in its headless mode, which streams JSON."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rota.model.runs import Usage
@@ -17,6 +16,7 @@ from rota.runner.runtimes.port import (
     unused,
     with_system_prompt,
 )
+from rota.runner.scratch import Scratch
 
 # The words of the other runtimes, and what comes nearest to them; others are passed on.
 MODES = {"acceptEdits": "auto_edit", "bypassPermissions": "yolo"}
@@ -26,7 +26,7 @@ LONGEST_MESSAGE = 1024 * 1024
 class GeminiRuntime:
     streams = True
 
-    def launch(self, request: RunRequest, scratch: Path) -> Launch:
+    def launch(self, request: RunRequest, scratch: Scratch) -> Launch:
         settings = request.settings
         argv = [*(settings.command or ("gemini",)), "--output-format", "stream-json"]
         if settings.model:

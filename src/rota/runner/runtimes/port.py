@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Protocol
 
 from rota.model.runs import Usage
 from rota.runner.port import RunRequest
+from rota.runner.scratch import Scratch
 
 Event = dict[str, Any]  # a line of the log: `type`, `text`, and what else there is
 
@@ -55,8 +55,8 @@ class Listener(Protocol):
 class Runtime(Protocol):
     streams: bool  # its output has to be read to the end, also when the log is full
 
-    def launch(self, request: RunRequest, scratch: Path) -> Launch:
-        """`scratch` is a directory of the run's own, for files that its program shall read."""
+    def launch(self, request: RunRequest, scratch: Scratch) -> Launch:
+        """Files that its program shall read go into the scratch."""
 
     def listener(self) -> Listener: ...
 

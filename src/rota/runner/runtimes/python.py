@@ -2,19 +2,19 @@
 
 import json
 import sys
-from pathlib import Path
 
 from rota.model.errors import InvalidInput
 from rota.runner import python_child
 from rota.runner.port import RunRequest
 from rota.runner.runtimes.command import Plain
 from rota.runner.runtimes.port import Launch
+from rota.runner.scratch import Scratch
 
 
 class PythonRuntime:
     streams = False
 
-    def launch(self, request: RunRequest, scratch: Path) -> Launch:
+    def launch(self, request: RunRequest, scratch: Scratch) -> Launch:
         target = request.settings.callable
         if not target or target.count(":") != 1:
             raise InvalidInput(

@@ -1,0 +1,41 @@
+"""The fleet's configuration, read again while the server runs."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from rota.api.answers import Answer, json_answer
+from rota.api.call import Call
+from rota.api.routing import Endpoint, endpoint
+from rota.model.access import ADMIN
+from rota.model.errors import Refused
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """What reading it again has changed."""
+
+    changed: bool
+    agents: list[str]
+    sources: list[str]
+    warnings: list[str]
+
+
+def config_endpoints(reload: Callable[[], Awaitable[Reloaded]] | None) -> tuple[Endpoint, ...]:
+    @endpoint(
+        "POST", "/config/reload", scope=ADMIN, tag="fleet", gives=Reloaded,
+        refuses=(401, 403, 409, 415, 422),
+    )  # fmt: skip
+    async def reload_config(call: Call) -> Answer:
+        """Read `rota.yaml` again, without dropping any run.
+
+        A file with a mistake changes nothing: the answer says what is wrong, and the old
+        configuration stays.
+        """
+        if reload is None:
+            raise Refused(
+                "this server runs no fleet, so there is no configuration to read; ask the one that"
+                " `rota up` started"
+            )
+        return json_answer(await reload())
+
+    return (reload_config,)

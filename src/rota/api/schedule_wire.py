@@ -1,0 +1,131 @@
+"""Schedules and triggers as they go over the wire."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from rota.api.bodies import AgentName, Cursor, Limit, Moment, Strict
+from rota.model import schedules
+from rota.scheduler.due import Rhythm
+from rota.scheduler.service import LONGEST_MESSAGE, TriggerRecord
+
+# in
+
+
+class ScheduleQuery(Strict, frozen=True):
+    agent: AgentName | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class TriggerNow(Strict, frozen=True):
+    """The message is given to the agent behind its prompt."""
+
+    message: Annotated[str, Meta(max_length=LONGEST_MESSAGE)] | None = None
+
+
+class ChatMessage(Strict, frozen=True):
+    """`message_id` is the chat's own; a message counts once."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=LONGEST_MESSAGE - 1_000)]
+    message_id: Annotated[str, Meta(min_length=1, max_length=150, pattern="^[!-~]+$")]
+    sender: Annotated[str, Meta(max_length=200)] | None = None
+    channel: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class Restore(Strict, frozen=True):
+    enabled: bool = True
+    last_run_at: Moment | None = None
+    last_error: Annotated[str, Meta(max_length=4_000)] | None = None
+
+
+# out
+
+
+class Schedule(Struct, frozen=True):
+    agent: str
+    name: str
+    type: schedules.ScheduleType
+    rhythm: str  # in words: "every 5m", "0 9 * * 1-5 (Europe/Berlin)"
+    enabled: bool
+    status: schedules.ScheduleStatus
+    next_run_at: str | None
+    slot: str | None  # the moment that the next trigger is for; jitter delays it
+    last_run_at: str | None
+    last_completed_at: str | None
+    last_error: str | None
+    last_skip_reason: schedules.SkipReason | None
+    last_skip_at: str | None
+    skip_count: int
+    trigger_count: int
+    running: int
+
+
+class Trigger(Struct, frozen=True):
+    id: str
+    agent: str
+    schedule: str
+    slot: str
+    kind: schedules.TriggerKind
+    node: str | None  # None: no node has taken it up yet
+    triggered_at: str
+    ended_at: str | None
+    outcome: str | None  # the status of its run, or why there was none
+    error: str | None
+
+
+class Heard(Struct, frozen=True):
+    """What became of a message."""
+
+    status: str  # "accepted" or "seen before"
+    trigger_id: str | None
+
+
+class Restored(Struct, frozen=True):
+    restored: bool  # false: it has run here already, and what happened here counts
+
+
+def schedule_of(state: schedules.ScheduleState) -> Schedule:
+    rhythm = Rhythm.known(state.definition)
+    return Schedule(
+        state.agent,
+        state.name,
+        state.type,
+        rhythm.in_words if rhythm else "not configured yet",
+        state.enabled,
+        state.status,
+        state.next_run_at,
+        state.slot,
+        state.last_run_at,
+        state.last_completed_at,
+        state.last_error,
+        state.last_skip_reason,
+        state.last_skip_at,
+        state.skip_count,
+        state.trigger_count,
+        state.running,
+    )
+
+
+def trigger_of(
+    trigger: schedules.Trigger,
+    ended_at: str | None = None,
+    outcome: str | None = None,
+    error: str | None = None,
+) -> Trigger:
+    return Trigger(
+        trigger.id,
+        trigger.agent,
+        trigger.schedule,
+        trigger.slot,
+        trigger.kind,
+        trigger.node or None,
+        trigger.triggered_at,
+        ended_at,
+        outcome,
+        error,
+    )
+
+
+def record_of(record: TriggerRecord) -> Trigger:
+    return trigger_of(record.trigger, record.ended_at, record.outcome, record.error)

@@ -1,0 +1,271 @@
+"""The fleet of one process: put together, started, read again, brought to its end."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rota.api.fleet_config import Reloaded
+from rota.api.hooks import Receiver
+from rota.app import source_context
+from rota.config import Settings
+from rota.config.fleet import source_config
+from rota.config.sources import AnySource, Forge
+from rota.daemon import Crew
+from rota.journey import Journey
+from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
+from rota.model.fleet import Fleet
+from rota.queue.ledger import Ledger
+from rota.queue.recovery import Recovery
+from rota.runner import LocalRunner, clean_worktrees, end_orphans
+from rota.runner.admission import Admission
+from rota.runner.records import RunBook
+from rota.scheduler import Scheduler
+from rota.sources.assembly import make_tracker, open_desk
+from rota.sources.manager import WorkSourceManager
+from rota.sources.outbox import Outbox
+from rota.sources.registry import SourceContext
+from rota.sources.tending import Rhythm, Tending
+from rota.storage.port import Store
+
+if TYPE_CHECKING:
+    from rota.config.loading import Loaded
+
+log = structlog.get_logger()
+
+
+class FleetAtWork:
+    """What `rota up` does beside answering: it wakes agents, and looks after their sources."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        ledger: Ledger,
+        *,
+        node: str,
+        loaded: "Loaded",
+        crew: Crew,
+    ) -> None:
+        clock = ledger.clock
+        place = f"{socket.gethostname()}:{settings.state_dir.resolve()}"
+        self._settings = settings
+        self._ledger = ledger
+        self._loaded = loaded
+        self._crew = crew
+        self._context = source_context(settings, ledger)
+        self._sources = WorkSourceManager(self._context)
+        self._runner = LocalRunner(
+            settings.state_dir,
+            environ=os.environ,
+            clock=clock,
+            allowed_hosts=settings.hook_hosts,
+        )
+        self._outbox = Outbox(store, ledger, self._sources, clock)
+        self._recovery = Recovery(ledger.queue, ledger.views, ledger.runs, place, clock)
+        admission = Admission(store, clock, lambda: self.fleet.budget)
+        journey = Journey(
+            self._sources, ledger, admission, self._runner, ledger.runs, self._outbox,
+            lambda: self.fleet, clock,
+        )  # fmt: skip
+        self._scheduler = Scheduler(
+            store, node=node, place=place, on_trigger=journey.travel, clock=clock
+        )
+        self._tendings: dict[str, Tending] = {}
+        self._reloading = asyncio.Lock()
+        self.receivers: list[Receiver] = []  # who is woken by webhooks; changes in place
+
+    @property
+    def fleet(self) -> Fleet:
+        return self._loaded.fleet
+
+    @property
+    def in_words(self) -> str:
+        agents, schedules = (
+            len(self.fleet.agents),
+            sum(len(one.schedules) for one in self.fleet.agents),
+        )
+        if not agents:
+            return "none yet:  rota init  writes a rota.yaml to begin with"
+        return f"{agents} agents with {schedules} schedules, from {self._settings.config}"
+
+    # life
+
+    async def __aenter__(self) -> "FleetAtWork":
+        """What a dead predecessor left is tidied up before anything new begins."""
+        await self._tidy()
+        await self._take_on(self._loaded)
+        await self._scheduler.open(self.fleet.agents)
+        await self._recovery.tick()
+        housekeeping = Housekeeping(self._ledger.runs, self._outbox)
+        for chore in (
+            self._scheduler,
+            self._outbox,
+            self._recovery,
+            Cancelling(self._ledger.runs),
+            housekeeping,
+        ):
+            self._crew.add(chore)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._scheduler.stop(wait_for_jobs=False)
+        await self._sources.aclose()
+        for tending in self._tendings.values():
+            await tending.aclose()
+        self._runner.close()
+
+    async def _tidy(self) -> None:
+        state_dir = self._settings.state_dir
+        for orphan in await asyncio.to_thread(end_orphans, state_dir):
+            log.warning("ended what a dead server had left running", process=str(orphan))
+        for removed in await clean_worktrees(state_dir, environ=os.environ):
+            log.warning("removed what a dead server had left", worktree=str(removed))
+
+    async def drain(self) -> None:
+        """Let runs come to their end, until the deadline; what is left is given back."""
+        running = self._scheduler.get_total_running_job_count()
+        if running:
+            log.info("waiting for runs", runs=running, seconds=self._settings.drain_seconds)
+        with contextlib.suppress(SchedulerShutdownError):
+            await self._scheduler.stop(timeout=self._settings.drain_seconds)
+
+    # configuration
+
+    async def reload(self) -> Reloaded:
+        """Raises what is wrong with the file; then nothing has changed."""
+        from rota.config.loading import load_fleet
+
+        async with self._reloading:
+            loaded = await asyncio.to_thread(load_fleet, self._settings.config)
+            changed = loaded.digest != self._loaded.digest
+            if changed:
+                await self._take_on(loaded)
+                self._loaded = loaded
+                await self._sources.clear_cache()
+                await self._scheduler.set_agents(self.fleet.agents)
+            log.info("configuration read", changed=changed, agents=len(self.fleet.agents))
+        return Reloaded(
+            changed,
+            [one.name for one in self.fleet.agents],
+            sorted(self._tendings),
+            list(loaded.warnings),
+        )
+
+    async def _take_on(self, loaded: "Loaded") -> None:
+        """The sources that somebody works from are tended; agents get their slots."""
+        made = make_tendings(loaded.sources, self._context, self._ledger)
+        for source in _work_sources(loaded.fleet):
+            add_tending(made, source, self._context, self._ledger)
+        for name, tending in list(self._tendings.items()):
+            if name in made and made[name].settings == tending.settings:
+                await made[name].aclose()
+                made[name] = tending
+            else:
+                await self._dismiss(tending)
+        for name, tending in made.items():
+            if self._tendings.get(name) is not tending:
+                self._crew.add(tending)
+                self._crew.add(tending.vigil)
+        self._tendings = made
+        self.receivers[:] = _receivers(made.values())
+        await self._give_slots(loaded.fleet)
+
+    async def _give_slots(self, fleet: Fleet) -> None:
+        loads = await self._ledger.views.agents()
+        slots = {load.agent.name: load.agent.max_concurrent for load in loads}
+        for agent in fleet.agents:
+            if slots.get(agent.name) != agent.max_concurrent:
+                await self._ledger.queue.set_agent(
+                    agent.name, max_concurrent=agent.max_concurrent, actor="configuration"
+                )
+
+    async def _dismiss(self, tending: Tending) -> None:
+        await self._crew.dismiss(tending)
+        await self._crew.dismiss(tending.vigil)
+        await tending.aclose()
+
+
+class Cancelling:
+    """Hears of runs that somebody wants to end through another server."""
+
+    name = "cancelling"
+
+    def __init__(self, runs: RunBook) -> None:
+        self._runs = runs
+
+    async def tick(self) -> float:
+        await self._runs.look_for_cancels()
+        return 1.0
+
+
+class Housekeeping:
+    name = "housekeeping"
+
+    def __init__(self, runs: RunBook, outbox: Outbox) -> None:
+        self._runs = runs
+        self._outbox = outbox
+
+    async def tick(self) -> float:
+        await self._outbox.prune()
+        await asyncio.to_thread(self._runs.prune_logs)
+        return 3600.0
+
+
+def _work_sources(fleet: Fleet) -> list[Forge]:
+    """Those that agents and schedules name."""
+    given = [one.work_source for one in fleet.agents]
+    given += [plan.work_source for one in fleet.agents for plan in one.schedules]
+    named = [source_config(one) for one in given if one is not None]
+    return [one for one in named if isinstance(one, Forge)]
+
+
+def make_tendings(
+    sources: Iterable[AnySource], context: SourceContext, ledger: Ledger
+) -> dict[str, Tending]:
+    """One for each repository that the file lists."""
+    tendings: dict[str, Tending] = {}
+    for source in sources:
+        if isinstance(source, Forge):
+            made = _tending(source, context, ledger)
+            if made.source in tendings:
+                raise InvalidInput(f"sources: {made.source} is there twice; keep one")
+            tendings[made.source] = made
+    return tendings
+
+
+def add_tending(
+    tendings: dict[str, Tending], source: Forge, context: SourceContext, ledger: Ledger
+) -> None:
+    """For an agent's own source. What is wrong with it is that agent's trouble, and stands in its
+    schedules; nobody else waits for it."""
+    try:
+        made = _tending(source, context, ledger)
+    except RotaError as error:
+        log.warning("source is not tended", repo=source.repo, error=error.message)
+        return
+    tendings.setdefault(made.source, made)
+
+
+def _tending(source: Forge, context: SourceContext, ledger: Ledger) -> Tending:
+    tracker = make_tracker(source, context)
+    desk = partial(open_desk, source, context, tracker=tracker)
+    return Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds))
+
+
+def _receivers(tendings: Iterable[Tending]) -> list[Receiver]:
+    """Repositories whose secret is named."""
+    return [
+        Receiver(
+            one.tracker.kind,
+            one.tracker.repo,
+            partial(os.environ.get, one.settings.webhook_secret_env or ""),
+            one.wake,
+        )
+        for one in tendings
+    ]

@@ -1,0 +1,262 @@
+"""The agents of a fleet and of the fleets within it, each merged from its layers."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from rota.config.agents import AgentConfig, AgentSettings
+from rota.config.files import Files
+from rota.config.fleet_file import AgentReference, FleetFile, FleetReference
+from rota.config.herdctl import small, translated_agent, translated_fleet
+from rota.config.interpolation import FromEnvironment
+from rota.config.merging import deep_merge
+from rota.config.mistakes import Findings
+from rota.config.resolving import agent_spec
+from rota.config.shown import shown
+from rota.config.sources import Section
+from rota.config.tree import Place, PlacedList, PlacedMap, find
+from rota.config.work_sources import check_sources, with_repositories
+from rota.model.fleet import AgentSpec
+from rota.model.work import NAME
+
+_KEYS_AND_VALUES = "write keys and values: `key: value`"
+
+S = TypeVar("S", bound=Section)
+
+ONLY_IN_THE_FIRST_FILE = ("sources", "budgets", "web")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    spec: AgentSpec
+    place: Place
+    shown: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where in the nest of fleets we are."""
+
+    names: tuple[str, ...] = ()
+    chain: tuple[Path, ...] = ()
+    defaults: PlacedMap | None = None
+
+    def called(self, name: str) -> str:
+        return ".".join((*self.names, name))
+
+
+class Crew:
+    def __init__(self, files: Files, findings: Findings) -> None:
+        self._files, self._findings = files, findings
+        self.members: list[Member] = []
+        self._seen: dict[str, Place] = {}
+
+    def enlist(self, fleet: PlacedMap, stand: Stand | None = None) -> None:
+        """All agents of this fleet, then those of the fleets within it."""
+        stand = stand or Stand(chain=(self._files.top.file.resolve(),))
+        stand = Stand(stand.names, stand.chain, self._defaults(fleet, stand.defaults))
+        for entry, place in self._entries(fleet, "agents"):
+            self._agent(entry, place, stand)
+        names: dict[str, Place] = {}
+        for entry, place in self._entries(fleet, "fleets"):
+            self._fleet(entry, place, stand, names)
+
+    def _entries(self, fleet: PlacedMap, name: str) -> list[tuple[PlacedMap, Place]]:
+        entries = fleet.get(name)
+        if entries is None:
+            return []
+        if not isinstance(entries, PlacedList):
+            self._findings.mistake(fleet.places[name], "write a list: [a, b]")
+            return []
+        for entry, place in entries.placed():
+            if not isinstance(entry, PlacedMap):
+                self._findings.mistake(place, _KEYS_AND_VALUES)
+        return [one for one in entries.placed() if isinstance(one[0], PlacedMap)]
+
+    def _defaults(self, fleet: PlacedMap, above: PlacedMap | None) -> PlacedMap | None:
+        own = fleet.get("defaults")
+        if own is None:
+            return above
+        if not isinstance(own, PlacedMap):
+            self._findings.mistake(fleet.places["defaults"], _KEYS_AND_VALUES)
+            return above
+        try:
+            AgentSettings.model_validate(_without_nothing(own))
+        except ValidationError as error:
+            self._findings.refused(error, AgentSettings, own, but=_is_for_an_agent_to_say)
+        merged: PlacedMap = deep_merge(above, own)
+        return merged
+
+    # agents
+
+    def _agent(self, entry: PlacedMap, place: Place, stand: Stand) -> None:
+        own, overrides = entry, None
+        if "path" in entry:
+            reference = self._checked(AgentReference, entry)
+            found = self._files.named(reference.path, entry.places["path"]) if reference else None
+            if found is None:
+                return
+            own, overrides = found[1], self._overrides(entry)
+        own = translated_agent(own, self._findings)
+        merged = deep_merge(deep_merge(stand.defaults, own), overrides).copied()
+        merged.place = own.place
+        layers = _without_nothing(merged)
+        self._enrol(layers, place, stand)
+
+    def _overrides(self, entry: PlacedMap) -> PlacedMap | None:
+        given = entry.get("overrides")
+        return translated_agent(given, self._findings) if isinstance(given, PlacedMap) else None
+
+    def _enrol(self, layers: PlacedMap, place: Place, stand: Stand) -> None:
+        layers = with_repositories(layers)
+        check_sources(layers, self._findings)
+        config = self._checked(AgentConfig, layers)
+        if config is None:
+            return
+        name = stand.called(config.name)
+        if not self._is_free(name, layers.places["name"]):
+            return
+        directory = self._directory(layers)
+        data = config.model_dump(mode="json") | {"name": name, "working_directory": str(directory)}
+        data = shown(data, {**layers, "name": name})
+        self.members.append(Member(agent_spec(config, name, directory), place, data))
+        self._warn_of_foreign_keys(config, layers)
+
+    def _checked(self, model: type[S], tree: PlacedMap) -> S | None:
+        try:
+            return model.model_validate(tree)
+        except ValidationError as error:
+            self._findings.refused(error, model, tree)
+            return None
+
+    def _is_free(self, name: str, place: Place) -> bool:
+        if not NAME.fullmatch(name):
+            self._findings.mistake(place, f"'{name}' is longer than a name may be; at most 64")
+            return False
+        first = self._seen.setdefault(name, place)
+        if first is not place:
+            self._findings.mistake(
+                place, f"there is an agent '{name}' already, in {first.file}:{first.line}"
+            )
+        return first is place
+
+    def _directory(self, layers: PlacedMap) -> Path:
+        """Relative to the file that says so; where none does, that of the agent itself."""
+        place = layers.places.get("working_directory", layers.place)
+        said = layers.get("working_directory", "")
+        directory = Path(os.path.normpath((place.file.parent / Path(said).expanduser()).absolute()))
+        if not directory.is_dir():
+            told = said.written if isinstance(said, FromEnvironment) else directory
+            self._findings.warning(
+                place, f"there is no directory {told}; runs of this agent will fail without it"
+            )
+        return directory
+
+    def _warn_of_foreign_keys(self, config: AgentConfig, layers: PlacedMap) -> None:
+        if config.runtime.type == "claude":
+            return
+        for said, loc in (
+            (config.setting_sources, ("setting_sources",)),
+            (config.tools.only, ("tools", "only")),
+        ):
+            if said is not None:
+                place, _ = find(layers, loc)
+                self._findings.warning(
+                    place, f"not acted on: the runtime {config.runtime.type} has no such setting"
+                )
+
+    # fleets within the fleet
+
+    def _fleet(self, entry: PlacedMap, place: Place, stand: Stand, names: dict[str, Place]) -> None:
+        if "name" in entry:
+            entry = entry.copied()
+            entry["name"] = small(entry["name"], entry.places["name"], self._findings)
+        reference = self._checked(FleetReference, entry)
+        if reference is None or self._is_cycle(reference, entry, stand):
+            return
+        found = self._files.named(reference.path, entry.places["path"])
+        if found is None:
+            return
+        path, tree = found
+        fleet = self._overridden(translated_fleet(tree, self._findings), entry)
+        self._check_head(fleet)
+        name = _fleet_name(reference, fleet, path)
+        if self._is_free_fleet(name, place, names):
+            chain = (*stand.chain, path.resolve())
+            self.enlist(fleet, Stand((*stand.names, name), chain, stand.defaults))
+
+    def _is_cycle(self, reference: FleetReference, entry: PlacedMap, stand: Stand) -> bool:
+        place = entry.places["path"]
+        path = place.file.parent / Path(reference.path).expanduser()
+        if path.resolve() not in stand.chain:
+            return False
+        start = stand.chain.index(path.resolve())
+        circle = " → ".join(str(one) for one in (*stand.chain[start:], path.resolve()))
+        self._findings.mistake(place, f"a fleet cannot be within itself: {circle}")
+        return True
+
+    def _overridden(self, fleet: PlacedMap, entry: PlacedMap) -> PlacedMap:
+        overrides = entry.get("overrides")
+        if not isinstance(overrides, PlacedMap):
+            return fleet
+        merged: PlacedMap = deep_merge(fleet, translated_fleet(overrides, self._findings))
+        merged.place = fleet.place
+        return merged
+
+    def _check_head(self, fleet: PlacedMap) -> None:
+        head = fleet.copied()
+        for name in ("agents", "fleets", "defaults"):
+            head.take(name)
+        for name in ONLY_IN_THE_FIRST_FILE:
+            if name in head:
+                _, place = head.take(name)
+                self._findings.warning(
+                    place, "not acted on: only what the first file says of it counts"
+                )
+        try:
+            FleetFile.model_validate(head)
+        except ValidationError as error:
+            self._findings.refused(error, FleetFile, head)
+
+    def _is_free_fleet(self, name: str, place: Place, names: dict[str, Place]) -> bool:
+        if not NAME.fullmatch(name) or "." in name:
+            self._findings.mistake(
+                place,
+                f"'{name[:80]}' cannot be the name of a fleet; give it one with name:, of small"
+                " letters, digits, _ and -",
+            )
+            return False
+        first = names.setdefault(name, place)
+        if first is not place:
+            self._findings.mistake(
+                place, f"{first.key} is called '{name}' too; give each its own 'name'"
+            )
+        return first is place
+
+
+def _without_nothing(layers: PlacedMap) -> PlacedMap:
+    """`key:` without a value takes back what a layer below has said."""
+    kept = layers.copied()
+    for name in [name for name, value in layers.items() if value is None]:
+        kept.take(name)
+    return kept
+
+
+def _is_for_an_agent_to_say(error: ErrorDetails, value: Any) -> bool:
+    """Defaults need not be whole: a runtime may get its command from each agent."""
+    whole = error["type"] == "value_error" and isinstance(value, dict)
+    return whole or error["type"] == "missing"
+
+
+def _fleet_name(reference: FleetReference, fleet: PlacedMap, path: Path) -> str:
+    if reference.name is not None:
+        return reference.name
+    identity = fleet.get("fleet")
+    own = identity.get("name") if isinstance(identity, PlacedMap) else None
+    called = own if isinstance(own, str) else path.resolve().parent.name
+    return re.sub(r"[^a-z0-9_-]+", "-", called.lower()).strip("-_")

@@ -1,0 +1,63 @@
+"""The files of a fleet: each is read, its variables are filled in, and it is remembered."""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+from rota.config.document import read
+from rota.config.interpolation import interpolated
+from rota.config.mistakes import Findings
+from rota.config.tree import Place, PlacedMap, tree_of
+from rota.model.errors import InvalidInput
+
+MOST_FILES = 1_000
+
+
+class Files:
+    def __init__(self, environ: Mapping[str, str], findings: Findings) -> None:
+        self._environ, self._findings = environ, findings
+        self.names: list[Path] = []
+        self._count = 0
+
+    @property
+    def top(self) -> Place:
+        return Place(self.names[0])
+
+    def read(self, path: Path) -> PlacedMap | None:
+        """None: it says nothing that could be used, and the findings say why."""
+        self._count += 1
+        if path not in self.names:
+            self.names.append(path)
+        try:
+            tree = tree_of(read(path))
+        except InvalidInput as error:
+            self._findings.unreadable(Place(path), error.message)
+            return None
+        if tree is not None and not isinstance(tree, PlacedMap):
+            self._findings.mistake(Place(path), "write keys and values: `key: value`")
+            return None
+        filled = interpolated(tree, self._environ, self._findings.missing_variable)
+        return PlacedMap(Place(path)) if filled is None else filled
+
+    def named(self, text: str, place: Place) -> tuple[Path, PlacedMap] | None:
+        """A file that another one names, from where that one stands."""
+        path = place.file.parent / Path(text).expanduser()
+        if self._count >= MOST_FILES:
+            self._findings.mistake(
+                place, f"more than {MOST_FILES} files are named; no fleet needs that"
+            )
+            return None
+        if not path.exists():
+            self._findings.mistake(place, f"there is no file {path}{_near(path)}")
+            return None
+        tree = self.read(path)
+        return None if tree is None else (path, tree)
+
+
+def _near(path: Path) -> str:
+    try:
+        names = [one.name for one in path.parent.iterdir() if one.is_file()]
+    except OSError:
+        return f"; nor is there a directory {path.parent}"
+    near = difflib.get_close_matches(path.name, names, 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,112 @@
+"""`rota.yaml` and all files it names, as one fleet. All mistakes are told at once, or nothing is
+wrong: there is no half of a fleet."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rota.config.crew import Crew
+from rota.config.files import Files
+from rota.config.fleet import OTHER_KEYS, FleetConfig, sources_of
+from rota.config.fleet_file import FleetFile, Web
+from rota.config.herdctl import translated_fleet
+from rota.config.mistakes import Findings
+from rota.config.resolving import budget, plain
+from rota.config.shown import shown
+from rota.config.sources import AnySource
+from rota.config.tree import PlacedMap
+from rota.model.fleet import Fleet
+
+# Read elsewhere: sources with the rest of the file, agents one by one.
+_APART = ("sources", "agents", "fleets", "defaults")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    fleet: Fleet = field(default_factory=Fleet)
+    sources: tuple[AnySource, ...] = ()
+    web: Web = field(default_factory=Web)
+    warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()  # all that were read
+    digest: str = ""  # another one: something has changed
+    shown: Mapping[str, Any] = field(default_factory=dict)  # for people; holds no secret
+
+
+def load_fleet(path: Path, environ: Mapping[str, str] | None = None) -> Loaded:
+    """What stands in this file and those it names; without a file, a fleet without agents."""
+    if not path.exists():
+        return Loaded(digest=_digest(Fleet(), ()))
+    findings = Findings()
+    files = Files(os.environ if environ is None else environ, findings)
+    tree = files.read(path)
+    findings.demand_none(files.names)  # nothing can be said of a file that cannot be read
+    loaded = _loaded(translated_fleet(tree or PlacedMap(files.top), findings), files, findings)
+    findings.demand_none(files.names)
+    return loaded
+
+
+def _loaded(tree: PlacedMap, files: Files, findings: Findings) -> Loaded:
+    head = _head(tree, findings)
+    crew = Crew(files, findings)
+    crew.enlist(tree)
+    config = sources_of(_only(tree, "version", "sources"), findings)
+    fleet = Fleet(
+        name=head.fleet.name,
+        agents=tuple(one.spec for one in crew.members),
+        budget=budget(head.budgets),
+        warnings=findings.told_warnings(files.names),
+    )
+    return Loaded(
+        fleet=fleet,
+        sources=config.sources,
+        web=head.web,
+        warnings=fleet.warnings,
+        files=tuple(files.names),
+        digest=_digest(fleet, config.sources),
+        shown=_shown(head, config, crew, tree),
+    )
+
+
+def _head(tree: PlacedMap, findings: Findings) -> FleetFile:
+    """What concerns the fleet as a whole."""
+    head = tree.copied()
+    for name in _APART:
+        head.take(name)
+    try:
+        return FleetFile.model_validate(head)
+    except ValidationError as error:
+        findings.refused(error, FleetFile, head, also_known=OTHER_KEYS)
+        return FleetFile()
+
+
+def _only(tree: PlacedMap, *names: str) -> PlacedMap:
+    kept = tree.copied()
+    for name in [name for name in tree if name not in names]:
+        kept.take(name)
+    return kept
+
+
+def _digest(fleet: Fleet, sources: tuple[AnySource, ...]) -> str:
+    content = {
+        "agents": [plain(asdict(one)) for one in fleet.agents],
+        "budget": plain(asdict(fleet.budget)),
+        "name": fleet.name,
+        "sources": [one.model_dump(mode="json") for one in sources],
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _shown(head: FleetFile, config: FleetConfig, crew: Crew, tree: PlacedMap) -> dict[str, Any]:
+    whole = head.model_dump(mode="json", include={"version", "fleet", "budgets", "web"})
+    sources = [one.model_dump(mode="json") for one in config.sources]
+    return {
+        **shown(whole, tree),
+        "sources": shown(sources, tree.get("sources")),
+        "agents": [one.shown for one in crew.members],
+    }

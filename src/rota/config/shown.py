@@ -1,0 +1,37 @@
+"""A resolved configuration for people to look at: everything filled in, nothing given away."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rota.config.interpolation import FromEnvironment
+
+HIDDEN = "***"
+_SECRET = re.compile(r"token|secret|passw|api_?key|authorization|credential", re.IGNORECASE)
+_HOLD_SECRETS = ("env", "headers")
+
+
+def shown(data: Any, tree: Any) -> Any:
+    """`data` as it was resolved from `tree`: what came from the environment is shown as it is
+    written there, and what is called like a secret not at all."""
+    if isinstance(tree, FromEnvironment):
+        return tree.written
+    if isinstance(data, dict):
+        below = tree if isinstance(tree, Mapping) else {}
+        return {name: _entry(name, one, below.get(name)) for name, one in data.items()}
+    if isinstance(data, list):
+        along = tree if isinstance(tree, list) and len(tree) == len(data) else [None] * len(data)
+        return [shown(one, branch) for one, branch in zip(data, along, strict=True)]
+    return data
+
+
+def _entry(name: str, value: Any, tree: Any) -> Any:
+    found = shown(value, tree)
+    if name in _HOLD_SECRETS and isinstance(found, dict):
+        return {one: _guarded(one, text) for one, text in found.items()}
+    return found
+
+
+def _guarded(name: str, text: Any) -> Any:
+    is_reference = isinstance(text, str) and text.startswith("${")
+    return HIDDEN if _SECRET.search(name) and not is_reference else text

@@ -1,0 +1,79 @@
+"""The work sources of an agent and of its schedules: completed, and checked by their types."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from rota.config.interpolation import FromEnvironment
+from rota.config.mistakes import Findings
+from rota.config.sources import AnySource
+from rota.config.tree import Place, PlacedMap
+
+_SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
+
+
+def with_repositories(agent: PlacedMap) -> PlacedMap:
+    """Where a source names no repository, it is the agent's; where a schedule's does not, it is
+    that of the agent's source."""
+    agent = agent.copied()
+    own = _completed(agent, _said(agent, "repo"))
+    if isinstance(schedules := agent.get("schedules"), PlacedMap):
+        agent["schedules"] = schedules = schedules.copied()
+        usual = _said(own, "repo") if own is not None else None
+        for name, schedule in schedules.items():
+            if isinstance(schedule, PlacedMap):
+                schedules[name] = schedule.copied()
+                _completed(schedules[name], usual or _said(agent, "repo"))
+    return agent
+
+
+def _said(section: PlacedMap, name: str) -> tuple[Any, Place] | None:
+    return (section[name], section.places[name]) if name in section else None
+
+
+def _completed(section: PlacedMap, repo: tuple[Any, Place] | None) -> PlacedMap | None:
+    source = section.get("work_source")
+    if not isinstance(source, PlacedMap):
+        return None
+    section["work_source"] = source = source.copied()
+    if source.get("type") in ("github", "gitea", "forgejo") and "repo" not in source and repo:
+        source.put("repo", *repo)
+    if source.get("type") == "markdown" and isinstance(source.get("path"), str):
+        source["path"] = _absolute(source["path"], source.places["path"])
+    return source
+
+
+def _absolute(text: str, place: Place) -> str:
+    path = os.path.normpath((place.file.parent / Path(text).expanduser()).absolute())
+    return FromEnvironment.of(path, text.written) if isinstance(text, FromEnvironment) else path
+
+
+def check_sources(agent: PlacedMap, findings: Findings) -> None:
+    for source in _sources(agent):
+        try:
+            _SOURCE.validate_python(source)
+        except ValidationError as error:
+            findings.refused(error, AnySource, source, but=_names_no_repository)
+            if any(_names_no_repository(one, None) for one in error.errors()):
+                findings.warning(
+                    source.place,
+                    "it names no repository, so no work can come of it; write repo: owner/repo,"
+                    " here or for the agent",
+                )
+
+
+def _sources(agent: PlacedMap) -> Iterator[PlacedMap]:
+    schedules = agent.get("schedules")
+    sections = [agent, *(schedules.values() if isinstance(schedules, PlacedMap) else ())]
+    for section in sections:
+        if isinstance(section, PlacedMap) and isinstance(section.get("work_source"), PlacedMap):
+            yield section["work_source"]
+
+
+def _names_no_repository(error: ErrorDetails, _value: Any) -> bool:
+    """herdctl takes such a source, and its documentation shows some."""
+    return error["type"] == "missing" and error["loc"] == ("github", "repo")

@@ -1,0 +1,73 @@
+"""Brings back what was in the hands of a process that died."""
+
+from contextlib import suppress
+from datetime import timedelta
+
+import structlog
+
+from rota.model.clock import Clock, to_text
+from rota.model.errors import NotFound, Refused, VersionMismatch
+from rota.model.runs import Run
+from rota.model.status import Outcome, Status, Verb
+from rota.model.work import WorkItem
+from rota.queue.moves import Order
+from rota.queue.service import WorkQueue
+from rota.queue.sweeper import ATTEMPTS_EXHAUSTED
+from rota.queue.views import Views
+from rota.runner.records import RunBook
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 5.0
+# A worker on another machine may be between its claim and its run.
+WORKER_SECONDS = 60.0
+RUN_LOST = "run_lost"
+
+
+class Recovery:
+    """A chore: runs of dead nodes end as lost, and their items need not wait for their leases.
+
+    The nodes themselves are ended by the scheduler's presence. An item whose result is written
+    down and only waits to be delivered is left alone: its work is done.
+    """
+
+    name = "recovery"
+
+    def __init__(
+        self, queue: WorkQueue, views: Views, runs: RunBook, place: str, clock: Clock
+    ) -> None:
+        self._queue = queue
+        self._views = views
+        self._runs = runs
+        self._place = place
+        self._clock = clock
+
+    async def tick(self) -> float:
+        before = to_text(self._clock.now() - timedelta(seconds=WORKER_SECONDS))
+        lost = await self._runs.bury(self._place, before)
+        for run in await self._runs.unreported(lost) if lost else ():
+            await self._give_back(run)
+        return LOOK_SECONDS
+
+    async def _give_back(self, run: Run) -> None:
+        log.warning("run lost", run=run.id, agent=run.agent, item=run.work_item_id)
+        with suppress(NotFound, Refused, VersionMismatch):  # somebody has moved it meanwhile
+            item = await self._views.item(run.work_item_id or "")
+            if item.status is not Status.IN_PROGRESS or item.epoch != run.epoch:
+                return
+            await self._queue.apply(_order(run, item))
+
+
+def _order(run: Run, item: WorkItem) -> Order:
+    """As when a lease runs out: back to the queue, or failed when its attempts are used up."""
+    spent = item.attempts >= item.max_attempts
+    return Order(
+        Verb.FAIL if spent else Verb.RELEASE,
+        item.id,
+        "recovery",
+        outcome=Outcome.FAILED if spent else None,
+        reason=ATTEMPTS_EXHAUSTED if spent else RUN_LOST,
+        version=item.version,
+        force=True,
+        notes=f"run {run.id} of {run.agent} was lost with its server",
+    )

@@ -1,0 +1,99 @@
+"""One schedule run by hand, for programs that embed Rota without its loop."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.model.clock import Clock, IdFactory, SystemClock, to_text
+from rota.model.errors import ScheduleTriggerError
+from rota.model.fleet import AgentSpec
+from rota.model.runs import RunStatus
+from rota.model.schedules import Schedule, SkipReason, Trigger, TriggerKind
+from rota.prompts import Told, build_prompt
+from rota.scheduler.ending import Endings
+from rota.scheduler.presence import Presence
+from rota.scheduler.roster import Roster
+from rota.scheduler.syncing import sync
+from rota.scheduler.taking import Taker, take_one
+from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome
+from rota.storage.port import Store, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRunResult:
+    success: bool
+    outcome: str
+    skip_reason: SkipReason | None = None
+    error: str | None = None
+    trigger: Trigger | None = None  # None: it was not even begun
+
+
+def build_schedule_prompt(schedule: Schedule, item: Told | None = None) -> str:
+    """The schedule's prompt, and the item's details behind it."""
+    return build_prompt(schedule.prompt, item)
+
+
+async def run_schedule(
+    *,
+    agent: AgentSpec,
+    schedule: Schedule,
+    store: Store,
+    on_trigger: OnTrigger,
+    clock: Clock | None = None,
+    message: str | None = None,
+) -> ScheduleRunResult:
+    """Trigger a schedule now, wait for its end, and record both.
+
+    `on_trigger` does what lies between: find work, build the prompt, run the agent, report. What
+    it raises is recorded as the schedule's last error, and raised as `ScheduleTriggerError`.
+    """
+    clock = clock or SystemClock()
+    node = IdFactory(clock).new()
+    presence = Presence(store, node, node)
+    await presence.enter(clock.now())
+    try:
+        taken = await _begun(store, agent, schedule, node, message, clock.now())
+        if isinstance(taken, SkipReason):
+            return ScheduleRunResult(False, str(taken), taken)
+        return await _carried_out(TriggerInfo(agent, schedule, taken), store, on_trigger, clock)
+    finally:
+        await presence.leave(clock.now())
+
+
+async def _begun(  # noqa: PLR0917 - all of it is needed, once
+    store: Store, agent: AgentSpec, schedule: Schedule, node: str, message: str | None,
+    now: datetime,
+) -> Trigger | SkipReason:  # fmt: skip
+    roster = Roster.of([agent])
+    trigger = Trigger(
+        node, agent.name, schedule.name, node, TriggerKind.MANUAL, node, to_text(now), message
+    )
+
+    def body(tx: Transaction) -> Trigger | SkipReason:
+        sync(tx, roster, now)
+        return take_one(tx, Taker(node, roster, now, lambda: node), trigger)
+
+    return await store.transact(body)
+
+
+async def _carried_out(
+    info: TriggerInfo, store: Store, on_trigger: OnTrigger, clock: Clock
+) -> ScheduleRunResult:
+    endings = Endings(store, clock)
+    try:
+        outcome = await on_trigger(info) or TriggerOutcome(RunStatus.SUCCEEDED)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        await endings.record(info, TriggerOutcome(RunStatus.FAILED, error=text))
+        raise ScheduleTriggerError(
+            f"{info.agent.name}/{info.schedule.name} failed: {text}",
+            agent=info.agent.name,
+            schedule=info.schedule.name,
+        ) from error
+    await endings.record(info, outcome)
+    return ScheduleRunResult(
+        outcome.outcome == RunStatus.SUCCEEDED,
+        str(outcome.outcome),
+        outcome.skip_reason,
+        outcome.error,
+        info.trigger,
+    )

@@ -1,0 +1,253 @@
+"""Schedules as the faces see them: looked at, switched on and off, triggered by somebody.
+
+What somebody asks for is written to the ledger as a trigger that no node has taken up yet,
+so it reaches the fleet also from a server that runs none, and outlives a crash. A node that
+knows the agent takes it up when there is room.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from rota.model.clock import Clock, IdFactory, from_text, parse_time, to_text
+from rota.model.errors import Forbidden, NotFound, Refused
+from rota.model.schedules import (
+    Schedule,
+    ScheduleState,
+    ScheduleType,
+    Trigger,
+    TriggerKind,
+)
+from rota.model.work import check_name, check_text
+from rota.scheduler.due import IMPORTED, Rhythm
+from rota.scheduler.presence import DEAD_AFTER
+from rota.scheduler.roster import Roster
+from rota.storage.port import Store, Transaction
+from rota.storage.schedule_port import TriggerRecord as TriggerRecord
+
+MOST_WAITING = 100  # of one schedule
+LONGEST_MESSAGE = 64_000
+# Somebody who is about to be called dead may still be shown as living for a moment.
+_ALIVE_FOR = DEAD_AFTER + timedelta(seconds=10)
+
+
+class Attending(Protocol):
+    """The scheduler of this process, if there is one."""
+
+    @property
+    def roster(self) -> Roster: ...
+
+    def wake(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A trigger that somebody wants. The `delivery` of a message counts once."""
+
+    agent: str
+    name: str
+    kind: TriggerKind
+    message: str | None = None
+    delivery: str | None = None
+
+
+# Who may trigger what: people everything, messages what was made for them.
+_MADE_FOR = {TriggerKind.WEBHOOK: ScheduleType.WEBHOOK, TriggerKind.CHAT: ScheduleType.CHAT}
+
+
+class Schedules:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = IdFactory(clock)
+        self._attending: Attending | None = None
+
+    def attach(self, scheduler: Attending | None) -> None:
+        """Name the scheduler of this process: it is woken when something was asked for."""
+        self._attending = scheduler
+
+    # looking
+
+    async def find(
+        self, agent: str | None = None, after: tuple[str, str] | None = None, limit: int = 50
+    ) -> list[ScheduleState]:
+        """By agent and name."""
+        since = self._alive_since()
+        return await self._store.read(lambda tx: tx.schedule_states(agent, after, limit, since))
+
+    async def get(self, agent: str, name: str) -> ScheduleState:
+        since = self._alive_since()
+        return await self._store.read(lambda tx: _found(tx, agent, name, since))
+
+    async def trigger_record(self, trigger_id: str) -> TriggerRecord:
+        found = await self._store.read(lambda tx: tx.get_trigger(trigger_id))
+        if found is None:
+            raise NotFound(f"there is no trigger {trigger_id!r}", id=trigger_id)
+        return found
+
+    def _alive_since(self) -> str:
+        return to_text(self._clock.now() - _ALIVE_FOR)
+
+    # switching
+
+    async def enable(self, agent: str, name: str) -> ScheduleState:
+        """It goes on from now: what passed while it was disabled is not made up for."""
+        now, since = self._clock.now(), self._alive_since()
+
+        def body(tx: Transaction) -> ScheduleState:
+            state = _found(tx, agent, name, since)
+            if state.enabled:
+                return state
+            ended = from_text(state.last_completed_at) if state.last_completed_at else None
+            rhythm = Rhythm.known(state.definition)
+            slot = rhythm.first(ended, now) if rhythm else None
+            text = to_text(slot) if slot else None
+            tx.enable_schedule(agent, name, text, text)
+            return _found(tx, agent, name, since)
+
+        return await self._woken(body)
+
+    async def disable(self, agent: str, name: str) -> ScheduleState:
+        """What runs goes on; nothing new begins by the clock, by webhook or by chat."""
+        since = self._alive_since()
+
+        def body(tx: Transaction) -> ScheduleState:
+            _found(tx, agent, name, since)
+            tx.disable_schedule(agent, name)
+            return _found(tx, agent, name, since)
+
+        return await self._woken(body)
+
+    async def _woken(self, body: Callable[[Transaction], ScheduleState]) -> ScheduleState:
+        state = await self._store.transact(body)
+        self._wake()
+        return state
+
+    # triggering
+
+    async def trigger(self, agent: str, name: str, message: str | None = None) -> Trigger:
+        """By a person: also what is disabled, and whatever its type."""
+        asked = await self.ask(Ask(agent, name, TriggerKind.MANUAL, message))
+        assert asked is not None  # noqa: S101 - it has no delivery that could have been seen
+        return asked
+
+    async def ask(self, ask: Ask) -> Trigger | None:
+        """None when the delivery was seen before."""
+        if ask.message is not None:
+            check_text(ask.message, "message", LONGEST_MESSAGE, empty=True)
+        now, since, new_id = to_text(self._clock.now()), self._alive_since(), self._ids.new()
+        trigger = Trigger(new_id, ask.agent, ask.name, new_id, ask.kind, "", now, ask.message)
+
+        def body(tx: Transaction) -> Trigger | None:
+            _demand_triggerable(_found(tx, ask.agent, ask.name, since), ask.kind)
+            if ask.delivery is not None and not tx.keep_delivery(_delivery(ask), now):
+                return None
+            if tx.count_waiting(ask.agent, ask.name) >= MOST_WAITING:
+                raise Refused(
+                    f"{MOST_WAITING} triggers of {ask.agent}/{ask.name} wait already; is a node"
+                    " with this agent running?"
+                )
+            tx.insert_triggers([trigger])
+            return trigger
+
+        asked = await self._store.transact(body)
+        self._wake()
+        return asked
+
+    def configured(self, agent: str, name: str) -> Schedule:
+        """As this process knows it; raises when it does not."""
+        roster = self._attending.roster if self._attending else Roster()
+        found = roster.schedules.get((agent, name))
+        if found is None:
+            raise NotFound(
+                f"this server has no schedule {agent[:80]}/{name[:80]} in its configuration; ask"
+                " the one that `rota up` started with it",
+                agent=agent[:80],
+                schedule=name[:80],
+            )
+        return found
+
+    def secret_env(self, agent: str, name: str) -> str:
+        """The variable with the secret that signs the schedule's webhooks."""
+        schedule = self.configured(agent, name)
+        _demand_type(schedule.type, TriggerKind.WEBHOOK, agent, name)
+        if not schedule.secret_env:
+            raise Forbidden(
+                f"{agent}/{name} has no secret, so anybody could trigger it; name a variable with"
+                " one as `secret_env` of the schedule in rota.yaml"
+            )
+        return schedule.secret_env
+
+    def _wake(self) -> None:
+        if self._attending is not None:
+            self._attending.wake()
+
+    # taking over
+
+    async def restore(
+        self,
+        agent: str,
+        name: str,
+        *,
+        enabled: bool = True,
+        last_run_at: str | None = None,
+        last_error: str | None = None,
+    ) -> bool:
+        """Take over what another scheduler knew of a schedule, configured here already or not.
+
+        False when it has run here: then what happened here counts.
+        """
+        check_name(agent, "agent")
+        check_name(name, "schedule")
+        if last_error is not None:
+            check_text(last_error, "last_error", LONGEST_MESSAGE, empty=True)
+        ran = parse_time(last_run_at, "last_run_at") if last_run_at else None
+        now, since = self._clock.now(), self._alive_since()
+
+        def body(tx: Transaction) -> bool:
+            known = tx.schedule_state(agent, name, since)
+            rhythm = Rhythm.known(known.definition) if known else None
+            slot = rhythm.first(ran, now) if rhythm and enabled else None
+            text, when = to_text(slot) if slot else None, to_text(ran) if ran else None
+            return tx.restore_schedule(
+                ScheduleState(
+                    agent, name,
+                    known.type if known else ScheduleType.INTERVAL,
+                    known.definition if known else IMPORTED,
+                    enabled, text, text, when, when, last_error, None, None, 0, 0, 0,
+                )
+            )  # fmt: skip
+
+        return await self._store.transact(body)
+
+
+def _found(tx: Transaction, agent: str, name: str, alive_since: str) -> ScheduleState:
+    state = tx.schedule_state(agent, name, alive_since)
+    if state is None:
+        raise NotFound(
+            f"there is no schedule {agent[:80]}/{name[:80]}; `rota schedule list` names them all",
+            agent=agent[:80],
+            schedule=name[:80],
+        )
+    return state
+
+
+def _demand_triggerable(state: ScheduleState, kind: TriggerKind) -> None:
+    _demand_type(state.type, kind, state.agent, state.name)
+    if kind is not TriggerKind.MANUAL and not state.enabled:
+        raise Refused(
+            f"{state.agent}/{state.name} is disabled; enable it with `rota schedule enable`"
+        )
+
+
+def _demand_type(type_: ScheduleType, kind: TriggerKind, agent: str, name: str) -> None:
+    if kind in _MADE_FOR and type_ is not _MADE_FOR[kind]:
+        raise Refused(
+            f"{agent}/{name} is of type {type_}, and not to be triggered by a {_MADE_FOR[kind]}",
+            type=str(type_),
+        )
+
+
+def _delivery(ask: Ask) -> str:
+    return f"{ask.kind}:{ask.agent}/{ask.name}:{ask.delivery}"[:300]

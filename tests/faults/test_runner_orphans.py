@@ -1,0 +1,128 @@
+"""A server that dies does not leave its agents to themselves."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.runner import end_orphans
+from rota.runner.orphans import RUN_ID, RUN_ROOT
+from rota.runner.supervisor import descendants
+from tests.faults.test_runner_processes import AGENT, WAYS
+from tests.integration.runner_stage import Stage, processes_with, until
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with Stage(tmp_path) as stage:
+        yield stage
+        for pid in stage.survivors():
+            os.kill(pid, signal.SIGKILL)
+
+
+class MortalServer:
+    """Runs the agent with all its ways of hiding."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        agent = (*stage.script(AGENT), "stay", *WAYS.values())
+        self.directory = stage.path / "state"
+        self.directory.mkdir(exist_ok=True)
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "mortal_runner.py"), str(self.directory), *agent]
+        )
+
+    async def agent_is_there(self) -> None:
+        await until((self._stage.path / "all-there").exists, "the agent's processes")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def agents_of(stage: Stage) -> list[int]:
+    return processes_with(str(stage.path / "agent.py"))
+
+
+async def test_a_server_killed_with_minus_9_takes_its_agents_with_it(stage: Stage) -> None:
+    """Also those that have left group, session and environment."""
+    server = MortalServer(stage)
+    await server.agent_is_there()
+    assert len(stage.survivors()) > len(WAYS)
+    server.kill()
+    await until(lambda: not stage.survivors(), "an end of all agents")
+
+
+async def test_what_nobody_looked_after_is_ended_at_the_next_start(
+    stage: Stage, figure: Callable[[str], None]
+) -> None:
+    """Server and supervisors killed at once, as a lack of memory may do it."""
+    server = MortalServer(stage)
+    await server.agent_is_there()
+    agents = set(agents_of(stage)) - {server.process.pid}
+    above = [pid for pid, _ in descendants(server.process.pid) if pid not in agents]
+    server.process.send_signal(signal.SIGSTOP)  # so that it does not hear of its supervisor
+    for pid in above:
+        os.kill(pid, signal.SIGKILL)
+    server.kill()
+    await until(lambda: not processes_with("supervisor.py"), "an end of the supervisors")
+    assert agents & set(agents_of(stage))
+
+    ended = await asyncio.to_thread(end_orphans, server.directory, grace=0.3)
+    assert {one.run_id for one in ended} == {"run-1"}
+    # One of them has no environment. Without supervisor and environment nothing tells whose it is.
+    assert len(agents_of(stage)) <= 1
+    figure(f"{len(agents)} processes of a run, server and supervisor killed: {len(ended)} ended")
+
+
+async def test_runs_of_other_servers_and_living_runs_are_not_touched(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    marks = {
+        "dead": {RUN_ID: "dead", RUN_ROOT: str(mine)},
+        "alive": {RUN_ID: "alive", RUN_ROOT: str(mine)},
+        "other": {RUN_ID: "dead", RUN_ROOT: str(other)},
+        "unmarked": {RUN_ROOT: str(mine)},
+        "longer": {RUN_ID: "dead", RUN_ROOT: f"{mine}2"},
+    }
+    processes = {
+        name: subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **env})
+        for name, env in marks.items()
+    }
+    try:
+        reaped = asyncio.create_task(asyncio.to_thread(processes["dead"].wait))
+        ended = await asyncio.to_thread(end_orphans, mine, ["alive"])
+        await reaped
+        assert [(one.pid, one.run_id) for one in ended] == [(processes["dead"].pid, "dead")]
+        assert {name for name, one in processes.items() if one.poll() is None} == {
+            *("alive", "other", "unmarked", "longer")
+        }
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
+
+
+def test_with_nothing_to_end_a_start_is_quick(tmp_path: Path) -> None:
+    before = time.monotonic()
+    assert end_orphans(tmp_path) == ()
+    assert time.monotonic() - before < 2
+
+
+def test_a_server_that_an_agent_started_does_not_end_itself(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from rota.runner import end_orphans;"
+        "print(len(end_orphans(Path(sys.argv[1]), grace=0.1)))"
+    )
+    env = {"PATH": os.environ["PATH"], RUN_ID: "run-1", RUN_ROOT: str(tmp_path.resolve())}
+    said = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], env=env, capture_output=True, check=True
+    )
+    assert said.stdout.strip() == b"0"

@@ -1,0 +1,171 @@
+"""`rota run` and `rota outbox`, asked of a server and of the database alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.model.clock import to_text
+from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus, Usage
+from rota.model.schedules import TriggerKind
+from rota.testing.clock import ManualClock
+from rota.testing.served import Served
+from tests.acceptance.terminal import Terminal, ThisProcess
+
+
+@pytest.fixture
+def here(tmp_path: Path, served: Served) -> Terminal:
+    return ThisProcess(tmp_path, {"ROTA_URL": served.url})
+
+
+def a_run(served: Served, agent: str = "ann", **facts: Any) -> Run:
+    return served.run(lambda: served.ledger.runs.begin(agent, TriggerKind.SCHEDULE, **facts))
+
+
+def finish(served: Served, run: Run, status: RunStatus = RunStatus.SUCCEEDED, **how: Any) -> None:
+    served.run(lambda: served.ledger.runs.end(run, RunEnd(status, **how)))
+
+
+def write(served: Served, run: Run, *lines: dict[str, Any]) -> None:
+    path = served.ledger.runs.log(run.id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def post(served: Served, entry: OutboxEntry, *, bury: bool = False) -> None:
+    store = served.ledger.queue._store
+    served.run(lambda: store.transact(lambda tx: tx.post(entry)))
+    if bury:
+        served.run(
+            lambda: store.transact(lambda tx: tx.bury(entry.id, entry.created_at, "no answer"))
+        )
+
+
+def letter(entry_id: str, clock: ManualClock) -> OutboxEntry:
+    payload = {
+        "item": "github-42",
+        "token": "secret-token",
+        "result": {"outcome": "success", "summary": "merged"},
+    }
+    return OutboxEntry(entry_id, "report", "ann", "github-42", payload, to_text(clock.now()))
+
+
+def test_runs_are_listed_in_a_pipe_as_columns(
+    here: Terminal, served: Served, clock: ManualClock
+) -> None:
+    old = a_run(served, schedule="nightly")
+    clock.advance(90)
+    finish(served, old, RunStatus.FAILED, error="exit\tcode 2", usage=Usage(cost_usd=0.5))
+    new = a_run(served, "bob")
+    started = old.started_at
+    assert here.type("run", "list").splitlines() == [
+        f"{new.id}\trunning\tbob\t\t\t{new.started_at}\t\t\t",
+        f"{old.id}\tfailed\tann\tnightly\t\t{started}\t90.0\t0.5\texit code 2",
+    ]
+    chosen = here.json("run", "list", "--agent", "ann", "--status", "failed")
+    assert [run["id"] for run in chosen] == [old.id]
+    assert here.json("run", "list", "--schedule", "weekly") == []
+
+
+def test_a_list_says_that_there_is_more(here: Terminal, served: Served) -> None:
+    for _ in range(3):
+        a_run(served)
+    done = here.run("run", "list", "--limit", "2")
+    assert len(done.stdout.splitlines()) == 2
+    assert "--limit 20" in done.stderr
+    document = json.loads(here.type("run", "list", "--limit", "2", "--json"))
+    assert (len(document["data"]), document["meta"]["more"]) == (2, True)
+
+
+def test_a_run_is_shown_without_anything_that_commands_a_terminal(
+    here: Terminal, served: Served
+) -> None:
+    run = a_run(served, title="Mend \x1b[31mthe gate")
+    finish(served, run, summary="done\x1b]0;owned\x07\nreally", usage=Usage(1000, 20, 0.25, 3))
+    shown = here.type("run", "show", run.id)
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "title      Mend [31mthe gate" in shown
+    assert "tokens     1000 in, 20 out" in shown
+    assert "really" in shown
+    assert here.json("run", "show", run.id)["summary"].startswith("done\x1b")
+    assert here.json("run", "show", "none-such", code=1)["code"] == "not_found"
+
+
+def test_a_log_is_printed_as_it_was_said(here: Terminal, served: Served) -> None:
+    run = a_run(served)
+    write(
+        served,
+        run,
+        {"ts": "t", "stream": "stdout", "text": "hello\x1b[2J"},
+        {"ts": "t", "stream": "rota", "text": "the log is full", "type": "full"},
+    )
+    assert here.type("run", "log", run.id) == "hello[2J\n[rota] the log is full\n"
+    lines = [json.loads(line) for line in here.type("run", "log", run.id, "--json").splitlines()]
+    assert [line["data"]["stream"] for line in lines] == ["stdout", "rota"]
+    assert {line["schema_version"] for line in lines} == {1}
+
+
+def test_a_log_is_followed_until_the_run_has_ended(here: Terminal, served: Served) -> None:
+    run = a_run(served)
+    write(served, run, {"text": "one"}, {"text": "two"})
+    finish(served, run)
+    assert here.type("run", "log", run.id, "--follow") == "one\ntwo\n"
+
+
+def test_a_log_elsewhere_names_its_node(here: Terminal, served: Served) -> None:
+    run = a_run(served, node="node-7")
+    done = here.run("run", "log", run.id)
+    assert done.returncode == 1
+    assert "'node-7'" in done.stderr
+
+
+def test_a_run_is_cancelled_once(here: Terminal, served: Served) -> None:
+    run = a_run(served)
+    assert "running (its end was asked for)" in here.type("run", "cancel", run.id)
+    finish(served, run, RunStatus.CANCELLED)
+    assert here.json("run", "cancel", run.id, code=7)["code"] == "refused"
+
+
+def test_without_a_server_runs_are_read_from_the_database(
+    served: Served, tmp_path: Path, database: str
+) -> None:
+    run = a_run(served)
+    here = ThisProcess(tmp_path, {"DATABASE_URL": database})
+    logs = tmp_path / ".rota" / "runs"
+    logs.mkdir(parents=True)
+    (logs / f"{run.id}.jsonl").write_text('{"text": "hello"}\n')
+    assert here.json("run", "list")[0]["id"] == run.id
+    assert here.type("run", "log", run.id) == "hello\n"
+    assert here.json("run", "cancel", run.id)["cancel_requested"] is True
+
+
+def test_agents_show_what_they_spend_and_what_keeps_them(
+    here: Terminal, served: Served, clock: ManualClock
+) -> None:
+    finish(served, a_run(served), usage=Usage(100, 20, 0.5))
+    a_run(served)
+    here.type("agent", "pause", "ann")
+    columns = here.type("agent", "list").rstrip("\n").split("\t")
+    assert columns == ["ann", "0", "0", "1", "1", "2", "0.5", "120", "paused"]
+    assert "kept" not in here.type("agent", "resume", "ann")
+
+
+# what could not be delivered
+
+
+def test_what_was_given_up_is_shown_without_its_token_and_tried_again(
+    here: Terminal, served: Served, clock: ManualClock
+) -> None:
+    post(served, letter("report-1", clock))
+    post(served, letter("report-2", clock), bury=True)
+    waiting = here.json("outbox", "list")
+    assert [(one["id"], one["says"]) for one in waiting] == [("report-1", "success: merged")]
+    [buried] = here.json("outbox", "list", "--buried")
+    assert (buried["id"], buried["error"]) == ("report-2", "no answer")
+    assert "secret-token" not in here.type("outbox", "list", "--json")
+    assert "report-2" in here.type("outbox", "retry", "report-2")
+    assert len(here.json("outbox", "list")) == 2
+    assert here.json("outbox", "retry", "report-2", code=1)["code"] == "not_found"

@@ -1,0 +1,105 @@
+"""What a run is said to have done: by its result file, or by its last words."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.model.runs import RunStatus
+from tests.integration.runner_stage import Stage
+
+WRITE = 'cat > "$ROTA_RESULT_FILE"'
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with Stage(tmp_path) as stage:
+        yield stage
+
+
+async def test_a_result_file_says_more_than_the_output(stage: Stage) -> None:
+    result = {
+        "outcome": "success",
+        "summary": "fixed it",
+        "details": "in two places, see https://github.com/o/r/pull/7",
+        "artifacts": ["https://ci.example.org/1", "https://github.com/o/r/pull/7"],
+    }
+    end = await stage.run("sh", "-c", f"echo noise; {WRITE}", prompt=json.dumps(result))
+    assert end.status is RunStatus.SUCCEEDED
+    assert end.summary == "fixed it\n\nin two places, see https://github.com/o/r/pull/7"
+    assert end.artifacts == ("https://ci.example.org/1", "https://github.com/o/r/pull/7")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("success", "succeeded"), ("failure", "failed"), ("partial", "partial")],
+)
+async def test_the_outcome_is_the_agents(stage: Stage, outcome: str, status: str) -> None:
+    told = json.dumps({"outcome": outcome, "error": "why"})
+    end = await stage.run("sh", "-c", WRITE, prompt=told)
+    assert end.status == status
+    assert end.error == (None if outcome == "success" else "why")
+
+
+async def test_who_exits_with_an_error_has_not_succeeded(stage: Stage) -> None:
+    told = json.dumps({"outcome": "success", "summary": "all good"})
+    end = await stage.run("sh", "-c", f"{WRITE}; exit 1", prompt=told)
+    assert end.status is RunStatus.FAILED
+    assert end.summary == "all good"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("{not json", "does not hold a JSON object"),
+        ("[1]", "does not hold a JSON object"),
+        ("[" * 100_000, "does not hold a JSON object"),
+        ('{"outcome": "great"}', "write success, failure or partial"),
+        ('{"artifacts": "x"}', "a list of texts"),
+        (json.dumps({"summary": "x" * 1_100_000}), "larger than"),
+    ],
+)
+async def test_a_result_file_that_cannot_be_used_is_ignored_with_a_warning(
+    stage: Stage, content: str, why: str
+) -> None:
+    end = await stage.run("sh", "-c", f"{WRITE}; echo said", prompt=content)
+    assert end.status is RunStatus.SUCCEEDED
+    assert end.summary == "said"
+    assert any(why in text and "ignored" in text for text in stage.texts("rota", "warning"))
+
+
+async def test_a_result_file_of_an_earlier_run_is_not_this_runs(stage: Stage) -> None:
+    stale = stage.path / "state" / "scratch" / "run-1-result.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text('{"summary": "old"}')
+    assert (await stage.run("echo", "new")).summary == "new"
+    assert list(stale.parent.iterdir()) == []
+
+
+async def test_the_summary_is_the_end_of_what_was_printed(stage: Stage) -> None:
+    end = await stage.run("sh", "-c", "seq 1 5000; echo done")
+    assert end.summary.endswith("\n4999\n5000\ndone")
+    assert len(end.summary) <= 4000
+
+
+async def test_artifacts_are_found_in_what_was_said(stage: Stage) -> None:
+    text = (
+        "Opened https://github.com/o/r/pull/12, and [it](https://git.example.org/o/r/pulls/3).\n"
+        "See https://gitlab.com/g/s/p/-/merge_requests/9 and again https://github.com/o/r/pull/12\n"
+        "commit https://github.com/o/r/commit/0123456789abcdef; not https://github.com/o/r/issues/1"
+    )
+    assert (await stage.run("cat", prompt=text)).artifacts == (
+        "https://github.com/o/r/pull/12",
+        "https://git.example.org/o/r/pulls/3",
+        "https://gitlab.com/g/s/p/-/merge_requests/9",
+        "https://github.com/o/r/commit/0123456789abcdef",
+    )
+
+
+async def test_a_command_that_ran_into_a_usage_limit_says_so(stage: Stage) -> None:
+    said = "echo 'Claude AI usage limit reached|4102444800'"
+    assert not (await stage.run("sh", "-c", said)).usage_limit  # it succeeded, and just talks
+    end = await stage.run("sh", "-c", f"{said}; exit 1")
+    assert end.usage_limit
+    assert end.usage_limit_until is None  # the year 2100 was misread
