@@ -27,7 +27,9 @@ from rota.sources.outbox import GiveBack, Outbox, Sourced, Taken, letter
 from rota.sources.port import ClaimFailureReason, WorkResult
 from rota.sources.verdicts import SHUT_DOWN, verdict
 
-LONGEST_BEAT_SECONDS = 60.0
+# Who has lost a claim hears it at the next beat, and the sources' `margin` for ending what runs is
+# twenty seconds: a beat must be well inside it.
+LONGEST_BEAT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Stage:
     def __init__(self) -> None:
         self.came: list[Trigger] = []
         self.stays = False
-        self.answer: TriggerOutcome | None | Exception = None
+        self.answer: TriggerOutcome | Exception | None = None
         self._doors: dict[str, asyncio.Event] = {}
         self._entered = asyncio.Event()
 
@@ -91,8 +91,7 @@ class Node:
 
     async def settle(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            while self.scheduler.get_total_running_job_count():
-                await asyncio.sleep(0.001)
+            await self.scheduler.idle()
 
 
 NewNode = Callable[..., Awaitable[Node]]

@@ -87,8 +87,8 @@ def test_a_run_is_shown_without_anything_that_commands_a_terminal(
     shown = here.type("run", "show", run.id)
     assert "\x1b" not in shown
     assert "\x07" not in shown
-    assert "title      Mend [31mthe gate" in shown
-    assert "tokens     1000 in, 20 out" in shown
+    assert "title    Mend [31mthe gate" in shown
+    assert "tokens   1000 in, 20 out" in shown
     assert "really" in shown
     assert here.json("run", "show", run.id)["summary"].startswith("done\x1b")
     assert here.json("run", "show", "none-such", code=1)["code"] == "not_found"

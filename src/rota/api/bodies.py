@@ -267,6 +267,10 @@ class PageQuery(Strict, frozen=True):
     cursor: Cursor | None = None
 
 
+class AgentQuery(Strict, frozen=True):
+    timezone: Annotated[str, Meta(max_length=64, pattern="^[A-Za-z0-9_+/-]+$")] = "UTC"
+
+
 class EventQuery(Strict, frozen=True):
     after: Annotated[int, Meta(ge=0, le=_LAST_SEQ)] | UnsetType = UNSET
     limit: Limit = 50

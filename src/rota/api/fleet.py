@@ -1,37 +1,50 @@
 """Agents and tokens: who works, and who may call."""
 
+from collections.abc import Mapping
+
 from rota.api import schemas, wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.auth import Gate
-from rota.api.bodies import AgentChange, NewToken
+from rota.api.bodies import AgentChange, AgentQuery, NewToken
 from rota.api.call import Call
 from rota.api.routing import Endpoint, endpoint
 from rota.model.access import ADMIN, DISPATCH, READ
 from rota.model.agents import Agent, AgentLoad
 from rota.model.errors import NotFound
+from rota.model.runs import AgentLimits
 from rota.model.work import check_name
+from rota.runner.admission import Standing
 
 
-async def _agents(call: Call) -> dict[str, schemas.Agent]:
-    """By name: whoever is configured, has work on its hands, runs, or may not run."""
+async def _agents(call: Call) -> list[schemas.Agent]:
+    """Whoever is configured, has work on its hands, runs, or may not run."""
     loads = {load.agent.name: load for load in await call.ledger.views.agents()}
     standings = await call.ledger.admission.standings(loads)
-    return {
-        name: wire.agent_of(loads.get(name) or AgentLoad(Agent(name), 0, 0), standing)
-        for name, standing in standings.items()
-    }
+    return [wire.agent_of(_load(loads, name), one) for name, one in standings.items()]
+
+
+async def _agent(call: Call, name: str, timezone: str = "UTC") -> schemas.Agent | None:
+    loads = {load.agent.name: load for load in await call.ledger.views.agents()}
+    standing = await call.ledger.admission.standing(name, timezone)
+    if name not in loads and standing == Standing(AgentLimits(name)):
+        return None
+    return wire.agent_of(_load(loads, name), standing)
+
+
+def _load(loads: Mapping[str, AgentLoad], name: str) -> AgentLoad:
+    return loads.get(name) or AgentLoad(Agent(name), 0, 0)
 
 
 @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent])
 async def list_agents(call: Call) -> Answer:
     """List agents that are configured, have work on their hands, run, or may not run."""
-    return json_answer(list((await _agents(call)).values()))
+    return json_answer(await _agents(call))
 
 
 @endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
-async def show_agent(call: Call) -> Answer:
-    """Look at one agent."""
-    found = (await _agents(call)).get(call.id)
+async def show_agent(call: Call, query: AgentQuery) -> Answer:
+    """Look at one agent. Its day begins at midnight in `timezone`."""
+    found = await _agent(call, call.id, query.timezone)
     if found is None:
         raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
     return json_answer(found)
@@ -50,7 +63,7 @@ async def change_agent(call: Call, body: AgentChange) -> Answer:
     await call.ledger.queue.set_agent(
         name, max_concurrent=body.max_concurrent, paused=body.paused, actor=call.actor
     )
-    return json_answer((await _agents(call))[name])
+    return json_answer(await _agent(call, name))
 
 
 def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:

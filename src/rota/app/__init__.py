@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rota.app.fleet import FleetAtWork
     from rota.claims.timing import Pace
     from rota.config.fleet import FleetConfig
+    from rota.config.loading import Loaded
     from rota.config.sources import Forge
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
@@ -197,31 +198,33 @@ def up(settings: Settings) -> None:
 
     import uvloop
 
+    from rota.config.loading import load_fleet
     from rota.config.logs import configure_logging
 
     configure_logging()
-    _demand_good_config(settings)
+    loaded = None
+    if settings.sweeper:  # what is wrong with the file is said before anything is touched
+        loaded = load_fleet(settings.config)
+        settings = _as_the_file_says(settings, loaded)
     with (
         StateDir(settings.state_dir).occupied(),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, loaded))
 
 
-def _demand_good_config(settings: Settings) -> None:
-    """What is wrong with it is said before anything is touched."""
-    from rota.config.loading import load_fleet
-
-    if settings.sweeper:
-        load_fleet(settings.config)
+def _as_the_file_says(settings: Settings, loaded: "Loaded") -> Settings:
+    web = loaded.web
+    dashboard = settings.dashboard and web.enabled
+    return replace(settings.listening(web.host, web.port), dashboard=dashboard)
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
+    """Without a configuration it is the faces alone: sweeping and agents are another's."""
     import asyncio
 
     from rota import daemon
     from rota.app.fleet import FleetAtWork
-    from rota.config.loading import load_fleet
     from rota.model.clock import IdFactory, SystemClock
     from rota.queue.ledger import Ledger
 
@@ -233,10 +236,8 @@ async def _serve(settings: Settings) -> None:
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
         crew = daemon.Crew([daemon.Pruning(ledger.sweeper)], stopping)
-        # A process that tends no sources cannot be woken for them, and says so to webhooks.
         fleet = None
-        if settings.sweeper:
-            loaded = load_fleet(settings.config)
+        if loaded is not None:
             fleet = FleetAtWork(settings, store, ledger, node=node, loaded=loaded, crew=crew)
         api = make_asgi(ledger, settings, stopping, fleet)
         face = daemon.Face(api, settings.drain_seconds, lambda: _announce(settings, ledger, fleet))

@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ class FleetAtWork:
         place = f"{socket.gethostname()}:{settings.state_dir.resolve()}"
         self._settings = settings
         self._ledger = ledger
-        self._loaded = loaded
+        self._loaded = loaded if settings.agents else _without_agents(loaded)
         self._crew = crew
         self._context = source_context(settings, ledger)
         self._sources = WorkSourceManager(self._context)
@@ -143,6 +144,8 @@ class FleetAtWork:
 
         async with self._reloading:
             loaded = await asyncio.to_thread(load_fleet, self._settings.config)
+            if not self._settings.agents:
+                loaded = _without_agents(loaded)
             changed = loaded.digest != self._loaded.digest
             if changed:
                 await self._take_on(loaded)
@@ -215,6 +218,11 @@ class Housekeeping:
         await self._outbox.prune()
         await asyncio.to_thread(self._runs.prune_logs)
         return 3600.0
+
+
+def _without_agents(loaded: "Loaded") -> "Loaded":
+    """Only what `sources` lists is tended then."""
+    return replace(loaded, fleet=Fleet(loaded.fleet.name, budget=loaded.fleet.budget))
 
 
 def _work_sources(fleet: Fleet) -> list[Forge]:

@@ -2,151 +2,189 @@
 
 import asyncio
 import contextlib
-import random
+import itertools
+import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.demo_fleet import FLEET, MORE, SAMPLES, create_projects, submit
 from rota.cli.session import Session, command
+from rota.cli.text import one_line
 from rota.config import StateDir
 from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
-    from rota.client import ClaimedItem, WorkQueueClient
+    from rota.client import WorkQueueClient
 
+USUAL_PORT = 8080
 STARTING_SECONDS = 30.0
-PAUSE_SECONDS = (0.4, 1.6)  # how long a scripted agent "works"
-
-SAMPLES = [
-    ("bug_fix", "The login page forgets the language", 2),
-    ("bug_fix", "Totals are off by a cent on invoices with discounts", 1),
-    ("code_review", "Review: retry with backoff in the mail sender", 3),
-    ("docs", "Describe the new export format", 4),
-    ("code_review", "Review: index for the orders table", 2),
-    ("bug_fix", "Upload of empty files hangs", 2),
-    ("docs", "Screenshots of the settings page are old", 5),
-    ("chore", "Rotate the staging certificates", 3),
-    ("chore", "Remove the feature flag for the old search", 4),
-    ("code_review", "Review: currency rounding", 1),
-    ("bug_fix", "Time zone of reminders is wrong in winter", 3),
-    ("docs", "Explain how to restore a backup", 3),
-]
-AGENTS = {
-    "ada": ["bug_fix", "chore"],
-    "brin": ["code_review"],
-    "cleo": ["docs", "chore"],
-    "dax": ["bug_fix", "code_review"],
-}
+ENDING_SECONDS = 30.0
+PAUSE_SECONDS = 5.0  # between items that come in later
 
 
-@command("demo", example="rota demo --port 8090")
-@click.option("--port", type=int, default=8080, show_default=True, help="Where to serve it.")
-@click.option("--seconds", type=float, default=None, help="End by itself after this long.")
-def demo(session: Session, port: int, seconds: float | None) -> None:
-    """Show a working fleet: a server of its own, sample items, four scripted agents.
+@command("demo", example="rota demo --seconds 20")
+@click.option("--port", type=int, help="Where to serve it.  [default: 8080, or a free one]")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    help="How long it goes on.",
+)
+@click.option("--keep", is_flag=True, help="Leave its directory, to look around in or go on with.")
+def demo(session: Session, port: int | None, seconds: float, keep: bool) -> None:
+    """Show a working fleet: a server of its own, sample items, scripted agents.
 
-    Everything lives in a temporary directory and is gone afterwards. One agent
-    blocks an item, one fails some, and failed items are retried, so that every
-    column of the board has something to show.
+    It is `rota up` on a rota.yaml in a temporary directory. Three agents are woken every second
+    and take items of a type, a fourth wakes by the clock. One run fails and is tried again, one
+    item waits for another, and one ends with a question for a person.
     """
-    with tempfile.TemporaryDirectory(prefix="rota-demo-") as directory, _server(directory, port):
-        url = StateDir(Path(directory)).running()
-        if url is None:
-            raise RotaError("the demo's server went away; see what it printed above")
-        click.echo("Agents at work; watch the board. Ctrl-C ends the demo and removes its data.")
+    with _home(keep) as home, _server(home, port) as url:
+        words = (
+            f"The board is at {url}/ (the demo ends after {seconds:g} seconds, or with Ctrl-C)\n"
+        )
+        session.output.stream({"demo": {"url": url, "directory": str(home)}}, words)
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_play(url.url, seconds))
+            asyncio.run(_asked(url, lambda client: _play(client, session, seconds)))
+        asyncio.run(_asked(url, lambda client: _sum_up(client, session)))
+    if keep:
+        session.output.say(f"\nAll of it is in {home}. To go on:  cd {home} && rota up")
 
 
 @contextlib.contextmanager
-def _server(directory: str, port: int) -> Iterator[None]:
-    """`rota up` in a process of its own, as anybody would run it."""
-    # The database is named, because DATABASE_URL may point to one that people live from.
-    database = str(Path(directory) / "rota.db")
-    arguments = ["up", "--state-dir", directory, "--db", database, "--port", str(port)]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "rota.cli", *arguments],
-        start_new_session=True,  # Ctrl-C is for the agents first; the server is ended below
-    )
+def _home(keep: bool) -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix="rota-demo-"))
     try:
-        _wait_until_it_serves(server, directory)
+        (home / "rota.yaml").write_text(FLEET)
+        yield home
+    finally:
+        if not keep:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+# the server
+
+
+@contextlib.contextmanager
+def _server(home: Path, port: int | None) -> Iterator[str]:
+    """`rota up` in a process of its own, as anybody would run it; where it serves."""
+    with (home / "server.log").open("wb") as log, _ended_by_signals():
+        server = subprocess.Popen(
+            [sys.executable, "-m", "rota.cli.demo_server", *_arguments(home, port)],
+            cwd=home,
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for the demo; the server is ended below
+        )
+        try:
+            yield _url_of(server, home)
+        finally:
+            _end(server)
+
+
+def _arguments(home: Path, port: int | None) -> list[str]:
+    state = home / ".rota"
+    place = ["--state-dir", str(state), "--db", str(state / "rota.db")]
+    address = ["--host", "127.0.0.1", "--port", str(_port() if port is None else port)]
+    return [*place, *address, "--config", str(home / "rota.yaml")]
+
+
+def _port() -> int:
+    """A server may run already, and the demo shall not fail because of it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", USUAL_PORT))
+        except OSError:
+            return 0
+    return USUAL_PORT
+
+
+def _environment() -> dict[str, str]:
+    """Nothing that points to a database or server which people live from."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("ROTA_") and name not in ("DATABASE_URL", "PORT")
+    }
+
+
+def _url_of(server: "subprocess.Popen[bytes]", home: Path) -> str:
+    deadline = time.monotonic() + STARTING_SECONDS
+    while (found := StateDir(home / ".rota").running()) is None:
+        if server.poll() is not None or time.monotonic() > deadline:
+            said = one_line((home / "server.log").read_text(errors="replace")[-500:])
+            raise RotaError(f"the demo's server did not start: {said}")
+        time.sleep(0.05)  # another process: there is nothing to wait on but its file
+    return found.url
+
+
+def _end(server: "subprocess.Popen[bytes]") -> None:
+    """Its runs come to their end first."""
+    if server.stdin is not None:
+        server.stdin.close()
+    try:
+        server.wait(ENDING_SECONDS)
+    finally:
+        server.kill()
+        server.wait()
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A polite kill, and a terminal that is closed, end the demo as Ctrl-C does."""
+    former = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
         yield
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
-def _wait_until_it_serves(server: "subprocess.Popen[bytes]", directory: str) -> None:
-    import time
-
-    deadline = time.monotonic() + STARTING_SECONDS
-    while StateDir(Path(directory)).running() is None:
-        if server.poll() is not None or time.monotonic() > deadline:
-            raise RotaError("the demo's server did not start; is the port taken? Try --port 0")
-        time.sleep(0.05)  # another process: there is nothing to wait on but its file
+# the play
 
 
-async def _play(url: str, seconds: float | None) -> None:
+async def _asked(
+    url: str, part: "Callable[[WorkQueueClient], Coroutine[None, None, None]]"
+) -> None:
     from rota.client import WorkQueueClient
 
     async with WorkQueueClient(url, actor="demo") as client:
-        await _submit(client, SAMPLES)
-        parts: list[Any] = [_agent(url, name, types) for name, types in AGENTS.items()]
-        parts.append(_dispatcher(client))
-        playing = asyncio.gather(*parts)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(playing, seconds)
+        await part(client)
 
 
-async def _submit(client: "WorkQueueClient", samples: list[tuple[str, str, int]]) -> None:
-    await client.work_add_many(
-        [{"type": kind, "description": text, "priority": rank} for kind, text, rank in samples]
-    )
+async def _play(client: "WorkQueueClient", session: Session, seconds: float) -> None:
+    from rota.cli.demo_story import Story
+
+    story = Story(client, session.output)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(story.tell(), _bring_work(client)), seconds)
 
 
-async def _agent(url: str, name: str, types: list[str]) -> None:
-    from rota.client import WorkQueueClient
-
-    async with (
-        WorkQueueClient(url, actor=name) as client,
-        client.work(agent=name, types=types, lease_seconds=15) as work,
-    ):
-        async for item in work:
-            await asyncio.sleep(random.uniform(*PAUSE_SECONDS))
-            verdict = await _judge(item)
-            click.echo(f"  {name:5} {verdict:10} {item.description}")
+async def _bring_work(client: "WorkQueueClient") -> None:
+    projects = await create_projects(client)
+    await submit(client, SAMPLES, projects)
+    for sample in itertools.cycle(MORE):
+        await asyncio.sleep(PAUSE_SECONDS)
+        await submit(client, [sample], projects)
 
 
-async def _judge(item: "ClaimedItem") -> str:
-    """Mostly it works out; now and then it does not, as in life."""
-    luck = random.random()
-    if luck < 0.10:
-        await item.block("Waiting for an answer: which of the two formats is meant?")
-        return "blocked"
-    if luck < 0.22 and item.attempts < 2:
-        await item.fail("The tests failed; see the log")
-        return "failed"
-    if luck < 0.32:
-        await item.hand_over("https://example.org/pull/42", "Ready for a look")
-        return "in review"
-    await item.complete("Done, with tests")
-    return "completed"
+async def _sum_up(client: "WorkQueueClient", session: Session) -> None:
+    from rota.cli.demo_story import sum_up
 
-
-async def _dispatcher(client: "WorkQueueClient") -> None:
-    """A person's part: answers, reviews, retries, and new work every few seconds."""
-    while True:
-        await asyncio.sleep(2.5)
-        for item in await client.work_list(status="blocked", limit=1):
-            await client.release(item["id"])
-        for item in await client.work_list(status="failed", limit=1):
-            await client.retry(item["id"])
-        for item in await client.work_list(status="in_review", limit=1):
-            await client.complete(item["id"])
-        await _submit(client, random.sample(SAMPLES, 3))
+    await sum_up(client, session.output)

@@ -20,11 +20,11 @@ def connect(session: "Session") -> "SyncWorkQueueClient":
         return _server(session, session.url)
     if session.database:
         return _in_process(session)
-    url = os.environ.get("ROTA_URL") or _running(session)
+    url = os.environ.get("ROTA_URL") or running(session)
     return _server(session, url) if url else _in_process(session)
 
 
-def _running(session: "Session") -> str | None:
+def running(session: "Session") -> str | None:
     """The server of the state directory, if it answers; starting or stopping, it does not."""
     from rota.client.errors import ConnectionFailed
     from rota.client.plain import PlainTransport

@@ -10,7 +10,10 @@ SECTIONS: Sections = {
     "Run": {
         "up": ("rota.cli.up:up", "Serve the queue, its API and the dashboard."),
         "serve": ("rota.cli.up:serve", "Serve as `up` does, but leave the sweeping to another."),
+        "worker": ("rota.cli.worker:worker", "Run an agent here on items of a server elsewhere."),
         "demo": ("rota.cli.demo:demo", "Show a fleet of scripted agents at work."),
+        "init": ("rota.cli.init:init", "Write a rota.yaml to begin with."),
+        "config": ("rota.cli.config:config", "What rota.yaml says, and whether it can be right."),
         "doctor": ("rota.cli.doctor:doctor", "Check that everything is in order."),
         "db": ("rota.cli.database:db", "Look after the database."),
     },
@@ -52,6 +55,7 @@ SECTIONS: Sections = {
     },
     "Around": {
         "run": ("rota.cli.runs:run", "What agents have done, and are doing."),
+        "schedule": ("rota.cli.schedules:schedule", "When agents wake, and why they did not."),
         "project": ("rota.cli.projects:project", "Groups of items."),
         "agent": ("rota.cli.agents:agent", "Who works, and on how much at once."),
         "token": ("rota.cli.tokens:token", "Who may reach the API."),

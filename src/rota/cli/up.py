@@ -31,10 +31,23 @@ def _address(function: Any) -> Any:
 
 @command("up", example="rota up --port 8080 --db postgresql://rota@db/rota")
 @_address
-@click.option("--no-sweeper", is_flag=True, help="Leave stale items to another process.")
-def up(session: "Session", /, no_sweeper: bool, **options: Any) -> None:
-    """Serve the queue, its API and the dashboard; Ctrl-C ends it."""
-    _serve(session, sweeper=not no_sweeper, **options)
+@click.option("--no-sweeper", is_flag=True, help="Leave stale items and agents to another process.")
+@click.option("--no-agents", is_flag=True, help="Wake no agents here, whatever rota.yaml says.")
+@click.option(
+    "--drain",
+    "drain_seconds",
+    type=click.FloatRange(0, 24 * 3600),
+    default=10.0,
+    show_default=True,
+    help="Seconds that runs have to end by themselves when the server is stopped.",
+)
+def up(session: "Session", /, no_sweeper: bool, no_agents: bool, **options: Any) -> None:
+    """Wake the agents of rota.yaml, and serve the queue, its API and the dashboard.
+
+    Ctrl-C ends it: runs have a while to finish, and what is left goes back to the queue.
+    SIGHUP reads rota.yaml again, without dropping any run.
+    """
+    _serve(session, sweeper=not no_sweeper, agents=not no_agents, **options)
 
 
 @command("serve", example="rota serve --host 0.0.0.0 --port 8080")

@@ -98,7 +98,7 @@ class Crew:
         own, overrides = entry, None
         if "path" in entry:
             reference = self._checked(AgentReference, entry)
-            found = self._files.named(reference.path, entry.places["path"]) if reference else None
+            found = self._files.named(entry) if reference else None
             if found is None:
                 return
             own, overrides = found[1], self._overrides(entry)
@@ -179,7 +179,7 @@ class Crew:
         reference = self._checked(FleetReference, entry)
         if reference is None or self._is_cycle(reference, entry, stand):
             return
-        found = self._files.named(reference.path, entry.places["path"])
+        found = self._files.named(entry)
         if found is None:
             return
         path, tree = found

@@ -1,4 +1,4 @@
-"""A YAML file, and where in it things stand. What cannot be read is told with line and column."""
+"""A YAML file. What cannot be read is told with line and column."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 from rota.model.errors import InvalidInput
 
-LARGEST_FILE = 256 * 1024  # a fleet of a thousand sources is smaller
+LARGEST_FILE = 256 * 1024  # a thousand agents or sources; reading takes seconds by then
 DEEPEST = 50
 # An alias may stand for all that is above it: so many entries may come of them at most.
 MOST_UNFOLDED = 200_000
@@ -20,26 +20,6 @@ Location = tuple[int | str, ...]
 class Document:
     path: Path
     content: Any
-
-    def place(self, loc: Location) -> tuple[int, int]:
-        """Line and column of a key where it is there, else of what should have held it."""
-        line, column = 1, 1
-        here = self.content
-        for part in loc:
-            marks = getattr(here, "lc", None)
-            if marks is None:
-                break
-            try:
-                found = marks.key(part) if isinstance(here, dict) else marks.item(part)
-                line, column = found[0] + 1, found[1] + 1
-                here = here[part]
-            except (KeyError, IndexError, TypeError):
-                break
-        return line, column
-
-    def mistake(self, loc: Location, why: str) -> str:
-        line, column = self.place(loc)
-        return f"{self.path}:{line}:{column}: {why}"
 
 
 def key(loc: Iterable[int | str]) -> str:
@@ -58,15 +38,15 @@ def read(path: Path) -> Document:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise _unreadable(path, f"it is larger than {LARGEST_FILE} bytes; no fleet needs that")
+            raise unreadable(path, _TOO_LARGE)
         raw = path.read_bytes()
     except OSError as error:
-        raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, f"cannot be read: {error.strerror or error}") from None
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode()
-        raise _unreadable(path, "this is not UTF-8", _mark(before)) from None
+        raise unreadable(path, "this is not UTF-8", _mark(before)) from None
 
 
 def _content(path: Path, text: str) -> Any:
@@ -81,17 +61,21 @@ def _content(path: Path, text: str) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise _unreadable(path, str(error.problem or error.context), place) from None
+        raise unreadable(path, str(error.problem or error.context), place) from None
     except ReaderError as error:
         why = f"the character #x{error.character:04x} is not allowed"
-        raise _unreadable(path, why, _mark(text[: error.position])) from None
+        raise unreadable(path, why, _mark(text[: error.position])) from None
     except RecursionError:
         _check_size(path, text)
-        raise _unreadable(path, _TOO_DEEP) from None
+        raise unreadable(path, _TOO_DEEP) from None
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
-        raise _unreadable(path, f"cannot be read: {str(error)[:200]}") from None
+        raise unreadable(path, f"cannot be read: {str(error)[:200]}") from None
 
 
+_TOO_LARGE = (
+    f"it is larger than {LARGEST_FILE} bytes; put agents into files of their own, and long prompts"
+    " into files that they read"
+)
 _TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 
@@ -103,9 +87,9 @@ def _check_size(path: Path, text: str) -> None:
         scalars += event == "ScalarEvent"
         aliases += event == "AliasEvent"
         if depth > DEEPEST:
-            raise _unreadable(path, _TOO_DEEP, place)
+            raise unreadable(path, _TOO_DEEP, place)
         if scalars * aliases > MOST_UNFOLDED:
-            raise _unreadable(path, "too many aliases (*) for a file of this size", place)
+            raise unreadable(path, "too many aliases (*) for a file of this size", place)
 
 
 def _events(path: Path, text: str) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -125,6 +109,7 @@ def _mark(before: str) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def _unreadable(path: Path, why: str, place: tuple[int, int] | None = None) -> InvalidInput:
+def unreadable(path: Path, why: str, place: tuple[int, int] | None = None) -> InvalidInput:
     line, column = place or (1, 1)
-    return InvalidInput(f"{path}:{line}:{column}: {why}", file=str(path))
+    told = {"file": str(path), "line": line, "column": column, "key": "", "message": why}
+    return InvalidInput(f"{path}:{line}:{column}: {why}", file=str(path), mistakes=[told])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rota.config.document import read
-from rota.config.interpolation import interpolated
+from rota.config.interpolation import FromEnvironment, interpolated
 from rota.config.mistakes import Findings
 from rota.config.tree import Place, PlacedMap, tree_of
 from rota.model.errors import InvalidInput
@@ -31,7 +31,7 @@ class Files:
         try:
             tree = tree_of(read(path))
         except InvalidInput as error:
-            self._findings.unreadable(Place(path), error.message)
+            self._findings.unreadable(path, error)
             return None
         if tree is not None and not isinstance(tree, PlacedMap):
             self._findings.mistake(Place(path), "write keys and values: `key: value`")
@@ -39,8 +39,9 @@ class Files:
         filled = interpolated(tree, self._environ, self._findings.missing_variable)
         return PlacedMap(Place(path)) if filled is None else filled
 
-    def named(self, text: str, place: Place) -> tuple[Path, PlacedMap] | None:
-        """A file that another one names, from where that one stands."""
+    def named(self, section: PlacedMap) -> tuple[Path, PlacedMap] | None:
+        """The file that a section names as `path`, from where that stands."""
+        text, place = section["path"], section.places["path"]
         path = place.file.parent / Path(text).expanduser()
         if self._count >= MOST_FILES:
             self._findings.mistake(
@@ -48,10 +49,14 @@ class Files:
             )
             return None
         if not path.exists():
-            self._findings.mistake(place, f"there is no file {path}{_near(path)}")
+            self._findings.mistake(place, f"there is no file {_missing(text, path)}")
             return None
         tree = self.read(path)
         return None if tree is None else (path, tree)
+
+
+def _missing(text: str, path: Path) -> str:
+    return text.written if isinstance(text, FromEnvironment) else f"{path}{_near(path)}"
 
 
 def _near(path: Path) -> str:

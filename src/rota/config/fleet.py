@@ -43,23 +43,22 @@ def _head(tree: Any, path: Path, environ: Mapping[str, str], findings: Findings)
         findings.mistake(Place(path), "write keys and values: `key: value`")
         return PlacedMap(Place(path))
     head = tree.copied()
-    for name in OTHER_KEYS:
+    for name in (*FLEET_KEYS, *FOREIGN_KEYS):
         head.take(name)
     return interpolated(head, environ, findings.missing_variable)
 
 
-# What else may stand in the file; a test holds this equal to the models, which are slow to import.
-OTHER_KEYS = (
-    "fleet", "defaults", "agents", "fleets", "budgets", "web",
-    "chat", "docker", "webhooks", "working_directory", "workspace",
-)  # fmt: skip
+# What else may stand in the file, of ours and of herdctl's. Tests hold it equal to the models,
+# which are slow to import.
+FLEET_KEYS = ("fleet", "defaults", "agents", "fleets", "budgets", "web")
+FOREIGN_KEYS = ("chat", "docker", "webhooks", "working_directory", "workspace")
 
 
 def sources_of(tree: PlacedMap, findings: Findings) -> FleetConfig:
     try:
         config = FleetConfig.model_validate(tree)
     except ValidationError as error:
-        findings.refused(error, FleetConfig, tree, also_known=OTHER_KEYS)
+        findings.refused(error, FleetConfig, tree, also_known=FLEET_KEYS)
         return FleetConfig()
     if isinstance(given := tree.get("sources"), PlacedList):
         _demand_distinct_names(config, given, findings)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from rota.config.crew import Crew
 from rota.config.files import Files
-from rota.config.fleet import OTHER_KEYS, FleetConfig, sources_of
+from rota.config.fleet import FleetConfig, sources_of
 from rota.config.fleet_file import FleetFile, Web
 from rota.config.herdctl import translated_fleet
 from rota.config.mistakes import Findings
@@ -33,6 +33,7 @@ class Loaded:
     sources: tuple[AnySource, ...] = ()
     web: Web = field(default_factory=Web)
     warnings: tuple[str, ...] = ()
+    remarks: tuple[dict[str, Any], ...] = ()  # the warnings, in parts
     files: tuple[Path, ...] = ()  # all that were read
     digest: str = ""  # another one: something has changed
     shown: Mapping[str, Any] = field(default_factory=dict)  # for people; holds no secret
@@ -60,13 +61,14 @@ def _loaded(tree: PlacedMap, files: Files, findings: Findings) -> Loaded:
         name=head.fleet.name,
         agents=tuple(one.spec for one in crew.members),
         budget=budget(head.budgets),
-        warnings=findings.told_warnings(files.names),
+        warnings=tuple(one.text for one in findings.told_warnings(files.names)),
     )
     return Loaded(
         fleet=fleet,
         sources=config.sources,
         web=head.web,
         warnings=fleet.warnings,
+        remarks=tuple(one.told() for one in findings.told_warnings(files.names)),
         files=tuple(files.names),
         digest=_digest(fleet, config.sources),
         shown=_shown(head, config, crew, tree),
@@ -81,7 +83,7 @@ def _head(tree: PlacedMap, findings: Findings) -> FleetFile:
     try:
         return FleetFile.model_validate(head)
     except ValidationError as error:
-        findings.refused(error, FleetFile, head, also_known=OTHER_KEYS)
+        findings.refused(error, FleetFile, head)
         return FleetFile()
 
 

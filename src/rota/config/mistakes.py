@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
-from rota.config.document import Location
+from rota.config.document import Location, key
 from rota.config.interpolation import FromEnvironment, hidden
 from rota.config.tree import Place, find
 from rota.model.errors import InvalidInput
@@ -31,24 +31,50 @@ _PLAIN = {
     "float_type": "write a number",
     "invalid_key": "a key is a text",
 }
+_BOUNDS = {
+    "greater_than_equal": ("at least", "ge"),
+    "greater_than": ("more than", "gt"),
+    "less_than_equal": ("at most", "le"),
+    "less_than": ("less than", "lt"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    place: Place
+    why: str
+
+    @property
+    def text(self) -> str:
+        return self.place.told(self.why)
+
+    def told(self) -> dict[str, Any]:
+        place = self.place
+        where = {"file": str(place.file), "line": place.line, "column": place.column}
+        return {**where, "key": key(place.loc), "message": self.why}
 
 
 @dataclass
 class Findings:
-    """Mistakes make a load fail; warnings do not."""
+    """Mistakes make a load fail; warnings do not. What is found twice is told once."""
 
-    mistakes: dict[str, Place] = field(default_factory=dict)  # by what is told, so told once
-    warnings: dict[str, Place] = field(default_factory=dict)
+    mistakes: dict[str, Remark] = field(default_factory=dict)
+    warnings: dict[str, Remark] = field(default_factory=dict)
 
     def mistake(self, place: Place, why: str) -> None:
-        self.mistakes.setdefault(place.told(why), place)
-
-    def unreadable(self, place: Place, message: str) -> None:
-        """A file that could not be read says by itself where."""
-        self.mistakes.setdefault(message, place)
+        remark = Remark(place, why)
+        self.mistakes.setdefault(remark.text, remark)
 
     def warning(self, place: Place, why: str) -> None:
-        self.warnings.setdefault(place.told(why), place)
+        remark = Remark(place, why)
+        self.warnings.setdefault(remark.text, remark)
+
+    def unreadable(self, path: Path, error: InvalidInput) -> None:
+        """A file that could not be read says by itself where."""
+        (told,) = error.details["mistakes"]
+        self.mistakes[error.message] = Remark(
+            Place(path, told["line"], told["column"]), told["message"]
+        )
 
     def missing_variable(self, place: Place, name: str) -> None:
         hint = ""
@@ -75,28 +101,34 @@ class Findings:
             if not but(one, value):
                 self.mistake(place, hidden(_words(one, model, also_known), value))
 
-    def told_warnings(self, files: Iterable[Path]) -> tuple[str, ...]:
-        return tuple(text for text, _ in _in_order(self.warnings, files))
+    def told_warnings(self, files: Iterable[Path]) -> tuple[Remark, ...]:
+        return tuple(_in_order(self.warnings, files).values())
 
     def demand_none(self, files: Iterable[Path] = ()) -> None:
         if not self.mistakes:
             return
-        told = _in_order(self.mistakes, files)
-        lines = [text for text, _ in told[:MOST_MISTAKES]]
-        first = told[0][1].file
-        if len(told) > MOST_MISTAKES:
-            lines.append(f"{first}: and {len(told) - MOST_MISTAKES} more mistakes")
-        raise InvalidInput("\n".join(lines), file=str(first))
+        found = _in_order(self.mistakes, files)
+        lines = list(found)[:MOST_MISTAKES]
+        remarks = list(found.values())
+        first = remarks[0].place.file
+        if len(remarks) > MOST_MISTAKES:
+            lines.append(f"{first}: and {len(remarks) - MOST_MISTAKES} more mistakes")
+        raise InvalidInput(
+            "\n".join(lines),
+            file=str(first),
+            mistakes=[one.told() for one in remarks[:MOST_MISTAKES]],
+        )
 
 
-def _in_order(told: dict[str, Place], files: Iterable[Path]) -> list[tuple[str, Place]]:
+def _in_order(told: dict[str, Remark], files: Iterable[Path]) -> dict[str, Remark]:
     """As they were read, and from top to bottom."""
     order = {file: number for number, file in enumerate(files)}
 
-    def where(one: tuple[str, Place]) -> tuple[int, int, int]:
-        return order.get(one[1].file, 0), one[1].line, one[1].column
+    def where(one: tuple[str, Remark]) -> tuple[int, int, int]:
+        place = one[1].place
+        return order.get(place.file, 0), place.line, place.column
 
-    return sorted(told.items(), key=where)
+    return dict(sorted(told.items(), key=where))
 
 
 def _keys(error: ErrorDetails, tree: Any) -> Location:
@@ -130,11 +162,14 @@ def _words(error: ErrorDetails, model: Any, also_known: Iterable[str]) -> str:
         return f"{shown} is not known; write {error['ctx']['expected']}"
     if kind == "int_type" and where[-2:-1] in (("trusted",), ("fleets",)):
         return "the number of an account is wanted; `rota issue whois LOGIN` tells it"
+    if kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        return f"must be {words} {error['ctx'][name]}"
     return _PLAIN.get(kind) or error["msg"].removeprefix("Value error, ")
 
 
 def suggestion(unknown: str, known: Iterable[str]) -> str:
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(unknown, names, 1)
     return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(names)}"
 

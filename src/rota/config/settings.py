@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rota.model.errors import InvalidInput
@@ -24,6 +24,8 @@ class Settings:
     config: Path = Path("rota.yaml")
     # Names and networks that hooks of runs may reach though they are not on the public internet.
     hook_hosts: tuple[str, ...] = ()
+    agents: bool = True  # wake those of the configuration
+    chosen: frozenset[str] = frozenset()  # of host and port: not left to the configuration file
 
     @classmethod
     def from_environment(
@@ -39,6 +41,8 @@ class Settings:
         dashboard: bool = True,
         allowed_hosts: Sequence[str] = (),
         config: str | Path | None = None,
+        agents: bool = True,
+        drain_seconds: float = 10.0,
     ) -> "Settings":
         """An option wins over its variable, a variable over the default."""
         env = os.environ if environ is None else environ
@@ -53,7 +57,25 @@ class Settings:
             dashboard=dashboard,
             allowed_hosts=_hosts(allowed_hosts or env.get("ROTA_ALLOWED_HOSTS", "").split(",")),
             config=_config(config or env.get("ROTA_CONFIG")),
+            chosen=frozenset(
+                name
+                for name, said in (
+                    ("host", host or env.get("ROTA_HOST")),
+                    ("port", port if port is not None else env.get("PORT")),
+                )
+                if said is not None
+            ),
+            agents=agents,
+            drain_seconds=drain_seconds,
             hook_hosts=tuple(sorted(_hosts(env.get("ROTA_HOOK_HOSTS", "").split(",")))),
+        )
+
+    def listening(self, host: str | None, port: int | None) -> "Settings":
+        """Where the configuration file wants it to, unless an option or a variable says more."""
+        return replace(
+            self,
+            host=self.host if host is None or "host" in self.chosen else host,
+            port=self.port if port is None or "port" in self.chosen else _port(port),
         )
 
     @property

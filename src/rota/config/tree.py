@@ -4,13 +4,13 @@ Layers of several files become one agent; whatever is wrong with it is told with
 and column of the layer that said so.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rota.config.document import MOST_UNFOLDED, Document, Location, key
-from rota.model.errors import InvalidInput
+from rota.config.document import MOST_UNFOLDED, Document, Location, key, unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,9 @@ class Place:
         return replace(self, loc=(*self.loc, *parts))
 
     def told(self, why: str) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.key}: {why}"
+        """On one line, so that many of them are a list."""
+        said = re.sub(r"\s*\n\s*", " ", f"{self.key}: {why}")
+        return f"{self.file}:{self.line}:{self.column}: {said}"
 
 
 class PlacedMap(dict[Any, Any]):
@@ -76,10 +78,8 @@ def tree_of(document: Document) -> Any:
     planting = _Planting(document.path)
     tree = planting.tree(document.content, Place(document.path))
     if planting.size(document.content) > MOST_UNFOLDED:
-        raise InvalidInput(
-            f"{document.path}:1:1: its aliases (*) unfold to more than {MOST_UNFOLDED} entries",
-            file=str(document.path),
-        )
+        why = f"its aliases (*) unfold to more than {MOST_UNFOLDED} entries"
+        raise unreadable(document.path, why)
     return tree
 
 

@@ -6,14 +6,9 @@ from rota.model.agents import Agent
 from rota.model.status import Status
 from rota.model.work import WorkItem
 from rota.queue import moves
+from rota.queue.explain_fleet import run_on, waits_for
+from rota.queue.reasons import Reason
 from rota.storage.port import Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    code: str
-    message: str
-    fix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +25,11 @@ def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
     standing = _standing(tx, item, now, ready=not obstacles)
     waiting = item.status in (Status.QUEUED, Status.DISPATCHED)
     claimable = waiting and not obstacles and not any(r.code in _STOPS for r in standing)
-    reasons = [*obstacles, *standing] if waiting else [*standing, *obstacles]
+    if waiting:
+        fleet = waits_for(tx, item, now)
+        reasons = [*obstacles, *fleet.kept, *standing, *fleet.wakes]
+    else:
+        reasons = [*standing, *run_on(tx, item), *obstacles]
     return Explanation(item, claimable, reasons[0].message, reasons)
 
 

@@ -1,12 +1,13 @@
 """May an agent run now? Asked before anything is taken for it, and told to whoever asks why not."""
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rota.model.agents import Agent
 from rota.model.clock import Clock, from_text, to_text
+from rota.model.errors import InvalidInput
 from rota.model.fleet import AgentSpec, Budget
 from rota.model.runs import AgentLimits, RunEnd, RunFilter, RunStatus, Spent
 from rota.model.schedules import SkipReason
@@ -19,6 +20,7 @@ _NO_VERDICT = frozenset({RunStatus.CANCELLED, RunStatus.CLAIM_LOST, RunStatus.LO
 _GOOD = frozenset({RunStatus.SUCCEEDED, RunStatus.PARTIAL})
 # A quota of which nobody knows when it comes back is tried again after so long.
 USAGE_PAUSE_SECONDS = 3600.0
+_OPEN = RunFilter(statuses=(RunStatus.RUNNING,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +57,23 @@ class Admission:
             or _spent(tx, self._budget(), now, None)
         )
 
-    async def standings(
-        self, agents: Collection[str], timezone: str = "UTC"
-    ) -> dict[str, Standing]:
-        """Of these agents, and of all others that run or may not; the day begins there."""
+    async def standings(self, agents: Collection[str]) -> dict[str, Standing]:
+        """Of these agents, and of all others that run or may not; the day begins in UTC."""
         now = self._clock.now()
-        since = to_text(day_began(now, timezone))
 
         def body(tx: Transaction) -> dict[str, Standing]:
             limits = {one.agent: _holding(one, to_text(now)) for one in tx.list_limits()}
-            open_runs = tx.list_runs(RunFilter(statuses=(RunStatus.RUNNING,)), MAX_PAGE)
-            running = Counter(run.agent for run in open_runs)
             kept = {name for name, one in limits.items() if one != AgentLimits(name)}
-            return {
-                name: Standing(
-                    limits.get(name, AgentLimits(name)), running[name], tx.spent(since, name)
-                )
-                for name in sorted({*agents, *running, *kept})
-            }
+            running = {run.agent for run in tx.list_runs(_OPEN, MAX_PAGE)}
+            return {name: _standing(tx, name, now) for name in sorted({*agents, *running, *kept})}
 
         return await self._store.read(body, long=True)
+
+    async def standing(self, agent: str, timezone: str = "UTC") -> Standing:
+        """The day begins at midnight there."""
+        now = self._clock.now()
+        demand_zone(timezone)
+        return await self._store.read(lambda tx: _standing(tx, agent, now, timezone))
 
     async def resume(self, agent: str) -> bool:
         """Close the breaker and forget the quota; whether there was anything to forget."""
@@ -88,6 +87,23 @@ class Admission:
             return True
 
         return await self._store.transact(body)
+
+
+def _standing(tx: Transaction, agent: str, now: datetime, timezone: str = "UTC") -> Standing:
+    limits = tx.get_limits(agent) or AgentLimits(agent)
+    running = tx.list_runs(replace(_OPEN, agent=agent), MAX_PAGE)
+    spent = tx.spent(to_text(day_began(now, timezone)), agent)
+    return Standing(_holding(limits, to_text(now)), len(running), spent)
+
+
+def demand_zone(timezone: str) -> None:
+    try:
+        ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidInput(
+            f"timezone: {timezone[:64]!r} is not known; write Europe/Berlin, for example",
+            field="timezone",
+        ) from None
 
 
 def _holding(limits: AgentLimits, now: str) -> AgentLimits:

@@ -37,8 +37,8 @@ class Ear:
 
     def finish(self) -> None:
         if self._unread:
-            self._log.drop(-len(self._unread))
             whole = self._unread[self._unread.find(b"\n") + 1 :]
+            self._log.drop(-len(whole))
             self._take(self._lines.feed(whole))
         self._take(self._lines.finish())
 

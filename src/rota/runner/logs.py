@@ -43,7 +43,7 @@ class RunLog:
         self._limit = limit
         self._written = 0
         self._dropped = 0
-        self._end: deque[bytes] = deque()
+        self._end: deque[tuple[bytes, int]] = deque()  # lines, and what they were in the output
         self._end_size = 0
         self._file: BinaryIO | None = None
 
@@ -72,29 +72,29 @@ class RunLog:
         self._put(self._encoded({"stream": "rota", **more, "text": text}))
 
     def write(self, events: Iterable[Mapping[str, Any]]) -> None:
-        lines = [self._encoded(event) for event in events]
+        lines = [(self._encoded(event), _size(event)) for event in events]
         room = self._limit - self._written
-        if sum(map(len, lines)) <= room and not self._dropped:
-            self._put(b"".join(lines))
+        if sum(len(line) for line, _ in lines) <= room and not self._dropped:
+            self._put(b"".join(line for line, _ in lines))
             return
-        for line in lines:
-            self._write_or_drop(line)
+        for line, size in lines:
+            self._write_or_drop(line, size)
 
     def drop(self, size: int) -> None:
-        """Output that was not even looked at."""
+        """So many bytes of output were not even looked at; or, if negative, are after all."""
         if not self._dropped:
             self._say_full()
         self._dropped += size
 
-    def _write_or_drop(self, line: bytes) -> None:
+    def _write_or_drop(self, line: bytes, size: int) -> None:
         if not self._dropped and self._written + len(line) <= self._limit:
             self._put(line)
             return
-        self.drop(len(line))
-        self._end.append(line)
+        self.drop(size)
+        self._end.append((line, size))
         self._end_size += len(line)
-        while self._end_size > END_KEPT and self._end:
-            self._end_size -= len(self._end.popleft())
+        while self._end_size > END_KEPT:
+            self._end_size -= len(self._end.popleft()[0])
 
     def _say_full(self) -> None:
         self.say(
@@ -106,9 +106,9 @@ class RunLog:
     def _write_end(self) -> None:
         if not self._dropped:
             return
-        dropped = self._dropped - self._end_size
+        dropped = self._dropped - sum(size for _, size in self._end)
         self.say(f"{dropped} bytes of output were dropped here", type="dropped", bytes=dropped)
-        self._put(b"".join(self._end))
+        self._put(b"".join(line for line, _ in self._end))
 
     def _encoded(self, event: Mapping[str, Any]) -> bytes:
         clean: dict[str, Any] = self.redactor.value(event)
@@ -128,6 +128,10 @@ class RunLog:
             self._dropped += len(data)
             return
         self._written += len(data)
+
+
+def _size(event: Mapping[str, Any]) -> int:
+    return len(str(event.get("text", "")).encode(errors="replace")) + 1
 
 
 # read by others, while it is written

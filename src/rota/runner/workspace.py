@@ -140,7 +140,7 @@ class Workspaces:
         for worktree in self._leftovers(alive):
             place = Place(worktree, worktree, _repository_of(worktree))
             try:
-                removed.append(await self.remove(place, "crashed") or Removed(worktree))
+                removed.append(await self.remove(place, "recovered") or Removed(worktree))
             except RotaError:
                 continue
             finally:

@@ -7,12 +7,12 @@ slot is never run twice.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from rota.config.cron import next_cron_trigger
 from rota.model.intervals import written
 from rota.model.schedules import CatchUp, Schedule, ScheduleType
-from rota.scheduler.interval import calculate_next_trigger, jitter
+from rota.scheduler.interval import jitter
 
 Rng = Callable[[], float]
 # The definition of a schedule that was taken over from elsewhere and not read from a file yet.
@@ -74,13 +74,13 @@ class Rhythm:
     def after(self, moment: datetime) -> datetime:
         """The first slot later than a moment; of an interval, one interval later."""
         if self.interval is not None:
-            return moment + self.interval
+            return _plus(moment, self.interval)
         return next_cron_trigger(self.cron or "", moment, self.timezone)
 
     def first(self, last_completed_at: datetime | None, now: datetime) -> datetime | None:
         """Where a schedule begins that is new, changed or enabled again."""
         if self.interval is not None:
-            return calculate_next_trigger(last_completed_at, self.interval, now=now)
+            return now if last_completed_at is None else max(now, self.after(last_completed_at))
         return self.after(now) if self.cron is not None else None
 
     def rewound(self, slot: datetime, now: datetime) -> datetime:
@@ -92,6 +92,14 @@ class Rhythm:
         if slot <= now:
             return slot
         return min(slot, self.after(now))
+
+
+def _plus(moment: datetime, span: timedelta) -> datetime:
+    """An interval may be longer than the calendar: then it comes when that ends."""
+    return moment + min(span, _END - moment)
+
+
+_END = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +157,6 @@ def waking(
     if not percent or slot <= now:
         return max(slot, now)
     if rhythm.interval is not None:
-        return slot + jitter(rhythm.interval, percent, rng)
+        return _plus(slot, jitter(rhythm.interval, percent, rng))
     room = (rhythm.after(slot) - slot) / 2
     return slot + min(jitter(slot - now, percent, rng), room)

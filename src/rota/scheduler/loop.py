@@ -161,6 +161,11 @@ class Scheduler:
             await asyncio.wait(late, timeout=CANCEL_SECONDS)
         return len(late)
 
+    async def idle(self) -> None:
+        """Until nothing runs here any more."""
+        while self._running:
+            await asyncio.wait(self._running)
+
     # what can be seen of it
 
     def is_running(self) -> bool:

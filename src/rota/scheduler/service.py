@@ -202,8 +202,8 @@ class Schedules:
         check_name(name, "schedule")
         if last_error is not None:
             check_text(last_error, "last_error", LONGEST_MESSAGE, empty=True)
-        ran = parse_time(last_run_at, "last_run_at") if last_run_at else None
         now, since = self._clock.now(), self._alive_since()
+        ran = None if last_run_at is None else min(parse_time(last_run_at, "last_run_at"), now)
 
         def body(tx: Transaction) -> bool:
             known = tx.schedule_state(agent, name, since)

@@ -127,9 +127,11 @@ class RunCalls(Calls):
 
     # agents, and what could not be delivered
 
-    def get_agent(self, name: str) -> Json:
-        """One agent: what it has on its hands, what it has spent, and what keeps it."""
-        return self._one("GET", f"/agents/{check_name(name, 'agent')}")
+    def get_agent(self, name: str, *, timezone: str | None = None) -> Json:
+        """One agent: what it has on its hands, what it has spent, and what keeps it. Its day
+        begins at midnight in that time zone, or in UTC."""
+        path = f"/agents/{check_name(name, 'agent')}"
+        return self._one("GET", path, query={"timezone": timezone})
 
     def outbox(self, *, buried: bool = False, limit: int | None = None) -> list[Json]:
         """Reports that still have to be delivered; with `buried`, those that were given up."""

@@ -97,8 +97,8 @@ def _clock(match: re.Match[str], now: datetime) -> datetime:
 
 def _hour(match: re.Match[str]) -> int:
     hour, half = int(match["hour"]), (match["half"] or "").lower()
-    if not half:
+    if not half and match["minute"]:
         return hour
-    if not 1 <= hour <= 12:
+    if not half or not 1 <= hour <= 12:
         raise ValueError("not an hour of a clock")
     return hour % 12 + (12 if half == "pm" else 0)

@@ -1,0 +1,133 @@
+"""What `rota.yaml` says, and whether it can be right."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.ending import NEGATIVE
+from rota.cli.session import config_option, group
+from rota.cli.text import one_line
+from rota.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+    from rota.config.loading import Loaded
+
+config = group("config", "What rota.yaml says.", "rota config check")
+
+
+@config.member("check", example="rota config check --json")
+@config_option
+def check(session: "Session", /) -> None:
+    """Read the file and all that it names; exit code 1 when something is wrong.
+
+    All mistakes are told at once, each with file, line and column. Warnings are keys that nothing
+    follows from, and directories that are missing.
+    """
+    file = _file(session)
+    mistakes, warnings, counts = _examined(session)
+    if session.as_json:
+        data = {"file": file, "ok": not mistakes, **counts}
+        session.output.document({**data, "mistakes": mistakes, "warnings": warnings})
+    else:
+        _tell("fail", mistakes)
+        _tell("warn", warnings)
+        if not mistakes:
+            print(f"ok      {one_line(file)}: {_counted(counts)}")
+    if mistakes:
+        raise click.exceptions.Exit(NEGATIVE)
+
+
+def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]:
+    try:
+        loaded = _loaded(session)
+    except InvalidInput as error:
+        return list(error.details["mistakes"]), [], {}
+    agents = loaded.fleet.agents
+    counts = {
+        "agents": len(agents),
+        "schedules": sum(len(one.schedules) for one in agents),
+        "sources": len(loaded.sources),
+    }
+    return [], list(loaded.remarks), counts
+
+
+def _tell(status: str, remarks: list[dict[str, Any]]) -> None:
+    for one in remarks:
+        where = f"{one['file']}:{one['line']}:{one['column']}"
+        said = f"{one['key']}: {one['message']}" if one["key"] else one["message"]
+        print(f"{status:<6}  {one_line(f'{where}: {said}')}")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(
+        f"{number} {name if number != 1 else name.removesuffix('s')}"
+        for name, number in counts.items()
+    )
+
+
+@config.member("show", example="rota config show --json")
+@config_option
+def show(session: "Session", /) -> None:
+    """Show what results from all files: defaults merged, everything filled in.
+
+    What came from environment variables is shown as it is written in the file, and what is called
+    like a secret as ***.
+    """
+    _file(session)
+    shown = dict(_loaded(session).shown)
+    if session.as_json:
+        session.output.document(shown)
+    else:
+        print(_yaml(shown), end="")
+
+
+@config.member("schema", example="rota config schema > rota.schema.json")
+def schema(session: "Session", /) -> None:
+    """Print the JSON Schema of rota.yaml, for editors.
+
+    With --json it is the `data` of a document, as in all commands.
+    """
+    import json
+
+    from rota.config.schema import json_schema
+
+    if session.as_json:
+        session.output.document(json_schema())
+    else:
+        print(json.dumps(json_schema(), indent=2))
+
+
+def _file(session: "Session") -> str:
+    path = session.settings.config
+    if not path.exists():
+        session.output.negative(
+            None, "no_file", f"there is no {path}; `rota init` writes one to begin with"
+        )
+    return str(path)
+
+
+def _loaded(session: "Session") -> "Loaded":
+    from rota.config.loading import load_fleet
+
+    return load_fleet(session.settings.config)
+
+
+def _yaml(data: dict[str, Any]) -> str:
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    writer, text = YAML(typ="safe", pure=True), StringIO()
+    writer.default_flow_style = False
+    writer.allow_unicode = False  # so that nothing in it can command a terminal
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.dump(_filled(data), text)
+    return text.getvalue()
+
+
+def _filled(data: Any) -> Any:
+    """Without what is not set."""
+    if isinstance(data, dict):
+        return {name: _filled(one) for name, one in data.items() if one not in (None, {}, [])}
+    return [_filled(one) for one in data] if isinstance(data, list) else data

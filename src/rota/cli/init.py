@@ -1,0 +1,44 @@
+"""A first `rota.yaml`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.session import command
+from rota.model.errors import InvalidInput, Refused
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+EXAMPLES = ("command", "claude", "github")
+
+
+@command("init", example="rota init --example claude")
+@click.argument("file", type=click.Path(path_type=Path), default="rota.yaml")
+@click.option(
+    "--example",
+    type=click.Choice(EXAMPLES),
+    default="command",
+    show_default=True,
+    help="What to begin with: a program of your own, Claude on the queue, Claude on issues.",
+)
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+def init(session: "Session", /, file: Path, example: str, force: bool) -> None:
+    """Write a rota.yaml to begin with; it works as it is, and its comments say what to change."""
+    text = _starter(example)
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise Refused(f"{file} is there already; --force overwrites it", file=str(file)) from None
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be written: {error.strerror}", field="file") from None
+    session.output.facts({"file": str(file), "example": example}, [("written", str(file))])
+    session.output.say("Next: rota config check, then rota up.")
+
+
+def _starter(name: str) -> str:
+    from importlib.resources import files
+
+    return files("rota.config").joinpath("starters", f"{name}.yaml").read_text("utf-8")

@@ -1,0 +1,196 @@
+"""When agents wake, and why they did not."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.output import Column, Json, column
+from rota.cli.parsing import Span
+from rota.cli.session import group
+from rota.cli.text import age, local_time, one_line, shortened
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+schedule = group(
+    "schedule", "When agents wake, and why they did not.", "rota schedule list --agent smith"
+)
+
+_ERROR_WIDTH = 60
+_LOOK_SECONDS = 0.2
+
+
+class Name(click.ParamType[tuple[str, str]]):
+    """AGENT/NAME."""
+
+    name = "agent/name"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        agent, slash, name = str(value).partition("/")
+        if not (agent and slash and name) or "/" in name:
+            self.fail(f"{str(value)[:80]!r} is no schedule; write AGENT/NAME", param, ctx)
+        return agent, name
+
+
+def _next(one: Json) -> str:
+    """In words: `in 5m`, `due`, or nothing."""
+    words = age(one["next_run_at"])
+    if not words:
+        return ""
+    return f"in {words[1:]}" if words.startswith("+") else "due"
+
+
+def _last(one: Json) -> str:
+    words = age(one["last_run_at"])
+    return f"{words} ago" if words else "never"
+
+
+_COLUMNS = [
+    Column("schedule", lambda one: f"{one['agent']}/{one['name']}"),
+    column("status"),
+    column("rhythm"),
+    Column("last", lambda one: one["last_run_at"], _last),
+    Column("next", lambda one: one["next_run_at"], _next),
+    Column("last skip", lambda one: one["last_skip_reason"], spare=True),
+    Column("last error", lambda one: shortened(one["last_error"] or "", _ERROR_WIDTH), folds=True),
+]
+
+
+@schedule.member("list", example="rota schedule list --agent smith")
+@click.option("--agent", help="Schedules of this agent.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=200, show_default=True, help="At most."
+)
+def list_schedules(session: "Session", /, agent: str | None, limit: int) -> None:
+    """List schedules by agent and name.
+
+    In a pipe the columns are agent/name, status, rhythm, last run, next run, the last reason for
+    which it was skipped, and the last error.
+    """
+    found = session.client.list_schedules(agent=agent, limit=limit + 1)
+    session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
+    if not found:
+        session.output.say("no schedules; `rota up` reads them from rota.yaml")
+    elif len(found) > limit:
+        session.output.say(f"there are more; see them with --limit {limit * 10}")
+
+
+@schedule.member("show", example="rota schedule show smith/morning")
+@click.argument("name", type=Name())
+def show(session: "Session", /, name: tuple[str, str]) -> None:
+    """Show one schedule: when it ran, when it will, and why it did not."""
+    _show(session, session.client.get_schedule(*name))
+
+
+@schedule.member("enable", example="rota schedule enable smith/morning")
+@click.argument("name", type=Name())
+def enable(session: "Session", /, name: tuple[str, str]) -> None:
+    """Let a schedule wake its agent again, from now on."""
+    _show(session, session.client.enable_schedule(*name))
+
+
+@schedule.member("disable", example="rota schedule disable smith/morning")
+@click.argument("name", type=Name())
+def disable(session: "Session", /, name: tuple[str, str]) -> None:
+    """Keep a schedule from waking its agent; what runs goes on."""
+    _show(session, session.client.disable_schedule(*name))
+
+
+def _show(session: "Session", one: Json) -> None:
+    session.output.facts(one, _facts(one))
+
+
+def _facts(one: Json) -> list[tuple[str, object]]:
+    skip = one["last_skip_reason"]
+    return [
+        ("schedule", f"{one['agent']}/{one['name']}"),
+        ("type", one["type"]),
+        ("rhythm", one_line(one["rhythm"])),
+        ("status", one["status"]),
+        ("next", local_time(one["next_run_at"])),
+        ("last run", local_time(one["last_run_at"])),
+        ("last end", local_time(one["last_completed_at"])),
+        ("triggered", f"{one['trigger_count']} times"),
+        ("skipped", f"{one['skip_count']} times" if one["skip_count"] else ""),
+        ("last skip", f"{skip}, {local_time(one['last_skip_at'])}" if skip else ""),
+        ("last error", one["last_error"]),
+    ]
+
+
+@schedule.member("trigger", example='rota schedule trigger smith/morning --message "look at #7"')
+@click.argument("name", type=Name())
+@click.option("--message", help="Given to the agent behind its prompt.")
+@click.option("--wait", type=Span(), help="Wait so long for the end; exit 1 if it was no success.")
+def trigger(
+    session: "Session", /, name: tuple[str, str], message: str | None, wait: float | None
+) -> None:
+    """Wake an agent now, whatever the clock says; also when the schedule is disabled.
+
+    A server with this agent takes it up as soon as there is room.
+    """
+    one = session.client.trigger_schedule(*name, message=message)
+    if wait is not None:
+        one = _waited(session, one, wait)
+    session.output.facts(one, _trigger_facts(one))
+    if wait is not None and one["outcome"] != "succeeded":
+        session.output.say(_verdict(one))
+        raise click.exceptions.Exit(1)
+
+
+def _waited(session: "Session", one: dict[str, Any], seconds: float) -> dict[str, Any]:
+    deadline = time.monotonic() + seconds
+    while one["ended_at"] is None and time.monotonic() < deadline:
+        time.sleep(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 0)))
+        one = session.client.get_trigger(one["id"])
+    return one
+
+
+def _verdict(one: Json) -> str:
+    if one["ended_at"] is not None:
+        return f"it ended as {one['outcome']}"
+    if one["node"] is None:
+        return "no server with this agent has taken it up yet; is `rota up` running?"
+    return "it has not ended yet"
+
+
+def _trigger_facts(one: Json) -> list[tuple[str, object]]:
+    return [
+        ("trigger", one["id"]),
+        ("schedule", f"{one['agent']}/{one['schedule']}"),
+        ("node", one_line(one["node"] or "not taken up yet")),
+        ("ended", local_time(one["ended_at"])),
+        ("outcome", one["outcome"]),
+        ("error", one["error"]),
+    ]
+
+
+@schedule.member("import", example="rota schedule import .herdctl/state.yaml")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+def import_state(session: "Session", /, path: Path) -> None:
+    """Take over what herdctl knew of its schedules: last run, last error, whether disabled.
+
+    PATH is a `state.yaml`, or the `.herdctl` directory that holds it. Intervals go on from their
+    last run. What has run here already is left as it is, so that importing twice changes nothing.
+    """
+    from rota.cli.herdctl import read_state
+
+    found, unmapped = read_state(path)
+    rows = []
+    for one in found:
+        taken = session.client.restore_schedule(
+            one.agent,
+            one.name,
+            enabled=one.enabled,
+            last_run_at=one.last_run_at,
+            last_error=one.last_error,
+        )
+        result = "imported" if taken else "has run here already"
+        rows.append({"schedule": f"{one.agent}/{one.name}", "result": result})
+    rows += [{"schedule": name, "result": f"not imported: {why}"} for name, why in unmapped]
+    session.output.table(rows, [column("schedule"), column("result", folds=True)])
+    if not rows:
+        session.output.say(f"{path} knows of no schedules")

@@ -1,0 +1,228 @@
+"""`rota worker`: an agent at work on another machine than the server's."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.parsing import Span
+from rota.cli.session import command, config_option
+from rota.cli.text import one_line, shortened
+from rota.model.errors import InvalidInput, Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rota.cli.session import Session
+    from rota.client.worker import Worker
+    from rota.model.fleet import AgentSpec, Limits
+    from rota.model.schedules import Schedule
+
+_MOST_WORKERS = 1_000  # of one agent, on one machine
+_SAID_WIDTH = 100
+
+
+@command(
+    "worker",
+    example="rota worker --url https://rota.example.org --agent smith --config rota.yaml --slots 2",
+)
+@config_option
+@click.option("--agent", required=True, help="Who works; the file says how it is run.")
+@click.option("--token", help="The server's token.  [env: ROTA_TOKEN]")
+@click.option("--schedule", help="With the prompt and the settings of this schedule of the agent.")
+@click.option("--slots", type=click.IntRange(1, 1000), help="Items at once.  [default: the file's]")
+@click.option("--type", "--types", "types", multiple=True, help="Only this kind; repeatable.")
+@click.option(
+    "--lease",
+    type=Span(),
+    default="5m",
+    show_default=True,
+    help="How long a claim outlives a worker that is gone.",
+)
+@click.option(
+    "--grace",
+    type=Span(),
+    default="60s",
+    show_default=True,
+    help="How long runs may go on after Ctrl-C or TERM; a second one ends them at once.",
+)
+@click.option("--once", is_flag=True, help="Take one item at most; exit code 1 when there is none.")
+def worker(session: "Session", /, **options: Any) -> None:
+    """Take items from a server, run an agent on them here, and report.
+
+    How the agent is run (program, working directory, environment, timeout, hooks) is read from the
+    rota.yaml of this machine. Its log goes to the server while it is written.
+    """
+    import uvloop
+
+    _configure_logging()
+    url = _url(session)
+    part = _configured(session, options["agent"], options["schedule"])
+    name = part.agent.name
+    with (
+        _home(session, name) as home,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runs = runner.run(_work(session, url, part, home, options))
+    if options["once"] and not runs:
+        session.output.negative([], "nothing_ready", f"nothing was ready for {name}")
+
+
+def _configure_logging() -> None:
+    import logging
+
+    from rota.config.logs import configure_logging
+
+    configure_logging(logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+
+
+def _url(session: "Session") -> str:
+    from rota.cli.destination import running
+
+    if session.database:
+        raise click.UsageError("a worker asks a server, not a database; name it with --url")
+    url = session.url or os.environ.get("ROTA_URL") or running(session)
+    if url is None:
+        raise click.UsageError("no server runs here; name one with --url or ROTA_URL")
+    return url
+
+
+@dataclass(frozen=True)
+class Part:
+    """What this machine's file says of the agent."""
+
+    agent: "AgentSpec"
+    schedule: "Schedule | None"
+    limits: "Limits"  # of one run
+
+
+def _configured(session: "Session", name: str, schedule: str | None) -> Part:
+    from rota.config.loading import load_fleet
+    from rota.runner.budget import tighter
+
+    file = session.settings.config
+    loaded = load_fleet(file)
+    for warning in loaded.warnings:
+        session.output.say(warning)
+    found = loaded.fleet.agent(name)
+    if found is None:
+        known = ", ".join(one.name for one in loaded.fleet.agents) or "none"
+        raise InvalidInput(f"{file} has no agent {name!r}; it has {known}", field="agent")
+    chosen = next((one for one in found.schedules if one.name == schedule), None)
+    if schedule is not None and chosen is None:
+        known = ", ".join(one.name for one in found.schedules) or "none"
+        raise InvalidInput(f"{name} has no schedule {schedule!r}; it has {known}", field="schedule")
+    return Part(found, chosen, tighter(found.budget.per_run, loaded.fleet.budget.per_run))
+
+
+@contextmanager
+def _home(session: "Session", agent: str) -> "Iterator[Path]":
+    """A directory for this process alone: what a dead worker left in it is ours to tidy up, and
+    what a living one runs is not."""
+    from rota.config import StateDir
+
+    for number in range(_MOST_WORKERS):
+        path = session.settings.state_dir / "workers" / f"{agent}-{number}"
+        held = StateDir(path).occupied()
+        try:
+            held.__enter__()
+        except Refused:
+            continue
+        try:
+            yield path
+        finally:
+            held.__exit__(None, None, None)
+        return
+    raise Refused(f"{_MOST_WORKERS} workers of {agent} run on this machine; that is enough")
+
+
+async def _work(
+    session: "Session", url: str, part: Part, home: "Path", options: dict[str, Any]
+) -> int:
+    from rota.client import WorkQueueClient
+    from rota.client.worker import Worker
+    from rota.client.worker_run import Equipment
+    from rota.model.clock import SystemClock
+    from rota.runner import LocalRunner
+
+    await _tidy(session, home)
+    async with AsyncExitStack() as opened:
+        client = WorkQueueClient(url, options["token"], actor=session.actor_name)
+        await opened.enter_async_context(client)
+        runner = LocalRunner(home, environ=os.environ, clock=SystemClock())
+        opened.callback(runner.close)
+        one = Worker(
+            Equipment(
+                client,
+                part.agent,
+                part.schedule,
+                runner,
+                home / "runs",
+                part.limits,
+                _node(home),
+                SystemClock(),
+            ),
+            slots=options["slots"] or part.agent.max_concurrent,
+            types=options["types"],
+            lease_seconds=options["lease"],
+            once=options["once"],
+            heard=lambda what, facts: _say(session, what, facts),
+        )
+        _say(session, "working", {"agent": part.agent.name, "url": url, "pid": os.getpid()})
+        await _until_told(one, options["grace"])
+        return one.runs
+
+
+async def _tidy(session: "Session", home: "Path") -> None:
+    from rota.runner import clean_worktrees, end_orphans
+
+    for orphan in await asyncio.to_thread(end_orphans, home):
+        session.output.say(f"ended what a dead worker had left running: {orphan}")
+    await clean_worktrees(home, environ=os.environ)
+
+
+def _node(home: "Path") -> str:
+    """Who this is, for people who look at its runs."""
+    host = "".join(letter for letter in socket.gethostname() if "!" <= letter <= "~")
+    return f"{host[:100]}/{home.name}"
+
+
+async def _until_told(one: "Worker", grace: float) -> None:
+    stop, at_once = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def heard() -> None:
+        if stop.is_set():
+            at_once.set()
+        stop.set()
+
+    wanted = (signal.SIGINT, signal.SIGTERM)
+    for number in wanted:
+        loop.add_signal_handler(number, heard)
+    try:
+        await one.work(stop, at_once, grace)
+    finally:
+        for number in wanted:
+            loop.remove_signal_handler(number)
+
+
+_WORDS = {
+    "working": "{agent} works for {url}; Ctrl-C ends it",
+    "paused": "paused: {why}",
+    "started": "{work_item_id}  attempt {attempt}  {title}",
+    "ended": "{work_item_id}  {status}  {said}",
+    "stopping": "nothing more is taken; runs have {seconds:g} s to end (again: at once)",
+}
+
+
+def _say(session: "Session", what: str, facts: dict[str, Any]) -> None:
+    said = shortened(facts.get("error") or facts.get("summary") or "", _SAID_WIDTH)
+    words = _WORDS[what].format(**facts, said=said)
+    session.output.stream({"event": what, **facts}, one_line(words))

@@ -1,0 +1,63 @@
+# Made from ../_async/schedules.py by tools/generate_sync_client.py: change it there.
+
+"""Calls about schedules and triggers."""
+
+from rota.client._sync.calls import Calls, Json, given, segment
+from rota.model.work import check_name
+
+
+class ScheduleCalls(Calls):
+    def list_schedules(self, *, agent: str | None = None, limit: int | None = None) -> list[Json]:
+        """By agent and name: all of them, or the first `limit`."""
+        query = {"agent": agent}
+        return list(self._each("/schedules", query, limit))
+
+    def get_schedule(self, agent: str, name: str) -> Json:
+        return self._one("GET", _path(agent, name))
+
+    def enable_schedule(self, agent: str, name: str) -> Json:
+        return self._one("POST", f"{_path(agent, name)}/enable", {}, repeatable=True)
+
+    def disable_schedule(self, agent: str, name: str) -> Json:
+        return self._one("POST", f"{_path(agent, name)}/disable", {}, repeatable=True)
+
+    def trigger_schedule(self, agent: str, name: str, message: str | None = None) -> Json:
+        """Wake the agent now; `get_trigger` says what became of it."""
+        return self._one("POST", f"{_path(agent, name)}/trigger", given(message=message))
+
+    def get_trigger(self, trigger_id: str) -> Json:
+        return self._one("GET", f"/triggers/{segment(trigger_id)}")
+
+    def restore_schedule(
+        self,
+        agent: str,
+        name: str,
+        *,
+        enabled: bool = True,
+        last_run_at: str | None = None,
+        last_error: str | None = None,
+    ) -> bool:
+        """Take over what another scheduler knew; False when it has run here already."""
+        body = given(enabled=enabled, last_run_at=last_run_at, last_error=last_error)
+        path = f"{_path(agent, name)}/restore"
+        answer = self._one("POST", path, body, repeatable=True)
+        return bool(answer.get("restored"))
+
+    def send_chat(
+        self,
+        agent: str,
+        name: str,
+        text: str,
+        message_id: str,
+        *,
+        sender: str | None = None,
+        channel: str | None = None,
+    ) -> Json:
+        """Wake the agent of a chat schedule; a message counts once."""
+        body = given(text=text, message_id=message_id, sender=sender, channel=channel)
+        path = f"/chat/{check_name(agent, 'agent')}/{check_name(name, 'schedule')}"
+        return self._one("POST", path, body, repeatable=True)
+
+
+def _path(agent: str, name: str) -> str:
+    return f"/schedules/{check_name(agent, 'agent')}/{check_name(name, 'schedule')}"

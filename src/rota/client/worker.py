@@ -1,0 +1,196 @@
+"""A worker on another machine: claims over HTTP, runs an agent, tells how it went.
+
+What keeps its agent (failures in a row, a used-up quota, the day's budget) stands in the ledger,
+so that all workers of one agent rest together, and `rota agent resume` wakes them.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rota.client import ClaimedItem
+from rota.client._async import runtime
+from rota.client.errors import PASSING, ServerFailed
+from rota.client.lease import clock
+from rota.client.retries import Retries
+from rota.client.worker_run import Equipment, WorkerRun
+from rota.model.errors import NotFound, RotaError
+from rota.model.runs import Run, RunEnd, Spent
+from rota.runner.budget import exceeded
+
+log = logging.getLogger("rota.client")
+
+DEFAULT_LEASE_SECONDS = 300.0
+ASK_AGAIN_SECONDS = 10.0
+_SHORTEST_POLL = 0.5
+_AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
+
+Json = dict[str, Any]
+Heard = Callable[[str, Json], None]
+
+
+class Worker:
+    """`heard` is told what happens: waiting, paused, started, ended."""
+
+    def __init__(
+        self,
+        equipment: Equipment,
+        *,
+        slots: int = 1,
+        types: Sequence[str] = (),
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        once: bool = False,
+        heard: Heard = lambda _what, _facts: None,
+    ) -> None:
+        self._with = equipment
+        self._client = equipment.client
+        self._slots = 1 if once else slots
+        self._types = list(types) or None
+        self._lease_seconds = lease_seconds
+        self._once = once
+        self._heard = heard
+        self._stop = asyncio.Event()
+        self._news = asyncio.Event()  # something has ended: look again whether we may go on
+        self._paused: str | None = None
+        self.runs = 0
+
+    async def work(self, stop: asyncio.Event, at_once: asyncio.Event, grace: float) -> None:
+        """Until `stop`: then nothing more is taken, and runs have so many seconds to end. What is
+        still running then, or `at_once`, is ended and given back."""
+        working = asyncio.ensure_future(runtime.side_by_side(self._lane, self._slots, self._stop))
+        try:
+            await _first(working, stop)
+            self._stop.set()
+            self._news.set()
+            if not working.done():
+                self._heard("stopping", {"seconds": grace})
+                await _first(working, at_once, grace)
+        finally:
+            working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+
+    # one item after the other
+
+    async def _lane(self) -> None:
+        while not self._stop.is_set():
+            self._news.clear()
+            if await self._is_kept():
+                if self._once:
+                    return
+                continue
+            item = await self._claimed()
+            if item is not None:
+                await self._run(item)
+            if self._once:
+                return
+
+    async def _run(self, item: ClaimedItem) -> None:
+        self._client.heartbeats.hold(item.lease)
+        try:
+            lived = await WorkerRun(item, self._with).live(self._began)
+        except RotaError:  # it could not begin: nobody has worked on it
+            await item.give_back("worker_failed")
+            raise
+        except BaseException:
+            await item.give_back("shut_down")
+            raise
+        finally:
+            self._client.heartbeats.let_go(item.lease)
+        if lived is not None:
+            self._ended(*lived)
+
+    def _began(self, run: Run) -> None:
+        self.runs += 1
+        facts = {"run_id": run.id, "work_item_id": run.work_item_id, "title": run.item_title}
+        self._heard("started", {**facts, "attempt": run.attempt})
+
+    def _ended(self, run: Run, end: RunEnd) -> None:
+        self._heard(
+            "ended",
+            {
+                "run_id": run.id,
+                "work_item_id": run.work_item_id,
+                "status": str(end.status),
+                "summary": end.summary,
+                "error": end.error,
+            },
+        )
+        self._news.set()  # the others too, who may be waiting for work
+
+    # taking
+
+    async def _claimed(self) -> ClaimedItem | None:
+        attempt = 0
+        while not self._stop.is_set():
+            began = clock()
+            try:
+                found = await runtime.unless(self._news, self._claim())
+            except (*PASSING, ServerFailed) as error:
+                if self._once:
+                    raise
+                attempt += 1
+                log.warning("no claim, the server is asked again: %s", error.message)
+                await runtime.pause(self._stop, _AGAIN.pause(attempt, error))
+                continue
+            if found:
+                return ClaimedItem(self._client, found[0], self._lease_seconds)
+            if not self._once and clock() - began < _SHORTEST_POLL:
+                await runtime.pause(self._stop, _SHORTEST_POLL)
+            return None
+        return None
+
+    async def _claim(self) -> list[Json]:
+        return await self._client.claim(
+            self._with.agent.name,
+            types=self._types,
+            lease_seconds=self._lease_seconds,
+            wait_seconds=0.0 if self._once else runtime.POLL_SECONDS,
+        )
+
+    # what keeps the agent
+
+    async def _is_kept(self) -> bool:
+        """Waits a while when it is."""
+        why = await self._kept_by()
+        if why != self._paused and why is not None:
+            self._heard("paused", {"why": why})
+        self._paused = why
+        if why is None:
+            return False
+        await runtime.pause(self._stop, ASK_AGAIN_SECONDS)
+        return True
+
+    async def _kept_by(self) -> str | None:
+        try:
+            standing = await self._client.get_agent(
+                self._with.agent.name, timezone=self._with.agent.budget.timezone
+            )
+        except (NotFound, *PASSING, ServerFailed):  # new here; or away, and the claim will tell
+            return None
+        if standing["usage_until"]:
+            return f"its runtime's quota is used up until {standing['usage_until']}"
+        if standing["breaker_until"]:
+            return (
+                f"{standing['failures']} runs failed in a row; the next try is at"
+                f" {standing['breaker_until']}"
+            )
+        spent = exceeded(self._with.agent.budget.per_day, _spent(standing["spent_today"]))
+        return f"its budget of the day is used: {spent}" if spent else None
+
+
+def _spent(today: Json) -> Spent:
+    return Spent(today["runs"], today["seconds"], today["tokens"], today["cost_usd"])
+
+
+async def _first(
+    working: "asyncio.Future[None]", event: asyncio.Event, seconds: float | None = None
+) -> None:
+    waiting = asyncio.ensure_future(event.wait())
+    both: set[asyncio.Future[Any]] = {working, waiting}
+    try:
+        await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()

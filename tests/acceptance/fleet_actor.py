@@ -1,0 +1,107 @@
+"""An agent that does as its prompt says: `PLAY: word argument`, one to a line.
+
+It notes every start in a diary, so that tests can count them; imports little, so that it is quick.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+STEP = 0.01  # between two looks at a file: the test is another process
+
+
+def main(diary: Path) -> None:
+    prompt = sys.stdin.buffer.read().decode()
+    note(diary, prompt)
+    for line in prompt.splitlines():
+        if line.startswith("PLAY: "):
+            word, *rest = line.removeprefix("PLAY: ").split()
+            WORDS[word](*rest)
+    print("All done.", flush=True)
+
+
+def note(diary: Path, prompt: str) -> None:
+    """One write, so that agents who begin together do not mix their lines."""
+    entry = {
+        "agent": os.environ["ROTA_AGENT"],
+        "run": os.environ["ROTA_RUN_ID"],
+        "item": os.environ.get("ROTA_WORK_ITEM_ID"),
+        "attempt": os.environ.get("ROTA_ATTEMPT"),
+        "pid": os.getpid(),
+        "length": len(prompt),
+        "fenced": "UNTRUSTED-" in prompt,
+    }
+    with diary.open("ab", buffering=0) as file:
+        file.write(json.dumps(entry).encode() + b"\n")
+
+
+def fail_until(attempt: str) -> None:
+    if int(os.environ["ROTA_ATTEMPT"]) < int(attempt):
+        sys.exit("The hinge is rusty.")
+
+
+def fail(code: str = "1") -> None:
+    print("I give up.", file=sys.stderr)
+    sys.exit(int(code))
+
+
+def partial() -> None:
+    told = {"outcome": "partial", "summary": "Half of it.", "error": "Which key?"}
+    Path(os.environ["ROTA_RESULT_FILE"]).write_text(json.dumps(told))
+
+
+def wait_for(path: str) -> None:
+    while not Path(path).exists():
+        time.sleep(STEP)
+
+
+def nap(seconds: str) -> None:
+    time.sleep(float(seconds))
+
+
+def stubborn() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def fork() -> None:
+    """A child of its own session, which would outlive a careless server."""
+    if os.fork() == 0:
+        os.setsid()
+        stubborn()
+        while True:
+            time.sleep(60)
+
+
+def garble() -> None:
+    sys.stdout.buffer.write(b"caf\xe9 \xff\xfe \x00 end\n")
+    sys.stdout.buffer.flush()
+
+
+def say(*words: str) -> None:
+    print(*words, flush=True)
+
+
+def quota(minutes: str) -> None:
+    at = int(time.time()) + int(minutes) * 60
+    print(f"Claude AI usage limit reached|{at}", flush=True)
+    sys.exit(1)
+
+
+WORDS = {
+    "fail_until": fail_until,
+    "fail": fail,
+    "partial": partial,
+    "wait_for": wait_for,
+    "nap": nap,
+    "stubborn": stubborn,
+    "fork": fork,
+    "garble": garble,
+    "say": say,
+    "quota": quota,
+}
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,244 @@
+"""The fleet walked from the command line, with issues of a tracker as its work."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.testing.tracker import FaultKind, TrackerStub, tracker_stub
+from tests.acceptance.fleet_site import Site, site
+from tests.acceptance.terminal import Terminal
+
+REPO = "ada/engine"
+TOKEN = "TRACKER_TOKEN"
+BOT_ID, ADA_ID = 8, 7
+COMMENT = rf"/repos/{REPO}/issues/\d+/comments$"
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[TrackerStub]:
+    with tracker_stub() as running:
+        yield running
+
+
+class Forge:
+    """A private repository of Ada's, in which the fleet works under an account of its own."""
+
+    def __init__(self, stub: TrackerStub, place: Site) -> None:
+        self.control = stub.control
+        self.control.reset()
+        self.control.user("ada", id=ADA_ID)
+        self.control.user("rota-bot", id=BOT_ID)
+        self.control.repo(REPO, private=True, collaborators=["rota-bot"])
+        place.variables[TOKEN] = self.control.token("rota-bot")
+        self._source = {
+            "type": "github",
+            "repo": REPO,
+            "api_url": stub.url,
+            "auth": {"token_env": TOKEN},
+            "times": {"settle": 0.05, "poll": 1, "grace": 60, "margin": 1},
+            "lease_seconds": 3,
+            "poll_seconds": 1,
+        }
+
+    def source(self, **facts: Any) -> dict[str, Any]:
+        return self._source | facts
+
+    def issue(self, *plays: str, **facts: Any) -> int:
+        """Its text stands between fences, and the actor finds its part there."""
+        body = "\n".join(f"PLAY: {one}" for one in plays)
+        return self.control.issue(
+            REPO, "Mend the mill", body=body, user="ada", labels=["ready"], **facts
+        )
+
+    def look(self, number: int) -> Any:
+        return self.control.look(REPO, number)
+
+    def comments(self, number: int, kind: str = "") -> list[str]:
+        return [
+            one["body"]
+            for one in self.look(number)["comments"]
+            if f"<!-- agent-{kind}" in one["body"]
+        ]
+
+    def labels(self, number: int) -> set[str]:
+        return set(self.look(number)["labels"])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def forge(stub: TrackerStub, place: Site) -> Forge:
+    return Forge(stub, place)
+
+
+def test_an_issue_is_claimed_worked_on_reported_and_closed(place: Site, forge: Forge) -> None:
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    place.configure(place.agent(work_source=forge.source()))
+    place.up()
+    start = place.await_start()
+    assert start["fenced"]
+    assert "agent-working" in forge.labels(number)
+    assert len(forge.comments(number, "claim")) == 1
+    door.touch()
+    place.await_status(start["item"], "completed")
+    assert forge.look(number)["state"] == "closed"
+    assert len([one for one in forge.comments(number) if "All done." in one]) == 1
+    assert "agent-working" not in forge.labels(number)
+    [run] = place.runs()
+    assert (run["status"], run["item_title"]) == ("succeeded", "Mend the mill")
+    assert place.kinds(start["item"])[-1] == "work.completed"
+    assert len(place.starts()) == 1
+
+
+def test_a_failed_attempt_is_told_on_the_issue_and_the_next_one_closes_it(
+    place: Site, forge: Forge
+) -> None:
+    number = forge.issue("fail_until 2")
+    place.configure(place.agent(work_source=forge.source()))
+    place.up()
+    start = place.await_start(2)
+    place.await_status(start["item"], "completed")
+    assert [one["status"] for one in place.runs()] == ["failed", "succeeded"]
+    said = forge.comments(number)
+    assert len([one for one in said if "The hinge is rusty." in one]) == 1
+    assert len([one for one in said if "All done." in one]) == 1
+    assert forge.look(number)["state"] == "closed"
+
+
+def test_the_last_failure_leaves_the_issue_open_and_marked(place: Site, forge: Forge) -> None:
+    number = forge.issue("fail 4")
+    place.configure(place.agent(work_source=forge.source(), retry={"max_attempts": 1}))
+    place.up()
+    start = place.await_start()
+    place.await_status(start["item"], "failed")
+    assert forge.look(number)["state"] == "open"
+    assert "agent:failed" in forge.labels(number)
+    assert not {"ready", "agent-working"} & forge.labels(number)
+    assert len([one for one in forge.comments(number) if "I give up." in one]) == 1
+    assert len(place.starts()) == 1
+
+
+def test_half_of_it_blocks_the_item_and_keeps_agents_from_the_issue(
+    place: Site, forge: Forge
+) -> None:
+    number = forge.issue("partial")
+    place.configure(place.agent(work_source=forge.source()))
+    place.up()
+    start = place.await_start()
+    place.await_status(start["item"], "blocked")
+    assert forge.look(number)["state"] == "open"
+    assert len([one for one in forge.comments(number) if "Half of it." in one]) == 1
+    looks = place.schedule("smith")["skip_count"]
+    place.eventually(lambda: place.schedule("smith")["skip_count"] > looks + 1, "nobody looked")
+    assert len(place.starts()) == 1
+
+
+# lost claims
+
+
+def test_a_person_who_takes_the_issue_ends_the_agent_and_it_touches_nothing(
+    place: Site, forge: Forge
+) -> None:
+    number = forge.issue("stubborn", "fork", "nap 600")
+    place.configure(place.agent(work_source=forge.source()))
+    place.up()
+    start = place.await_start()
+    person = Terminal(place.place, {TOKEN: forge.control.token("ada")})
+    person.type("issue", "claim", f"{REPO}#{number}", "--force")
+    before = forge.look(number)
+    place.eventually(lambda: not place.alive(), "the agent goes on")
+    [run] = place.eventually(
+        lambda: [one for one in place.runs() if one["status"] == "claim_lost"], "not lost"
+    )
+    assert (run["id"], run["agent"]) == (start["run"], "smith")
+    looks = place.schedule("smith")["skip_count"]
+    place.eventually(lambda: place.schedule("smith")["skip_count"] > looks + 1, "nobody looked")
+    after = forge.look(number)
+    assert (after["comments"], after["labels"]) == (before["comments"], before["labels"])
+    assert (after["state"], len(place.starts())) == ("open", 1)
+
+
+def test_an_item_that_is_taken_away_by_hand_ends_its_run(place: Site, forge: Forge) -> None:
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    place.configure(place.agent(work_source=forge.source()))
+    place.up()
+    first = place.await_start()
+    place.type("release", first["item"], "--force", "--reason", "not by you")
+    place.eventually(lambda: first["pid"] not in place.alive(), "the agent goes on")
+    assert place.runs()[0]["status"] == "claim_lost"
+    second = place.await_start(2)
+    assert (second["item"], second["run"]) != (first["item"], first["run"])
+    door.touch()
+    place.await_status(second["item"], "completed")
+    assert len([one for one in forge.comments(number) if "All done." in one]) == 1
+    assert forge.look(number)["state"] == "closed"
+
+
+# a tracker that is not well
+
+
+def test_a_report_that_the_tracker_did_not_take_is_delivered_once_after_a_crash(
+    place: Site, forge: Forge
+) -> None:
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    place.configure(place.agent(work_source=forge.source()))
+    node = place.up()
+    start = place.await_start()
+    forge.control.fault(FaultKind.ERROR_BEFORE, method="POST|PATCH|DELETE|PUT", status=500)
+    door.touch()
+    place.eventually(
+        lambda: place.runs()[0]["status"] == "succeeded" or None, "the run goes on"
+    )
+    node.kill()
+    assert place.shown(start["item"])["status"] == "in_progress"
+    forge.control.clear_faults()
+    place.up()
+    place.await_status(start["item"], "completed")
+    assert forge.look(number)["state"] == "closed"
+    assert len([one for one in forge.comments(number) if "All done." in one]) == 1
+    assert len(place.starts()) == 1
+    assert place.type("outbox", "list").strip() == ""
+
+
+def test_an_answer_that_never_came_is_not_told_twice(place: Site, forge: Forge) -> None:
+    """The comment stands there, but who posted it died before it heard so."""
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    place.configure(place.agent(work_source=forge.source()))
+    node = place.up()
+    start = place.await_start()
+    forge.control.fault(FaultKind.HANG_AFTER, method="POST", path=COMMENT, seconds=60)
+    door.touch()
+    place.eventually(
+        lambda: [one for one in forge.comments(number) if "All done." in one], "no comment"
+    )
+    node.kill()
+    forge.control.clear_faults()
+    place.up()
+    place.await_status(start["item"], "completed")
+    assert len([one for one in forge.comments(number) if "All done." in one]) == 1
+    assert forge.look(number)["state"] == "closed"
+    assert len(place.starts()) == 1
+
+
+def test_an_agent_whose_tracker_is_away_says_so_and_the_others_work(
+    place: Site, forge: Forge
+) -> None:
+    away = forge.source(api_url="http://127.0.0.1:9")
+    place.configure(place.agent("jones", work_source=away), place.agent())
+    place.up()
+    place.await_status(place.add(), "completed")
+    standing = place.eventually(
+        lambda: one if (one := place.schedule("jones"))["skip_count"] else None, "not looked"
+    )
+    assert standing["last_skip_reason"] == "source_error"
+    assert "127.0.0.1:9" in standing["last_error"]

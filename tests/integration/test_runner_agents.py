@@ -1,0 +1,141 @@
+"""Claude, Codex and Gemini, played by programs that print what those would."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.model.clock import from_text
+from rota.model.fleet import Limits, RuntimeKind
+from rota.model.runs import RunStatus, Usage
+from rota.testing.clock import ManualClock
+from tests.integration.runner_stage import Stage
+
+DATA = Path(__file__).parents[1] / "data" / "runtimes"
+SESSION = "5b1f4c62-7c1e-4d0a-9f58-1d2b3c4d5e6f"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with Stage(tmp_path) as stage:
+        stage.runner._clock = ManualClock()  # the samples are of its day
+        yield stage
+
+
+def player(stage: Stage, sample: str, exit_code: int = 0) -> str:
+    """Also notes down how it was called."""
+    return stage.program(
+        f"""
+        import json, os, sys
+        called = {{"argv": sys.argv[1:], "stdin": sys.stdin.read()}}
+        open({str(stage.path / "called.json")!r}, "w").write(json.dumps(called))
+        sys.stdout.write(open({str(DATA / f"{sample}.jsonl")!r}).read())
+        sys.exit({exit_code})
+        """,
+        sample.partition("-")[0],
+    )
+
+
+@pytest.mark.parametrize(
+    ("sample", "summary", "artifact", "usage"),
+    [
+        (
+            "claude-success",
+            "Fixed in https://github.com/acme/shop/pull/31.",
+            "https://github.com/acme/shop/pull/31",
+            Usage(20020, 75, 0.1234, 3),
+        ),
+        (
+            "codex-success",
+            "Fixed: https://git.example.org/acme/shop/pulls/8",
+            "https://git.example.org/acme/shop/pulls/8",
+            Usage(24763, 122, None, 1),
+        ),
+        (
+            "gemini-success",
+            "Merged as https://gitlab.com/acme/shop/-/merge_requests/5",
+            "https://gitlab.com/acme/shop/-/merge_requests/5",
+            Usage(1500, 20),
+        ),
+    ],
+)
+async def test_a_run_of_each_is_understood(
+    stage: Stage, sample: str, summary: str, artifact: str, usage: Usage
+) -> None:
+    runtime = RuntimeKind(sample.partition("-")[0])
+    end = await stage.run(player(stage, sample), runtime=runtime, prompt="do it")
+    assert end.status is RunStatus.SUCCEEDED
+    assert (end.summary, end.artifacts, end.usage) == (summary, (artifact,), usage)
+    assert end.session_id
+    assert json.loads((stage.path / "called.json").read_text())["stdin"] == "do it"
+    assert {"text", "tool"} <= {line.get("type") for line in stage.lines()}
+
+
+async def test_a_session_is_gone_on_with(stage: Stage) -> None:
+    program = player(stage, "claude-success")
+    end = await stage.run(program, runtime=RuntimeKind.CLAUDE)
+    await stage.run(program, runtime=RuntimeKind.CLAUDE, session_id=end.session_id)
+    argv = json.loads((stage.path / "called.json").read_text())["argv"]
+    assert argv[-2:] == ["--resume", SESSION]
+
+
+@pytest.mark.parametrize(
+    ("sample", "until"),
+    [
+        ("claude-usage-limit", "2026-05-01T19:00:00.000000Z"),
+        ("codex-usage-limit", "2026-05-04T05:14:00.000000Z"),
+        ("gemini-quota", "2026-05-01T14:15:30.000000Z"),
+    ],
+)
+@pytest.mark.parametrize("exit_code", [0, 1])
+async def test_a_usage_limit_is_told_with_its_reset(
+    stage: Stage, sample: str, until: str, exit_code: int
+) -> None:
+    runtime = RuntimeKind(sample.partition("-")[0])
+    end = await stage.run(player(stage, sample, exit_code), runtime=runtime)
+    assert end.status is RunStatus.FAILED
+    assert end.usage_limit
+    assert end.usage_limit_until == until
+    assert from_text(until)
+
+
+async def test_who_talks_about_limits_and_succeeds_has_not_met_one(stage: Stage) -> None:
+    program = stage.program(
+        """
+        import json
+        text = "I documented what happens when the usage limit reached|1777662000 is printed."
+        print(json.dumps({"type": "result", "subtype": "success", "result": text}))
+        """,
+        "claude",
+    )
+    end = await stage.run(program, runtime=RuntimeKind.CLAUDE)
+    assert end.status is RunStatus.SUCCEEDED
+    assert not end.usage_limit
+
+
+async def test_a_stream_that_says_it_failed_has_failed_though_it_exits_with_zero(
+    stage: Stage,
+) -> None:
+    end = await stage.run(player(stage, "claude-max-turns"), runtime=RuntimeKind.CLAUDE)
+    assert end.status is RunStatus.FAILED
+    assert end.error == "it used up its 2 turns; raise max_turns"
+
+
+async def test_a_run_that_cost_too_much_has_failed_and_says_what(stage: Stage) -> None:
+    end = await stage.run(
+        player(stage, "claude-success"), runtime=RuntimeKind.CLAUDE, limits=Limits(usd=0.1)
+    )
+    assert end.status is RunStatus.FAILED
+    assert end.error == "it cost 0.12 USD, and its limit is 0.1 (budget usd)"
+    assert end.usage.cost_usd == 0.1234
+
+
+async def test_what_a_runtime_cannot_do_is_said_in_the_log(stage: Stage) -> None:
+    await stage.run(player(stage, "codex-success"), runtime=RuntimeKind.CODEX, max_turns=3)
+    assert stage.texts("rota", "warning") == ["codex has nothing like max_turns; it is not applied"]
+
+
+async def test_a_runtime_that_is_not_installed_says_what_to_do(stage: Stage) -> None:
+    end = await stage.run("no-such-claude", runtime=RuntimeKind.CLAUDE)
+    assert "'no-such-claude' was not found; install it" in (end.error or "")

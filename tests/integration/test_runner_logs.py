@@ -1,0 +1,160 @@
+"""The log of a run: what is in it, who may read it, and how it is followed while it grows."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.model.errors import InvalidInput
+from rota.runner import append, tail
+from tests.integration.runner_stage import ENVIRON, Stage, until
+
+CANARY = "canary-5f3a9c-value"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with Stage(tmp_path) as stage:
+        yield stage
+
+
+async def test_a_log_is_lines_of_json_for_its_owner_alone(stage: Stage) -> None:
+    await stage.run("sh", "-c", "echo out; echo err >&2")
+    assert stage.log.stat().st_mode & 0o777 == 0o600
+    lines = sorted(stage.lines(), key=lambda line: line["stream"])
+    assert [(line["stream"], line["text"]) for line in lines] == [
+        ("stderr", "err"),
+        ("stdout", "out"),
+    ]
+    assert all(line["ts"].endswith("Z") for line in lines)
+
+
+async def test_whatever_an_agent_prints_the_log_is_json(stage: Stage) -> None:
+    agent = stage.script(r"""
+        import sys
+        sys.stdout.buffer.write(b'\xff\xfe bad \xc3\x28\n\x00\x1b[2J\x07 bell\n"quote\\\n\xed\xa0\x80')
+    """)
+    end = await stage.run(*agent)
+    assert stage.texts("stdout") == [
+        "\ufffd\ufffd bad \ufffd(",
+        "\x00\x1b[2J\x07 bell",
+        '"quote\\',
+        "\ufffd\ufffd\ufffd",
+    ]
+    end.summary.encode()
+
+
+async def test_a_log_can_be_followed_while_it_grows(stage: Stage) -> None:
+    go_on = stage.path / "go-on"
+    agent = stage.script(f"""
+        import os, time
+        print("first", flush=True)
+        while not os.path.exists({str(go_on)!r}):
+            time.sleep(0.01)
+        print("last")
+    """)
+    request = stage.request(*agent)
+    run = asyncio.create_task(stage.runner.execute(request))
+    seen: list[str] = []
+    offsets: list[int] = []
+
+    async def ended() -> bool:
+        return run.done()
+
+    async def follow() -> None:
+        quick = asyncio.sleep
+        lines = tail(request.log, follow=True, ended=ended, pause=lambda _: quick(0.01))
+        async for offset, line in lines:
+            seen.append(json.loads(line)["text"])
+            offsets.append(offset)
+
+    follower = asyncio.create_task(follow())
+    await until(lambda: seen == ["first"], "the first line")
+    assert not run.done()
+    go_on.touch()
+    await asyncio.wait_for(follower, 20)
+    assert seen == ["first", "last"]
+    again = [line async for _, line in tail(request.log, from_offset=offsets[0])]
+    assert [json.loads(line)["text"] for line in again] == ["last"]
+    await run
+
+
+async def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert [line async for line in tail(tmp_path / "none")] == []
+
+
+async def test_half_a_line_is_not_told(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"a":1}\n{"b":')
+    assert [line async for line in tail(path)] == [(8, b'{"a":1}')]
+
+
+async def test_secrets_do_not_reach_the_log_nor_the_result(tmp_path: Path) -> None:
+    """Printed, complained about, written into the result, and cut in two by a flush."""
+    agent = f"""
+        import json, os, sys, time
+        secret = os.environ["API_KEY"]
+        print("my key is", secret)
+        print(secret, file=sys.stderr)
+        sys.stdout.write(secret[:9]); sys.stdout.flush(); time.sleep(0.05)
+        print(secret[9:], os.environ.get("SERVER_TOKEN"))
+        told = {{"outcome": "failure", "summary": "used " + secret, "error": secret,
+                "artifacts": ["https://github.com/o/r/pull/1?" + secret]}}
+        open(os.environ["ROTA_RESULT_FILE"], "w").write(json.dumps(told))
+    """
+    heard: list[str] = []
+    environ = {**ENVIRON, "SERVER_TOKEN": "server-canary-77"}
+    with Stage(tmp_path, environ=environ) as stage:
+        end = await stage.run(
+            *stage.script(agent),
+            env={"API_KEY": CANARY},
+            env_pass=("SERVER_TOKEN",),
+            heard=heard.append,
+        )
+        everything = stage.log.read_text() + repr(end) + repr(heard)
+    assert CANARY not in everything
+    assert "server-canary" not in everything
+    assert end.summary == "used [hidden]"
+    assert heard
+
+
+async def test_the_canary_would_be_seen(tmp_path: Path) -> None:
+    """The twin: a variable whose name does not sound secret is not hidden."""
+    with Stage(tmp_path) as stage:
+        end = await stage.run("sh", "-c", "echo $PLAIN", env={"PLAIN": CANARY})
+        assert end.summary == CANARY
+        assert CANARY in stage.log.read_text()
+
+
+# logs that are sent in by workers
+
+
+def test_pieces_of_a_log_are_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "log"
+    assert append(path, 0, b'{"a":1}\n', limit=100) == 8
+    assert append(path, 0, b'{"a":1}\n{"b":2}\n', limit=100) == 16  # sent again, and more
+    assert append(path, 8, b'{"b":2}\n', limit=100) == 16
+    assert path.read_bytes() == b'{"a":1}\n{"b":2}\n'
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_gap_in_a_log_is_refused_with_its_size(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        append(tmp_path / "log", 5, b"{}\n", limit=100)
+    assert refused.value.details["size"] == 0
+
+
+@pytest.mark.parametrize("data", [b"{}", b"[]\n", b"not json\n", b"\n", b"[" * 9999 + b"\n"])
+def test_what_is_no_log_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        append(tmp_path / "log", 0, data, limit=10**6)
+    assert (tmp_path / "log").read_bytes() == b""
+
+
+def test_a_log_does_not_grow_beyond_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    assert append(path, 0, b'{"a":1}\n' * 10, limit=20) == 16
+    assert append(path, 16, b'{"a":1}\n', limit=20) == 16
+    assert path.stat().st_size == 16

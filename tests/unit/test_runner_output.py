@@ -1,0 +1,78 @@
+"""Bytes to lines, in bounded memory; and the words of secrets taken out."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.runner.logs import for_people
+from rota.runner.output import LONGEST, LastLines, Lines
+from rota.runner.redaction import HIDDEN, Redactor
+
+
+@given(st.text(alphabet="aé\n\U0001f600", max_size=50), st.integers(1, 7))
+def test_lines_are_the_same_however_they_come(text: str, size: int) -> None:
+    lines, data = Lines(), text.encode()
+    heard = [
+        line
+        for start in range(0, len(data), size)
+        for line in lines.feed(data[start : start + size])
+    ]
+    heard += lines.finish()
+    expected = text.split("\n")
+    assert heard == (expected if expected[-1] else expected[:-1])
+
+
+def test_what_is_not_utf_8_is_replaced() -> None:
+    assert list(Lines().feed(b"a\xff\xfeb\r\n\xc3\n")) == ["a\ufffd\ufffdb", "\ufffd"]
+
+
+def test_of_an_endless_line_the_beginning_is_kept() -> None:
+    lines = Lines()
+    for _ in range(3):
+        assert list(lines.feed(b"x" * LONGEST)) == []
+    (line,) = lines.feed(b"\n")
+    assert line.startswith("xxx")
+    assert line.endswith(f"… {2 * LONGEST} bytes of this line were left out")
+    assert list(lines.feed(b"next\n")) == ["next"]
+
+
+def test_the_last_lines_are_bounded() -> None:
+    last = LastLines(100)
+    for n in range(1000):
+        last.add(f"line {n}")
+    assert last.text.endswith("line 998\nline 999")
+    assert len(last.text) <= 100
+    last.add("y" * 1000)
+    assert last.text == "y" * 100
+
+
+def test_people_see_no_control_characters() -> None:
+    assert for_people("\x1b[31mred\x1b[0m\x07 a\tb\nc\x9b2J\x7f") == "red a\tb\nc2J"
+
+
+SECRETS = {
+    "GH_TOKEN": "ghp_canary0123",
+    "aws_secret_access_key": "wJalr+XUtn/canary",
+    "DB_PASSWORD": "short",
+    "DEPLOY_KEY": "-----BEGIN KEY-----\nMIIcanary1\nMIIcanary2\n-----END KEY-----",
+    "PATH": "/usr/bin:/bin",
+}
+
+
+def test_values_of_variables_that_sound_secret_are_hidden() -> None:
+    redactor = Redactor(SECRETS)
+    assert redactor.text("a ghp_canary0123 b wJalr+XUtn/canary") == f"a {HIDDEN} b {HIDDEN}"
+    assert redactor.text("/usr/bin:/bin short") == "/usr/bin:/bin short"
+    assert redactor.text("MIIcanary2") == HIDDEN
+    assert redactor.text("postgresql://rota:hunter2@db/x") == f"postgresql://{HIDDEN}@db/x"
+
+
+def test_secrets_are_hidden_in_structures_too() -> None:
+    redactor = Redactor({}).knowing(SECRETS)
+    assert redactor.value({"k ghp_canary0123": ["x", ("ghp_canary0123",), 5, None]}) == {
+        f"k {HIDDEN}": ["x", [HIDDEN], 5, None]
+    }
+
+
+def test_a_longer_secret_is_hidden_before_one_that_it_begins_with() -> None:
+    redactor = Redactor({"A_TOKEN": "canary-1", "B_TOKEN": "canary-1-and-more"})
+    assert redactor.text("canary-1-and-more") == HIDDEN
