@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.report import Outcome
 
-NAMES = ("sqlite", "postgres", "depth", "pickup", "http", "startup", "runs")
+NAMES = ("sqlite", "postgres", "depth", "pickup", "http", "startup", "runs", "schedules")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def main(diary: Path) -> None:
         if line.startswith("PLAY: "):
             word, *rest = line.removeprefix("PLAY: ").split()
             WORDS[word](*rest)
-    print("All done.", flush=True)
+    say("All done.")
 
 
 def note(diary: Path, prompt: str) -> None:
@@ -44,7 +44,7 @@ def fail_until(attempt: str) -> None:
 
 
 def fail(code: str = "1") -> None:
-    print("I give up.", file=sys.stderr)
+    sys.stderr.write("I give up.\n")
     sys.exit(int(code))
 
 
@@ -81,12 +81,13 @@ def garble() -> None:
 
 
 def say(*words: str) -> None:
-    print(*words, flush=True)
+    sys.stdout.write(" ".join(words) + "\n")
+    sys.stdout.flush()
 
 
 def quota(minutes: str) -> None:
     at = int(time.time()) + int(minutes) * 60
-    print(f"Claude AI usage limit reached|{at}", flush=True)
+    say(f"Claude AI usage limit reached|{at}")
     sys.exit(1)
 
 

@@ -295,6 +295,7 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
     apart = {
         "up",
         "serve",
+        "worker",
         "demo",
         "watch",
         "done",

@@ -8,7 +8,6 @@ import pytest
 
 from rota.testing.tracker import FaultKind, TrackerStub, tracker_stub
 from tests.acceptance.fleet_site import Site, site
-from tests.acceptance.terminal import Terminal
 
 REPO = "ada/engine"
 TOKEN = "TRACKER_TOKEN"
@@ -41,6 +40,10 @@ class Forge:
             "lease_seconds": 3,
             "poll_seconds": 1,
         }
+
+    def listed(self) -> dict[str, Any]:
+        """`rota issue` knows what the file lists, and nothing of agents."""
+        return {"sources": [self._source]}
 
     def source(self, **facts: Any) -> dict[str, Any]:
         return self._source | facts
@@ -147,11 +150,10 @@ def test_a_person_who_takes_the_issue_ends_the_agent_and_it_touches_nothing(
     place: Site, forge: Forge
 ) -> None:
     number = forge.issue("stubborn", "fork", "nap 600")
-    place.configure(place.agent(work_source=forge.source()))
+    place.configure(place.agent(work_source=forge.source()), **forge.listed())
     place.up()
     start = place.await_start()
-    person = Terminal(place.place, {TOKEN: forge.control.token("ada")})
-    person.type("issue", "claim", f"{REPO}#{number}", "--force")
+    place.type("issue", "claim", f"{REPO}#{number}", "--force")
     before = forge.look(number)
     place.eventually(lambda: not place.alive(), "the agent goes on")
     [run] = place.eventually(
@@ -195,9 +197,7 @@ def test_a_report_that_the_tracker_did_not_take_is_delivered_once_after_a_crash(
     start = place.await_start()
     forge.control.fault(FaultKind.ERROR_BEFORE, method="POST|PATCH|DELETE|PUT", status=500)
     door.touch()
-    place.eventually(
-        lambda: place.runs()[0]["status"] == "succeeded" or None, "the run goes on"
-    )
+    place.eventually(lambda: place.runs()[0]["status"] == "succeeded" or None, "the run goes on")
     node.kill()
     assert place.shown(start["item"])["status"] == "in_progress"
     forge.control.clear_faults()
@@ -238,7 +238,7 @@ def test_an_agent_whose_tracker_is_away_says_so_and_the_others_work(
     place.up()
     place.await_status(place.add(), "completed")
     standing = place.eventually(
-        lambda: one if (one := place.schedule("jones"))["skip_count"] else None, "not looked"
+        lambda: one if (one := place.schedule("jones"))["last_error"] else None, "not said"
     )
     assert standing["last_skip_reason"] == "source_error"
     assert "127.0.0.1:9" in standing["last_error"]

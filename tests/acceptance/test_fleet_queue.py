@@ -47,7 +47,9 @@ def test_an_item_is_done_by_the_agent_that_its_schedule_wakes(place: Site) -> No
 
 
 def test_who_has_no_work_source_just_runs(place: Site) -> None:
-    place.configure(place.agent(work_source=None, schedules={"often": schedule(prompt="PLAY: say a")}))
+    place.configure(
+        place.agent(work_source=None, schedules={"often": schedule(prompt="PLAY: say a")})
+    )
     place.up()
     place.await_start(2)
     done = place.eventually(

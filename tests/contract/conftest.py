@@ -25,6 +25,7 @@ from rota.testing.postgres import PostgresServer, find_binaries
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
 pytest.register_assert_rewrite("rota.testing.store_contract_sources")
+pytest.register_assert_rewrite("rota.testing.store_contract_runs")
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,7 @@ async def test_what_nobody_looked_after_is_ended_at_the_next_start(
     for pid in above:
         os.kill(pid, signal.SIGKILL)
     server.kill()
-    await until(lambda: not processes_with("supervisor.py"), "an end of the supervisors")
+    await until(lambda: not any(map(is_running, above)), "an end of the supervisors")
     assert agents & set(agents_of(stage))
 
     ended = await asyncio.to_thread(end_orphans, server.directory, grace=0.3)
@@ -81,6 +81,18 @@ async def test_what_nobody_looked_after_is_ended_at_the_next_start(
     # One of them has no environment. Without supervisor and environment nothing tells whose it is.
     assert len(agents_of(stage)) <= 1
     figure(f"{len(agents)} processes of a run, server and supervisor killed: {len(ended)} ended")
+
+
+def is_running(pid: int) -> bool:
+    """A zombie has no command line any more."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
+
+
+def sleeping(env: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **env})
 
 
 async def test_runs_of_other_servers_and_living_runs_are_not_touched(tmp_path: Path) -> None:
@@ -92,10 +104,7 @@ async def test_runs_of_other_servers_and_living_runs_are_not_touched(tmp_path: P
         "unmarked": {RUN_ROOT: str(mine)},
         "longer": {RUN_ID: "dead", RUN_ROOT: f"{mine}2"},
     }
-    processes = {
-        name: subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **env})
-        for name, env in marks.items()
-    }
+    processes = {name: sleeping(env) for name, env in marks.items()}
     try:
         reaped = asyncio.create_task(asyncio.to_thread(processes["dead"].wait))
         ended = await asyncio.to_thread(end_orphans, mine, ["alive"])
@@ -121,7 +130,7 @@ def test_a_server_that_an_agent_started_does_not_end_itself(tmp_path: Path) -> N
         "import sys; from pathlib import Path; from rota.runner import end_orphans;"
         "print(len(end_orphans(Path(sys.argv[1]), grace=0.1)))"
     )
-    env = {"PATH": os.environ["PATH"], RUN_ID: "run-1", RUN_ROOT: str(tmp_path.resolve())}
+    env = {**os.environ, RUN_ID: "run-1", RUN_ROOT: str(tmp_path.resolve())}
     said = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], env=env, capture_output=True, check=True
     )

@@ -5,7 +5,6 @@ import os
 import resource
 import signal
 import subprocess
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from rota.model.fleet import Limits, RuntimeKind
 from rota.model.runs import RunStatus
 from rota.runner import supervisor
-from tests.integration.runner_stage import Stage, processes_with, until
+from tests.integration.runner_stage import Stage, until
 
 # Each of these stays, and says in a file that it is there.
 WAYS = {
@@ -273,7 +272,8 @@ async def test_a_run_beyond_its_tokens_is_ended_at_once(stage: Stage) -> None:
         import json, time
         usage = {"input_tokens": 600, "output_tokens": 1}
         for n in range(1000):
-            print(json.dumps({"type": "assistant", "message": {"id": n, "content": [], "usage": usage}}), flush=True)
+            message = {"id": n, "content": [], "usage": usage}
+            print(json.dumps({"type": "assistant", "message": message}), flush=True)
             time.sleep(0.05)
         """,
         "claude",

@@ -100,6 +100,9 @@ class Stage:
             if stream in {None, line.get("stream")} and kind in {None, line.get("type")}
         ]
 
+    def is_there(self, path: str) -> bool:
+        return Path(path).exists()
+
     def survivors(self) -> list[int]:
         """Processes of this test, by their command line: the nursery is not one of them."""
         return processes_with(str(self.path))

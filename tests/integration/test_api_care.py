@@ -161,6 +161,10 @@ def test_the_document_describes_every_route(http: httpx2.Client) -> None:
         "POST /tokens", "DELETE /tokens/{id}", "GET /runs", "POST /runs", "GET /runs/{id}",
         "GET /runs/{id}/log", "POST /runs/{id}/log", "POST /runs/{id}/cancel",
         "POST /runs/{id}/end", "GET /outbox", "POST /outbox/{id}/retry",
+        "GET /schedules", "GET /schedules/{agent}/{schedule}", "GET /triggers/{id}",
+        "POST /chat/{agent}/{schedule}", "POST /hooks/{agent}/{schedule}",
+        *(f"POST /schedules/{{agent}}/{{schedule}}/{verb}"
+          for verb in ("enable", "disable", "trigger", "restore")),
         *(f"POST /work/{{id}}/{verb}" for verb in verbs),
     }  # fmt: skip
     names = [one["operationId"] for path in document["paths"].values() for one in path.values()]

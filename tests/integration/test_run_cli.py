@@ -1,12 +1,14 @@
 """`rota run` and `rota outbox`, asked of a server and of the database alone."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rota.model.clock import to_text
+from rota.model.fleet import AgentSpec, Breaker
 from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
 from rota.testing.clock import ManualClock
@@ -149,7 +151,20 @@ def test_agents_show_what_they_spend_and_what_keeps_them(
     a_run(served)
     here.type("agent", "pause", "ann")
     columns = here.type("agent", "list").rstrip("\n").split("\t")
-    assert columns == ["ann", "0", "0", "1", "1", "2", "0.5", "120", "paused"]
+    assert columns == ["ann", "0", "0", "1", "paused", "1", "2", "0.5", "120", ""]
+    shown = here.type("agent", "resume", "ann")
+    assert "paused" not in shown
+    assert "today           2 runs, 120 tokens, 0.50 USD" in shown
+
+
+def test_agents_that_failed_too_often_say_so_until_they_are_resumed(
+    here: Terminal, served: Served
+) -> None:
+    spec = AgentSpec("ann", breaker=Breaker(1, timedelta(hours=1)))
+    run = a_run(served)
+    end = RunEnd(RunStatus.FAILED, error="exit code 2")
+    served.run(lambda: served.ledger.runs.end(run, end, spec))
+    assert "failed too often, until 2026-05-01 13:00:00" in here.type("agent", "list")
     assert "kept" not in here.type("agent", "resume", "ann")
 
 

@@ -81,6 +81,37 @@ async def test_a_session_is_gone_on_with(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
+    ("runtime", "said"),
+    [
+        ("claude", "No conversation found with session ID: s-1"),
+        ("codex", "Error: thread/resume failed: no rollout found for thread id s-1 (code -32600)"),
+        ("gemini", 'Error resuming session: Invalid session identifier "s-1".'),
+    ],
+)
+async def test_a_session_that_is_gone_is_begun_anew(stage: Stage, runtime: str, said: str) -> None:
+    program = stage.program(
+        f"""
+        import sys
+        if "s-1" in sys.argv:
+            sys.exit({said!r})
+        print("began anew")
+        """,
+        runtime,
+    )
+    end = await stage.run(program, runtime=RuntimeKind(runtime), session_id="s-1")
+    assert end.status is RunStatus.SUCCEEDED
+    assert end.summary == "began anew"
+    assert stage.texts("rota", "warning") == [f"it exited with 1: {said}; it begins a new session"]
+
+
+async def test_another_failure_is_not_tried_again(stage: Stage) -> None:
+    program = stage.program("import sys; sys.exit('not logged in')", "claude")
+    end = await stage.run(program, runtime=RuntimeKind.CLAUDE, session_id="s-1")
+    assert end.error == "it exited with 1: not logged in"
+    assert stage.texts("stderr") == ["not logged in"]
+
+
+@pytest.mark.parametrize(
     ("sample", "until"),
     [
         ("claude-usage-limit", "2026-05-01T19:00:00.000000Z"),

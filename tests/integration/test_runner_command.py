@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from rota.model.fleet import Limits, PromptBy, RuntimeKind
 from rota.model.runs import RunStatus
-from tests.integration.runner_stage import ENVIRON, Stage
+from tests.integration.runner_stage import ENVIRON, Stage, until
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ async def test_a_prompt_comes_in_a_file_that_is_removed_afterwards(stage: Stage)
     end = await stage.run(*agent, prompt="in a file", prompt_by=PromptBy.FILE)
     text, mode, path = end.summary.split("|")
     assert (text, mode) == ("in a file", "0o600")
-    assert not Path(path).exists()
+    assert not stage.is_there(path)
 
 
 @pytest.mark.parametrize("by", [PromptBy.STDIN, PromptBy.FILE])
@@ -118,10 +117,11 @@ async def test_what_an_agent_writes_is_its_owners_alone(stage: Stage) -> None:
 async def test_an_agent_has_a_session_of_its_own_and_no_open_files(stage: Stage) -> None:
     agent = stage.script("""
         import os
-        print(os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(), os.listdir("/proc/self/fd"))
+        own = os.getsid(0) == os.getpgid(0) == os.getpid()
+        print(own, os.listdir("/proc/self/fd"))
     """)
     end = await stage.run(*agent)
-    assert end.summary == "True True ['0', '1', '2', '3']"  # 3 is the directory being listed
+    assert end.summary == "True ['0', '1', '2', '3']"  # 3 is the directory being listed
 
 
 # what keeps it from starting
@@ -233,7 +233,7 @@ async def test_a_nursery_that_was_killed_is_started_again(stage: Stage) -> None:
     process = stage.runner._nursery._process
     assert process is not None
     process.kill()
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    await until(lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT), "its end")
     assert (await stage.run("echo", "again")).summary == "again"
 
 

@@ -241,6 +241,8 @@ async def test_one_private_address_among_public_ones_is_enough_to_refuse(
         ("file:///etc/passwd", "not an address on the web"),
         ("gopher://example.org/", "not an address on the web"),
         ("https://", "not an address on the web"),
+        ("http://example.org:99999/", "cannot be sent"),
+        ("http://[half/", "cannot be sent"),
         ("http://127.0.0.1:1/", "ConnectError"),
     ],
 )

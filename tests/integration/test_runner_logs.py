@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rota.model.errors import InvalidInput
+from rota.model.runs import RunStatus
 from rota.runner import append, tail
 from tests.integration.runner_stage import ENVIRON, Stage, until
 
@@ -34,7 +35,8 @@ async def test_a_log_is_lines_of_json_for_its_owner_alone(stage: Stage) -> None:
 async def test_whatever_an_agent_prints_the_log_is_json(stage: Stage) -> None:
     agent = stage.script(r"""
         import sys
-        sys.stdout.buffer.write(b'\xff\xfe bad \xc3\x28\n\x00\x1b[2J\x07 bell\n"quote\\\n\xed\xa0\x80')
+        sys.stdout.buffer.write(b'\xff\xfe bad \xc3\x28\n\x00\x1b[2J\x07 bell\n')
+        sys.stdout.buffer.write(b'"quote\\\n\xed\xa0\x80')
     """)
     end = await stage.run(*agent)
     assert stage.texts("stdout") == [
@@ -93,15 +95,15 @@ async def test_half_a_line_is_not_told(tmp_path: Path) -> None:
 
 async def test_secrets_do_not_reach_the_log_nor_the_result(tmp_path: Path) -> None:
     """Printed, complained about, written into the result, and cut in two by a flush."""
-    agent = f"""
+    agent = """
         import json, os, sys, time
         secret = os.environ["API_KEY"]
         print("my key is", secret)
         print(secret, file=sys.stderr)
         sys.stdout.write(secret[:9]); sys.stdout.flush(); time.sleep(0.05)
         print(secret[9:], os.environ.get("SERVER_TOKEN"))
-        told = {{"outcome": "failure", "summary": "used " + secret, "error": secret,
-                "artifacts": ["https://github.com/o/r/pull/1?" + secret]}}
+        told = {"outcome": "failure", "summary": "used " + secret, "error": secret,
+                "artifacts": ["https://github.com/o/r/pull/1?" + secret]}
         open(os.environ["ROTA_RESULT_FILE"], "w").write(json.dumps(told))
     """
     heard: list[str] = []
@@ -126,6 +128,27 @@ async def test_the_canary_would_be_seen(tmp_path: Path) -> None:
         end = await stage.run("sh", "-c", "echo $PLAIN", env={"PLAIN": CANARY})
         assert end.summary == CANARY
         assert CANARY in stage.log.read_text()
+
+
+async def test_a_log_that_cannot_be_written_is_said(stage: Stage) -> None:
+    (stage.path / "logs").write_text("a file where a directory should be")
+    end = await stage.run("true")
+    assert end.status is RunStatus.FAILED
+    assert "its log cannot be written" in (end.error or "")
+
+
+async def test_who_listens_and_fails_does_not_leave_the_agent_waiting(stage: Stage) -> None:
+    def deaf(_: str) -> None:
+        raise LookupError("not my day")
+
+    agent = stage.script("""
+        import sys, time
+        print("hello", flush=True)
+        time.sleep(60)
+    """)
+    with pytest.raises(LookupError):
+        await asyncio.wait_for(stage.run(*agent, heard=deaf), 15)
+    assert stage.survivors() == []
 
 
 # logs that are sent in by workers

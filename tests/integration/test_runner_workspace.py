@@ -1,7 +1,6 @@
 """A git worktree for each run."""
 
 import asyncio
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,12 +39,12 @@ def trees(stage: Stage) -> list[str]:
 
 
 async def test_a_run_works_in_a_worktree_that_is_removed(stage: Stage) -> None:
-    end = await stage.run("sh", "-c", "pwd; cat file; echo mess > other; git status --short", **TREE,
-                          working_directory=stage.place / "sub")  # fmt: skip
+    line = "pwd; cat file; echo mess > other; git status --short"
+    end = await stage.run("sh", "-c", line, **TREE, working_directory=stage.place / "sub")
     where, *rest = end.summary.splitlines()
     assert where == str(stage.path / "state" / "worktrees" / "run-1" / "sub")
     assert rest == ["one?? other"]
-    assert not Path(where).exists()
+    assert not stage.is_there(where)
     assert len(trees(stage)) == 1
     assert git(stage.place, "status", "--short") == ""
     assert git(stage.place, "branch", "--format=%(refname:short)") == "main"
@@ -161,7 +160,7 @@ async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: St
     (state / "worktrees" / "half-made").mkdir()
     elsewhere = stage.path / "elsewhere"
     elsewhere.mkdir()
-    os.symlink(elsewhere, state / "worktrees" / "link")
+    (state / "worktrees" / "link").symlink_to(elsewhere)
 
     removed = await clean_worktrees(state, ["alive"], environ=ENVIRON)
 

@@ -192,6 +192,17 @@ agents:
     )  # fmt: skip
 
 
+def test_one_secret_may_serve_all_webhooks_of_an_agent(write: Write) -> None:
+    smith = agent(
+        write(
+            "defaults: {webhook_secret_env: ALL}\nagents:\n  - name: smith\n    schedules:\n"
+            "      a: {type: webhook}\n      b: {type: chat, secret_env: OWN}\n"
+            "      c: {type: interval, interval: 5m}\n"
+        )
+    )
+    assert [one.secret_env for one in smith.schedules] == ["ALL", "OWN", None]
+
+
 @pytest.mark.parametrize("runtime", ["codex", "gemini", "claude"])
 def test_a_runtime_may_be_named_by_a_word(write: Write, runtime: str) -> None:
     assert agent(write(f"agents: [{{name: smith, runtime: {runtime}}}]")).run.runtime == runtime
@@ -706,14 +717,23 @@ def test_a_directory_that_is_missing_is_a_warning(write: Write, tmp_path: Path) 
     )
 
 
-def test_settings_that_only_one_runtime_has_are_told_to_others(write: Write) -> None:
-    keys = "    setting_sources: [user]\n    tools: {only: [Read]}\n"
-    assert agent(write(AGENT + keys)).run.arguments == (
+def test_a_setting_that_the_runtime_does_not_have_is_told(write: Write) -> None:
+    keys = "    setting_sources: [user]\n    tools: {only: [Read]}\n    max_turns: 3\n"
+    found = loaded(write(AGENT + keys))
+    assert found.warnings == ()
+    assert found.fleet.agents[0].run.arguments == (
         "--tools", "Read", "--setting-sources", "user",
     )  # fmt: skip
     found = loaded(write(AGENT + keys + "    runtime: codex\n"))
-    assert len(found.warnings) == 2
+    assert [one.split(": ")[1] for one in found.warnings] == [
+        "agents[0].setting_sources", "agents[0].tools.only", "agents[0].max_turns",
+    ]  # fmt: skip
     assert found.fleet.agents[0].run.arguments == ()
+
+
+def test_defaults_may_say_what_some_runtimes_do_not_have(write: Write) -> None:
+    path = write("defaults: {model: a}\n" + AGENT + "    runtime: {type: command, command: x}\n")
+    assert loaded(path).warnings == ()
 
 
 def test_an_alias_that_unfolds_without_end_is_refused(write: Write) -> None:

@@ -9,8 +9,10 @@ import msgspec
 
 from rota.model.errors import (
     BadCursor,
+    CronParseError,
     DuplicateWorkSourceError,
     Forbidden,
+    IntervalParseError,
     InvalidInput,
     IssueNotFound,
     MalformedReference,
@@ -19,6 +21,7 @@ from rota.model.errors import (
     PauseUnreadable,
     Refused,
     RotaError,
+    SchedulerShutdownError,
     SchemaAhead,
     SchemaBehind,
     StorageUnavailable,
@@ -86,6 +89,9 @@ STATUS_OF: dict[type[RotaError], int] = {
     MalformedReference: 422,
     IssueNotFound: 404,
     PauseUnreadable: 503,
+    IntervalParseError: 422,
+    CronParseError: 422,
+    SchedulerShutdownError: 503,
 }
 
 # The details of an error go into the document by their names, but for those of the document itself.

@@ -26,7 +26,7 @@ from rota.queue.recovery import Recovery
 from rota.runner import LocalRunner, clean_worktrees, end_orphans
 from rota.runner.admission import Admission
 from rota.runner.records import RunBook
-from rota.scheduler import Scheduler
+from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.sources.assembly import make_tracker, open_desk
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from rota.config.loading import Loaded
 
 log = structlog.get_logger()
+
+# For a run that is cut short at a shutdown: to end its processes, which have five seconds before
+# they are killed, to write its end down, and to give its item back.
+ENDING_SECONDS = 15.0
 
 
 class FleetAtWork:
@@ -75,8 +79,10 @@ class FleetAtWork:
             lambda: self.fleet, clock,
         )  # fmt: skip
         self._scheduler = Scheduler(
-            store, node=node, place=place, on_trigger=journey.travel, clock=clock
+            store, node=node, place=place, on_trigger=self._travel, clock=clock
         )
+        self._journey = journey
+        self._travelling: set[asyncio.Task[object]] = set()
         self._tendings: dict[str, Tending] = {}
         self._reloading = asyncio.Lock()
         self.receivers: list[Receiver] = []  # who is woken by webhooks; changes in place
@@ -103,10 +109,12 @@ class FleetAtWork:
         await self._take_on(self._loaded)
         await self._scheduler.open(self.fleet.agents)
         await self._recovery.tick()
+        await self._outbox.resume()
         housekeeping = Housekeeping(self._ledger.runs, self._outbox)
         for chore in (
             self._scheduler,
             self._outbox,
+            self._outbox.keeping,
             self._recovery,
             Cancelling(self._ledger.runs),
             housekeeping,
@@ -133,8 +141,22 @@ class FleetAtWork:
         running = self._scheduler.get_total_running_job_count()
         if running:
             log.info("waiting for runs", runs=running, seconds=self._settings.drain_seconds)
-        with contextlib.suppress(SchedulerShutdownError):
-            await self._scheduler.stop(timeout=self._settings.drain_seconds)
+        seconds = self._settings.drain_seconds
+        stopping = asyncio.ensure_future(self._scheduler.stop(timeout=seconds + ENDING_SECONDS))
+        try:
+            await asyncio.wait([stopping], timeout=seconds)
+        finally:  # also when a second signal does not want to wait
+            for task in self._travelling:
+                task.cancel()
+            with contextlib.suppress(SchedulerShutdownError):
+                await stopping
+
+    async def _travel(self, info: TriggerInfo) -> TriggerOutcome:
+        task = asyncio.current_task()
+        if task is not None:
+            self._travelling.add(task)
+            task.add_done_callback(self._travelling.discard)
+        return await self._journey.travel(info)
 
     # configuration
 

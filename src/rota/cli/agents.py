@@ -19,10 +19,10 @@ def _cost(one: Json) -> str:
 
 
 def _kept(one: Json) -> str:
-    """What keeps it from running, if anything does."""
+    """What keeps it from running, apart from people."""
     until = {"quota used up": one["usage_until"], "failed too often": one["breaker_until"]}
     reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
-    return "; ".join((["paused"] if one["paused"] else []) + reasons)
+    return "; ".join(reasons)
 
 
 _COLUMNS = [
@@ -30,6 +30,7 @@ _COLUMNS = [
     column("in_progress"),
     column("dispatched"),
     column("max_concurrent"),
+    Column("paused", lambda one: "paused" if one["paused"] else ""),
     column("running"),
     Column("runs today", lambda one: one["spent_today"]["runs"]),
     Column("usd today", lambda one: one["spent_today"]["cost_usd"], _cost, spare=True),
@@ -39,16 +40,28 @@ _COLUMNS = [
 
 
 def _show(session: "Session", one: dict[str, Any]) -> None:
-    facts = [(one_.title, one_.value(one)) for one_ in _COLUMNS]
-    session.output.facts(one, [*facts, ("note", one["note"])])
+    facts = [(one_.title, one_.value(one)) for one_ in _COLUMNS[:5]]
+    more = [
+        ("running", one["running"] or ""),
+        ("today", _today(one["spent_today"])),
+        ("kept", _kept(one)),
+        ("note", one["note"]),
+    ]
+    session.output.facts(one, [*facts, *more])
+
+
+def _today(spent: dict[str, Any]) -> str:
+    if not spent["runs"]:
+        return ""
+    return f"{spent['runs']} runs, {spent['tokens']} tokens, {spent['cost_usd']:.2f} USD"
 
 
 @agent.member("list", example="rota agent list")
 def list_agents(session: "Session", /) -> None:
     """List agents: what they have on their hands, what they spent, and what keeps them.
 
-    In a pipe the columns are name, items in progress, items dispatched, slots, runs that go on,
-    and of today runs, USD and tokens; then what keeps the agent from running.
+    In a pipe the columns are name, items in progress, items dispatched, slots, paused or not, runs
+    that go on, and of today runs, USD and tokens; then what else keeps the agent from running.
     """
     session.output.table(session.client.agents(), _COLUMNS)
 

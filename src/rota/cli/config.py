@@ -128,6 +128,9 @@ def _yaml(data: dict[str, Any]) -> str:
 
 def _filled(data: Any) -> Any:
     """Without what is not set."""
-    if isinstance(data, dict):
-        return {name: _filled(one) for name, one in data.items() if one not in (None, {}, [])}
-    return [_filled(one) for one in data] if isinstance(data, list) else data
+    if isinstance(data, list):
+        return [_filled(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    kept = {name: _filled(one) for name, one in data.items()}
+    return {name: one for name, one in kept.items() if one not in (None, {}, [])}

@@ -81,6 +81,14 @@ MORE = (
     Sample("Website", "docs", "Screenshots of the settings page are old", 4),
     Sample("Shop", "code_review", "Review: new search", 2),
     Sample("Website", "chore", "Renew the domain", 1),
+    Sample("Shop", "bug_fix", "Discounts of other currencies are not shown", 2),
+    Sample("Website", "code_review", "Review: smaller pictures on the front page"),
+    Sample("Shop", "docs", "Say which browsers are supported", 5),
+    Sample("Website", "bug_fix", "The search does not find umlauts"),
+    Sample("Shop", "chore", "Delete accounts that were closed a year ago", 4),
+    Sample("Website", "docs", "Correct the address in the imprint", 1),
+    Sample("Shop", "code_review", "Review: totals in cents", 2),
+    Sample("Website", "bug_fix", "Links in mails are broken over lines"),
 )
 
 

@@ -47,6 +47,8 @@ _EXIT_CODES = {
     "malformed_reference": USAGE,
     "issue_not_found": NEGATIVE,
     "pause_unreadable": SERVER,
+    "interval_parse_error": USAGE,
+    "cron_parse_error": USAGE,
     "tracker_error": NETWORK,
     "answer_unknown": NETWORK,
     "github_api_error": NETWORK,

@@ -169,7 +169,7 @@ def _trigger_facts(one: Json) -> list[tuple[str, object]]:
 
 
 @schedule.member("import", example="rota schedule import .herdctl/state.yaml")
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path))
 def import_state(session: "Session", /, path: Path) -> None:
     """Take over what herdctl knew of its schedules: last run, last error, whether disabled.
 

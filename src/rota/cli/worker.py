@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.cli.session import Session
-    from rota.client.worker import Worker
     from rota.model.fleet import AgentSpec, Limits
     from rota.model.schedules import Schedule
 
@@ -175,8 +174,10 @@ async def _work(
             once=options["once"],
             heard=lambda what, facts: _say(session, what, facts),
         )
-        _say(session, "working", {"agent": part.agent.name, "url": url, "pid": os.getpid()})
-        await _until_told(one, options["grace"])
+        stop, at_once = asyncio.Event(), asyncio.Event()
+        with _signals(stop, at_once):
+            _say(session, "working", {"agent": part.agent.name, "url": url, "pid": os.getpid()})
+            await one.work(stop, at_once, options["grace"])
         return one.runs
 
 
@@ -194,8 +195,8 @@ def _node(home: "Path") -> str:
     return f"{host[:100]}/{home.name}"
 
 
-async def _until_told(one: "Worker", grace: float) -> None:
-    stop, at_once = asyncio.Event(), asyncio.Event()
+@contextmanager
+def _signals(stop: asyncio.Event, at_once: asyncio.Event) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def heard() -> None:
@@ -207,7 +208,7 @@ async def _until_told(one: "Worker", grace: float) -> None:
     for number in wanted:
         loop.add_signal_handler(number, heard)
     try:
-        await one.work(stop, at_once, grace)
+        yield
     finally:
         for number in wanted:
             loop.remove_signal_handler(number)

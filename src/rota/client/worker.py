@@ -23,7 +23,7 @@ from rota.runner.budget import exceeded
 log = logging.getLogger("rota.client")
 
 DEFAULT_LEASE_SECONDS = 300.0
-ASK_AGAIN_SECONDS = 10.0
+ASK_AGAIN_SECONDS = 5.0
 _SHORTEST_POLL = 0.5
 _AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
 
@@ -52,7 +52,7 @@ class Worker:
         self._once = once
         self._heard = heard
         self._stop = asyncio.Event()
-        self._news = asyncio.Event()  # something has ended: look again whether we may go on
+        self._news = asyncio.Event()  # who waits for work had better look again
         self._paused: str | None = None
         self.runs = 0
 
@@ -118,7 +118,6 @@ class Worker:
                 "error": end.error,
             },
         )
-        self._news.set()  # the others too, who may be waiting for work
 
     # taking
 
@@ -154,10 +153,11 @@ class Worker:
 
     async def _is_kept(self) -> bool:
         """Waits a while when it is."""
-        why = await self._kept_by()
-        if why != self._paused and why is not None:
-            self._heard("paused", {"why": why})
+        why, before = await self._kept_by(), self._paused
         self._paused = why
+        if why is not None and why != before:
+            self._heard("paused", {"why": why})
+            self._news.set()
         if why is None:
             return False
         await runtime.pause(self._stop, ASK_AGAIN_SECONDS)

@@ -231,6 +231,7 @@ class AgentSettings(Section):
     default_prompt: Prompt | None = None
     trusted: Switch = False
     work_source: WorkSource | None = None
+    webhook_secret_env: SecretName | None = None
     schedules: dict[Name, ScheduleConfig] = Field(default_factory=dict)
     instances: Instances = Instances()
     runtime: Annotated[Runtime, BeforeValidator(_runtime, json_schema_input_type=str | Runtime)] = (

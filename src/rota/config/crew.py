@@ -17,9 +17,10 @@ from rota.config.interpolation import FromEnvironment
 from rota.config.merging import deep_merge
 from rota.config.mistakes import Findings
 from rota.config.resolving import agent_spec
+from rota.config.runtimes import warn_of_unused
 from rota.config.shown import shown
 from rota.config.sources import Section
-from rota.config.tree import Place, PlacedList, PlacedMap, find
+from rota.config.tree import Place, PlacedList, PlacedMap
 from rota.config.work_sources import check_sources, with_repositories
 from rota.model.fleet import AgentSpec
 from rota.model.work import NAME
@@ -122,10 +123,11 @@ class Crew:
         if not self._is_free(name, layers.places["name"]):
             return
         directory = self._directory(layers)
-        data = config.model_dump(mode="json") | {"name": name, "working_directory": str(directory)}
+        data = {"name": name} | config.model_dump(mode="json")
+        data |= {"name": name, "working_directory": str(directory)}
         data = shown(data, {**layers, "name": name})
         self.members.append(Member(agent_spec(config, name, directory), place, data))
-        self._warn_of_foreign_keys(config, layers)
+        warn_of_unused(config.runtime.type, layers, self._findings)
 
     def _checked(self, model: type[S], tree: PlacedMap) -> S | None:
         try:
@@ -156,19 +158,6 @@ class Crew:
                 place, f"there is no directory {told}; runs of this agent will fail without it"
             )
         return directory
-
-    def _warn_of_foreign_keys(self, config: AgentConfig, layers: PlacedMap) -> None:
-        if config.runtime.type == "claude":
-            return
-        for said, loc in (
-            (config.setting_sources, ("setting_sources",)),
-            (config.tools.only, ("tools", "only")),
-        ):
-            if said is not None:
-                place, _ = find(layers, loc)
-                self._findings.warning(
-                    place, f"not acted on: the runtime {config.runtime.type} has no such setting"
-                )
 
     # fleets within the fleet
 

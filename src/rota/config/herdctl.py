@@ -14,7 +14,7 @@ from rota.model.work import NAME
 NOT_OF_FLEETS = {
     "chat": "a bridge may pass messages on to schedules of type chat",
     "docker": "agents run as processes of this machine, in no container",
-    "webhooks": "this server takes them; name the secret in the schedule, as secret_env",
+    "webhooks": "this server takes them at its own address",
     "working_directory": "each agent names its own, and nothing is cloned",
     "workspace": "each agent names its own, and nothing is cloned",
 }
@@ -46,6 +46,7 @@ EVENTS = {
 
 def translated_fleet(given: PlacedMap, findings: Findings) -> PlacedMap:
     fleet = given.copied()
+    _secret(fleet)
     _ignore(fleet, NOT_OF_FLEETS, findings)
     if isinstance(identity := fleet.get("fleet"), PlacedMap) and "web" in identity:
         fleet["fleet"] = identity = identity.copied()
@@ -57,6 +58,19 @@ def translated_fleet(given: PlacedMap, findings: Findings) -> PlacedMap:
     if isinstance(defaults := fleet.get("defaults"), PlacedMap):
         fleet["defaults"] = translated_agent(defaults, findings)
     return fleet
+
+
+def _secret(fleet: PlacedMap) -> None:
+    """One for all webhooks of the fleet is one that each agent has."""
+    webhooks = fleet.get("webhooks")
+    if not isinstance(webhooks, PlacedMap) or "secret_env" not in webhooks:
+        return
+    fleet["webhooks"] = webhooks = webhooks.copied()
+    secret, place = webhooks.take("secret_env")
+    defaults = fleet.get("defaults")
+    defaults = defaults.copied() if isinstance(defaults, PlacedMap) else PlacedMap(place)
+    _fill(defaults, "webhook_secret_env", secret, place)
+    fleet.put("defaults", defaults, fleet.places.get("defaults", place))
 
 
 def translated_agent(given: PlacedMap, findings: Findings) -> PlacedMap:
@@ -92,7 +106,10 @@ def _ignore(section: PlacedMap, keys: dict[str, str], findings: Findings) -> Non
 
 
 def _is_off(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and value.get("enabled") is False)
+    """There is nothing to be said of it."""
+    return (
+        value is None or value == {} or (isinstance(value, dict) and value.get("enabled") is False)
+    )
 
 
 def _fill(section: PlacedMap, name: str, value: Any, place: Place) -> None:

@@ -31,7 +31,10 @@ def agent_spec(config: AgentConfig, name: str, directory: Path) -> AgentSpec:
         description=config.description,
         default_prompt=config.default_prompt,
         work_source=plain(config.work_source),
-        schedules=tuple(_schedule(name, *one) for one in config.schedules.items()),
+        schedules=tuple(
+            _schedule(name, called, one, config.webhook_secret_env)
+            for called, one in config.schedules.items()
+        ),
         max_concurrent=config.instances.max_concurrent,
         run=_run_settings(config, directory),
         retry=Retry(config.retry.max_attempts, config.retry.backoff, config.retry.max_backoff),
@@ -97,7 +100,8 @@ def _system_prompt(config: AgentConfig) -> str | None:
     return "\n\n".join(one for one in (identity, config.system_prompt) if one) or None
 
 
-def _schedule(agent: str, name: str, config: ScheduleConfig) -> Schedule:
+def _schedule(agent: str, name: str, config: ScheduleConfig, secret: str | None) -> Schedule:
+    from_outside = config.type in ("webhook", "chat")
     return Schedule(
         agent=agent,
         name=name,
@@ -112,7 +116,7 @@ def _schedule(agent: str, name: str, config: ScheduleConfig) -> Schedule:
         work_source=plain(config.work_source),
         resume_session=config.resume_session,
         timeout=config.timeout,
-        secret_env=config.secret_env,
+        secret_env=config.secret_env or (secret if from_outside else None),
     )
 
 

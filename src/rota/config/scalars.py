@@ -110,5 +110,6 @@ Switch = Annotated[bool, Lax]
 Count = Annotated[int, Lax, Field(ge=1)]
 Amount = Annotated[float, Lax, Field(gt=0, allow_inf_nan=False)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Environment = dict[VariableName, Annotated[Text, BeforeValidator(_as_text)]]
+_EnvironmentValue = BeforeValidator(_as_text, json_schema_input_type=str | int | float | bool)
+Environment = dict[VariableName, Annotated[Text, _EnvironmentValue]]
 SecretName = Variable

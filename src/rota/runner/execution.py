@@ -102,7 +102,7 @@ async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
         os.close(err)
         raise
     readers = [
-        asyncio.create_task(read_to_end(handle, ear))
+        asyncio.create_task(_read(handle, ear, stop))
         for handle, ear in ((out, order.out), (err, order.err))
     ]
     try:
@@ -112,6 +112,14 @@ async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
         process.close()
         await _closed(readers)
     return Finished(process.exit_code, stop.reason, process.left)
+
+
+async def _read(handle: int, ear: Ear, stop: Stop) -> None:
+    try:
+        await read_to_end(handle, ear)
+    except Exception as error:  # whatever it is: who is not listened to waits for ever
+        stop.because(RunStatus.FAILED, f"its output could not be read: {error}")
+        raise
 
 
 async def _ended(process: Supervised, order: Order, stop: Stop) -> None:

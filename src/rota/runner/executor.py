@@ -21,6 +21,7 @@ from rota.runner.process import Nursery, Program
 from rota.runner.redaction import Redactor
 from rota.runner.results import Told, read_result
 from rota.runner.runtimes import RUNTIMES
+from rota.runner.runtimes.sessions import is_gone
 from rota.runner.scratch import Scratch
 from rota.runner.supervisor import GRACE
 from rota.runner.workspace import Place, Workspaces, worktrees_in
@@ -67,7 +68,12 @@ class LocalRunner:
     async def execute(self, request: RunRequest) -> RunEnd:
         settings = request.settings
         redactor = self._secrets.knowing(settings.env, request.environ)
-        with RunLog(request.log, settings.output_limit, redactor, self._clock) as log:
+        log = RunLog(request.log, settings.output_limit, redactor, self._clock)
+        try:
+            log.open()
+        except OSError as error:
+            return RunEnd(RunStatus.FAILED, error=f"its log cannot be written: {error}")
+        with log:
             end = await self._execute(request, log)
         return _without_secrets(end, redactor)
 
@@ -77,7 +83,7 @@ class LocalRunner:
             try:
                 _demand_id(request.run_id)
                 place = await self._workspaces.prepare(request.run_id, request.settings)
-                end = await self._run(request, place, log)
+                end = await self._resume(request, place, log)
             except (RotaError, OSError) as error:
                 end = RunEnd(RunStatus.FAILED, error=_words(error))
             if end.error:
@@ -87,6 +93,15 @@ class LocalRunner:
         finally:
             await unbroken(self._leave(place, request, status, log))
         return end
+
+    async def _resume(self, request: RunRequest, place: Place, log: RunLog) -> RunEnd:
+        """Programs forget sessions, and some know them only in the directory that they began in.
+        That is no reason to do nothing."""
+        end = await self._run(request, place, log)
+        if request.session_id is None or not is_gone(end):
+            return end
+        log.say(f"{end.error}; it begins a new session", type="warning")
+        return await self._run(replace(request, session_id=None), place, log)
 
     async def _run(self, request: RunRequest, place: Place, log: RunLog) -> RunEnd:
         runtime = RUNTIMES[request.settings.runtime]

@@ -47,10 +47,12 @@ class RunLog:
         self._end_size = 0
         self._file: BinaryIO | None = None
 
-    def __enter__(self) -> "RunLog":
+    def open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.fdopen(os.open(self.path, flags, 0o600), "ab", buffering=0)
+
+    def __enter__(self) -> "RunLog":
         return self
 
     def __exit__(

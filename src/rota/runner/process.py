@@ -191,7 +191,11 @@ class Nursery:
             self._door.close()
             self._door = None
         if self._process is not None:
-            self._process.wait()  # it ends when its door closes
+            try:
+                self._process.wait(timeout=5)  # it ends when its door closes
+            except subprocess.TimeoutExpired:  # unless somebody has stopped it
+                self._process.kill()
+                self._process.wait()
             self._process = None
 
 

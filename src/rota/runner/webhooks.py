@@ -33,6 +33,8 @@ async def post(
         raise InvalidInput(f"no answer within {hook.timeout.total_seconds():g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise InvalidInput(f"{type(error).__name__}: {error}"[:300]) from None
+    except ValueError:  # whose text may hold what it is about
+        raise InvalidInput("its url or one of its headers cannot be sent") from None
 
 
 async def _post(

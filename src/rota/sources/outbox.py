@@ -15,12 +15,13 @@ from typing import Any
 import structlog
 
 from rota.model.clock import Clock, from_text, to_text
-from rota.model.errors import ClaimLost, NotFound, Refused, RotaError
+from rota.model.errors import ClaimLost, NotFound, Refused, RotaError, WorkSourceError
 from rota.model.runs import OutboxEntry, Run
+from rota.model.work import MAX_PAGE
 from rota.queue.ledger import Ledger
 from rota.sources.manager import WorkSourceManager
 from rota.sources.port import WorkItem, WorkResult
-from rota.storage.port import Store
+from rota.storage.port import Store, Transaction
 
 log = structlog.get_logger()
 
@@ -97,7 +98,21 @@ class Outbox:
         self._ledger = ledger
         self._manager = manager
         self._clock = clock
+        self.keeping = Keeping(store, ledger)
         self.woken = asyncio.Event()
+
+    async def resume(self) -> None:
+        """At a start: what a dead process was delivering need not wait until its time is up.
+        Where others live, one of them may be at it."""
+        now = to_text(self._clock.now())
+
+        def body(tx: Transaction) -> None:
+            if len(tx.living_nodes()) > 1:
+                return
+            for entry in tx.list_post(buried=False, limit=MAX_PAGE):
+                tx.postpone(entry.id, now, entry.error or "its server died")
+
+        await self._store.transact(body)
 
     async def deliver(self, entry: OutboxEntry) -> None:
         """Now, if nobody else does; what goes wrong is tried again later."""
@@ -127,6 +142,7 @@ class Outbox:
         return to_text(now), to_text(now + timedelta(seconds=TAKEN_SECONDS))
 
     async def _try(self, entry: OutboxEntry) -> None:
+        self.keeping.woken.set()
         try:
             await self._tell(entry)
         except (ClaimLost, NotFound, Refused) as error:
@@ -145,7 +161,7 @@ class Outbox:
         payload = entry.payload
         agent = Sourced(entry.agent or "", payload["work_source"])
         if payload["token"]:
-            await self._keep_alive(payload)
+            await self.keeping.keep(entry)
             await self._manager.take_over(payload["item"], payload["token"], agent=agent)
         if "result" in payload:
             result = payload["result"]
@@ -154,17 +170,15 @@ class Outbox:
             return
         back = payload["give_back"]
         again = from_text(back["not_before"]) if back["not_before"] else None
-        await self._manager.release_work_item(
+        released = await self._manager.release_work_item(
             payload["item"],
             agent=agent,
             reason=back["reason"],
             add_comment=back["add_comment"],
             not_before=again,
         )
-
-    async def _keep_alive(self, payload: Mapping[str, Any]) -> None:
-        with suppress(ClaimLost, NotFound):  # then the source will say so, and keep the result
-            await self._ledger.queue.heartbeat(payload["ledger_id"], payload["token"])
+        if not released.success:
+            raise WorkSourceError(released.message or "its source did not take it back")
 
     async def _put_off(self, entry: OutboxEntry, error: str) -> None:
         now = self._clock.now()
@@ -181,3 +195,31 @@ class Outbox:
     async def prune(self) -> None:
         before = to_text(self._clock.now() - timedelta(days=KEPT_DAYS))
         await self._store.transact(lambda tx: tx.forget_post(before))
+
+
+class Keeping:
+    """A chore: the claims of whatever waits to be reported stay ours, however long a tracker takes
+    to answer and however short their leases are."""
+
+    name = "claims of reports"
+
+    def __init__(self, store: Store, ledger: Ledger) -> None:
+        self._store = store
+        self._ledger = ledger
+        self.woken = asyncio.Event()
+
+    async def tick(self) -> float:
+        self.woken.clear()
+        waiting = await self._store.read(lambda tx: tx.list_post(buried=False, limit=MAX_PAGE))
+        leases = [await self.keep(one) for one in waiting]
+        return min((one / 3 for one in leases if one is not None), default=LOOK_SECONDS)
+
+    async def keep(self, entry: OutboxEntry) -> float | None:
+        """For how many seconds; None when there is no claim any more: then the source will say so,
+        and the ledger keeps the result."""
+        token, item = entry.payload["token"], entry.payload["ledger_id"]
+        if not token or not item:
+            return None
+        with suppress(ClaimLost, NotFound):
+            return (await self._ledger.queue.heartbeat(item, token)).lease_seconds
+        return None

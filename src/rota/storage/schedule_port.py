@@ -110,7 +110,7 @@ class ScheduleVerbs(Protocol):
 
     # schedules
     def standings(self, agents: Sequence[str]) -> list[Standing]:
-        """All schedules of these agents."""
+        """All schedules of these agents, in no order."""
 
     def put_schedules(self, rows: Sequence[Standing]) -> None:
         """Store new schedules and new definitions; what was run and skipped is kept."""

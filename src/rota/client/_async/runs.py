@@ -51,10 +51,11 @@ class RunCalls(Calls):
 
         A connection that breaks is opened anew behind the last line seen.
         """
-        attempt = 0
+        attempt, seen = 0, False
         while True:
             try:
                 stream = await self._opened(run_id, follow, offset)
+                seen = True
                 try:
                     async for line in _lines(stream):
                         attempt = 0
@@ -67,7 +68,7 @@ class RunCalls(Calls):
             except PASSING as error:
                 log.info("the log's stream broke: %s", error.message)
                 attempt += 1
-                if attempt >= self._retries.attempts:
+                if attempt >= self._retries.attempts and not (seen and follow):
                     raise
             await runtime.sleep(self._retries.pause(attempt))
 

@@ -19,8 +19,9 @@ from rota.runner.runtimes.port import (
 from rota.runner.scratch import Scratch
 
 BYPASS = "--dangerously-bypass-approvals-and-sandbox"
-# The words of the other runtimes, and what comes nearest to them; others are passed on.
-SANDBOXES = {"default": "workspace-write", "acceptEdits": "workspace-write", "plan": "read-only"}
+# The words that Claude has, and what comes nearest to them; others are passed on.
+_WRITING = ("default", "delegate", "dontAsk", "acceptEdits", "auto")
+SANDBOXES = {"plan": "read-only", **dict.fromkeys(_WRITING, "workspace-write")}
 
 
 class CodexRuntime:

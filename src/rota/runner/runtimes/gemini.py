@@ -18,8 +18,14 @@ from rota.runner.runtimes.port import (
 )
 from rota.runner.scratch import Scratch
 
-# The words of the other runtimes, and what comes nearest to them; others are passed on.
-MODES = {"acceptEdits": "auto_edit", "bypassPermissions": "yolo"}
+# The words that Claude has, and what comes nearest to them; others are passed on.
+MODES = {
+    "delegate": "default",
+    "dontAsk": "default",
+    "acceptEdits": "auto_edit",
+    "auto": "auto_edit",
+    "bypassPermissions": "yolo",
+}
 LONGEST_MESSAGE = 1024 * 1024
 
 

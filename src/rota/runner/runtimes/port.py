@@ -13,6 +13,7 @@ from rota.runner.scratch import Scratch
 
 Event = dict[str, Any]  # a line of the log: `type`, `text`, and what else there is
 
+MOST = 2**31  # of anything that is counted; more would not fit everywhere, and is not believed
 LONGEST_CALL = 500  # characters of a tool's input that the log keeps
 
 # A session's id comes from an agent's output and goes into the next one's arguments: it must
@@ -109,7 +110,8 @@ def session(value: object) -> str | None:
 
 def number(value: object) -> int:
     """Not everything in a stream is what its documentation says."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value < MOST else 0  # type: ignore[operator, return-value]
 
 
 def money(value: object) -> float | None:

@@ -101,9 +101,10 @@ WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :
 ORDER BY next_at, agent, name LIMIT :want
 
 -- name: is_due
+-- The order keeps PostgreSQL from looking for one in the table itself.
 SELECT 1 FROM schedules
 WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :beyond_name)
-LIMIT 1
+ORDER BY next_at LIMIT 1
 
 -- name: next_wake
 SELECT next_at FROM schedules WHERE next_at > :now ORDER BY next_at LIMIT 1

@@ -34,9 +34,19 @@ SELECT pg_advisory_xact_lock(1383035492, hashtext(name)) FROM (
   ORDER BY hashtext(value) OFFSET 0) AS in_order
 
 -- name: open_triggers
-SELECT agent, schedule, count(*) FROM triggers
+-- Of all that is open, which is little: the planner would else read an agent's whole history.
+WITH o AS MATERIALIZED (
+  SELECT agent, schedule FROM triggers WHERE ended_at IS NULL AND node <> ''
+)
+SELECT agent, schedule, count(*) FROM o
 WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
-  AND ended_at IS NULL AND node <> '' GROUP BY agent, schedule
+GROUP BY agent, schedule
+
+-- name: count_waiting
+WITH o AS MATERIALIZED (
+  SELECT agent, schedule FROM triggers WHERE ended_at IS NULL AND node = ''
+)
+SELECT count(*) FROM o WHERE agent = :agent AND schedule = :schedule
 
 -- name: insert_triggers
 INSERT INTO triggers (id, agent, schedule, slot, kind, node, triggered_at, message)

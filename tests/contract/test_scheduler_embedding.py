@@ -1,0 +1,133 @@
+"""What programs get that embed the scheduler: one run by hand, and the states of schedules."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+import rota.scheduler as public
+from rota.model.errors import InvalidInput, NotFound, ScheduleTriggerError
+from rota.model.fleet import AgentSpec
+from rota.model.schedules import Schedule, ScheduleStatus, ScheduleType, SkipReason
+from rota.scheduler import (
+    ScheduleRunResult,
+    TriggerInfo,
+    TriggerOutcome,
+    build_schedule_prompt,
+    get_agent_schedule_states,
+    get_schedule_state,
+    run_schedule,
+    update_schedule_state,
+)
+from rota.storage.port import Store
+from rota.testing.clock import ManualClock
+from tests.unit.test_prompts import Item
+
+POLL = Schedule("ada", "poll", ScheduleType.INTERVAL, interval=timedelta(minutes=5), prompt="Look.")
+DAILY = Schedule("ada", "daily", ScheduleType.CRON, cron="@daily")
+ADA = AgentSpec("ada", schedules=(POLL, DAILY), max_concurrent=1)
+
+
+def test_everything_that_is_promised_can_be_imported() -> None:
+    for name in public.__all__:
+        assert getattr(public, name) is not None
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = public.Nothing
+
+
+async def test_a_run_by_hand_is_recorded_and_sets_the_next_time(
+    store: Store, clock: ManualClock
+) -> None:
+    async def work(info: TriggerInfo) -> TriggerOutcome:
+        during = await get_schedule_state(store, "ada", "poll")
+        assert during is not None
+        assert during.trigger_count == 1
+        clock.advance(60)
+        return TriggerOutcome("succeeded")
+
+    result = await run_schedule(
+        agent=ADA, schedule=POLL, store=store, on_trigger=work, clock=clock, message="now"
+    )
+    assert (result.success, result.outcome, result.error) == (True, "succeeded", None)
+    assert result.trigger is not None
+    assert result.trigger.message == "now"
+    after = await get_schedule_state(store, "ada", "poll")
+    assert after is not None
+    assert after.next_run_at == clock.text(300)
+    assert after.last_completed_at == clock.text()
+    assert after.status is ScheduleStatus.IDLE
+
+
+async def test_a_run_by_hand_that_fails_says_so_twice(store: Store, clock: ManualClock) -> None:
+    async def fail(info: TriggerInfo) -> None:
+        raise ValueError("no disk")
+
+    with pytest.raises(ScheduleTriggerError, match="ada/poll failed: ValueError: no disk"):
+        await run_schedule(agent=ADA, schedule=POLL, store=store, on_trigger=fail, clock=clock)
+    after = await get_schedule_state(store, "ada", "poll")
+    assert after is not None
+    assert after.last_error == "ValueError: no disk"
+
+
+async def test_a_skip_is_no_success(store: Store, clock: ManualClock) -> None:
+    async def nothing(info: TriggerInfo) -> TriggerOutcome:
+        return TriggerOutcome.skipped(SkipReason.NO_WORK)
+
+    result = await run_schedule(
+        agent=ADA, schedule=POLL, store=store, on_trigger=nothing, clock=clock
+    )
+    assert (result.success, result.skip_reason) == (False, SkipReason.NO_WORK)
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"), [(POLL, SkipReason.ALREADY_RUNNING), (DAILY, SkipReason.AT_CAPACITY)]
+)
+async def test_a_run_by_hand_finds_no_room_beside_another(
+    store: Store, clock: ManualClock, second: Schedule, reason: SkipReason
+) -> None:
+    begun, free = asyncio.Event(), asyncio.Event()
+
+    async def stay(info: TriggerInfo) -> None:
+        begun.set()
+        await free.wait()
+
+    first = asyncio.create_task(
+        run_schedule(agent=ADA, schedule=POLL, store=store, on_trigger=stay, clock=clock)
+    )
+    await begun.wait()
+    refused = await run_schedule(
+        agent=ADA, schedule=second, store=store, on_trigger=stay, clock=clock
+    )
+    assert refused == ScheduleRunResult(False, str(reason), reason)
+    free.set()
+    assert (await first).success
+
+
+async def test_states_are_read_and_changed(store: Store, clock: ManualClock) -> None:
+    assert await get_schedule_state(store, "ada", "poll") is None
+    with pytest.raises(NotFound, match="ada/poll"):
+        await update_schedule_state(store, "ada", "poll", last_error="x")
+
+    async def work(info: TriggerInfo) -> None:
+        pass
+
+    await run_schedule(agent=ADA, schedule=POLL, store=store, on_trigger=work, clock=clock)
+    states = await get_agent_schedule_states(store, "ada")
+    assert set(states) == {"daily", "poll"}
+    changed = await update_schedule_state(
+        store, "ada", "daily", last_run_at="2026-05-01T10:00:00+02:00", last_error="no disk",
+        next_run_at="2026-06-01T00:00:00Z",
+    )  # fmt: skip
+    assert changed.last_run_at == "2026-05-01T08:00:00.000000Z"
+    assert changed.next_run_at == "2026-06-01T00:00:00.000000Z"
+    assert changed.last_error == "no disk"
+    off = await update_schedule_state(store, "ada", "daily", status=ScheduleStatus.DISABLED)
+    assert (off.status, off.next_run_at) == (ScheduleStatus.DISABLED, None)
+    with pytest.raises(InvalidInput, match="last_run_at"):
+        await update_schedule_state(store, "ada", "daily", last_run_at="yesterday")
+
+
+def test_a_prompt_is_the_schedules_and_the_items() -> None:
+    assert build_schedule_prompt(POLL) == "Look."
+    assert build_schedule_prompt(DAILY) == "Execute scheduled task."
+    assert build_schedule_prompt(POLL, Item()).startswith("Look.\n\n## Work Item: Fix it\n\n")

@@ -1,0 +1,195 @@
+"""`rota init` and `rota config`, as they are typed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.cli.init import EXAMPLES
+from rota.config.fleet_file import FleetFile
+from rota.config.loading import load_fleet
+from tests.acceptance.terminal import Terminal, ThisProcess, running_server, until
+
+HERDCTL = Path(__file__).parents[1] / "data/herdctl/herdctl.yaml"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Terminal:
+    return ThisProcess(tmp_path)
+
+
+def write(here: Terminal, text: str) -> Path:
+    path = here.place / "rota.yaml"
+    path.write_text(text)
+    return path
+
+
+# a beginning
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_init_writes_is_right_and_says_what_it_is(here: Terminal, example: str) -> None:
+    here.type("init", "--example", example)
+    checked = here.json("config", "check")
+    assert (checked["ok"], checked["warnings"], checked["agents"]) == (True, [], 1)
+    text = (here.place / "rota.yaml").read_text()
+    assert text.startswith("# A fleet for Rota")
+    assert text.count("#") > 8
+    assert load_fleet(here.place / "rota.yaml", {}).fleet.agents[0].schedules
+
+
+def test_init_overwrites_nothing_unless_told_to(here: Terminal) -> None:
+    path = write(here, "version: 1\n")
+    refused = here.json("init", code=7)
+    assert refused["code"] == "refused"
+    assert "--force" in refused["message"]
+    assert path.read_text() == "version: 1\n"
+    here.type("init", "--force")
+    assert path.read_text() != "version: 1\n"
+
+
+def test_init_writes_where_it_is_told_to(here: Terminal) -> None:
+    assert here.json("init", "other.yaml") == {"file": "other.yaml", "example": "command"}
+    assert "1 agent" in here.type("config", "check", "--config", "other.yaml")
+    assert here.json("init", "gone/rota.yaml", code=2)["code"] == "invalid_input"
+
+
+def test_what_init_writes_works(tmp_path: Path) -> None:
+    here = Terminal(tmp_path)
+    here.type("init")
+    item = here.type("add", "Say hello").strip()
+    with running_server(tmp_path):
+        until(lambda: here.json("show", item)["status"] == "completed")
+        assert "Say hello" in here.json("show", item)["notes"]
+
+
+# is it right
+
+
+def test_a_file_that_is_right_is_counted(here: Terminal) -> None:
+    write(
+        here,
+        "agents:\n  - {name: smith, schedules: {a: {type: chat}, b: {type: webhook}}}\n"
+        "sources: [{type: queue}]\n",
+    )
+    assert here.type("config", "check") == "ok      rota.yaml: 1 agent, 2 schedules, 1 source\n"
+
+
+def test_mistakes_are_told_one_a_line_and_the_answer_is_no(here: Terminal) -> None:
+    write(here, "agents:\n  - name: ../smith\n    modle: x\n")
+    told = here.type("config", "check", code=1).splitlines()
+    assert [line.partition(": ")[0] for line in told] == [
+        "fail    rota.yaml:2:5",
+        "fail    rota.yaml:3:5",
+    ]
+    data = here.json("config", "check", code=1)
+    assert data["ok"] is False
+    assert data["mistakes"][1] == {
+        "file": "rota.yaml",
+        "line": 3,
+        "column": 5,
+        "key": "agents[0].modle",
+        "message": "unknown key; did you mean 'model'?",
+    }
+
+
+def test_a_file_that_is_no_yaml_is_told_with_its_place(here: Terminal) -> None:
+    write(here, "agents: [\n")
+    (told,) = here.json("config", "check", code=1)["mistakes"]
+    assert (told["file"], told["line"], told["column"]) == ("rota.yaml", 2, 1)
+    assert here.type("config", "check", code=1).startswith("fail    rota.yaml:2:1: expected")
+
+
+def test_warnings_are_listed_and_the_answer_is_yes(here: Terminal) -> None:
+    told = here.type("config", "check", "--config", str(HERDCTL)).splitlines()
+    assert told[-1].endswith("4 agents, 6 schedules, 0 sources")
+    assert all(line.startswith("warn    ") for line in told[:-1])
+    warned = here.json("config", "check", "--config", str(HERDCTL))["warnings"]
+    assert len(warned) == len(told) - 1
+    assert {"file", "line", "column", "key", "message"} == set(warned[0])
+
+
+def test_without_a_file_one_is_told_how_to_get_it(here: Terminal) -> None:
+    for command in ("check", "show"):
+        done = here.run("config", command)
+        assert (done.returncode, "rota init" in done.stderr) == (1, True)
+    assert here.run("config", "check", "--config", "gone.yaml").returncode == 2
+
+
+# what results
+
+
+def test_what_is_shown_reads_as_the_same_fleet_again(here: Terminal, tmp_path: Path) -> None:
+    variables = {"ALMANAC_KEY": "tide"}
+    shown = here.type("config", "show", "--config", str(HERDCTL))
+    path = write(here, shown)
+    # Headers that are called like a secret are not shown; they are all that is lost.
+    first, again = load_fleet(HERDCTL, variables), load_fleet(path, variables)
+    headers = [one.run.on_error[0].headers for one in again.fleet.agents if one.run.on_error]
+    assert headers == [{"Authorization": "***"}]
+    path.write_text(shown.replace("'***'", "Bearer none"))
+    again = load_fleet(path, variables)
+    assert again.fleet.agents == first.fleet.agents
+    assert again.digest == first.digest
+
+
+SECRET = "hunter2hunter2"
+
+
+def test_no_command_shows_what_came_from_the_environment(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path, {"HIDDEN_THING": SECRET})
+    write(
+        here,
+        "agents:\n  - name: smith\n    env: {A: '${HIDDEN_THING}', PASSWORD: plain}\n"
+        "    working_directory: gone-${HIDDEN_THING}\n",
+    )
+    for words in (["check"], ["show"], ["check", "--json"], ["show", "--json"]):
+        done = here.run("config", *words)
+        assert done.returncode == 0
+        assert SECRET not in done.stdout + done.stderr
+        assert "plain" not in done.stdout
+    assert here.json("config", "show")["agents"][0]["env"] == {
+        "A": "${HIDDEN_THING}",
+        "PASSWORD": "***",
+    }
+    write(here, "agents: [{name: smith, timeout: '${HIDDEN_THING}'}]\n")
+    done = here.run("config", "check")
+    assert done.returncode == 1
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_nothing_in_a_file_commands_the_terminal(here: Terminal) -> None:
+    write(here, 'agents: [{name: smith, description: "\\e[2Jgone", "\\e[1m": 1}]\n')
+    assert "\x1b" not in here.type("config", "check", code=1)
+    write(here, 'agents: [{name: smith, description: "\\e[2Jgone"}]\n')
+    assert "\x1b" not in here.type("config", "show")
+
+
+# for editors
+
+
+def test_the_schema_describes_every_key(here: Terminal) -> None:
+    schema = json.loads(here.type("config", "schema"))
+    assert set(schema["properties"]) == set(FleetFile.model_fields)
+    assert here.json("config", "schema") == schema
+    agent = schema["$defs"]["AgentConfig"]
+    assert agent["required"] == ["name"]
+    assert agent["additionalProperties"] is False
+    source = agent["properties"]["work_source"]["anyOf"][0]
+    assert {"#/$defs/GitHubSource", "#/$defs/QueueSource"} <= set(references(source))
+
+
+def references(schema: Any) -> list[str]:
+    if isinstance(schema, dict):
+        own = [schema["$ref"]] if "$ref" in schema else []
+        return own + [found for one in schema.values() for found in references(one)]
+    if isinstance(schema, list):
+        return [found for one in schema for found in references(one)]
+    return []
+
+
+def test_every_reference_in_the_schema_leads_somewhere(here: Terminal) -> None:
+    schema = here.json("config", "schema")
+    named = {one.removeprefix("#/$defs/") for one in references(schema)}
+    assert named <= set(schema["$defs"])

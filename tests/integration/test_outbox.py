@@ -1,0 +1,317 @@
+"""Reports reach their sources: once, later if need be, and also after a crash."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.app import open_store
+from rota.model.clock import from_text
+from rota.model.errors import WorkSourceError
+from rota.model.runs import OutboxEntry, RunEnd, RunStatus
+from rota.model.schedules import TriggerKind
+from rota.model.status import Status
+from rota.model.work import NewItem
+from rota.queue.ledger import Ledger
+from rota.sources.local import QueueWorkSource
+from rota.sources.manager import WorkSourceManager
+from rota.sources.outbox import (
+    FIRST_PAUSE,
+    KEPT_DAYS,
+    LONGEST_PAUSE,
+    MOST_ATTEMPTS,
+    TAKEN_SECONDS,
+    GiveBack,
+    Outbox,
+    Sourced,
+    Taken,
+    letter,
+)
+from rota.sources.port import ReleaseOptions, ReleaseResult, WorkResult
+from rota.sources.registry import SourceContext, WorkSourceRegistry
+from rota.storage.port import Store
+from rota.testing.clock import ManualClock
+
+AGENT = Sourced("smith", {"type": "moody"})
+MENDED = WorkResult("success", "Mended.")
+LEASE = 60.0
+
+
+@dataclass
+class Mood:
+    """What the sources of a test do when they are told something."""
+
+    error: Exception | None = None
+    refuses: bool = False  # to take an item back
+    told: list[str] = field(default_factory=list)
+
+
+class MoodySource(QueueWorkSource):
+    """The queue as a source, whose tracker is away when the test wants it."""
+
+    def __init__(self, mood: Mood, ledger: Ledger, agent: str) -> None:
+        super().__init__(ledger, agent, lease_seconds=LEASE)
+        self._mood = mood
+
+    async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
+        self._mood.told.append(result.summary)
+        if self._mood.error is not None:
+            raise self._mood.error
+        await super().complete_work(work_item_id, result)
+
+    async def release_work(
+        self,
+        work_item_id: str,
+        options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
+    ) -> ReleaseResult:
+        self._mood.told.append(options.reason or "")
+        if self._mood.refuses:
+            return ReleaseResult(False, "the tracker is away")
+        return await super().release_work(work_item_id, options)
+
+
+@dataclass
+class Office:
+    """A process that delivers."""
+
+    store: Store
+    ledger: Ledger
+    clock: ManualClock
+    sources: WorkSourceManager
+    outbox: Outbox
+
+    async def ended(self, said: WorkResult | GiveBack = MENDED) -> OutboxEntry:
+        """A run on an item has ended, and its report is written down."""
+        await self.ledger.queue.submit(NewItem("chore", "Mend the gate"))
+        found = await self.sources.get_next_work_item(AGENT)
+        assert found.item is not None
+        assert found.claim_result is not None
+        taken = Taken(AGENT, found.item, found.claim_result.ledger_id, found.claim_result.token)
+        item = await self.ledger.views.item(taken.ledger_id or "")
+        run = await self.ledger.runs.begin("smith", TriggerKind.SCHEDULE, item=item)
+        entry = letter(run, taken, said, self.clock.now())
+        assert await self.ledger.runs.end(run, RunEnd(RunStatus.SUCCEEDED), None, [entry])
+        return entry
+
+    async def status(self, entry: OutboxEntry) -> Status:
+        return (await self.ledger.views.item(entry.subject)).status
+
+    async def waiting(self, *, buried: bool = False) -> list[OutboxEntry]:
+        return await self.ledger.post.list(buried=buried)
+
+
+@asynccontextmanager
+async def opened(store: Store, clock: ManualClock, mood: Mood) -> AsyncIterator[Office]:
+    ledger = Ledger.on(store, clock, node="here")
+    registry = WorkSourceRegistry(list)
+
+    def moody(_config: Mapping[str, Any], context: SourceContext) -> MoodySource:
+        return MoodySource(mood, ledger, context.agent or "")
+
+    registry.register("moody", moody)
+    context = SourceContext(ledger=ledger, clock=clock)
+    async with WorkSourceManager(context, registry=registry) as sources:
+        yield Office(store, ledger, clock, sources, Outbox(store, ledger, sources, clock))
+
+
+@pytest.fixture
+def mood() -> Mood:
+    return Mood()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "rota.db")
+    url: str = request.getfixturevalue("emptied_postgres")
+    return url
+
+
+@pytest.fixture
+async def store(database: str, clock: ManualClock) -> AsyncIterator[Store]:
+    async with open_store(database, clock) as opened_store:
+        yield opened_store
+
+
+@pytest.fixture
+async def office(store: Store, clock: ManualClock, mood: Mood) -> AsyncIterator[Office]:
+    async with opened(store, clock, mood) as one:
+        yield one
+
+
+AWAY = WorkSourceError("the tracker is away")
+
+
+async def test_a_report_is_delivered_at_once_and_once(office: Office, mood: Mood) -> None:
+    entry = await office.ended()
+    await office.outbox.deliver(entry)
+    assert await office.status(entry) is Status.COMPLETED
+    await office.outbox.deliver(entry)
+    await office.outbox.tick()
+    assert mood.told == ["Mended."]
+    assert await office.waiting() == []
+
+
+async def test_an_item_is_given_back_with_its_reason_and_its_time(office: Office) -> None:
+    again = office.clock.now() + timedelta(minutes=5)
+    entry = await office.ended(GiveBack("attempt 1 failed: no disk", again, add_comment=True))
+    await office.outbox.deliver(entry)
+    item = await office.ledger.views.item(entry.subject)
+    assert (item.status, item.reason) == (Status.QUEUED, "attempt 1 failed: no disk")
+    assert from_text(item.available_at or "") == again
+    assert item.notes == "attempt 1 failed: no disk"
+
+
+@pytest.mark.parametrize("error", [AWAY, ValueError("an error of ours")])
+async def test_a_report_that_fails_is_tried_again_later_and_later(
+    office: Office, mood: Mood, clock: ManualClock, error: Exception
+) -> None:
+    mood.error = error
+    entry = await office.ended()
+    await office.outbox.deliver(entry)
+    pauses = []
+    for _ in range(5):
+        [waits] = await office.waiting()
+        assert str(error) in (waits.error or "")
+        pause = (from_text(waits.next_attempt_at) - clock.now()).total_seconds()
+        pauses.append(pause)
+        clock.advance(pause - 1)
+        await office.outbox.tick()
+        assert len(mood.told) == len(pauses), "not before its time"
+        clock.advance(1)
+        await office.outbox.tick()
+    assert pauses == [FIRST_PAUSE * 2**n for n in range(5)]
+    mood.error = None
+    clock.advance(LONGEST_PAUSE)
+    await office.outbox.tick()
+    assert await office.status(entry) is Status.COMPLETED
+    assert await office.waiting() == []
+
+
+async def test_a_release_that_the_source_could_not_do_is_tried_again(
+    office: Office, mood: Mood, clock: ManualClock
+) -> None:
+    mood.refuses = True
+    entry = await office.ended(GiveBack("shut_down"))
+    await office.outbox.deliver(entry)
+    assert await office.status(entry) is Status.IN_PROGRESS
+    [waits] = await office.waiting()
+    assert waits.error == "the tracker is away"
+    mood.refuses = False
+    clock.advance(FIRST_PAUSE)
+    await office.outbox.tick()
+    assert await office.status(entry) is Status.QUEUED
+
+
+async def test_what_cannot_be_delivered_is_buried_and_can_be_revived(
+    office: Office, mood: Mood, clock: ManualClock
+) -> None:
+    mood.error = AWAY
+    entry = await office.ended()
+    for _ in range(MOST_ATTEMPTS):
+        await office.outbox.tick()
+        clock.advance(LONGEST_PAUSE)
+    assert await office.waiting() == []
+    [buried] = await office.waiting(buried=True)
+    assert (buried.attempts, buried.error) == (MOST_ATTEMPTS, "the tracker is away")
+    clock.advance(LONGEST_PAUSE)
+    await office.outbox.tick()
+    assert len(mood.told) == MOST_ATTEMPTS
+    mood.error = None
+    await office.ledger.post.retry(entry.id)
+    await office.outbox.tick()
+    assert len(mood.told) == MOST_ATTEMPTS + 1
+    assert await office.waiting(buried=True) == []
+
+
+async def test_the_claim_is_kept_while_its_report_waits(
+    office: Office, mood: Mood, clock: ManualClock
+) -> None:
+    mood.error = AWAY
+    entry = await office.ended()
+    await office.outbox.deliver(entry)
+    for _ in range(20):
+        pause = await office.outbox.keeping.tick()
+        assert pause <= LEASE / 2
+        clock.advance(pause)
+        await office.ledger.sweeper.tick()
+    item = await office.ledger.views.item(entry.subject)
+    assert (item.status, item.attempts) == (Status.IN_PROGRESS, 1)
+    mood.error = None
+    await office.outbox.tick()
+    assert await office.status(entry) is Status.COMPLETED
+
+
+async def test_a_crash_between_the_end_and_the_delivery_loses_nothing(
+    office: Office, store: Store, clock: ManualClock, mood: Mood
+) -> None:
+    entry = await office.ended()
+    async with opened(store, clock, mood) as heir:  # it has never seen the claim
+        await heir.outbox.tick()
+    assert await office.status(entry) is Status.COMPLETED
+    assert mood.told == ["Mended."]
+
+
+async def test_who_dies_over_a_delivery_only_delays_it(
+    office: Office, store: Store, clock: ManualClock, mood: Mood
+) -> None:
+    entry = await office.ended()
+    now, until = clock.text(), clock.text(TAKEN_SECONDS)
+    assert await store.transact(lambda tx: tx.take_letter(entry.id, now, until)) is not None
+    async with opened(store, clock, mood) as heir:
+        await heir.outbox.tick()
+        assert mood.told == []
+        clock.advance(LEASE / 2)
+        await heir.outbox.keeping.tick()
+        clock.advance(LEASE / 2)
+        await heir.outbox.keeping.tick()
+        clock.advance(LEASE / 2)
+        await heir.outbox.keeping.tick()
+        clock.advance(LEASE / 2)
+        await heir.outbox.tick()
+    assert await office.status(entry) is Status.COMPLETED
+
+
+async def test_two_processes_deliver_a_report_once(
+    office: Office, store: Store, clock: ManualClock, mood: Mood
+) -> None:
+    await office.ended()
+    async with opened(store, clock, mood) as other:
+        await asyncio.gather(*(one.outbox.tick() for one in (office, other) for _ in range(3)))
+    assert mood.told == ["Mended."]
+
+
+async def test_a_late_report_is_kept_and_not_believed(office: Office, clock: ManualClock) -> None:
+    entry = await office.ended()
+    clock.advance(LEASE + 1)
+    await office.ledger.sweeper.tick()
+    assert await office.status(entry) is Status.QUEUED
+    await office.outbox.tick()
+    assert await office.status(entry) is Status.QUEUED
+    detail = await office.ledger.views.detail(entry.subject)
+    assert [one.data["notes"] for one in detail.late_results] == ["Mended."]
+    assert await office.waiting() == [], "there is no sense in trying again"
+
+
+async def test_what_was_delivered_is_forgotten_in_the_end(
+    office: Office, clock: ManualClock
+) -> None:
+    entry = await office.ended()
+    await office.outbox.deliver(entry)
+    clock.advance(KEPT_DAYS * 86_400 + 1)
+    await office.outbox.prune()
+    await office.store.transact(lambda tx: tx.post(entry))
+    assert [one.id for one in await office.waiting()] == [entry.id]
+
+
+async def test_an_idle_outbox_looks_again_when_the_next_is_due(office: Office, mood: Mood) -> None:
+    assert await office.outbox.tick() > FIRST_PAUSE
+    mood.error = AWAY
+    await office.outbox.deliver(await office.ended())
+    assert office.outbox.woken.is_set()
+    assert await office.outbox.tick() == FIRST_PAUSE

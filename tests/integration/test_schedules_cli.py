@@ -1,0 +1,184 @@
+"""`rota schedule` on a database, with a scheduler of the test's own beside it."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rota.app import open_store
+from rota.model.clock import SystemClock, to_text
+from rota.model.fleet import AgentSpec
+from rota.model.schedules import Schedule, ScheduleType, SkipReason
+from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
+from tests.acceptance.terminal import ThisProcess
+
+ADA = AgentSpec(
+    "ada",
+    schedules=(
+        Schedule("ada", "poll", ScheduleType.INTERVAL, interval=timedelta(minutes=5)),
+        Schedule("ada", "talk", ScheduleType.CHAT),
+        Schedule("ada", "yearly", ScheduleType.CRON, cron="@yearly", timezone="Asia/Tokyo"),
+    ),
+    max_concurrent=5,
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> ThisProcess:
+    return ThisProcess(tmp_path)
+
+
+Fleet = Callable[..., list[str | None]]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    """One check of a fleet on the same database; the messages that its agents were given."""
+
+    def check(outcome: TriggerOutcome | None = None) -> list[str | None]:
+        return asyncio.run(_checked(tmp_path / ".rota" / "rota.db", outcome))
+
+    return check
+
+
+async def _checked(database: Path, outcome: TriggerOutcome | None) -> list[str | None]:
+    heard: list[str | None] = []
+
+    async def hear(info: TriggerInfo) -> TriggerOutcome | None:
+        heard.append(info.trigger.message)
+        return outcome
+
+    async with open_store(str(database)) as store:
+        scheduler = Scheduler(store, node="n1", on_trigger=hear)
+        await scheduler.open([ADA])
+        await scheduler.tick()
+        await scheduler.idle()
+        await scheduler.stop()
+    return heard
+
+
+def test_schedules_are_listed_for_people_pipes_and_programs(
+    here: ThisProcess, fleet: Fleet
+) -> None:
+    assert (
+        here.run("schedule", "list").stderr == "no schedules; `rota up` reads them from rota.yaml\n"
+    )
+    fleet(TriggerOutcome.skipped(SkipReason.NO_WORK))
+    rows = [line.split("\t") for line in here.type("schedule", "list").splitlines()]
+    assert [row[:3] for row in rows] == [
+        ["ada/poll", "idle", "every 5m"],
+        ["ada/talk", "idle", "by chat"],
+        ["ada/yearly", "idle", "@yearly (Asia/Tokyo)"],
+    ]
+    assert rows[0][5] == "no_work"
+    assert rows[2][4].endswith("-12-31T15:00:00.000000Z")
+    poll = here.json("schedule", "list", "--agent", "ada")[0]
+    assert (poll["last_skip_reason"], poll["trigger_count"]) == ("no_work", 1)
+    assert here.json("schedule", "list", "--agent", "bob") == []
+    assert "there are more" in here.run("schedule", "list", "--limit", "1").stderr
+
+
+def test_one_schedule_is_shown_in_words_and_exactly(here: ThisProcess, fleet: Fleet) -> None:
+    fleet(TriggerOutcome("failed", error="no disk"))
+    shown = here.type("schedule", "show", "ada/poll")
+    assert "last error  no disk" in shown
+    assert "next        20" in shown
+    assert " (+4m)" in shown
+    assert here.json("schedule", "show", "ada/poll")["last_error"] == "no disk"
+
+
+def test_a_schedule_is_switched_off_and_on(here: ThisProcess, fleet: Fleet) -> None:
+    fleet()
+    assert "disabled" in here.type("schedule", "disable", "ada/yearly")
+    assert here.json("schedule", "show", "ada/yearly")["next_run_at"] is None
+    assert here.json("schedule", "enable", "ada/yearly")["status"] == "idle"
+
+
+def test_an_agent_is_woken_by_hand(here: ThisProcess, fleet: Fleet) -> None:
+    fleet()
+    asked = here.json("schedule", "trigger", "ada/talk", "--message", "look at #7")
+    assert asked["node"] is None
+    assert fleet() == ["look at #7"]
+    waited = here.run("schedule", "trigger", "ada/talk", "--wait", "0.1s")
+    assert (waited.returncode, "is `rota up` running?" in waited.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("show", "ada/none"), 1, "rota schedule list"),
+        (("show", "ada"), 2, "write AGENT/NAME"),
+        (("enable", "a/b/c"), 2, "write AGENT/NAME"),
+        (("trigger", "Ada/poll"), 2, "not a name"),
+        (("import", "nowhere.yaml"), 2, "nowhere.yaml"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    here: ThisProcess, fleet: Fleet, words: tuple[str, ...], code: int, told: str
+) -> None:
+    fleet()
+    done = here.run("schedule", *words)
+    assert told in done.stderr
+    assert done.returncode in {code, 2}
+    assert "Traceback" not in done.stderr
+
+
+STATE = """
+fleet:
+  started_at: 2026-05-01T10:00:00Z
+agents:
+  ada:
+    status: idle
+    schedules:
+      poll:
+        status: idle
+        last_run_at: "{ran}"
+        next_run_at: "2026-05-01T11:57:00.000Z"
+        last_error: null
+      yearly:
+        status: disabled
+        last_run_at: 2026-01-01T00:00:00.000Z
+        last_error: no disk
+      Strange Name:
+        status: idle
+      broken:
+        last_run_at: yesterday
+      odd:
+        status: exploded
+  bob:
+    status: idle
+"""
+
+
+def test_what_herdctl_knew_is_taken_over_once(
+    here: ThisProcess, fleet: Fleet, tmp_path: Path
+) -> None:
+    (tmp_path / ".herdctl").mkdir()
+    (tmp_path / ".herdctl" / "state.yaml").write_text(
+        STATE.format(ran=to_text(SystemClock().now()))
+    )
+    results = {
+        row["schedule"]: row["result"] for row in here.json("schedule", "import", ".herdctl")
+    }
+    assert results["ada/poll"] == results["ada/yearly"] == "imported"
+    assert "not a name" in results["ada/Strange Name"]
+    assert "last_run_at" in results["ada/broken"]
+    assert "exploded" in results["ada/odd"]
+    assert fleet() == [], "it ran elsewhere a moment ago"
+    yearly = here.json("schedule", "show", "ada/yearly")
+    assert (yearly["status"], yearly["last_error"]) == ("disabled", "no disk")
+    again = here.json("schedule", "import", ".herdctl/state.yaml")
+    assert [row["result"] for row in again][:2] == ["imported", "imported"]
+    here.type("schedule", "trigger", "ada/poll")
+    assert fleet() == [None]
+    after = {row["schedule"]: row["result"] for row in here.json("schedule", "import", ".herdctl")}
+    assert after["ada/poll"] == "has run here already"
+
+
+def test_a_file_that_is_no_state_is_refused(here: ThisProcess, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("version: 1\n")
+    done = here.run("schedule", "import", "x.yaml")
+    assert done.returncode == 2
+    assert "no state of herdctl" in done.stderr

@@ -1,0 +1,106 @@
+"""A server and workers as processes of their own, and an agent that does as its item says."""
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from rota.client import SyncWorkQueueClient
+from tests.faults.processes import Process, Server
+
+# The item's text is its script: one order per line.
+AGENT = """
+import json, os, sys, time
+from pathlib import Path
+
+prompt = sys.stdin.read()
+for line in prompt.splitlines():
+    order, _, rest = line.partition(" ")
+    if order == "SAY":
+        print(rest, flush=True)
+    elif order == "TOUCH":
+        Path(rest).touch()
+    elif order == "WAIT":
+        while not Path(rest).exists():
+            time.sleep(0.01)
+    elif order == "ENV":
+        print(rest, "is", os.environ.get(rest), flush=True)
+    elif order == "PROMPT":
+        Path(rest).write_text(prompt)
+    elif order == "RESULT":
+        Path(os.environ["ROTA_RESULT_FILE"]).write_text(rest)
+    elif order == "EXIT":
+        sys.exit(int(rest))
+"""
+CONFIG = """
+version: 1
+agents:
+  - name: ann
+    working_directory: {place}
+    default_prompt: Do what the item says.
+    instances: {{max_concurrent: 1}}
+    retry: {{max_attempts: 2, backoff: 60s}}
+    breaker: {{failures: {failures}, cooldown: 1h}}
+    env: {{COLOUR: red}}
+    timeout: 60s
+    runtime:
+      type: command
+      command: ["{python}", "{agent}"]
+"""
+
+
+class Yard:
+    """A directory in which workers run."""
+
+    def __init__(self, path: Path, server: Server, start: Any) -> None:
+        self.path = path
+        self.server = server
+        self._start = start
+        self.client = SyncWorkQueueClient(server.url)
+        self.place = path / "place"
+        self.place.mkdir()
+        (path / "agent.py").write_text(textwrap.dedent(AGENT))
+        self.configure()
+
+    def configure(self, failures: int = 5, more: str = "") -> None:
+        text = CONFIG.format(
+            place=self.place, python=sys.executable, agent=self.path / "agent.py", failures=failures
+        )
+        (self.path / "rota.yaml").write_text(text + textwrap.indent(more, "    "))
+
+    def worker(self, *options: str, url: str | None = None) -> Process:
+        process: Process = self._start(
+            "-m", "rota.cli", "worker", "--json", "--url", url or self.server.url, "--agent", "ann",
+            "--state-dir", str(self.path / "state"), *options, cwd=self.path,
+        )  # fmt: skip
+        return process
+
+    def once(self) -> dict[str, Any]:
+        """One item, from its beginning to its end; what the worker said of that."""
+        worker = self.worker("--once")
+        said = [one["data"] for one in worker.hear_all() if "data" in one]
+        assert worker.join() == 0
+        ended: dict[str, Any] = said[-1]
+        return ended
+
+    def add(self, *script: str, **facts: Any) -> str:
+        item = self.client.work_add("chore", "Mend the gate", body="\n".join(script), **facts)
+        return str(item["id"])
+
+    def item(self, item_id: str) -> dict[str, Any]:
+        return self.client.work_get(item_id)
+
+    def run(self, item_id: str) -> dict[str, Any]:
+        """The latest run on the item."""
+        return self.client.list_runs(work_item_id=item_id)[0]
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def heard(worker: Process, event: str) -> dict[str, Any]:
+    """The next word of this kind; others before it are let pass."""
+    while True:
+        said: dict[str, Any] = worker.hear()["data"]
+        if said["event"] == event:
+            return said

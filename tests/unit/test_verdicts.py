@@ -1,0 +1,79 @@
+"""What a run's end means for its item."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rota.model.fleet import Retry
+from rota.model.runs import RunEnd, RunStatus
+from rota.sources.outbox import GiveBack
+from rota.sources.port import WorkResult
+from rota.sources.verdicts import SHUT_DOWN, verdict
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+RETRY = Retry(max_attempts=3, backoff=timedelta(minutes=1), max_backoff=timedelta(minutes=90))
+
+
+def said(
+    end: RunEnd, attempt: int | None = 1, most: int | None = 10
+) -> WorkResult | GiveBack | None:
+    return verdict(end, RETRY, NOW, attempt, most)
+
+
+def test_success_completes_the_item() -> None:
+    end = RunEnd(RunStatus.SUCCEEDED, "merged", ("https://e.org/1",))
+    assert said(end) == WorkResult("success", "merged", artifacts=("https://e.org/1",))
+
+
+def test_half_a_result_is_left_to_a_person() -> None:
+    assert said(RunEnd(RunStatus.PARTIAL, "which one?")) == WorkResult("partial", "which one?")
+
+
+@pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.TIMED_OUT])
+def test_a_failure_is_tried_again_later(status: RunStatus) -> None:
+    end = RunEnd(status, "it does not build", error="exit code 2")
+    again = NOW + timedelta(minutes=2)
+    assert said(end, 2) == GiveBack("attempt 2 failed: exit code 2", again, add_comment=True)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "most", "given_up"),
+    [(2, 10, False), (3, 10, True), (4, 10, True), (2, 2, True), (1, 2, False), (1, 1, True)],
+)
+def test_a_failure_is_given_up_when_the_items_or_the_agents_attempts_are_spent(
+    attempt: int, most: int, given_up: bool
+) -> None:
+    end = RunEnd(RunStatus.FAILED, "it does not build", error="exit code 2")
+    failure = WorkResult("failure", "it does not build", error="exit code 2")
+    verdict_ = said(end, attempt, most)
+    assert (verdict_ == failure) is given_up
+    assert isinstance(verdict_, GiveBack) is not given_up
+
+
+def test_without_a_ledger_nobody_counts_and_a_failure_is_final() -> None:
+    assert said(RunEnd(RunStatus.FAILED, "no"), None, None) == WorkResult("failure", "no")
+
+
+@pytest.mark.parametrize("attempt", [1, 3, 99])
+def test_a_used_up_quota_is_no_failure_of_the_item(attempt: int) -> None:
+    end = RunEnd(RunStatus.FAILED, error="limit reached", usage_limit=True)
+    assert said(end, attempt) == GiveBack("the agent's quota is used up: limit reached")
+
+
+def test_a_server_that_stops_gives_back_and_a_person_who_cancels_wants_to_look() -> None:
+    stopped = said(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
+    assert stopped == GiveBack("shut_down")
+    cancelled = said(RunEnd(RunStatus.CANCELLED, error="somebody asked for its end"))
+    assert isinstance(cancelled, WorkResult)
+    assert cancelled.outcome == "partial"
+
+
+@pytest.mark.parametrize("status", [RunStatus.CLAIM_LOST, RunStatus.LOST])
+def test_of_an_item_that_is_not_ours_nothing_is_said(status: RunStatus) -> None:
+    assert said(RunEnd(status, "I was nearly done")) is None
+
+
+def test_a_run_that_says_nothing_still_has_a_result() -> None:
+    result = said(RunEnd(RunStatus.SUCCEEDED))
+    assert isinstance(result, WorkResult)
+    assert result.summary == "(succeeded, nothing was said)"
