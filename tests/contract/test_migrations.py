@@ -139,7 +139,7 @@ async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: st
             before = await store.read(audit.read_ledger, long=True)
     with pytest.raises(SchemaBehind, match="0002_sources"):
         await make_store(empty).open()
-    assert await make_store(empty).upgrade() == ["0002_sources", "0003_fleet"]
+    assert await make_store(empty).upgrade() == ["0002_sources", "0003_fleet", "0004_signals"]
     async with open_store(empty) as store:
         assert await store.read(audit.read_ledger, long=True) == before
     async with open_ledger(empty) as ledger:
@@ -230,7 +230,7 @@ async def test_a_database_that_lacks_a_migration_is_not_opened_and_not_changed(
     await make_store(empty).upgrade()
     next_version()
     before = look(empty)
-    with pytest.raises(SchemaBehind, match=r"lacks 0004_next; run `rota db upgrade`") as refused:
+    with pytest.raises(SchemaBehind, match=r"lacks 0005_next; run `rota db upgrade`") as refused:
         await make_store(empty).open()
     assert refused.value.details["pending"] == [NEXT.name]
     assert look(empty) == before
@@ -241,7 +241,7 @@ async def test_a_failing_migration_undoes_all_of_the_upgrade(
 ) -> None:
     await make_store(empty).upgrade()
     before = look(empty)
-    broken = migrations.Migration("0005_broken", "CREATE TABLE x (y text);\nNO SQL AT ALL;\n")
+    broken = migrations.Migration("0006_broken", "CREATE TABLE x (y text);\nNO SQL AT ALL;\n")
     for module in (migrations, sqlite, postgres):
         monkeypatch.setattr(module, "migrations", lambda dialect: (*new(dialect), broken))
     with pytest.raises(Exception, match="syntax error"):

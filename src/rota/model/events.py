@@ -34,6 +34,12 @@ class EventType(StrEnum):
     USAGE_LIMITED = "agent.usage_limited"  # its runtime's quota is used up
     RUN_STARTED = "run.started"
     RUN_FINISHED = "run.finished"
+    SOURCE_EVENT = "source.event"  # a webhook of a tracker was heard
+    SIGNAL_CREATED = "work.signal.created"
+    SIGNAL_FIRED = "work.signal.fired"
+    SIGNAL_CANCELLED = "work.signal.cancelled"
+    SIGNAL_STOPPED = "work.signal.stopped"  # a loop, or a firing that failed for good
+    FOLLOW_UP_COMPLETED = "work.follow_up.completed"
 
 
 EVENT_OF: dict[Verb, EventType] = {

@@ -28,6 +28,7 @@ from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
 from rota.storage.run_port import RunVerbs
 from rota.storage.schedule_port import ScheduleVerbs
+from rota.storage.signal_port import SignalVerbs
 
 T = TypeVar("T")
 
@@ -116,7 +117,7 @@ class SchemaState:
     changed: list[str]  # applied, but the text differs from ours
 
 
-class Transaction(ScheduleVerbs, RunVerbs, Protocol):
+class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, Protocol):
     """The verbs of the ledger. Everything done here is committed together or not at all."""
 
     def wake(self, topic: Topic) -> None:

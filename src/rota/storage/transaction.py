@@ -32,6 +32,7 @@ from rota.storage.rows import (
 from rota.storage.running import RunStatements
 from rota.storage.scheduling import ScheduleStatements
 from rota.storage.select import candidates, item_columns, listing, narrowed
+from rota.storage.signalling import SignalStatements
 from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, rows_of, seat, seated
 
 # Columns an edit may name: a key of `Edit.changes` becomes part of the statement.
@@ -54,7 +55,7 @@ def take_parameters(take: Take) -> dict[str, object]:
     return named
 
 
-class SqlTransaction(OutsideVerbs, ScheduleStatements, RunStatements):
+class SqlTransaction(OutsideVerbs, ScheduleStatements, RunStatements, SignalStatements):
     DIALECT: ClassVar[str]
     # The statements that write new items, a claim and a batch completion, in their order.
     SUBMIT: ClassVar[tuple[str, ...]]

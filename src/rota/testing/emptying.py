@@ -3,6 +3,11 @@
 import psycopg
 
 _TABLES = (
+    "signal_lineage",
+    "work_item_tasks",
+    "work_signal_firings",
+    "signal_keys",
+    "work_signals",
     "outbox",
     "agent_limits",
     "runs",

@@ -1,0 +1,6 @@
+"""Signals: when this happens, that follows, exactly once."""
+
+from rota.signals.processor import SignalChore, SignalScheduler
+from rota.signals.service import SignalDetail, Signals
+
+__all__ = ["SignalChore", "SignalDetail", "SignalScheduler", "Signals"]

@@ -1,0 +1,98 @@
+"""Actions as people write them, and the fields of an event that their texts may name."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rota.model.errors import InvalidInput
+from rota.model.signals import Action, ActionKind, Condition
+from rota.model.status import TERMINAL
+from rota.model.work import check_name
+from rota.queue.intake import LONGEST, check_labels, check_payload, check_priority, check_url
+from rota.signals.specs import demand_known, kind_of, meant, text, texts
+
+_ACTION_KEYS: dict[ActionKind, frozenset[str]] = {
+    ActionKind.FOLLOW_UP: frozenset({"title", "body", "agent"}),
+    ActionKind.SUBMIT: frozenset(
+        {"title", "body", "type", "priority", "labels", "payload", "project_id", "agent"}
+    ),
+    ActionKind.DISPATCH: frozenset({"agent"}),
+    ActionKind.HOLD: frozenset({"reason"}),
+    ActionKind.RELEASE: frozenset({"reason"}),
+    ActionKind.TRIGGER: frozenset({"agent", "schedule", "body"}),
+    ActionKind.NOTIFY: frozenset({"url", "title", "body"}),
+}
+_NEEDS: dict[ActionKind, tuple[str, ...]] = {
+    ActionKind.DISPATCH: ("agent",),
+    ActionKind.TRIGGER: ("agent", "schedule"),
+    ActionKind.NOTIFY: ("url",),
+}
+
+FIELDS = frozenset(
+    {
+        "item.id", "item.description", "item.type", "item.status", "item.priority", "item.agent",
+        "item.project_id", "item.artifact_url", "item.notes",
+        "event.seq", "event.type", "event.reason", "event.from", "event.to", "event.actor",
+        "event.agent", "event.at",
+        "run.id", "run.status", "run.summary", "run.error", "run.schedule",
+        "signal.id", "signal.name",
+    }
+)  # fmt: skip
+PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+def action(spec: Mapping[str, Any] | None, about: Condition) -> Action:
+    if spec is None:
+        return default_action(about)
+    kind = kind_of(spec, ActionKind, "action.kind")
+    demand_known(spec, _ACTION_KEYS[kind], "action")
+    for name in _NEEDS.get(kind, ()):
+        if not spec.get(name):
+            raise InvalidInput(f"action.{name}: {kind} needs it", field=f"action.{name}")
+    return _action(kind, spec)
+
+
+def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
+    for name in ("agent", "schedule"):
+        if (said := text(spec, name)) is not None:
+            check_name(said, f"action.{name}")
+    if (priority := spec.get("priority")) is not None:
+        check_priority(priority)
+    if (payload := spec.get("payload")) is not None:
+        check_payload(payload)
+        if not isinstance(payload, dict):
+            raise InvalidInput("action.payload: write keys and values", field="action.payload")
+    if (url := text(spec, "url", LONGEST["artifact_url"])) is not None:
+        check_url(url)
+    return Action(
+        kind,
+        _template(spec, "title", LONGEST["description"]),
+        _template(spec, "body", LONGEST["body"]),
+        text(spec, "type", LONGEST["type"]),
+        priority,
+        check_labels(texts(spec, "labels")),
+        payload,
+        text(spec, "project_id"),
+        text(spec, "agent"),
+        text(spec, "schedule"),
+        text(spec, "reason", LONGEST["hold_reason"]),
+        url,
+    )
+
+
+def _template(spec: Mapping[str, Any], name: str, longest: int) -> str | None:
+    said = text(spec, name, longest)
+    for field in PLACE.findall(said or ""):
+        if field not in FIELDS:
+            raise InvalidInput(
+                f"action.{name}: there is no field {field[:80]!r}{meant(field, FIELDS)}",
+                field=f"action.{name}",
+            )
+    return said
+
+
+def default_action(about: Condition) -> Action:
+    """Of an item that has ended nothing more is asked: what follows is a new one."""
+    ends = {str(status) for status in TERMINAL}
+    kind = ActionKind.SUBMIT if set(about.to) & ends else ActionKind.FOLLOW_UP
+    return Action(kind)

@@ -1,0 +1,176 @@
+"""What a signal listens to, and whether its condition holds. Read within one transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from rota.model.clock import from_text, to_text
+from rota.model.events import Event
+from rota.model.signals import Condition, FiringRecord, Signal, TriggerOn
+from rota.model.work import WorkItem
+from rota.storage.port import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """It has happened; `seq` is up to where the past is settled by this."""
+
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    why: str
+
+
+Verdict = Holds | Waits | Not
+
+
+def keys(condition: Condition, work_item_id: str | None) -> list[str]:
+    """The events that may make it true, as the table of events spells them; the most selective
+    spelling there is, so that nobody else's transition pays for it."""
+    match condition.kind:
+        case TriggerOn.RUN_FINISHED:
+            return [f"run.finished:{condition.agent or ''}"]
+        case TriggerOn.SOURCE_EVENT:
+            return ["source.event:"]
+        case TriggerOn.ALL_IN | TriggerOn.ANY_IN if condition.items:
+            return [f"item:{one}:{to}" for one in condition.items for to in condition.to]
+    if work_item_id is not None:
+        place = f"item:{work_item_id}"
+    elif condition.project_id is not None:
+        place = f"project:{condition.project_id}"
+    elif condition.agent is not None:
+        place = f"agent:{condition.agent}"
+    else:
+        place = "any"
+    return [f"{place}:{to}" for to in condition.to]
+
+
+def judge(
+    tx: Transaction, signal: Signal, firing: FiringRecord, event: Event | None, now: str
+) -> Verdict:
+    match signal.condition.kind:
+        case TriggerOn.TRANSITION:
+            return _moved(tx, signal.condition, event)
+        case TriggerOn.ALL_IN | TriggerOn.ANY_IN:
+            return _gathered(tx, signal, firing)
+        case TriggerOn.TIME:
+            return _in_time(tx, signal, firing, event, now)
+        case TriggerOn.RUN_FINISHED:
+            return _ran(signal.condition, event)
+        case TriggerOn.SOURCE_EVENT:
+            return _heard(signal.condition, event)
+
+
+def _moved(tx: Transaction, condition: Condition, event: Event | None) -> Verdict:
+    if event is None or event.work_item_id is None:
+        return Not("the event is not there")
+    why = _another_move(condition, event) or _outside(
+        condition, tx.get_item(event.work_item_id), event.agent
+    )
+    if why is not None:
+        return Not(why)
+    if condition.nth > 1:
+        times = tx.count_moves(event.work_item_id, condition.to, event.seq)
+        if times < condition.nth:
+            return Not(f"this was time {times} of {condition.nth}")
+    return Holds(event.seq)
+
+
+def _another_move(condition: Condition, event: Event) -> str | None:
+    if event.to_status not in condition.to:
+        return f"it went to {event.to_status}"
+    if condition.from_ and event.from_status not in condition.from_:
+        return f"it came from {event.from_status}"
+    if condition.reasons and event.reason not in condition.reasons:
+        return f"the reason was {event.reason}"
+    return None
+
+
+def _outside(condition: Condition, item: WorkItem | None, agent: str | None) -> str | None:
+    """Why an item is not of those that the signal is for."""
+    if item is None:
+        return "the item is not there"
+    if condition.project_id is not None and item.project_id != condition.project_id:
+        return f"it is of project {item.project_id}"
+    if condition.types and item.type not in condition.types:
+        return f"it is of type {item.type}"
+    if not set(condition.labels) <= set(item.labels):
+        return "it lacks a label"
+    if condition.agent is not None and condition.agent not in (agent, item.assigned_agent):
+        return f"it was with {agent or item.assigned_agent}"
+    return None
+
+
+def _gathered(tx: Transaction, signal: Signal, firing: FiringRecord) -> Verdict:
+    """A cause that lies before the last firing has been taken into account by it."""
+    if firing.event_seq is not None and firing.event_seq <= signal.last_fired_seq:
+        return Not("an earlier firing has seen this")
+    condition = signal.condition
+    if condition.items:
+        total = len(condition.items)
+        inside = total - tx.count_outside(condition.items, condition.to)
+    else:
+        total, inside = tx.count_project(condition.project_id or "", condition.to)
+    enough = inside == total > 0 if condition.kind is TriggerOn.ALL_IN else inside > 0
+    return Holds(tx.last_event()) if enough else Not(f"{inside} of {total} are there")
+
+
+def _in_time(
+    tx: Transaction, signal: Signal, firing: FiringRecord, event: Event | None, now: str
+) -> Verdict:
+    condition = signal.condition
+    if event is not None:
+        verdict = _still(tx, condition, event)
+        if verdict is not None:
+            return verdict
+    began = event.occurred_at if event is not None else signal.created_at
+    wait = timedelta(seconds=condition.after_seconds or 0)
+    due = condition.at or to_text(from_text(began) + wait)
+    return Holds(firing.event_seq or 0) if due <= now else Waits(due)
+
+
+def _still(tx: Transaction, condition: Condition, event: Event) -> Not | None:
+    """Is it one of those, and has it stayed where that event put it?"""
+    item_id = event.work_item_id or ""
+    why = _outside(condition, tx.get_item(item_id), event.agent)
+    if why is not None:
+        return Not(why)
+    return Not("it has moved on since") if tx.has_moved_since(item_id, event.seq) else None
+
+
+def _ran(condition: Condition, event: Event | None) -> Verdict:
+    if event is None:
+        return Not("the event is not there")
+    if condition.outcomes and event.reason not in condition.outcomes:
+        return Not(f"it ended as {event.reason}")
+    if condition.schedule is not None and event.data.get("schedule") != condition.schedule:
+        return Not(f"it was of schedule {event.data.get('schedule')}")
+    return Holds(event.seq)
+
+
+def _heard(condition: Condition, event: Event | None) -> Verdict:
+    if event is None:
+        return Not("the event is not there")
+    if condition.source is not None and event.data.get("source") != condition.source:
+        return Not(f"it came from {event.data.get('source')}")
+    for path, wanted in condition.fields.items():
+        if _at(event.data.get("payload", {}), path) != wanted:
+            return Not(f"{path} is not {wanted!r}")
+    return Holds(event.seq)
+
+
+def _at(payload: Any, path: str) -> Any:
+    """`pull_request.merged`: one name behind the other."""
+    for name in path.split("."):
+        if not isinstance(payload, Mapping):
+            return None
+        payload = payload.get(name)
+    return payload

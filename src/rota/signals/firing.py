@@ -1,0 +1,107 @@
+"""One firing, from its cause to what follows: one guarded transaction."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rota.model.events import Event, EventType, NewEvent
+from rota.model.signals import FiringRecord, FiringStatus, Signal, SignalStatus
+from rota.signals.actions import Occasion, perform
+from rota.signals.conditions import Not, Waits, judge
+from rota.storage.port import RunAgain, Topic, Transaction
+
+
+def fire(
+    tx: Transaction, firing_id: str, owner: str, now: str, new_id: Callable[[], str]
+) -> FiringStatus | None:
+    """What became of it; None when it was not ours any more, or has to wait for its time.
+
+    The signal is counted, what follows is made, the firing is marked and the event is written
+    together: whoever dies on the way has done nothing, and whoever comes twice finds it done.
+    """
+    firing = tx.get_firing(firing_id)
+    if (
+        firing is None
+        or firing.status is not FiringStatus.PROCESSING
+        or firing.lease_owner != owner
+    ):
+        return None
+    signal = tx.get_signal(firing.signal_id)
+    if signal is None or signal.status is not SignalStatus.ACTIVE:
+        return _skip(tx, firing, owner, now, f"the signal is {signal.status if signal else 'gone'}")
+    event = tx.get_event(firing.event_seq) if firing.event_seq is not None else None
+    verdict = judge(tx, signal, firing, event, now)
+    if isinstance(verdict, Waits):
+        tx.postpone_firing(firing.id, owner, verdict.until, None, counted=False)
+        return None
+    if isinstance(verdict, Not):
+        return _skip(tx, firing, owner, now, verdict.why)
+    if _loops(tx, signal, firing):
+        return _stop(tx, signal, firing, owner, now)
+    last = signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
+    if not tx.fire_signal(signal.id, signal.fires, now, verdict.seq, last=last):
+        raise RunAgain
+    item_id = firing.work_item_id or signal.work_item_id
+    item = tx.get_item(item_id) if item_id else None
+    made = perform(tx, Occasion(signal, firing, event, item, now, new_id))
+    tx.end_firing(
+        replace(firing, status=FiringStatus.ENQUEUED, error=None, result=made), owner, now
+    )
+    tx.append([_fired(signal, firing, event, made, now)])
+    tx.wake(Topic.EVENTS)
+    return FiringStatus.ENQUEUED
+
+
+def _skip(tx: Transaction, firing: FiringRecord, owner: str, now: str, why: str) -> FiringStatus:
+    tx.end_firing(replace(firing, status=FiringStatus.SKIPPED, error=why), owner, now)
+    return FiringStatus.SKIPPED
+
+
+def _loops(tx: Transaction, signal: Signal, firing: FiringRecord) -> bool:
+    """Was the item made by this very signal, and the one before it too, and so on, too often?"""
+    if firing.work_item_id is None:
+        return False
+    return tx.ancestry(firing.work_item_id).count(signal.id) > signal.max_depth
+
+
+def _stop(
+    tx: Transaction, signal: Signal, firing: FiringRecord, owner: str, now: str
+) -> FiringStatus:
+    why = (
+        f"a loop: this item was made by follow-ups of this very signal, more than"
+        f" {signal.max_depth} deep; narrow its condition, or raise max_depth"
+    )
+    tx.end_firing(replace(firing, status=FiringStatus.SKIPPED, error=why), owner, now)
+    tx.append([_told(EventType.SIGNAL_STOPPED, signal, firing, now, {"error": why})])
+    tx.wake(Topic.EVENTS)
+    return FiringStatus.SKIPPED
+
+
+def give_up(tx: Transaction, firing: FiringRecord, owner: str, now: str, error: str) -> None:
+    """It stays to be seen, and can be tried again by a person."""
+    if not tx.end_firing(replace(firing, status=FiringStatus.FAILED, error=error), owner, now):
+        return
+    signal = tx.get_signal(firing.signal_id)
+    if signal is not None:
+        tx.append([_told(EventType.SIGNAL_STOPPED, signal, firing, now, {"error": error})])
+        tx.wake(Topic.EVENTS)
+
+
+def _fired(
+    signal: Signal, firing: FiringRecord, event: Event | None, made: dict[str, Any], now: str
+) -> NewEvent:
+    data = {"action": str(signal.action.kind), "cause": event.seq if event else None} | made
+    return _told(EventType.SIGNAL_FIRED, signal, firing, now, data)
+
+
+def _told(
+    kind: EventType, signal: Signal, firing: FiringRecord, now: str, data: dict[str, Any]
+) -> NewEvent:
+    known = {"signal_id": signal.id, "firing_id": firing.id, "name": signal.name} | data
+    return NewEvent(
+        kind,
+        now,
+        actor="signals",
+        work_item_id=firing.work_item_id or signal.work_item_id,
+        data={name: value for name, value in known.items() if value is not None},
+    )

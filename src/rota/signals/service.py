@@ -1,0 +1,356 @@
+"""Signals for faces: make, look, cancel, try again; and follow-ups: take, complete."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from rota.model.claims import DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS
+from rota.model.clock import Clock, IdFactory, SystemClock, to_text
+from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
+from rota.model.events import Event, EventType, NewEvent
+from rota.model.signals import (
+    FiringRecord,
+    FiringStatus,
+    FollowUp,
+    FollowUpStatus,
+    NewSignal,
+    Signal,
+    SignalStatus,
+    TriggerOn,
+)
+from rota.model.work import MAX_PAGE, check_name
+from rota.queue.intake import check_moment
+from rota.signals import action_specs, specs
+from rota.signals.conditions import Holds, judge, keys
+from rota.storage.port import Store, Topic, Transaction
+
+MOST_TESTED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class SignalDetail:
+    signal: Signal
+    firings: list[FiringRecord]
+
+
+class Signals:
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._ids = IdFactory(self._clock)
+
+    # making
+
+    def read(
+        self,
+        trigger: Mapping[str, Any],
+        action: Mapping[str, Any] | None = None,
+        **facts: Any,
+    ) -> NewSignal:
+        """What somebody wrote, checked; `facts` are the other fields of `NewSignal`."""
+        about = specs.condition(trigger, facts.get("work_item_id"), self._clock.now())
+        new = NewSignal(about, action_specs.action(action, about), **facts)
+        if new.name is not None:
+            check_name(new.name, "name")
+        if new.max_fires is not None and not 1 <= new.max_fires <= 1_000_000:
+            raise InvalidInput("max_fires: use 1 to 1000000, or leave it out", field="max_fires")
+        if not 0 <= new.max_depth <= 100:
+            raise InvalidInput("max_depth: use 0 to 100", field="max_depth")
+        expires = check_moment(new.expires_at, "expires_at")
+        if expires is not None and expires <= self._now():
+            raise InvalidInput(f"expires_at: {expires} is in the past", field="expires_at")
+        return replace(new, expires_at=expires)
+
+    async def create(self, new: NewSignal, *, actor: str | None = None) -> Signal:
+        now = self._now()
+        signal = self._signal(new, actor, now)
+        return await self._store.transact(lambda tx: insert(tx, signal, now))
+
+    def _signal(self, new: NewSignal, actor: str | None, now: str) -> Signal:
+        return Signal(
+            self._ids.new(),
+            new.work_item_id,
+            new.name,
+            new.condition,
+            new.action,
+            SignalStatus.ACTIVE,
+            new.max_fires,
+            0,
+            new.max_depth,
+            new.expires_at,
+            new.created_by or actor,
+            new.configured,
+            now,
+            now,
+        )
+
+    async def sync(self, wanted: Sequence[NewSignal]) -> None:
+        """Those of the configuration, in step with it: what has changed begins anew."""
+        now = self._now()
+
+        def body(tx: Transaction) -> None:
+            kept = {signal.name: signal for signal in tx.named_signals()}
+            for new in wanted:
+                old = kept.pop(new.name, None)
+                if old is not None and _is_same(old, new):
+                    continue
+                if old is not None:
+                    tx.end_signal(old.id, SignalStatus.CANCELLED, now)
+                insert(tx, self._signal(new, "configuration", now), now)
+            for old in kept.values():
+                tx.end_signal(old.id, SignalStatus.CANCELLED, now)
+
+        await self._store.transact(body)
+
+    # looking
+
+    async def get(self, signal_id: str) -> SignalDetail:
+        def body(tx: Transaction) -> SignalDetail:
+            return SignalDetail(_found(tx, signal_id), tx.firings_of(signal_id, 50))
+
+        return await self._store.read(body)
+
+    async def find(
+        self,
+        status: SignalStatus | None = None,
+        work_item_id: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[Signal]:
+        most = max(1, min(limit, MAX_PAGE))
+        return await self._store.read(lambda tx: tx.list_signals(status, work_item_id, after, most))
+
+    async def failed(self, limit: int = 50) -> list[FiringRecord]:
+        return await self._store.read(lambda tx: tx.list_firings(FiringStatus.FAILED, limit))
+
+    async def test(self, new: NewSignal) -> list[Event]:
+        """Which of the latest events would have fired it; nothing is stored."""
+        signal = self._signal(new, None, self._now())
+
+        def body(tx: Transaction) -> list[Event]:
+            after = max(0, tx.last_event() - MOST_TESTED)
+            return [
+                event for event in tx.events_after(after, MOST_TESTED) if _fires(tx, signal, event)
+            ]
+
+        return await self._store.read(body, long=True)
+
+    # moving
+
+    async def cancel(self, signal_id: str, *, actor: str | None = None) -> Signal:
+        now = self._now()
+
+        def body(tx: Transaction) -> Signal:
+            signal = _found(tx, signal_id)
+            if not tx.end_signal(signal_id, SignalStatus.CANCELLED, now):
+                raise Refused(
+                    f"signal {signal_id} is {signal.status} already", status=signal.status
+                )
+            tx.append([_event(EventType.SIGNAL_CANCELLED, signal, actor, now)])
+            tx.wake(Topic.EVENTS)
+            return _found(tx, signal_id)
+
+        return await self._store.transact(body)
+
+    async def retry(self, firing_id: str) -> FiringRecord:
+        """A firing that failed for good is tried again."""
+        now = self._now()
+
+        def body(tx: Transaction) -> FiringRecord:
+            firing = tx.get_firing(firing_id)
+            if firing is None:
+                raise NotFound(f"there is no firing {firing_id[:100]!r}", id=firing_id[:100])
+            if not tx.retry_firing(firing_id, now):
+                raise Refused(
+                    f"firing {firing_id} is {firing.status}; only failed ones are retried"
+                )
+            tx.wake(Topic.EVENTS)
+            return tx.get_firing(firing_id) or firing
+
+        return await self._store.transact(body)
+
+    # follow-ups
+
+    async def follow_ups(
+        self,
+        status: FollowUpStatus | None = None,
+        work_item_id: str | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+    ) -> list[FollowUp]:
+        most = max(1, min(limit, MAX_PAGE))
+        return await self._store.read(
+            lambda tx: tx.list_follow_ups(status, work_item_id, agent, most)
+        )
+
+    async def take_follow_up(
+        self,
+        agent: str,
+        *,
+        follow_up_id: str | None = None,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+    ) -> FollowUp | None:
+        """The oldest that this agent may have, or the one that is named."""
+        check_name(agent, "agent")
+        if not 1 <= lease_seconds <= MAX_LEASE_SECONDS:
+            raise InvalidInput(
+                f"lease_seconds: use 1 to {MAX_LEASE_SECONDS}", field="lease_seconds"
+            )
+        now = self._clock.now()
+        until = to_text(now + timedelta(seconds=lease_seconds))
+        token = self._ids.token()
+        return await self._store.transact(
+            lambda tx: tx.lease_follow_up(agent, token, to_text(now), until, follow_up_id)
+        )
+
+    async def complete_follow_up(
+        self,
+        follow_up_id: str,
+        *,
+        token: str | None = None,
+        outcome: str = "success",
+        notes: str | None = None,
+        cancelled: bool = False,
+        actor: str | None = None,
+    ) -> FollowUp:
+        now = self._now()
+        status = FollowUpStatus.CANCELLED if cancelled else FollowUpStatus.COMPLETED
+
+        def body(tx: Transaction) -> FollowUp:
+            ended = tx.end_follow_up(
+                follow_up_id, token, status, now=now, outcome=outcome, notes=notes
+            )
+            if ended is None:
+                raise _refusal(tx, follow_up_id)
+            tx.append([_follow_up_event(ended, actor, now)])
+            tx.wake(Topic.EVENTS)
+            return ended
+
+        return await self._store.transact(body)
+
+    async def release_follow_up(self, follow_up_id: str, token: str) -> FollowUp:
+        def body(tx: Transaction) -> FollowUp:
+            if not tx.release_follow_up(follow_up_id, token):
+                raise _refusal(tx, follow_up_id)
+            return tx.get_follow_up(follow_up_id) or _no_follow_up(follow_up_id)
+
+        return await self._store.transact(body)
+
+    def _now(self) -> str:
+        return to_text(self._clock.now())
+
+
+def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
+    """With what it listens to; and what may be true already is looked at once."""
+    if signal.work_item_id is not None and tx.get_item(signal.work_item_id) is None:
+        raise InvalidInput(
+            f"work_item_id: there is no work item {signal.work_item_id[:100]!r}",
+            field="work_item_id",
+        )
+    _demand_items(tx, signal)
+    tx.insert_signal(signal, keys(signal.condition, signal.work_item_id))
+    if signal.condition.kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN, TriggerOn.TIME) and not (
+        signal.condition.while_in
+    ):
+        tx.insert_firing(
+            FiringRecord(
+                f"{signal.id}:created",
+                signal.id,
+                "created",
+                None,
+                signal.work_item_id,
+                FiringStatus.QUEUED,
+                0,
+                signal.condition.at or now,
+                now,
+            )
+        )
+    tx.append([_event(EventType.SIGNAL_CREATED, signal, signal.created_by, now)])
+    tx.wake(Topic.EVENTS)
+    return signal
+
+
+def _demand_items(tx: Transaction, signal: Signal) -> None:
+    missing = [one for one in signal.condition.items if tx.get_item(one) is None]
+    if missing:
+        raise InvalidInput(
+            f"trigger.items: there is no work item {missing[0][:100]!r}", field="trigger.items"
+        )
+    project = signal.condition.project_id
+    if project is not None and tx.get_project(project) is None:
+        raise InvalidInput(
+            f"trigger.project_id: there is no project {project[:100]!r}", field="trigger.project_id"
+        )
+
+
+def _is_same(old: Signal, new: NewSignal) -> bool:
+    return (old.condition, old.action, old.max_fires, old.max_depth) == (
+        new.condition,
+        new.action,
+        new.max_fires,
+        new.max_depth,
+    )
+
+
+def _fires(tx: Transaction, signal: Signal, event: Event) -> bool:
+    heard = {
+        f"item:{event.work_item_id}:{event.to_status}",
+        f"project:{event.project_id}:{event.to_status}",
+        f"agent:{event.agent}:{event.to_status}",
+        f"any:{event.to_status}",
+        f"{event.type}:{event.agent}",
+        f"{event.type}:",
+    }
+    if not heard & set(keys(signal.condition, signal.work_item_id)):
+        return False
+    firing = FiringRecord(
+        "", signal.id, "", event.seq, event.work_item_id, FiringStatus.QUEUED, 0, "", ""
+    )
+    return isinstance(judge(tx, signal, firing, event, signal.created_at), Holds)
+
+
+def _found(tx: Transaction, signal_id: str) -> Signal:
+    signal = tx.get_signal(signal_id)
+    if signal is None:
+        raise NotFound(f"there is no signal {signal_id[:100]!r}", id=signal_id[:100])
+    return signal
+
+
+def _no_follow_up(follow_up_id: str) -> FollowUp:
+    raise NotFound(f"there is no follow-up {follow_up_id[:100]!r}", id=follow_up_id[:100])
+
+
+def _refusal(tx: Transaction, follow_up_id: str) -> Exception:
+    found = tx.get_follow_up(follow_up_id) or _no_follow_up(follow_up_id)
+    if found.status is FollowUpStatus.LEASED:
+        return ClaimLost(
+            f"follow-up {found.id} is with {found.holder!r} until {found.lease_expires_at}; give"
+            " the token of its lease",
+            status=found.status,
+        )
+    return Refused(f"follow-up {found.id} is {found.status}", status=found.status)
+
+
+def _event(kind: EventType, signal: Signal, actor: str | None, now: str) -> NewEvent:
+    data = {"signal_id": signal.id, "name": signal.name, "kind": str(signal.condition.kind)}
+    return NewEvent(
+        kind,
+        now,
+        actor=actor,
+        work_item_id=signal.work_item_id,
+        data={name: value for name, value in data.items() if value is not None},
+    )
+
+
+def _follow_up_event(done: FollowUp, actor: str | None, now: str) -> NewEvent:
+    data = {"follow_up_id": done.id, "status": str(done.status), "outcome": done.outcome}
+    return NewEvent(
+        EventType.FOLLOW_UP_COMPLETED,
+        now,
+        actor=actor or done.holder,
+        work_item_id=done.work_item_id,
+        agent=done.holder,
+        data=data,
+    )

@@ -1,0 +1,119 @@
+"""What may be asked of a database about signals, their firings, and follow-ups."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rota.model.events import Event
+from rota.model.signals import (
+    FiringRecord,
+    FiringStatus,
+    FollowUp,
+    FollowUpStatus,
+    Signal,
+    SignalStatus,
+)
+
+
+class SignalVerbs(Protocol):
+    """Part of `Transaction`."""
+
+    # signals
+    def insert_signal(self, signal: Signal, keys: Sequence[str]) -> None:
+        """`keys` are what it listens to; they go when it is not active any more."""
+
+    def get_signal(self, signal_id: str) -> Signal | None: ...
+    def list_signals(
+        self,
+        status: SignalStatus | None,
+        work_item_id: str | None,
+        after: str | None,
+        limit: int,
+    ) -> list[Signal]:
+        """By age."""
+
+    def named_signals(self) -> list[Signal]:
+        """Active ones that came from the configuration."""
+
+    def fire_signal(self, signal_id: str, fires: int, now: str, seq: int, *, last: bool) -> bool:
+        """Count a firing, from `fires` to one more; `last` ends it. False when it is not active,
+        or was counted by another meanwhile."""
+
+    def end_signal(self, signal_id: str, status: SignalStatus, now: str) -> bool:
+        """False when it is not active."""
+
+    def expire_signals(self, now: str) -> list[str]:
+        """End those whose time is over."""
+
+    # firings
+    def insert_firing(self, firing: FiringRecord) -> bool:
+        """False when this cause was written down before."""
+
+    def take_firings(self, owner: str, now: str, until: str, limit: int) -> list[FiringRecord]:
+        """What is due, leased until then and its attempt counted: also what somebody leased who
+        did not come back."""
+
+    def get_firing(self, firing_id: str) -> FiringRecord | None: ...
+    def end_firing(self, firing: FiringRecord, owner: str, now: str) -> bool:
+        """Its status, error and result; False when the lease is another's."""
+
+    def postpone_firing(
+        self, firing_id: str, owner: str, until: str, error: str | None, *, counted: bool
+    ) -> bool:
+        """Back to the queue. Not `counted`: it only waits for its time."""
+
+    def retry_firing(self, firing_id: str, now: str) -> bool:
+        """A failed one, as if it were new; False when it has not failed."""
+
+    def firings_of(self, signal_id: str, limit: int) -> list[FiringRecord]:
+        """The newest first."""
+
+    def list_firings(self, status: FiringStatus, limit: int) -> list[FiringRecord]: ...
+    def next_firing(self) -> str | None:
+        """When the earliest is due."""
+
+    # what conditions ask
+    def get_event(self, seq: int) -> Event | None: ...
+    def has_moved_since(self, item_id: str, seq: int) -> bool: ...
+    def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
+        """How often the item came into one of these statuses, up to an event."""
+
+    def count_outside(self, items: Sequence[str], statuses: Sequence[str]) -> int:
+        """How many of these items are in none of these statuses; one that is not there counts."""
+
+    def count_project(self, project_id: str, statuses: Sequence[str]) -> tuple[int, int]:
+        """How many items a project has, and how many of them are in these statuses."""
+
+    # loops
+    def put_lineage(self, item_id: str, parent_id: str | None, signal_id: str) -> None: ...
+    def ancestry(self, item_id: str) -> list[str]:
+        """The signals that made it, its parent, and so on; nearest first."""
+
+    # follow-ups
+    def insert_follow_up(self, follow_up: FollowUp) -> bool:
+        """False when this firing made one before."""
+
+    def get_follow_up(self, follow_up_id: str) -> FollowUp | None: ...
+    def list_follow_ups(
+        self, status: FollowUpStatus | None, work_item_id: str | None, agent: str | None, limit: int
+    ) -> list[FollowUp]:
+        """By age."""
+
+    def lease_follow_up(
+        self, agent: str, token: str, now: str, until: str, follow_up_id: str | None = None
+    ) -> FollowUp | None:
+        """The oldest that is open (or leased and lapsed) and not another agent's, or the one that
+        is named."""
+
+    def end_follow_up(
+        self,
+        follow_up_id: str,
+        token: str | None,
+        status: FollowUpStatus,
+        *,
+        now: str,
+        outcome: str | None = None,
+        notes: str | None = None,
+    ) -> FollowUp | None:
+        """With the lease's token, or without one while nobody has it; None when the guard held."""
+
+    def release_follow_up(self, follow_up_id: str, token: str) -> bool: ...

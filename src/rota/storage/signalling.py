@@ -1,0 +1,289 @@
+"""The verbs about signals, firings and follow-ups; the statements are in sql/signals.sql."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rota.model.events import Event
+from rota.model.signals import (
+    Action,
+    ActionKind,
+    Condition,
+    FiringRecord,
+    FiringStatus,
+    FollowUp,
+    FollowUpStatus,
+    Signal,
+    SignalStatus,
+    TriggerOn,
+)
+from rota.storage.primitives import Primitives, Row
+from rota.storage.rows import encode, event_of
+
+
+class SignalStatements(Primitives):
+    # signals
+
+    def insert_signal(self, signal: Signal, keys: Sequence[str]) -> None:
+        self._rows(
+            "insert_signal",
+            id=signal.id,
+            work_item_id=signal.work_item_id,
+            name=signal.name,
+            trigger_kind=signal.condition.kind,
+            trigger_spec=encode(_plain(signal.condition)),
+            action=encode(_plain(signal.action)),
+            max_fires=signal.max_fires,
+            max_depth=signal.max_depth,
+            expires_at=signal.expires_at,
+            created_by=signal.created_by,
+            configured=int(signal.configured),
+            now=signal.created_at,
+        )
+        self._rows("insert_signal_keys", id=signal.id, keys=encode(sorted(set(keys))))
+
+    def get_signal(self, signal_id: str) -> Signal | None:
+        row = self._one("get_signal", id=signal_id)
+        return signal_of(row) if row else None
+
+    def list_signals(
+        self,
+        status: SignalStatus | None,
+        work_item_id: str | None,
+        after: str | None,
+        limit: int,
+    ) -> list[Signal]:
+        rows = self._rows(
+            "list_signals",
+            status=status or "",
+            item=work_item_id or "",
+            after=after or "",
+            want=limit,
+        )
+        return [signal_of(row) for row in rows]
+
+    def named_signals(self) -> list[Signal]:
+        return [signal_of(row) for row in self._rows("named_signals")]
+
+    def fire_signal(self, signal_id: str, fires: int, now: str, seq: int, *, last: bool) -> bool:
+        fired = self._rows(
+            "fire_signal", id=signal_id, fires=fires, now=now, seq=seq, last=int(last)
+        )
+        if fired and last:
+            self._rows("drop_signal_keys", id=signal_id)
+        return bool(fired)
+
+    def end_signal(self, signal_id: str, status: SignalStatus, now: str) -> bool:
+        ended = self._rows("end_signal", id=signal_id, status=status, now=now)
+        if ended:
+            self._rows("drop_signal_keys", id=signal_id)
+        return bool(ended)
+
+    def expire_signals(self, now: str) -> list[str]:
+        due = [row[0] for row in self._rows("expiring_signals", now=now)]
+        return [one for one in due if self.end_signal(one, SignalStatus.EXPIRED, now)]
+
+    # firings
+
+    def insert_firing(self, firing: FiringRecord) -> bool:
+        return bool(
+            self._rows(
+                "insert_firing",
+                id=firing.id,
+                signal_id=firing.signal_id,
+                dedupe_key=firing.dedupe_key,
+                event_seq=firing.event_seq,
+                work_item_id=firing.work_item_id,
+                next_attempt_at=firing.next_attempt_at,
+                created_at=firing.created_at,
+            )
+        )
+
+    def take_firings(self, owner: str, now: str, until: str, limit: int) -> list[FiringRecord]:
+        rows = self._rows("take_firings", owner=owner, now=now, until=until, want=limit)
+        return sorted((firing_of(row) for row in rows), key=lambda one: one.event_seq or 0)
+
+    def get_firing(self, firing_id: str) -> FiringRecord | None:
+        row = self._one("get_firing", id=firing_id)
+        return firing_of(row) if row else None
+
+    def end_firing(self, firing: FiringRecord, owner: str, now: str) -> bool:
+        return bool(
+            self._rows(
+                "end_firing",
+                id=firing.id,
+                owner=owner,
+                now=now,
+                status=firing.status,
+                error=firing.error,
+                result=encode(firing.result),
+            )
+        )
+
+    def postpone_firing(
+        self, firing_id: str, owner: str, until: str, error: str | None, *, counted: bool
+    ) -> bool:
+        return bool(
+            self._rows(
+                "postpone_firing",
+                id=firing_id,
+                owner=owner,
+                until=until,
+                error=error,
+                uncounted=int(not counted),
+            )
+        )
+
+    def retry_firing(self, firing_id: str, now: str) -> bool:
+        return bool(self._rows("retry_firing", id=firing_id, now=now))
+
+    def firings_of(self, signal_id: str, limit: int) -> list[FiringRecord]:
+        return [firing_of(row) for row in self._rows("firings_of", id=signal_id, want=limit)]
+
+    def list_firings(self, status: FiringStatus, limit: int) -> list[FiringRecord]:
+        return [firing_of(row) for row in self._rows("list_firings", status=status, want=limit)]
+
+    def next_firing(self) -> str | None:
+        row = self._one("next_firing")
+        return row[0] if row else None
+
+    # what conditions ask
+
+    def get_event(self, seq: int) -> Event | None:
+        row = self._one("get_event", seq=seq)
+        return event_of(row) if row else None
+
+    def has_moved_since(self, item_id: str, seq: int) -> bool:
+        return bool(self._rows("has_moved_since", id=item_id, seq=seq))
+
+    def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
+        row = self._one("count_moves", id=item_id, statuses=encode(list(to)), seq=seq)
+        return int(row[0]) if row else 0
+
+    def count_outside(self, items: Sequence[str], statuses: Sequence[str]) -> int:
+        row = self._one(
+            "count_outside", items=encode(list(items)), statuses=encode(list(statuses))
+        )
+        return int(row[0]) if row else 0
+
+    def count_project(self, project_id: str, statuses: Sequence[str]) -> tuple[int, int]:
+        row = self._one("count_project", id=project_id, statuses=encode(list(statuses)))
+        return (int(row[0]), int(row[1])) if row else (0, 0)
+
+    # loops
+
+    def put_lineage(self, item_id: str, parent_id: str | None, signal_id: str) -> None:
+        self._rows("put_lineage", id=item_id, parent_id=parent_id, signal_id=signal_id)
+
+    def ancestry(self, item_id: str) -> list[str]:
+        return [row[0] for row in self._rows("ancestry", id=item_id)]
+
+    # follow-ups
+
+    def insert_follow_up(self, follow_up: FollowUp) -> bool:
+        return bool(
+            self._rows(
+                "insert_follow_up",
+                id=follow_up.id,
+                work_item_id=follow_up.work_item_id,
+                signal_id=follow_up.signal_id,
+                firing_id=follow_up.firing_id,
+                title=follow_up.title,
+                body=follow_up.body,
+                agent=follow_up.agent,
+                now=follow_up.created_at,
+            )
+        )
+
+    def get_follow_up(self, follow_up_id: str) -> FollowUp | None:
+        row = self._one("get_follow_up", id=follow_up_id)
+        return follow_up_of(row) if row else None
+
+    def list_follow_ups(
+        self, status: FollowUpStatus | None, work_item_id: str | None, agent: str | None, limit: int
+    ) -> list[FollowUp]:
+        rows = self._rows(
+            "list_follow_ups",
+            status=status or "",
+            item=work_item_id or "",
+            agent=agent or "",
+            want=limit,
+        )
+        return [follow_up_of(row) for row in rows]
+
+    def lease_follow_up(
+        self, agent: str, token: str, now: str, until: str, follow_up_id: str | None = None
+    ) -> FollowUp | None:
+        row = self._one(
+            "lease_follow_up",
+            agent=agent,
+            token=token,
+            now=now,
+            until=until,
+            named=follow_up_id or "",
+        )
+        return follow_up_of(row) if row else None
+
+    def end_follow_up(
+        self,
+        follow_up_id: str,
+        token: str | None,
+        status: FollowUpStatus,
+        *,
+        now: str,
+        outcome: str | None = None,
+        notes: str | None = None,
+    ) -> FollowUp | None:
+        row = self._one(
+            "end_follow_up",
+            id=follow_up_id,
+            token=token or "",
+            status=status,
+            now=now,
+            outcome=outcome,
+            notes=notes,
+        )
+        return follow_up_of(row) if row else None
+
+    def release_follow_up(self, follow_up_id: str, token: str) -> bool:
+        return bool(self._rows("release_follow_up", id=follow_up_id, token=token))
+
+
+def _plain(value: Condition | Action) -> dict[str, Any]:
+    """Without what is not said, so that a spec reads as it was written."""
+    return {name: one for name, one in asdict(value).items() if one not in (None, (), {}, False)}
+
+
+def _tuples(spec: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in spec.items()}
+
+
+def condition_of(spec: dict[str, Any]) -> Condition:
+    return Condition(**_tuples(spec) | {"kind": TriggerOn(spec["kind"])})
+
+
+def action_of(spec: dict[str, Any]) -> Action:
+    return Action(**_tuples(spec) | {"kind": ActionKind(spec["kind"])})
+
+
+def signal_of(row: Row) -> Signal:
+    values = list(row)
+    values[3] = condition_of(json.loads(values[3]))
+    values[4] = action_of(json.loads(values[4]))
+    values[5] = SignalStatus(values[5])
+    values[11] = bool(values[11])
+    return Signal(*values)
+
+
+def firing_of(row: Row) -> FiringRecord:
+    values = list(row)
+    values[5] = FiringStatus(values[5])
+    values[13] = json.loads(values[13])
+    return FiringRecord(*values)
+
+
+def follow_up_of(row: Row) -> FollowUp:
+    values = list(row)
+    values[6] = FollowUpStatus(values[6])
+    return FollowUp(*values)

@@ -1,0 +1,56 @@
+-- name: insert_signal_keys
+INSERT INTO signal_keys (key, signal_id)
+SELECT value, :id FROM json_array_elements_text(CAST(:keys AS json))
+
+-- name: list_signals
+-- Parameters that are compared with nothing but themselves need their type.
+SELECT @signal FROM work_signals WHERE id > :after
+  AND (CAST(:status AS text) = '' OR status = :status)
+  AND (CAST(:item AS text) = '' OR work_item_id = :item)
+ORDER BY id LIMIT :want
+
+-- name: take_firings
+UPDATE work_signal_firings SET status = 'processing', attempt = attempt + 1, lease_owner = :owner,
+  lease_expires_at = :until, next_attempt_at = :until
+WHERE id IN (SELECT id FROM work_signal_firings WHERE status IN ('queued', 'processing')
+             AND next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :want
+             FOR UPDATE SKIP LOCKED)
+RETURNING @firing
+
+-- name: count_moves
+SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
+  AND to_status IN (SELECT json_array_elements_text(CAST(:statuses AS json)))
+
+-- name: count_outside
+SELECT count(*) FROM json_array_elements_text(CAST(:items AS json)) AS i (value)
+WHERE NOT EXISTS (
+  SELECT 1 FROM work_items w WHERE w.id = i.value
+  AND w.status IN (SELECT json_array_elements_text(CAST(:statuses AS json))))
+
+-- name: count_project
+SELECT count(*), count(*) FILTER (
+  WHERE status IN (SELECT json_array_elements_text(CAST(:statuses AS json))))
+FROM work_items WHERE project_id = :id
+
+-- name: list_follow_ups
+SELECT @follow_up FROM work_item_tasks WHERE (CAST(:status AS text) = '' OR status = :status)
+  AND (CAST(:item AS text) = '' OR work_item_id = :item)
+  AND (CAST(:agent AS text) = '' OR agent IS NULL OR agent = :agent)
+ORDER BY id LIMIT :want
+
+-- name: lease_follow_up
+UPDATE work_item_tasks SET status = 'leased', holder = :agent, lease_token = :token,
+  lease_expires_at = :until, attempts = attempts + 1
+WHERE id = (SELECT id FROM work_item_tasks WHERE (status = 'open'
+              OR (status = 'leased' AND lease_expires_at <= :now))
+            AND (CAST(:named AS text) = '' OR id = :named)
+            AND (agent IS NULL OR agent = :agent) ORDER BY id LIMIT 1
+            FOR UPDATE SKIP LOCKED)
+RETURNING @follow_up
+
+-- name: end_follow_up
+UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
+  notes = coalesce(:notes, notes), lease_token = NULL, lease_expires_at = NULL
+WHERE id = :id AND ((status = 'leased' AND lease_token = :token)
+                    OR (status = 'open' AND CAST(:token AS text) = ''))
+RETURNING @follow_up

@@ -1,0 +1,159 @@
+-- Signals, their firings, and what follows.
+
+-- fragment: signal
+id, work_item_id, name, trigger_spec, action, status, max_fires, fires, max_depth, expires_at,
+created_by, configured, created_at, updated_at, last_fired_at, last_fired_seq
+
+-- name: insert_signal
+INSERT INTO work_signals (id, work_item_id, name, trigger_kind, trigger_spec, action, status,
+                          max_fires, max_depth, expires_at, created_by, configured, created_at,
+                          updated_at)
+VALUES (:id, :work_item_id, :name, :trigger_kind, :trigger_spec, :action, 'active', :max_fires,
+        :max_depth, :expires_at, :created_by, :configured, :now, :now)
+
+-- name: insert_signal_keys
+INSERT INTO signal_keys (key, signal_id) SELECT value, :id FROM json_each(:keys)
+
+-- name: drop_signal_keys
+DELETE FROM signal_keys WHERE signal_id = :id
+
+-- name: get_signal
+SELECT @signal FROM work_signals WHERE id = :id
+
+-- name: list_signals
+SELECT @signal FROM work_signals WHERE id > :after
+  AND (:status = '' OR status = :status) AND (:item = '' OR work_item_id = :item)
+ORDER BY id LIMIT :want
+
+-- name: named_signals
+SELECT @signal FROM work_signals WHERE status = 'active' AND configured = 1 ORDER BY name
+
+-- name: fire_signal
+UPDATE work_signals SET fires = fires + 1, last_fired_at = :now, last_fired_seq = :seq,
+  updated_at = :now, status = CASE WHEN :last = 1 THEN 'fired' ELSE status END
+WHERE id = :id AND status = 'active' AND fires = :fires RETURNING id
+
+-- name: end_signal
+UPDATE work_signals SET status = :status, updated_at = :now
+WHERE id = :id AND status = 'active' RETURNING id
+
+-- name: expiring_signals
+SELECT id FROM work_signals
+WHERE status = 'active' AND expires_at IS NOT NULL AND expires_at <= :now LIMIT 500
+
+-- fragment: firing
+id, signal_id, dedupe_key, event_seq, work_item_id, status, attempt, next_attempt_at, created_at,
+lease_owner, lease_expires_at, processed_at, error, result
+
+-- name: insert_firing
+INSERT INTO work_signal_firings (id, signal_id, dedupe_key, event_seq, work_item_id, status,
+                                 next_attempt_at, created_at)
+VALUES (:id, :signal_id, :dedupe_key, :event_seq, :work_item_id, 'queued', :next_attempt_at,
+        :created_at)
+ON CONFLICT DO NOTHING RETURNING id
+
+-- name: take_firings
+UPDATE work_signal_firings SET status = 'processing', attempt = attempt + 1, lease_owner = :owner,
+  lease_expires_at = :until, next_attempt_at = :until
+WHERE id IN (SELECT id FROM work_signal_firings WHERE status IN ('queued', 'processing')
+             AND next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :want)
+RETURNING @firing
+
+-- name: get_firing
+SELECT @firing FROM work_signal_firings WHERE id = :id
+
+-- name: end_firing
+UPDATE work_signal_firings SET status = :status, error = :error, result = :result,
+  processed_at = :now, lease_owner = NULL, lease_expires_at = NULL
+WHERE id = :id AND status = 'processing' AND lease_owner = :owner RETURNING id
+
+-- name: postpone_firing
+UPDATE work_signal_firings SET status = 'queued', next_attempt_at = :until, error = :error,
+  attempt = attempt - :uncounted, lease_owner = NULL, lease_expires_at = NULL
+WHERE id = :id AND status = 'processing' AND lease_owner = :owner RETURNING id
+
+-- name: retry_firing
+UPDATE work_signal_firings SET status = 'queued', attempt = 0, next_attempt_at = :now,
+  processed_at = NULL
+WHERE id = :id AND status = 'failed' RETURNING id
+
+-- name: firings_of
+SELECT @firing FROM work_signal_firings WHERE signal_id = :id
+ORDER BY created_at DESC, event_seq DESC LIMIT :want
+
+-- name: list_firings
+SELECT @firing FROM work_signal_firings WHERE status = :status ORDER BY created_at, id LIMIT :want
+
+-- name: next_firing
+SELECT min(next_attempt_at) FROM work_signal_firings WHERE status IN ('queued', 'processing')
+
+-- name: get_event
+SELECT @event FROM events WHERE seq = :seq
+
+-- name: has_moved_since
+SELECT 1 FROM events WHERE work_item_id = :id AND seq > :seq AND to_status IS NOT NULL LIMIT 1
+
+-- name: count_moves
+SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
+  AND to_status IN (SELECT value FROM json_each(:statuses))
+
+-- name: count_outside
+SELECT count(*) FROM json_each(:items) AS i WHERE NOT EXISTS (
+  SELECT 1 FROM work_items w WHERE w.id = i.value
+  AND w.status IN (SELECT value FROM json_each(:statuses)))
+
+-- name: count_project
+SELECT count(*), coalesce(sum(CASE WHEN status IN (SELECT value FROM json_each(:statuses))
+                                   THEN 1 ELSE 0 END), 0)
+FROM work_items WHERE project_id = :id
+
+-- name: put_lineage
+INSERT INTO signal_lineage (work_item_id, parent_id, signal_id)
+VALUES (:id, :parent_id, :signal_id) ON CONFLICT DO NOTHING
+
+-- name: ancestry
+WITH RECURSIVE line (work_item_id, parent_id, signal_id, step) AS (
+  SELECT work_item_id, parent_id, signal_id, 1 FROM signal_lineage WHERE work_item_id = :id
+  UNION ALL
+  SELECT l.work_item_id, l.parent_id, l.signal_id, line.step + 1
+  FROM line JOIN signal_lineage l ON l.work_item_id = line.parent_id WHERE line.step < 1000
+)
+SELECT signal_id FROM line ORDER BY step
+
+-- fragment: follow_up
+id, work_item_id, signal_id, firing_id, title, body, status, agent, created_at, holder,
+lease_token, lease_expires_at, attempts, completed_at, outcome, notes
+
+-- name: insert_follow_up
+INSERT INTO work_item_tasks (id, work_item_id, signal_id, firing_id, title, body, status, agent,
+                             created_at)
+VALUES (:id, :work_item_id, :signal_id, :firing_id, :title, :body, 'open', :agent, :now)
+ON CONFLICT DO NOTHING RETURNING id
+
+-- name: get_follow_up
+SELECT @follow_up FROM work_item_tasks WHERE id = :id
+
+-- name: list_follow_ups
+SELECT @follow_up FROM work_item_tasks WHERE (:status = '' OR status = :status)
+  AND (:item = '' OR work_item_id = :item) AND (:agent = '' OR agent IS NULL OR agent = :agent)
+ORDER BY id LIMIT :want
+
+-- name: lease_follow_up
+UPDATE work_item_tasks SET status = 'leased', holder = :agent, lease_token = :token,
+  lease_expires_at = :until, attempts = attempts + 1
+WHERE id = (SELECT id FROM work_item_tasks WHERE (status = 'open'
+              OR (status = 'leased' AND lease_expires_at <= :now))
+            AND (:named = '' OR id = :named)
+            AND (agent IS NULL OR agent = :agent) ORDER BY id LIMIT 1)
+RETURNING @follow_up
+
+-- name: end_follow_up
+UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
+  notes = coalesce(:notes, notes), lease_token = NULL, lease_expires_at = NULL
+WHERE id = :id AND ((status = 'leased' AND lease_token = :token)
+                    OR (status = 'open' AND :token = ''))
+RETURNING @follow_up
+
+-- name: release_follow_up
+UPDATE work_item_tasks SET status = 'open', lease_token = NULL, lease_expires_at = NULL
+WHERE id = :id AND status = 'leased' AND lease_token = :token RETURNING id

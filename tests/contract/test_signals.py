@@ -1,0 +1,555 @@
+"""When this happens, that follows, exactly once: on both databases."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from rota.model.claims import ClaimRequest, Completion
+from rota.model.clock import to_text
+from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
+from rota.model.events import EventType
+from rota.model.runs import RunEnd, RunStatus
+from rota.model.schedules import TriggerKind
+from rota.model.signals import FiringStatus, FollowUpStatus, Signal, SignalStatus
+from rota.model.status import Status, Verb
+from rota.model.work import NewItem, WorkItem
+from rota.queue import WorkQueue
+from rota.queue.ledger import Ledger
+from rota.queue.moves import Order
+from rota.signals import Signals, SignalScheduler
+from rota.signals.processor import LEASE_SECONDS, MOST_ATTEMPTS
+from rota.storage.port import Store
+from rota.testing.clock import ManualClock
+from rota.testing.standing import WAY, order
+
+FAILS = {"kind": "work_item.status.transition", "to": ["failed"]}
+BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
+
+
+async def bring_to(queue: WorkQueue, item_id: str, status: Status) -> None:
+    """From the queue to there, by ada."""
+    for verb in WAY[status]:
+        await queue.apply(order(verb, item_id, actor="ada"))
+
+
+@dataclass
+class Scene:
+    store: Store
+    ledger: Ledger
+    clock: ManualClock
+    signals: Signals
+    processor: SignalScheduler
+
+    @property
+    def queue(self) -> WorkQueue:
+        return self.ledger.queue
+
+    async def add(self, description: str = "Mend the gate", **facts: Any) -> WorkItem:
+        return await self.queue.submit(NewItem(facts.pop("type", "chore"), description, **facts))
+
+    async def when(
+        self, trigger: Mapping[str, Any], then: Mapping[str, Any] | None = None, **facts: Any
+    ) -> Signal:
+        return await self.signals.create(self.signals.read(trigger, then, **facts))
+
+    async def firings(self, signal: Signal) -> list[tuple[FiringStatus, str | None]]:
+        detail = await self.signals.get(signal.id)
+        return [(one.status, one.error) for one in reversed(detail.firings)]
+
+    async def status(self, signal: Signal) -> SignalStatus:
+        return (await self.signals.get(signal.id)).signal.status
+
+    async def fail(self, item: WorkItem) -> None:
+        await bring_to(self.queue, item.id, Status.FAILED)
+
+    async def block(self, item: WorkItem) -> None:
+        await bring_to(self.queue, item.id, Status.BLOCKED)
+
+    async def events(self, kind: EventType) -> list[Mapping[str, Any]]:
+        found = await self.store.read(lambda tx: tx.events_after(0, 1000))
+        return [one.data for one in found if one.type == kind]
+
+
+@pytest.fixture
+def scene(store: Store, ledger: Ledger, clock: ManualClock) -> Scene:
+    processor = SignalScheduler(store, owner="one", clock=clock)
+    return Scene(store, ledger, clock, Signals(store, clock), processor)
+
+
+# once
+
+
+@pytest.mark.parametrize("to", list(Status))
+async def test_every_status_fires_exactly_once(scene: Scene, to: Status) -> None:
+    item = await scene.add()
+    trigger = {"kind": "work_item.status.transition", "to": [to]}
+    if to is Status.QUEUED:
+        await bring_to(scene.queue, item.id, Status.DISPATCHED)
+    signal = await scene.when(trigger, work_item_id=item.id)
+    if to is Status.QUEUED:
+        await scene.queue.apply(Order(Verb.RELEASE, item.id, "me"))
+    else:
+        await bring_to(scene.queue, item.id, to)
+    assert await scene.processor.tick() == 1
+    again = SignalScheduler(scene.store, owner="another", clock=scene.clock)
+    assert (await scene.processor.tick(), await again.tick()) == (0, 0)
+    assert await scene.status(signal) is SignalStatus.FIRED
+    (told,) = await scene.events(EventType.SIGNAL_FIRED)
+    (firing,) = (await scene.signals.get(signal.id)).firings
+    assert (told["signal_id"], told["firing_id"]) == (signal.id, firing.id)
+    assert firing.id == f"{signal.id}:{told['cause']}"
+
+
+async def test_what_follows_the_end_of_an_item_is_a_new_item_linked_to_it(scene: Scene) -> None:
+    item = await scene.add(priority=2)
+    signal = await scene.when(FAILS, work_item_id=item.id)
+    await scene.fail(item)
+    await scene.processor.tick()
+    (told,) = await scene.events(EventType.SIGNAL_FIRED)
+    made = await scene.ledger.views.item(told["enqueued_job_id"])
+    assert (made.status, made.priority) == (Status.QUEUED, 2)
+    assert made.description == "Follow up: Mend the gate"
+    assert made.payload["signal"]["follows"] == item.id
+    assert made.created_by == f"signal:{signal.id}"
+
+
+async def test_what_follows_a_block_is_a_task_on_the_item(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.when(
+        BLOCKS, {"kind": "follow_up", "title": "Ask {event.actor}"}, work_item_id=item.id
+    )
+    await scene.block(item)
+    await scene.processor.tick()
+    (task,) = await scene.signals.follow_ups()
+    assert (task.work_item_id, task.status) == (item.id, FollowUpStatus.OPEN)
+    assert task.title.startswith("Ask ")
+
+
+async def test_a_second_event_does_not_fire_what_has_fired(scene: Scene) -> None:
+    signal = await scene.when(FAILS)
+    for _ in range(3):
+        await scene.fail(await scene.add())
+    assert await scene.processor.tick() == 1
+    assert [status for status, _ in await scene.firings(signal)].count(FiringStatus.ENQUEUED) == 1
+    await scene.fail(await scene.add())  # nobody listens any more
+    assert len(await scene.firings(signal)) == 3
+
+
+@pytest.mark.parametrize(("most", "fired"), [(2, 2), (None, 4)])
+async def test_a_signal_fires_as_often_as_it_may(
+    scene: Scene, most: int | None, fired: int
+) -> None:
+    await scene.when(FAILS, max_fires=most)
+    count = 0
+    for _ in range(4):
+        await scene.fail(await scene.add())
+        count += await scene.processor.tick()
+    assert count == fired
+
+
+async def test_claims_and_completions_by_the_set_fire_too(scene: Scene) -> None:
+    taken = await scene.when(
+        {"kind": "work_item.status.transition", "to": ["in_progress"]}, max_fires=None
+    )
+    done = await scene.when(
+        {"kind": "work_item.status.transition", "to": ["completed"]}, max_fires=None
+    )
+    for _ in range(3):
+        await scene.add()
+    await scene.queue.set_agent("ada", max_concurrent=3)
+    claimed = (await scene.queue.claim(ClaimRequest("ada", limit=3))).items
+    await scene.queue.complete_many([Completion(one.item.id, one.claim.token) for one in claimed])
+    await scene.processor.tick()
+    for signal in (taken, done):
+        assert [status for status, _ in await scene.firings(signal)] == [FiringStatus.ENQUEUED] * 3
+
+
+async def test_a_move_that_is_rolled_back_has_not_happened(scene: Scene) -> None:
+    signal = await scene.when(FAILS)
+    with pytest.raises(Refused):
+        await scene.queue.apply(Order(Verb.FAIL, (await scene.add()).id, "me", outcome="failed"))
+    await scene.processor.tick()
+    assert await scene.firings(signal) == []
+
+
+# which
+
+
+@pytest.mark.parametrize(
+    ("more", "fires"),
+    [
+        ({}, True),
+        ({"from": ["in_progress"]}, True),
+        ({"from": ["blocked"]}, False),
+        ({"reason": ["fail"]}, True),
+        ({"reason": ["attempts_exhausted"]}, False),
+        ({"type": "chore"}, True),
+        ({"type": "bug_fix"}, False),
+        ({"label": ["wood"]}, True),
+        ({"label": ["wood", "iron"]}, False),
+        ({"agent": "ada"}, True),
+        ({"agent": "bob"}, False),
+        ({"nth": 2}, False),
+    ],
+)
+async def test_a_filter_says_which_items_are_meant(
+    scene: Scene, more: dict[str, Any], fires: bool
+) -> None:
+    await scene.when({**FAILS, **more})
+    await scene.fail(await scene.add(labels=("wood",)))
+    assert await scene.processor.tick() == int(fires)
+
+
+async def test_a_signal_of_a_project_hears_of_no_other(scene: Scene) -> None:
+    mine, other = [await scene.queue.create_project(name) for name in ("mine", "other")]
+    signal = await scene.when({**FAILS, "project_id": mine.id})
+    await scene.fail(await scene.add(project_id=other.id))
+    assert await scene.firings(signal) == []
+    await scene.fail(await scene.add(project_id=mine.id))
+    assert await scene.processor.tick() == 1
+
+
+async def test_the_second_failure_of_an_item_can_be_waited_for(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.when({**FAILS, "nth": 2}, {"kind": "notify", "url": "https://example.org/hook"})
+    await scene.fail(item)
+    assert await scene.processor.tick() == 0
+    await scene.queue.apply(Order(Verb.RETRY, item.id, "me"))
+    await scene.fail(item)
+    assert await scene.processor.tick() == 1
+
+
+# fan-in
+
+
+@pytest.mark.parametrize("kind", ["work_items.all_in", "work_items.any_in"])
+async def test_items_are_waited_for_together(scene: Scene, kind: str) -> None:
+    items = [await scene.add() for _ in range(3)]
+    trigger = {"kind": kind, "items": [one.id for one in items], "in": ["completed", "failed"]}
+    await scene.when(trigger, {"kind": "submit", "title": "Release"})
+    counts = [await scene.processor.tick()]
+    for item in items:
+        await bring_to(scene.queue, item.id, Status.COMPLETED)
+        counts.append(await scene.processor.tick())
+    assert counts == ([0, 0, 0, 1] if kind.endswith("all_in") else [0, 1, 0, 0])
+
+
+async def test_what_is_true_already_fires_at_once(scene: Scene) -> None:
+    item = await scene.add()
+    await bring_to(scene.queue, item.id, Status.COMPLETED)
+    await scene.when({"kind": "work_items.all_in", "items": [item.id], "in": ["completed"]})
+    assert await scene.processor.tick() == 1
+
+
+async def test_a_whole_project_is_waited_for(scene: Scene) -> None:
+    project = await scene.queue.create_project("gate")
+    items = [await scene.add(project_id=project.id) for _ in range(2)]
+    await scene.when(
+        {"kind": "work_items.all_in", "project_id": project.id, "in": ["completed"]},
+        {"kind": "submit", "title": "Open the gate", "type": "release"},
+    )
+    for item in items:
+        assert await scene.processor.tick() == 0
+        await bring_to(scene.queue, item.id, Status.COMPLETED)
+    assert await scene.processor.tick() == 1
+
+
+# time
+
+
+async def test_a_moment_is_waited_for(scene: Scene) -> None:
+    item = await scene.add()
+    trigger = {"kind": "time", "at": scene.clock.text(60)}
+    await scene.when(trigger, {"kind": "hold"}, work_item_id=item.id)
+    assert await scene.processor.tick() == 0
+    scene.clock.advance(61)
+    assert await scene.processor.tick() == 1
+    assert (await scene.ledger.views.item(item.id)).hold_reason is not None
+
+
+async def test_an_item_that_stays_in_a_status_is_noticed(scene: Scene) -> None:
+    waits, goes = await scene.add(), await scene.add()
+    signal = await scene.when({"kind": "time", "after": "2h", "in": ["blocked"]}, max_fires=None)
+    await scene.block(waits)
+    await scene.block(goes)
+    assert await scene.processor.tick() == 0
+    await scene.queue.apply(Order(Verb.RELEASE, goes.id, "me"))
+    scene.clock.advance(2 * 3600 + 1)
+    assert await scene.processor.tick() == 1
+    assert sorted(await scene.firings(signal), key=str) == [
+        (FiringStatus.ENQUEUED, None),
+        (FiringStatus.SKIPPED, "it has moved on since"),
+    ]
+
+
+# runs
+
+
+async def test_the_end_of_a_run_is_heard(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.when(
+        {"kind": "run.finished", "outcome": ["failed"], "agent": "ada"},
+        {"kind": "submit", "title": "Look at {run.id}: {run.error}"},
+        max_fires=None,
+    )
+    for agent, status in (("ada", RunStatus.SUCCEEDED), ("bob", RunStatus.FAILED)):
+        run = await scene.ledger.runs.begin(agent, TriggerKind.MANUAL)
+        await scene.ledger.runs.end(run, RunEnd(status, error="no nails"))
+    assert await scene.processor.tick() == 0
+    run = await scene.ledger.runs.begin("ada", TriggerKind.MANUAL, item=item)
+    await scene.ledger.runs.end(run, RunEnd(RunStatus.FAILED, error="no nails"))
+    assert await scene.processor.tick() == 1
+    (told,) = await scene.events(EventType.SIGNAL_FIRED)
+    made = await scene.ledger.views.item(told["work_item_id"])
+    assert made.description == f"Look at {run.id}: no nails"
+
+
+# what goes wrong
+
+
+async def test_an_action_that_is_refused_is_tried_again_and_then_shown(scene: Scene) -> None:
+    item = await scene.add()
+    signal = await scene.when(
+        BLOCKS, {"kind": "trigger", "agent": "ada", "schedule": "often"}, work_item_id=item.id
+    )
+    await scene.block(item)
+    for _ in range(MOST_ATTEMPTS):
+        assert await scene.processor.tick() == 0
+        assert await scene.status(signal) is SignalStatus.ACTIVE
+        scene.clock.advance(301)
+    ((status, error),) = await scene.firings(signal)
+    assert status is FiringStatus.FAILED
+    assert "there is no schedule ada/often" in (error or "")
+    (failed,) = await scene.signals.failed()
+    assert (await scene.events(EventType.SIGNAL_STOPPED))[0]["firing_id"] == failed.id
+    await scene.signals.retry(failed.id)
+    with pytest.raises(Refused):
+        await scene.signals.retry(failed.id)
+    assert await scene.processor.tick() == 0
+    ((status, _),) = await scene.firings(signal)
+    assert status is FiringStatus.QUEUED
+
+
+async def test_a_firing_that_kills_whoever_processes_it_ends_as_failed(scene: Scene) -> None:
+    signal = await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    for _ in range(MOST_ATTEMPTS):
+        until = scene.clock.text(LEASE_SECONDS)
+        now = scene.clock.text()
+        assert await scene.store.transact(
+            lambda tx, now=now, until=until: tx.take_firings("dies", now, until, 10)
+        )
+        scene.clock.advance(LEASE_SECONDS + 1)
+    assert await scene.processor.tick() == 0
+    ((status, error),) = await scene.firings(signal)
+    assert (status, error) == (FiringStatus.FAILED, "whoever processed it died over it")
+
+
+async def test_what_another_has_leased_is_left_alone_until_the_lease_lapses(scene: Scene) -> None:
+    await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    until, now = scene.clock.text(LEASE_SECONDS), scene.clock.text()
+    await scene.store.transact(lambda tx: tx.take_firings("another", now, until, 10))
+    assert await scene.processor.tick() == 0
+    scene.clock.advance(LEASE_SECONDS + 1)
+    assert await scene.processor.tick() == 1
+
+
+async def test_a_late_processor_changes_nothing(scene: Scene) -> None:
+    from rota.signals.firing import fire
+
+    await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    until, now = scene.clock.text(LEASE_SECONDS), scene.clock.text()
+    (mine,) = await scene.store.transact(lambda tx: tx.take_firings("late", now, until, 10))
+    scene.clock.advance(LEASE_SECONDS + 1)
+    assert await scene.processor.tick() == 1
+    assert await scene.store.transact(lambda tx: fire(tx, mine.id, "late", now, str)) is None
+    assert len(await scene.events(EventType.SIGNAL_FIRED)) == 1
+
+
+async def test_a_loop_is_stopped_and_recorded(scene: Scene) -> None:
+    signal = await scene.when(
+        {**FAILS, "type": "follow_up"},
+        {"kind": "submit", "type": "follow_up"},
+        max_fires=None,
+        max_depth=2,
+    )
+    item = await scene.add(type="follow_up")
+    fired = 0
+    while item is not None and fired < 10:
+        await scene.fail(item)
+        if not await scene.processor.tick():
+            break
+        fired += 1
+        told = (await scene.events(EventType.SIGNAL_FIRED))[-1]
+        item = await scene.ledger.views.item(told["work_item_id"])
+    assert fired == 3
+    assert "a loop" in (await scene.firings(signal))[-1][1]
+    assert len(await scene.events(EventType.SIGNAL_STOPPED)) == 1
+
+
+async def test_a_cancelled_or_expired_signal_does_not_fire(scene: Scene) -> None:
+    cancelled = await scene.when(FAILS)
+    expired = await scene.when(FAILS, expires_at=scene.clock.text(60))
+    await scene.signals.cancel(cancelled.id)
+    with pytest.raises(Refused):
+        await scene.signals.cancel(cancelled.id)
+    scene.clock.advance(61)
+    await scene.fail(await scene.add())
+    assert await scene.processor.tick() == 0
+    assert await scene.status(expired) is SignalStatus.EXPIRED
+
+
+# actions
+
+
+async def test_an_item_can_be_held_dispatched_and_released(scene: Scene) -> None:
+    item = await scene.add()
+    queued = {"kind": "work_item.status.transition", "to": ["queued"]}
+    await scene.when(queued, {"kind": "dispatch", "agent": "ada"}, work_item_id=item.id)
+    await bring_to(scene.queue, item.id, Status.DISPATCHED)
+    await scene.queue.apply(Order(Verb.RELEASE, item.id, "me"))
+    assert await scene.processor.tick() == 1
+    assert (await scene.ledger.views.item(item.id)).assigned_agent == "ada"
+    dispatched = {"kind": "time", "after": "1h", "in": ["dispatched"]}
+    await scene.when(dispatched, {"kind": "release", "reason": "too_slow"}, work_item_id=item.id)
+    await scene.queue.apply(Order(Verb.RELEASE, item.id, "me"))
+    await scene.queue.apply(Order(Verb.DISPATCH, item.id, "me", agent="bob"))
+    scene.clock.advance(3601)
+    assert await scene.processor.tick() == 1
+    stands = await scene.ledger.views.item(item.id)
+    assert (stands.status, stands.reason) == (Status.QUEUED, "too_slow")
+
+
+async def test_a_notification_waits_in_the_outbox_with_a_stable_id(scene: Scene) -> None:
+    signal = await scene.when(
+        FAILS, {"kind": "notify", "url": "https://example.org/hook", "body": "{item.id} {event.to}"}
+    )
+    item = await scene.add()
+    await scene.fail(item)
+    await scene.processor.tick()
+    (letter,) = await scene.store.read(lambda tx: tx.list_post(buried=False, limit=10))
+    (firing,) = (await scene.signals.get(signal.id)).firings
+    assert (letter.id, letter.kind) == (f"notify-{firing.id}", "notify")
+    assert letter.payload["text"] == f"{item.id} failed"
+
+
+async def test_a_text_from_outside_is_not_looked_into_for_more_places(scene: Scene) -> None:
+    item = await scene.add("{event.reason}")
+    await scene.when(FAILS, {"kind": "submit", "title": "On {item.description}"})
+    await scene.fail(item)
+    await scene.processor.tick()
+    (told,) = await scene.events(EventType.SIGNAL_FIRED)
+    made = await scene.ledger.views.item(told["work_item_id"])
+    assert made.description == "On {event.reason}"
+
+
+# follow-ups
+
+
+async def test_a_follow_up_is_taken_by_one_agent_and_completed_by_it(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.when(BLOCKS, work_item_id=item.id)
+    await scene.block(item)
+    await scene.processor.tick()
+    taken = await scene.signals.take_follow_up("ada")
+    assert taken is not None
+    assert await scene.signals.take_follow_up("bob") is None
+    for token in (None, "wrong"):
+        with pytest.raises(ClaimLost):
+            await scene.signals.complete_follow_up(taken.id, token=token)
+    done = await scene.signals.complete_follow_up(taken.id, token=taken.lease_token, notes="asked")
+    assert (done.status, done.notes) == (FollowUpStatus.COMPLETED, "asked")
+    with pytest.raises(Refused):
+        await scene.signals.complete_follow_up(taken.id, token=taken.lease_token)
+
+
+async def test_a_follow_up_whose_lease_has_lapsed_is_another_s(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.when(BLOCKS, work_item_id=item.id)
+    await scene.block(item)
+    await scene.processor.tick()
+    late = await scene.signals.take_follow_up("ada", lease_seconds=60)
+    scene.clock.advance(61)
+    taken = await scene.signals.take_follow_up("bob")
+    assert late is not None
+    assert taken is not None
+    with pytest.raises(ClaimLost):
+        await scene.signals.complete_follow_up(late.id, token=late.lease_token)
+    await scene.signals.release_follow_up(taken.id, taken.lease_token or "")
+    assert await scene.signals.take_follow_up("eve", follow_up_id=taken.id) is not None
+
+
+# configuration
+
+
+async def test_signals_of_the_configuration_are_kept_in_step(scene: Scene) -> None:
+    def named(name: str, **more: Any) -> Any:
+        return scene.signals.read({**FAILS, **more}, name=name, configured=True)
+
+    await scene.signals.sync([named("a"), named("b")])
+    first = {one.name: one.id for one in await scene.signals.find(SignalStatus.ACTIVE)}
+    await scene.signals.sync([named("a"), named("b", type="bug_fix"), named("c")])
+    then = {one.name: one.id for one in await scene.signals.find(SignalStatus.ACTIVE)}
+    assert sorted(then) == ["a", "b", "c"]
+    assert (then["a"] == first["a"], then["b"] == first["b"]) == (True, False)
+    await scene.signals.sync([])
+    assert await scene.signals.find(SignalStatus.ACTIVE) == []
+
+
+async def test_a_signal_can_be_tried_on_the_past(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.fail(item)
+    found = await scene.signals.test(scene.signals.read({**FAILS, "type": "chore"}))
+    assert [(one.work_item_id, one.to_status) for one in found] == [(item.id, "failed")]
+    assert await scene.signals.test(scene.signals.read({**FAILS, "type": "bug_fix"})) == []
+    assert await scene.signals.find() == []
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    ("trigger", "then", "words"),
+    [
+        ({"kind": "work_item.gone"}, None, "is not known; there are work_item.status.transition"),
+        ({"kind": "work_item.status.transition", "to": []}, None, "say into which status"),
+        ({"kind": "work_item.status.transition", "to": ["lost"]}, None, "is not a status"),
+        ({**FAILS, "tpye": "chore"}, None, "did you mean 'type'"),
+        ({**FAILS, "nth": 0}, None, "from 1 to 1000"),
+        ({"kind": "work_items.all_in", "in": ["completed"]}, None, "either items or a project_id"),
+        ({"kind": "work_items.all_in", "in": ["completed"], "items": ["x"]}, None, "no work item"),
+        ({**FAILS, "project_id": "x"}, None, "there is no project"),
+        ({"kind": "time"}, None, "either at or after"),
+        ({"kind": "time", "at": "2001-01-01T00:00:00Z"}, None, "in the past"),
+        ({"kind": "time", "at": "2099-01-01T00:00", "timezone": "Mars/One"}, None, "Europe/Berlin"),
+        ({"kind": "time", "after": "5x"}, None, "Invalid time unit"),
+        ({"kind": "run.finished", "outcome": ["done"]}, None, "is no end of a run"),
+        (FAILS, {"kind": "explode"}, "action.kind"),
+        (FAILS, {"kind": "notify"}, "notify needs it"),
+        (FAILS, {"kind": "submit", "title": "{item.secret}"}, "there is no field 'item.secret'"),
+        (FAILS, {"kind": "submit", "priority": 9}, "priority"),
+        (FAILS, {"kind": "hold", "title": "x"}, "unknown key"),
+    ],
+)
+async def test_what_is_wrong_is_refused_and_nothing_is_stored(
+    scene: Scene, trigger: dict[str, Any], then: dict[str, Any] | None, words: str
+) -> None:
+    with pytest.raises((InvalidInput, Exception), match=words) as refused:
+        await scene.when(trigger, then)
+    assert getattr(refused.value, "code", None) is not None
+    assert await scene.signals.find() == []
+
+
+async def test_a_signal_about_an_item_that_is_not_there_is_refused(scene: Scene) -> None:
+    with pytest.raises(InvalidInput, match="there is no work item"):
+        await scene.when(FAILS, work_item_id="nothing")
+    with pytest.raises(NotFound):
+        await scene.signals.get("nothing")
+
+
+def test_times_are_written_as_everywhere(clock: ManualClock) -> None:
+    assert to_text(clock.now()) == clock.text()
