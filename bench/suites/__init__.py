@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.report import Outcome
 
-NAMES = ("sqlite", "postgres", "depth", "pickup", "http", "startup", "runs", "schedules")
+NAMES = ("sqlite", "postgres", "depth", "pickup", "http", "startup", "runs", "schedules", "signals")
 
 
 @dataclass(frozen=True)

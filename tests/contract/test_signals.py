@@ -16,6 +16,7 @@ from rota.model.signals import FiringStatus, FollowUpStatus, Signal, SignalStatu
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import WorkQueue
+from rota.queue.hearing import Heard
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
 from rota.signals import Signals, SignalScheduler
@@ -304,6 +305,28 @@ async def test_the_end_of_a_run_is_heard(scene: Scene) -> None:
     (told,) = await scene.events(EventType.SIGNAL_FIRED)
     made = await scene.ledger.views.item(told["work_item_id"])
     assert made.description == f"Look at {run.id}: no nails"
+
+
+# webhooks
+
+
+async def test_what_a_tracker_says_is_heard_once_and_by_its_fields(scene: Scene) -> None:
+    hear = scene.ledger.outside.remember_delivery
+    merged = {"pull_request": {"merged": True, "title": "x" * 999}, "action": "closed"}
+    assert await hear("early", Heard("github:o/r", "pull_request", merged))
+    await scene.when(
+        {"kind": "source.event", "source": "github:o/r", "fields": {"pull_request.merged": True}},
+        {"kind": "submit", "title": "Release"},
+        max_fires=None,
+    )
+    assert await hear("one", Heard("github:o/r", "pull_request", merged))
+    assert not await hear("one", Heard("github:o/r", "pull_request", merged))
+    assert await hear("two", Heard("github:o/other", "pull_request", merged))
+    assert await hear("three", Heard("github:o/r", "pull_request", {"pull_request": {}}))
+    assert await scene.processor.tick() == 1
+    heard = await scene.events(EventType.SOURCE_EVENT)
+    assert len(heard) == 3  # while nobody listened, nothing was written down
+    assert len(heard[0]["payload"]["pull_request"]["title"]) == 300
 
 
 # what goes wrong

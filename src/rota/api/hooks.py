@@ -1,14 +1,15 @@
-"""Webhooks of trackers: they make a poll come sooner, and that is all they can do.
+"""Webhooks of trackers: they make a poll come sooner, and signals may listen to them.
 
 The signature is checked over the raw bytes, a delivery counts once, and what
-the payload says is never believed: the poll asks the tracker itself.
+the payload says of an issue is never believed: the poll asks the tracker itself.
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from rota.api.call import Call
 from rota.api.problems import BadJson
 from rota.api.routing import Endpoint, endpoint
 from rota.model.errors import InvalidInput, NotFound, Unauthenticated
+from rota.queue.hearing import Heard
 
 TAG = "hooks"
 
@@ -43,6 +45,12 @@ _SIGNATURES = {
 _DELIVERIES = {
     "github": (b"x-github-delivery",),
     "gitea": (b"x-gitea-delivery", b"x-forgejo-delivery", b"x-github-delivery"),
+}
+
+
+_EVENTS = {
+    "github": (b"x-github-event",),
+    "gitea": (b"x-gitea-event", b"x-forgejo-event", b"x-github-event"),
 }
 
 
@@ -76,17 +84,20 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
 
 async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answer:
     raw = await call.raw_body()
-    receiver = _signed(call, raw, _called(kind, _repository(raw), receivers))
+    payload, repository = _read(raw)
+    receiver = _signed(call, raw, _called(kind, repository, receivers))
     delivery = _first(call, _DELIVERIES[kind])
     if not delivery:
         raise InvalidInput(f"{_DELIVERIES[kind][0].decode()} is missing", field="delivery")
-    if not await call.ledger.outside.remember_delivery(f"{kind}:{delivery[:180]}"):
+    heard = Heard(f"{kind}:{receiver.repo}", _first(call, _EVENTS[kind])[:100], payload)
+    if not await call.ledger.outside.remember_delivery(f"{kind}:{delivery[:180]}", heard):
         return json_answer(Delivery("seen before"))
     receiver.wake()
     return json_answer(Delivery("accepted"), 202)
 
 
-def _repository(raw: bytes) -> str:
+def _read(raw: bytes) -> tuple[Mapping[str, Any], str]:
+    """The payload, and the repository that it is about."""
     try:
         payload = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -95,7 +106,7 @@ def _repository(raw: bytes) -> str:
     name = repository.get("full_name") if isinstance(repository, dict) else None
     if not isinstance(name, str):
         raise InvalidInput("the payload names no repository", field="repository.full_name")
-    return name
+    return payload, name
 
 
 def _called(kind: str, repo: str, receivers: Sequence[Receiver]) -> list[Receiver]:

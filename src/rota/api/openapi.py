@@ -46,6 +46,7 @@ _HEADERS_OUT = {
 }
 _PATH_SCHEMAS = {
     "id": {"type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9._-]+$"},
+    "firing": {"type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9._:-]+$"},
     "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
     "agent": {"type": "string", "pattern": f"^{NAME.pattern}$"},
     "schedule": {"type": "string", "pattern": f"^{NAME.pattern}$"},
@@ -174,7 +175,8 @@ def _headers(one: Endpoint) -> list[dict[str, Any]]:
 
 def _responses(one: Endpoint, gives: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
-        str(status): _success(one, gives) for status in (one.status, *one.also)
+        str(status): _success(one, None if status == 204 else gives)
+        for status in (one.status, *one.also)
     }
     statuses = {*_ALWAYS, *one.refuses}
     if one.body is not None:

@@ -19,7 +19,8 @@ from rota.model.sources import (
 )
 from rota.model.status import Status
 from rota.model.work import NewItem, WorkItem, check_name, check_text
-from rota.queue import claiming, collecting, intake, mirroring
+from rota.queue import claiming, collecting, hearing, intake, mirroring
+from rota.queue.hearing import Heard
 from rota.queue.intake import LONGEST
 from rota.queue.moves import Lease
 from rota.storage.port import Store, Transaction
@@ -204,11 +205,19 @@ class OutsideWork:
         """The latest."""
         return await self._store.read(lambda tx: tx.latest_approval(source, ref))
 
-    async def remember_delivery(self, delivery_id: str) -> bool:
-        """False when it was seen before (within thirty days)."""
+    async def remember_delivery(self, delivery_id: str, heard: Heard | None = None) -> bool:
+        """False when it was seen before (within thirty days); signals hear of it this once."""
         check_text(delivery_id, "delivery", MAX_NAME)
         now = self._now()
-        return await self._store.transact(lambda tx: tx.keep_delivery(delivery_id, now))
+
+        def body(tx: Transaction) -> bool:
+            if not tx.keep_delivery(delivery_id, now):
+                return False
+            if heard is not None:
+                hearing.write_down(tx, heard, now)
+            return True
+
+        return await self._store.transact(body)
 
     async def note_state(self, source: str, **note: Unpack[StateNote]) -> None:
         """News of a source: what is named is set, `requests` are added to the count."""

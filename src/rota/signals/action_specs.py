@@ -9,7 +9,7 @@ from rota.model.signals import Action, ActionKind, Condition
 from rota.model.status import TERMINAL
 from rota.model.work import check_name
 from rota.queue.intake import LONGEST, check_labels, check_payload, check_priority, check_url
-from rota.signals.specs import demand_known, kind_of, meant, text, texts
+from rota.signals.specs import demand_known, kind_of, meant, placed, text, texts
 
 _ACTION_KEYS: dict[ActionKind, frozenset[str]] = {
     ActionKind.FOLLOW_UP: frozenset({"title", "body", "agent"}),
@@ -54,34 +54,52 @@ def action(spec: Mapping[str, Any] | None, about: Condition) -> Action:
 
 def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
     for name in ("agent", "schedule"):
-        if (said := text(spec, name)) is not None:
+        if (said := _text(spec, name)) is not None:
             check_name(said, f"action.{name}")
-    if (priority := spec.get("priority")) is not None:
-        check_priority(priority)
-    if (payload := spec.get("payload")) is not None:
-        check_payload(payload)
-        if not isinstance(payload, dict):
-            raise InvalidInput("action.payload: write keys and values", field="action.payload")
-    if (url := text(spec, "url", LONGEST["artifact_url"])) is not None:
-        check_url(url)
+    if (url := _text(spec, "url", LONGEST["artifact_url"])) is not None:
+        placed(check_url, url, "action.url")
     return Action(
         kind,
         _template(spec, "title", LONGEST["description"]),
         _template(spec, "body", LONGEST["body"]),
-        text(spec, "type", LONGEST["type"]),
-        priority,
-        check_labels(texts(spec, "labels")),
-        payload,
-        text(spec, "project_id"),
-        text(spec, "agent"),
-        text(spec, "schedule"),
-        text(spec, "reason", LONGEST["hold_reason"]),
+        _text(spec, "type", LONGEST["type"]),
+        _priority(spec.get("priority")),
+        placed(check_labels, texts(spec, "labels", "action"), "action.labels"),
+        _payload(spec.get("payload")),
+        _text(spec, "project_id"),
+        _text(spec, "agent"),
+        _text(spec, "schedule"),
+        _text(spec, "reason", LONGEST["hold_reason"]),
         url,
     )
 
 
+def _text(spec: Mapping[str, Any], name: str, longest: int = 500) -> str | None:
+    return text(spec, name, longest, "action")
+
+
+def _priority(said: Any) -> int | None:
+    if said is None:
+        return None
+    if not isinstance(said, int) or isinstance(said, bool):
+        raise InvalidInput(
+            "action.priority: write a number, 1 (highest) to 5", field="action.priority"
+        )
+    placed(check_priority, said, "action.priority")
+    return said
+
+
+def _payload(said: Any) -> dict[str, Any] | None:
+    if said is None:
+        return None
+    if not isinstance(said, dict):
+        raise InvalidInput("action.payload: write keys and values", field="action.payload")
+    placed(check_payload, said, "action.payload")
+    return said
+
+
 def _template(spec: Mapping[str, Any], name: str, longest: int) -> str | None:
-    said = text(spec, name, longest)
+    said = _text(spec, name, longest)
     for field in PLACE.findall(said or ""):
         if field not in FIELDS:
             raise InvalidInput(

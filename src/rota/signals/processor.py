@@ -6,7 +6,6 @@ from datetime import timedelta
 import structlog
 
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
-from rota.model.errors import StorageError
 from rota.model.signals import FiringRecord, FiringStatus
 from rota.signals.firing import fire, give_up
 from rota.storage.port import Store, Topic, Transaction
@@ -38,8 +37,8 @@ class SignalScheduler:
         await self._store.transact(lambda tx: tx.expire_signals(to_text(now)))
         fired = 0
         while batch := await self._take():
-            ended = await asyncio.gather(*(self._process(firing) for firing in batch))
-            fired += ended.count(FiringStatus.ENQUEUED)
+            ended = await asyncio.gather(*(self._process_all(same) for same in _by_signal(batch)))
+            fired += sum(one.count(FiringStatus.ENQUEUED) for one in ended)
             if len(batch) < AT_ONCE:
                 break
         return fired
@@ -55,6 +54,21 @@ class SignalScheduler:
             lambda tx: tx.take_firings(self._owner, to_text(now), until, AT_ONCE)
         )
 
+    async def _process_all(self, same: list[FiringRecord]) -> list[FiringStatus | None]:
+        """Firings of one signal count on the same row: one after the other, and all at once where
+        none of them is in the way."""
+        now = to_text(self._clock.now())
+
+        def body(tx: Transaction) -> list[FiringStatus | None]:
+            return [fire(tx, one.id, self._owner, now, self._ids.new) for one in same]
+
+        if len(same) > 1 and all(one.attempt == 1 for one in same):
+            try:
+                return await self._store.transact(body)
+            except Exception:  # noqa: BLE001 - nothing has happened; each says for itself what it is
+                log.info("firings go one by one", signal=same[0].signal_id, firings=len(same))
+        return [await self._process(one) for one in same]
+
     async def _process(self, firing: FiringRecord) -> FiringStatus | None:
         now = to_text(self._clock.now())
         if firing.attempt > MOST_ATTEMPTS:  # it has killed whoever tried: nobody tries any more
@@ -65,8 +79,6 @@ class SignalScheduler:
             return await self._store.transact(
                 lambda tx: fire(tx, firing.id, self._owner, now, self._ids.new)
             )
-        except StorageError:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever it was, it is told and tried again
             return await self._failed(firing, f"{type(error).__name__}: {error}")
 
@@ -92,6 +104,13 @@ class SignalScheduler:
             return POLL_SECONDS
         ahead = (from_text(following) - self._clock.now()).total_seconds()
         return min(max(ahead, 0.0), POLL_SECONDS)
+
+
+def _by_signal(batch: list[FiringRecord]) -> list[list[FiringRecord]]:
+    groups: dict[str, list[FiringRecord]] = {}
+    for firing in batch:
+        groups.setdefault(firing.signal_id, []).append(firing)
+    return list(groups.values())
 
 
 class SignalChore:

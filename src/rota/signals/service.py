@@ -20,7 +20,7 @@ from rota.model.signals import (
     TriggerOn,
 )
 from rota.model.work import MAX_PAGE, check_name
-from rota.queue.intake import check_moment
+from rota.queue.intake import check_moment, check_optional
 from rota.signals import action_specs, specs
 from rota.signals.conditions import Holds, judge, keys
 from rota.storage.port import Store, Topic, Transaction
@@ -123,13 +123,19 @@ class Signals:
         return await self._store.read(lambda tx: tx.list_signals(status, work_item_id, after, most))
 
     async def failed(self, limit: int = 50) -> list[FiringRecord]:
-        return await self._store.read(lambda tx: tx.list_firings(FiringStatus.FAILED, limit))
+        return await self.firings(FiringStatus.FAILED, limit)
+
+    async def firings(self, status: FiringStatus, limit: int = 50) -> list[FiringRecord]:
+        """The oldest first."""
+        most = max(1, min(limit, MAX_PAGE))
+        return await self._store.read(lambda tx: tx.list_firings(status, most))
 
     async def test(self, new: NewSignal) -> list[Event]:
         """Which of the latest events would have fired it; nothing is stored."""
         signal = self._signal(new, None, self._now())
 
         def body(tx: Transaction) -> list[Event]:
+            _demand_what_it_names(tx, signal)
             after = max(0, tx.last_event() - MOST_TESTED)
             return [
                 event for event in tx.events_after(after, MOST_TESTED) if _fires(tx, signal, event)
@@ -185,6 +191,11 @@ class Signals:
             lambda tx: tx.list_follow_ups(status, work_item_id, agent, most)
         )
 
+    async def follow_up(self, follow_up_id: str) -> FollowUp:
+        return await self._store.read(
+            lambda tx: tx.get_follow_up(follow_up_id) or _no_follow_up(follow_up_id)
+        )
+
     async def take_follow_up(
         self,
         agent: str,
@@ -215,6 +226,7 @@ class Signals:
         cancelled: bool = False,
         actor: str | None = None,
     ) -> FollowUp:
+        check_optional(notes, "notes")
         now = self._now()
         status = FollowUpStatus.CANCELLED if cancelled else FollowUpStatus.COMPLETED
 
@@ -244,12 +256,8 @@ class Signals:
 
 def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
     """With what it listens to; and what may be true already is looked at once."""
-    if signal.work_item_id is not None and tx.get_item(signal.work_item_id) is None:
-        raise InvalidInput(
-            f"work_item_id: there is no work item {signal.work_item_id[:100]!r}",
-            field="work_item_id",
-        )
-    _demand_items(tx, signal)
+    _demand_what_it_names(tx, signal)
+    _demand_free_name(tx, signal.name)
     tx.insert_signal(signal, keys(signal.condition, signal.work_item_id))
     if signal.condition.kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN, TriggerOn.TIME) and not (
         signal.condition.while_in
@@ -272,17 +280,34 @@ def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
     return signal
 
 
-def _demand_items(tx: Transaction, signal: Signal) -> None:
+def _demand_free_name(tx: Transaction, name: str | None) -> None:
+    taken = tx.signal_named(name) if name is not None else None
+    if taken is not None:
+        raise Refused(
+            f"name: signal {taken} is called {name!r} and still active; cancel it, or choose"
+            " another name",
+            field="name",
+            signal_id=taken,
+        )
+
+
+def _demand_what_it_names(tx: Transaction, signal: Signal) -> None:
+    if signal.work_item_id is not None and tx.get_item(signal.work_item_id) is None:
+        raise InvalidInput(
+            f"work_item_id: there is no work item {signal.work_item_id[:100]!r}",
+            field="work_item_id",
+        )
     missing = [one for one in signal.condition.items if tx.get_item(one) is None]
     if missing:
         raise InvalidInput(
             f"trigger.items: there is no work item {missing[0][:100]!r}", field="trigger.items"
         )
-    project = signal.condition.project_id
-    if project is not None and tx.get_project(project) is None:
-        raise InvalidInput(
-            f"trigger.project_id: there is no project {project[:100]!r}", field="trigger.project_id"
-        )
+    for place, about in (("trigger", signal.condition), ("action", signal.action)):
+        if about.project_id is not None and tx.get_project(about.project_id) is None:
+            field = f"{place}.project_id"
+            raise InvalidInput(
+                f"{field}: there is no project {about.project_id[:100]!r}", field=field
+            )
 
 
 def _is_same(old: Signal, new: NewSignal) -> bool:

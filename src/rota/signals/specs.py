@@ -1,13 +1,13 @@
 """Conditions as people write them; whatever is wrong is refused before anything is stored."""
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rota.model.clock import parse_time, to_text
-from rota.model.errors import InvalidInput
+from rota.model.clock import later, parse_time, to_text
+from rota.model.errors import IntervalParseError, InvalidInput
 from rota.model.intervals import parse_interval
 from rota.model.runs import RunStatus
 from rota.model.signals import Condition, TriggerOn
@@ -16,6 +16,7 @@ from rota.model.work import check_name, check_text
 from rota.queue.intake import check_payload
 
 MOST_ITEMS = 1_000
+_LONGEST = 500  # of a name, an id, a label
 
 _FILTERS = frozenset({"project_id", "type", "label", "agent"})
 _KEYS: dict[TriggerOn, frozenset[str]] = {
@@ -56,7 +57,7 @@ def demand_known(spec: Mapping[str, Any], known: frozenset[str], field: str) -> 
                 else f"; known are {', '.join(sorted(known))}"
             )
             raise InvalidInput(
-                f"{field}.{str(name)[:80]}: unknown key{hint}", field=f"{field}.{name}"
+                f"{field}.{str(name)[:80]}: unknown key{hint}", field=f"{field}.{str(name)[:80]}"
             )
 
 
@@ -65,27 +66,36 @@ def meant(unknown: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"
 
 
-def texts(spec: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def texts(spec: Mapping[str, Any], name: str, place: str = "trigger") -> tuple[str, ...]:
     """One, or a list of them."""
-    said = spec.get(name)
+    said, field = spec.get(name), f"{place}.{name}"
     if said is None:
         return ()
     many = [said] if isinstance(said, str) else said
     if not isinstance(many, list | tuple) or not all(isinstance(one, str) for one in many):
-        raise InvalidInput(
-            f"trigger.{name}: write a text or a list of them", field=f"trigger.{name}"
-        )
-    return tuple(dict.fromkeys(many))
+        raise InvalidInput(f"{field}: write a text or a list of them", field=field)
+    if len(many) > MOST_ITEMS:
+        raise InvalidInput(f"{field}: at most {MOST_ITEMS}", field=field)
+    return tuple(dict.fromkeys(check_text(one, field, _LONGEST) for one in many))
 
 
-def text(spec: Mapping[str, Any], name: str, longest: int = 500) -> str | None:
-    said = spec.get(name)
+def text(
+    spec: Mapping[str, Any], name: str, longest: int = _LONGEST, place: str = "trigger"
+) -> str | None:
+    said, field = spec.get(name), f"{place}.{name}"
     if said is None:
         return None
     if not isinstance(said, str):
-        raise InvalidInput(f"{name}: write a text", field=name)
-    check_text(said, name, longest)
-    return said
+        raise InvalidInput(f"{field}: write a text", field=field)
+    return check_text(said, field, longest)
+
+
+def placed(check: Callable[[Any], Any], value: Any, field: str) -> Any:
+    """What a check of items says, with the place where this one stands."""
+    try:
+        return check(value)
+    except InvalidInput as error:
+        raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
 
 def _statuses(spec: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -107,7 +117,7 @@ def _demand(value: Any, field: str, why: str) -> None:
 def _filters(spec: Mapping[str, Any]) -> dict[str, Any]:
     agent = text(spec, "agent")
     if agent is not None:
-        check_name(agent, "agent")
+        check_name(agent, "trigger.agent")
     return {
         "project_id": text(spec, "project_id"),
         "types": texts(spec, "type"),
@@ -140,8 +150,6 @@ def _fan_in(
         items = (item,)
     if bool(items) == (project is not None):
         raise InvalidInput("trigger: name either items or a project_id", field="trigger.items")
-    if len(items) > MOST_ITEMS:
-        raise InvalidInput(f"trigger.items: at most {MOST_ITEMS}", field="trigger.items")
     return Condition(kind, statuses, items=items, project_id=project)
 
 
@@ -155,7 +163,7 @@ def _time(kind: TriggerOn, spec: Mapping[str, Any], item: str | None, now: datet
         if statuses or any(filters.values()):
             raise InvalidInput("trigger: at goes with nothing else", field="trigger.at")
         return Condition(kind, at=_moment(spec, now))
-    seconds = parse_interval(after).total_seconds()
+    seconds = _seconds(after, now)
     if not statuses and (item is not None or any(filters.values())):
         if any(filters.values()):
             raise InvalidInput(
@@ -165,11 +173,20 @@ def _time(kind: TriggerOn, spec: Mapping[str, Any], item: str | None, now: datet
     return Condition(kind, statuses, after_seconds=seconds, while_in=bool(statuses), **filters)
 
 
+def _seconds(after: str, now: datetime) -> float:
+    try:
+        seconds = parse_interval(after).total_seconds()
+    except IntervalParseError as error:
+        raise InvalidInput(f"trigger.after: {error.message}", field="trigger.after") from None
+    later(now, seconds * 2, "trigger.after")  # it may be counted from an event that is to come
+    return seconds
+
+
 def _moment(spec: Mapping[str, Any], now: datetime) -> str:
-    said, zone = str(spec["at"]), text(spec, "timezone")
+    said, zone = text(spec, "at") or "", text(spec, "timezone")
     moment = parse_time(said, "trigger.at")
     if zone is not None and datetime.fromisoformat(said).tzinfo is None:
-        moment = datetime.fromisoformat(said).replace(tzinfo=_zone(zone)).astimezone(UTC)
+        moment = _local(datetime.fromisoformat(said), _zone(zone))
     if moment <= now:
         raise InvalidInput(
             f"trigger.at: {to_text(moment)} is in the past; name a time that is to come",
@@ -178,10 +195,19 @@ def _moment(spec: Mapping[str, Any], now: datetime) -> str:
     return to_text(moment)
 
 
+def _local(moment: datetime, zone: ZoneInfo) -> datetime:
+    try:
+        return moment.replace(tzinfo=zone).astimezone(UTC)
+    except OverflowError:  # the ends of the calendar
+        raise InvalidInput(
+            "trigger.at: this is no time that can be waited for", field="trigger.at"
+        ) from None
+
+
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidInput(
             f"trigger.timezone: {name[:80]!r} is not known; write one like Europe/Berlin",
             field="trigger.timezone",
@@ -201,7 +227,7 @@ def _run_finished(
             )
     agent = text(spec, "agent")
     if agent is not None:
-        check_name(agent, "agent")
+        check_name(agent, "trigger.agent")
     return Condition(kind, outcomes=outcomes, agent=agent, schedule=text(spec, "schedule"))
 
 
@@ -211,7 +237,7 @@ def _source_event(
     fields = spec.get("fields", {})
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise InvalidInput("trigger.fields: write keys and values", field="trigger.fields")
-    check_payload(fields)
+    placed(check_payload, fields, "trigger.fields")
     return Condition(kind, source=text(spec, "source"), fields=dict(fields))
 
 

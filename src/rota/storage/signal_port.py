@@ -34,6 +34,9 @@ class SignalVerbs(Protocol):
     def named_signals(self) -> list[Signal]:
         """Active ones that came from the configuration."""
 
+    def signal_named(self, name: str) -> str | None:
+        """The id of the active one of that name."""
+
     def fire_signal(self, signal_id: str, fires: int, now: str, seq: int, *, last: bool) -> bool:
         """Count a firing, from `fires` to one more; `last` ends it. False when it is not active,
         or was counted by another meanwhile."""
@@ -43,6 +46,9 @@ class SignalVerbs(Protocol):
 
     def expire_signals(self, now: str) -> list[str]:
         """End those whose time is over."""
+
+    def is_heard(self, key: str) -> bool:
+        """Does any active signal listen to this?"""
 
     # firings
     def insert_firing(self, firing: FiringRecord) -> bool:

@@ -66,6 +66,10 @@ class SignalStatements(Primitives):
     def named_signals(self) -> list[Signal]:
         return [signal_of(row) for row in self._rows("named_signals")]
 
+    def signal_named(self, name: str) -> str | None:
+        row = self._one("signal_named", name=name)
+        return row[0] if row else None
+
     def fire_signal(self, signal_id: str, fires: int, now: str, seq: int, *, last: bool) -> bool:
         fired = self._rows(
             "fire_signal", id=signal_id, fires=fires, now=now, seq=seq, last=int(last)
@@ -83,6 +87,9 @@ class SignalStatements(Primitives):
     def expire_signals(self, now: str) -> list[str]:
         due = [row[0] for row in self._rows("expiring_signals", now=now)]
         return [one for one in due if self.end_signal(one, SignalStatus.EXPIRED, now)]
+
+    def is_heard(self, key: str) -> bool:
+        return bool(self._rows("is_heard", key=key))
 
     # firings
 

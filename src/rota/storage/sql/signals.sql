@@ -14,6 +14,9 @@ VALUES (:id, :work_item_id, :name, :trigger_kind, :trigger_spec, :action, 'activ
 -- name: insert_signal_keys
 INSERT INTO signal_keys (key, signal_id) SELECT value, :id FROM json_each(:keys)
 
+-- name: is_heard
+SELECT 1 FROM signal_keys WHERE key = :key LIMIT 1
+
 -- name: drop_signal_keys
 DELETE FROM signal_keys WHERE signal_id = :id
 
@@ -27,6 +30,9 @@ ORDER BY id LIMIT :want
 
 -- name: named_signals
 SELECT @signal FROM work_signals WHERE status = 'active' AND configured = 1 ORDER BY name
+
+-- name: signal_named
+SELECT id FROM work_signals WHERE name = :name AND status = 'active'
 
 -- name: fire_signal
 UPDATE work_signals SET fires = fires + 1, last_fired_at = :now, last_fired_seq = :seq,

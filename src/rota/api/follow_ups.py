@@ -1,0 +1,105 @@
+"""Follow-ups: what signals ask to be done about an item, beside its own work."""
+
+from rota.api import signal_wire as wire
+from rota.api.answers import Answer, empty_answer, json_answer
+from rota.api.call import Call
+from rota.api.routing import Endpoint, endpoint
+from rota.api.signal_wire import (
+    CancelFollowUp,
+    ClaimFollowUp,
+    CompleteFollowUp,
+    FollowUpQuery,
+    ReleaseFollowUp,
+    status_of,
+)
+from rota.model.access import READ, WORK
+from rota.model.signals import FollowUpStatus
+from rota.signals import Signals
+
+TAG = "follow-ups"
+
+
+def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
+    @endpoint("GET", "/follow-ups", scope=READ, tag=TAG, gives=list[wire.FollowUp])
+    async def list_follow_ups(call: Call, query: FollowUpQuery) -> Answer:
+        """List follow-ups by age; with `agent`, those that this agent may have."""
+        status = status_of(FollowUpStatus, query.status)
+        found = await signals.follow_ups(status, query.work_item_id, query.agent, query.limit)
+        return json_answer([wire.follow_up_of(one) for one in found])
+
+    @endpoint("GET", "/follow-ups/{id}", scope=READ, tag=TAG, gives=wire.FollowUp)
+    async def show_follow_up(call: Call) -> Answer:
+        """Look at one follow-up."""
+        return json_answer(wire.follow_up_of(await signals.follow_up(call.id)))
+
+    @endpoint(
+        "POST", "/follow-ups/claim", scope=WORK, tag=TAG, gives=wire.ClaimedFollowUp, also=(204,)
+    )
+    async def claim_follow_up(call: Call, body: ClaimFollowUp) -> Answer:
+        """Take the oldest follow-up that is open and not meant for another agent.
+
+        204 when there is none. The `token` belongs to every later call about it; when the lease is
+        over and it has not ended, another may take it. It needs no slot of the agent.
+        """
+        call.caller.demand_agent(body.agent)
+        taken = await signals.take_follow_up(body.agent, lease_seconds=body.lease_seconds)
+        return empty_answer() if taken is None else json_answer(wire.claimed_of(taken))
+
+    @endpoint(
+        "POST", "/follow-ups/{id}/complete", scope=WORK, tag=TAG, gives=wire.FollowUp,
+        refuses=(409,),
+    )  # fmt: skip
+    async def complete_follow_up(call: Call, body: CompleteFollowUp) -> Answer:
+        """Say that a follow-up is done; without a token while nobody has it."""
+        await _demand_own(call, signals, body.token)
+        done = await signals.complete_follow_up(
+            call.id, token=body.token, outcome=body.outcome, notes=body.notes, actor=call.actor
+        )
+        return json_answer(wire.follow_up_of(done))
+
+    @endpoint(
+        "POST", "/follow-ups/{id}/cancel", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
+    )
+    async def cancel_follow_up(call: Call, body: CancelFollowUp) -> Answer:
+        """Say that nobody shall do it; without a token while nobody has it."""
+        await _demand_own(call, signals, body.token)
+        done = await signals.complete_follow_up(
+            call.id,
+            token=body.token,
+            outcome="cancelled",
+            notes=body.notes,
+            cancelled=True,
+            actor=call.actor,
+        )
+        return json_answer(wire.follow_up_of(done))
+
+    @endpoint(
+        "POST", "/follow-ups/{id}/release", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
+    )
+    async def release_follow_up(call: Call, body: ReleaseFollowUp) -> Answer:
+        """Give a follow-up back, for another to take."""
+        await _demand_own(call, signals, body.token)
+        return json_answer(wire.follow_up_of(await signals.release_follow_up(call.id, body.token)))
+
+    return (
+        list_follow_ups,
+        show_follow_up,
+        claim_follow_up,
+        complete_follow_up,
+        cancel_follow_up,
+        release_follow_up,
+    )
+
+
+async def _demand_own(call: Call, signals: Signals, token: str | None) -> None:
+    """An agent's token is for what that agent holds, or what is meant for it.
+
+    A former holder shows a token that is not the live one: it may ask, and is told that its lease
+    is lost.
+    """
+    if call.caller.agents is None:
+        return
+    found = await signals.follow_up(call.id)
+    if token is None or token == found.lease_token:
+        leased = found.status is FollowUpStatus.LEASED
+        call.caller.demand_agent(found.holder if leased else found.agent)

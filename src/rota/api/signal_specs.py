@@ -1,0 +1,238 @@
+"""Triggers and actions of signals on the wire: what is written is what is shown.
+
+`rota.signals` reads and judges what comes in, because it has better words for what is wrong; these
+models document it, and answers are made of them.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from rota.api.bodies import (
+    AgentName,
+    Body,
+    Description,
+    Id,
+    Label,
+    Labels,
+    Moment,
+    Priority,
+    StatusName,
+    Strict,
+    Type,
+    Url,
+    Why,
+)
+from rota.api.run_wire import EndStatus
+from rota.model.intervals import written
+from rota.model.signals import Action as Deed
+from rota.model.signals import ActionKind, Condition, TriggerOn
+from rota.signals.specs import MOST_ITEMS
+
+Span = Annotated[str, Meta(max_length=100, examples=["2h"], description="30s, 15m, 2h, 7d")]
+Zone = Annotated[str, Meta(max_length=100, examples=["Europe/Berlin"])]
+Name = Annotated[str, Meta(max_length=500, pattern=r"\S")]
+Statuses = StatusName | Annotated[tuple[StatusName, ...], Meta(min_length=1)]
+SomeStatuses = StatusName | tuple[StatusName, ...]
+Names = Name | Annotated[tuple[Name, ...], Meta(max_length=MOST_ITEMS)]
+Types = Type | Annotated[tuple[Type, ...], Meta(max_length=MOST_ITEMS)]
+LabelNames = Label | Annotated[tuple[Label, ...], Meta(max_length=MOST_ITEMS)]
+Ends = EndStatus | tuple[EndStatus, ...]
+Items = Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_ITEMS)]
+
+
+class _Spec(Strict, frozen=True, omit_defaults=True, tag_field="kind"):
+    pass
+
+
+# triggers
+
+
+class TransitionTrigger(
+    _Spec, frozen=True, tag=TriggerOn.TRANSITION.value, rename={"from_": "from"}
+):
+    """An item comes into one of these statuses: the signal's own, or any that the rest describes.
+
+    `nth`: the item's second, third, … time, and those behind it.
+    """
+
+    to: Statuses
+    from_: SomeStatuses = ()
+    reason: Names = ()
+    nth: Annotated[int, Meta(ge=1, le=1_000)] = 1
+    project_id: Id | None = None
+    type: Types = ()
+    label: LabelNames = ()
+    agent: AgentName | None = None
+
+
+class AllInTrigger(_Spec, frozen=True, tag=TriggerOn.ALL_IN.value, rename={"in_": "in"}):
+    """Every one of these items, or of a project, is in one of these statuses."""
+
+    in_: Statuses
+    items: Items | tuple[()] = ()
+    project_id: Id | None = None
+
+
+class AnyInTrigger(_Spec, frozen=True, tag=TriggerOn.ANY_IN.value, rename={"in_": "in"}):
+    """One of these items, or of a project, is in one of these statuses."""
+
+    in_: Statuses
+    items: Items | tuple[()] = ()
+    project_id: Id | None = None
+
+
+class TimeTrigger(_Spec, frozen=True, tag=TriggerOn.TIME.value, rename={"in_": "in"}):
+    """A moment; or so long after the signal was made; or, with `in`, an item that has stayed in
+    one of these statuses for so long."""
+
+    at: Moment | None = None
+    timezone: Zone | None = None
+    after: Span | None = None
+    in_: SomeStatuses = ()
+    project_id: Id | None = None
+    type: Types = ()
+    label: LabelNames = ()
+    agent: AgentName | None = None
+
+
+class RunTrigger(_Spec, frozen=True, tag=TriggerOn.RUN_FINISHED.value):
+    """A run has ended, so or in any way."""
+
+    outcome: Ends = ()
+    agent: AgentName | None = None
+    schedule: Name | None = None
+
+
+class SourceTrigger(_Spec, frozen=True, tag=TriggerOn.SOURCE_EVENT.value):
+    """A tracker's webhook was heard; `fields` are values of its payload: `pull_request.merged`."""
+
+    source: Name | None = None
+    fields: dict[str, Any] = {}
+
+
+Trigger = TransitionTrigger | AllInTrigger | AnyInTrigger | TimeTrigger | RunTrigger | SourceTrigger
+
+
+# actions
+
+
+class FollowUpAction(_Spec, frozen=True, tag=ActionKind.FOLLOW_UP.value):
+    """A follow-up on the item; where the item has ended, a new item."""
+
+    title: Description | None = None
+    body: Body | None = None
+    agent: AgentName | None = None
+
+
+class SubmitAction(_Spec, frozen=True, tag=ActionKind.SUBMIT.value):
+    """A new item, with the priority and project of the one that it follows."""
+
+    title: Description | None = None
+    body: Body | None = None
+    type: Type | None = None
+    priority: Priority | None = None
+    labels: Labels = ()
+    payload: dict[str, Any] | None = None
+    project_id: Id | None = None
+    agent: AgentName | None = None
+
+
+class DispatchAction(_Spec, frozen=True, tag=ActionKind.DISPATCH.value):
+    agent: AgentName
+
+
+class HoldAction(_Spec, frozen=True, tag=ActionKind.HOLD.value):
+    reason: Why | None = None
+
+
+class ReleaseAction(_Spec, frozen=True, tag=ActionKind.RELEASE.value):
+    reason: Why | None = None
+
+
+class TriggerAction(_Spec, frozen=True, tag=ActionKind.TRIGGER.value):
+    """Wakes the agent of a schedule; `body` is its message."""
+
+    agent: AgentName
+    schedule: AgentName
+    body: Body | None = None
+
+
+class NotifyAction(_Spec, frozen=True, tag=ActionKind.NOTIFY.value):
+    """Posts JSON to this address, through the outbox."""
+
+    url: Url
+    title: Description | None = None
+    body: Body | None = None
+
+
+Action = (
+    FollowUpAction
+    | SubmitAction
+    | DispatchAction
+    | HoldAction
+    | ReleaseAction
+    | TriggerAction
+    | NotifyAction
+)
+
+
+# what comes in
+
+
+def _one_of(models: Any) -> Meta:
+    refs = [{"$ref": f"#/components/schemas/{one.__name__}"} for one in models.__args__]
+    return Meta(extra_json_schema={"anyOf": refs})
+
+
+TriggerSpec = Annotated[dict[str, Any], _one_of(Trigger)]
+ActionSpec = Annotated[dict[str, Any], _one_of(Action)]
+
+
+# what goes out
+
+
+def trigger_of(condition: Condition) -> Trigger:
+    """The spec that gives this condition when it is read."""
+    filters = {
+        "project_id": condition.project_id,
+        "type": condition.types,
+        "label": condition.labels,
+        "agent": condition.agent,
+    }
+    match condition.kind:
+        case TriggerOn.TRANSITION:
+            came = {"from_": condition.from_, "reason": condition.reasons, "nth": condition.nth}
+            return TransitionTrigger(condition.to, **came, **filters)
+        case TriggerOn.ALL_IN:
+            return AllInTrigger(condition.to, condition.items, condition.project_id)
+        case TriggerOn.ANY_IN:
+            return AnyInTrigger(condition.to, condition.items, condition.project_id)
+        case TriggerOn.TIME:
+            after = _span(condition.after_seconds)
+            return TimeTrigger(condition.at, None, after, condition.to, **filters)
+        case TriggerOn.RUN_FINISHED:
+            return RunTrigger(condition.outcomes, condition.agent, condition.schedule)
+        case TriggerOn.SOURCE_EVENT:
+            return SourceTrigger(condition.source, condition.fields)
+
+
+def _span(seconds: float | None) -> str | None:
+    return None if seconds is None else written(timedelta(seconds=seconds))
+
+
+_ACTIONS: dict[ActionKind, type[Action]] = {
+    ActionKind.FOLLOW_UP: FollowUpAction,
+    ActionKind.SUBMIT: SubmitAction,
+    ActionKind.DISPATCH: DispatchAction,
+    ActionKind.HOLD: HoldAction,
+    ActionKind.RELEASE: ReleaseAction,
+    ActionKind.TRIGGER: TriggerAction,
+    ActionKind.NOTIFY: NotifyAction,
+}
+
+
+def action_of(deed: Deed) -> Action:
+    model = _ACTIONS[deed.kind]
+    return model(**{name: getattr(deed, name) for name in model.__struct_fields__})

@@ -1,0 +1,205 @@
+"""Signals, their firings, and follow-ups, as they go over the wire."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import Meta, Struct
+
+from rota.api.bodies import (
+    AgentName,
+    ClaimToken,
+    Cursor,
+    Id,
+    LeaseSeconds,
+    Limit,
+    Moment,
+    Notes,
+    Strict,
+    Wanted,
+)
+from rota.api.signal_specs import Action, ActionSpec, Trigger, TriggerSpec, action_of, trigger_of
+from rota.model import signals
+from rota.model.claims import DEFAULT_LEASE_SECONDS
+from rota.model.errors import InvalidInput
+from rota.model.signals import FiringStatus, FollowUpStatus, SignalStatus
+
+S = TypeVar("S", bound=StrEnum)
+
+SignalStatusName = Annotated[
+    str, Meta(extra_json_schema={"enum": [str(one) for one in SignalStatus]})
+]
+FiringStatusName = Annotated[
+    str, Meta(extra_json_schema={"enum": [str(one) for one in FiringStatus]})
+]
+FollowUpStatusName = Annotated[
+    str, Meta(extra_json_schema={"enum": [str(one) for one in FollowUpStatus]})
+]
+
+
+# in
+
+
+class NewSignal(Strict, frozen=True):
+    """`max_fires`: null is as often as it happens. Without an `action` it is a follow-up, or a new
+    item where the item has ended."""
+
+    trigger: TriggerSpec
+    action: ActionSpec | None = None
+    work_item_id: Id | None = None
+    name: AgentName | None = None
+    max_fires: Annotated[int, Meta(ge=1, le=1_000_000)] | None = 1
+    expires_at: Moment | None = None
+    max_depth: Annotated[int, Meta(ge=0, le=100)] = 3
+
+
+class SignalQuery(Strict, frozen=True):
+    status: SignalStatusName | None = None
+    work_item_id: Wanted | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class FiringQuery(Strict, frozen=True):
+    status: FiringStatusName = FiringStatus.FAILED.value
+    limit: Limit = 50
+
+
+class FollowUpQuery(Strict, frozen=True):
+    """`agent`: those that this agent may have."""
+
+    status: FollowUpStatusName | None = None
+    work_item_id: Wanted | None = None
+    agent: Wanted | None = None
+    limit: Limit = 50
+
+
+class ClaimFollowUp(Strict, frozen=True):
+    agent: AgentName
+    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
+
+
+class CompleteFollowUp(Strict, frozen=True):
+    token: ClaimToken | None = None
+    outcome: Literal["success", "failed"] = "success"
+    notes: Notes | None = None
+
+
+class CancelFollowUp(Strict, frozen=True):
+    token: ClaimToken | None = None
+    notes: Notes | None = None
+
+
+class ReleaseFollowUp(Strict, frozen=True):
+    token: ClaimToken
+
+
+def status_of(kind: type[S], name: str | None) -> S | None:
+    if name is None:
+        return None
+    try:
+        return kind(name)
+    except ValueError:
+        known = [str(one) for one in kind]
+        raise InvalidInput(
+            f"status: {name[:40]!r} is unknown; there are {', '.join(known)}",
+            field="status",
+            allowed=known,
+        ) from None
+
+
+# out
+
+
+class Signal(Struct, frozen=True, kw_only=True):
+    id: str
+    work_item_id: str | None
+    name: str | None
+    status: SignalStatus
+    trigger: Trigger
+    action: Action
+    max_fires: int | None
+    fires: int
+    max_depth: int
+    expires_at: str | None
+    created_by: str | None
+    configured: bool  # by rota.yaml
+    created_at: str
+    updated_at: str
+    last_fired_at: str | None
+
+
+class Firing(Struct, frozen=True):
+    """One cause of a signal, and what became of it: `error` is also why it was skipped."""
+
+    id: str
+    signal_id: str
+    event_seq: int | None
+    work_item_id: str | None
+    status: FiringStatus
+    attempt: int
+    next_attempt_at: str
+    created_at: str
+    processed_at: str | None
+    error: str | None
+    result: Mapping[str, Any]
+
+
+class SignalDetail(Signal, frozen=True, kw_only=True):
+    """With its latest firings."""
+
+    firings: list[Firing]
+
+
+class FollowUp(Struct, frozen=True, kw_only=True):
+    id: str
+    work_item_id: str
+    signal_id: str | None
+    firing_id: str | None
+    title: str
+    body: str | None
+    status: FollowUpStatus
+    agent: str | None  # that it is meant for
+    holder: str | None  # that has it, or had it last
+    lease_expires_at: str | None
+    attempts: int
+    created_at: str
+    completed_at: str | None
+    outcome: str | None
+    notes: str | None
+
+
+class ClaimedFollowUp(FollowUp, frozen=True, kw_only=True):
+    """For the claimer alone: whoever shows the token may end it."""
+
+    token: str
+
+
+def signal_of(signal: signals.Signal) -> Signal:
+    return Signal(**_signal_facts(signal))
+
+
+def detail_of(signal: signals.Signal, firings: list[signals.FiringRecord]) -> SignalDetail:
+    return SignalDetail(**_signal_facts(signal), firings=[firing_of(one) for one in firings])
+
+
+def _signal_facts(signal: signals.Signal) -> dict[str, Any]:
+    specs = {"trigger": trigger_of(signal.condition), "action": action_of(signal.action)}
+    plain = (name for name in Signal.__struct_fields__ if name not in specs)
+    return {name: getattr(signal, name) for name in plain} | specs
+
+
+def firing_of(firing: signals.FiringRecord) -> Firing:
+    return Firing(*(getattr(firing, name) for name in Firing.__struct_fields__))
+
+
+def follow_up_of(found: signals.FollowUp) -> FollowUp:
+    return FollowUp(**_follow_up_facts(found))
+
+
+def claimed_of(taken: signals.FollowUp) -> ClaimedFollowUp:
+    return ClaimedFollowUp(**_follow_up_facts(taken), token=taken.lease_token or "")
+
+
+def _follow_up_facts(found: signals.FollowUp) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in FollowUp.__struct_fields__}

@@ -1,0 +1,53 @@
+"""The latest events, kept once for all who follow."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from rota.model.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event, and its text, which is written once and sent to everybody."""
+
+    event: Event
+    text: str
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Entries have places, counted from the first that was ever here; the oldest go first.
+
+    Whoever follows remembers a place, and nothing is kept on his behalf: a thousand that do not
+    read cost no more than one.
+    """
+
+    most: int
+    most_characters: int
+    head: int = 0  # the place behind the last entry
+    _entries: deque[Entry] = field(default_factory=deque)
+    _characters: int = 0
+
+    @property
+    def base(self) -> int:
+        """The place of the oldest entry."""
+        return self.head - len(self._entries)
+
+    def add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._characters += len(entry.text)
+        self.head += 1
+        while len(self._entries) > self.most or (
+            self._characters > self.most_characters and len(self._entries) > 1
+        ):
+            self._characters -= len(self._entries.popleft().text)
+
+    def between(self, place: int, end: int) -> Iterator[Entry]:
+        return islice(self._entries, place - self.base, end - self.base)
+
+    def clear(self) -> None:
+        """Places go on: whoever stood here has fallen off."""
+        self._entries.clear()
+        self._characters = 0

@@ -1,0 +1,156 @@
+"""The one reader of the event log in a process.
+
+It is woken by commits, looks again in ever longer pauses, and puts what it finds on a
+shelf. Each that follows has a place there; none of them asks the database, but to catch
+up with the past. Nobody reads while nobody follows.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from rota.feed.reading import Reading
+from rota.feed.shelf import Entry, Shelf
+from rota.feed.wanted import EVERYTHING, Wanted
+from rota.model.errors import StorageError
+from rota.model.events import Event
+
+log = logging.getLogger(__name__)
+
+LIVE_PAGE = 100  # short enough to be read on the event loop
+KEPT = 4_096
+KEPT_CHARACTERS = 32 * 1024 * 1024
+# On PostgreSQL an event is shown once no older transaction is open, and nobody tells when the
+# last of those ends: after a wake-up the reader looks again soon, then ever less often.
+FIRST_PAUSE_SECONDS = 0.004
+LOOK_AGAIN_SECONDS = 1.0
+PATIENCE_SECONDS = 1.0
+TURN = 512  # sends between two looks of the event loop at everything else
+
+
+class EventLog(Protocol):
+    """What the feed asks of the ledger; `rota.queue.views.Views` is one."""
+
+    async def events(
+        self, after: int, limit: int, work_item_id: str | None = None, types: Sequence[str] = ()
+    ) -> list[Event]: ...
+    async def last_event(self) -> int: ...
+    def events_seen(self) -> int: ...
+    async def wait_for_events(self, seen: int, seconds: float) -> int: ...
+
+
+class Feed:
+    def __init__(
+        self,
+        events: EventLog,
+        write: Callable[[Event], str],
+        *,
+        kept: int = KEPT,
+        kept_characters: int = KEPT_CHARACTERS,
+    ) -> None:
+        """`write` makes an event's text."""
+        self.log = events
+        self.shelf = Shelf(kept, kept_characters)
+        self.lock = asyncio.Lock()  # whoever has it may move the feed on
+        self._write = write
+        self._position: int | None = None  # the last event on the shelf; None while nobody reads
+        self._readings: set[Reading] = set()
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def position(self) -> int:
+        return self._position or 0
+
+    @property
+    def followers(self) -> int:
+        return len(self._readings)
+
+    @property
+    def share(self) -> int:
+        """How many entries one follower takes before the others have their turn."""
+        return max(1, TURN // max(1, len(self._readings)))
+
+    def entry(self, event: Event) -> Entry:
+        return Entry(event, self._write(event))
+
+    @asynccontextmanager
+    async def follow(
+        self,
+        wanted: Wanted = EVERYTHING,
+        after: int | None = None,
+        fallen: Callable[[], None] = lambda: None,
+    ) -> AsyncIterator[Reading]:
+        """Everything behind the event `after`, else everything from now on.
+
+        `fallen` is called when the reading has become hopelessly late.
+        """
+        reading = Reading(self, wanted, after, fallen)
+        self._readings.add(reading)
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read_on(), name="feed")
+        try:
+            if after is None:
+                await reading.join()
+            yield reading
+        finally:
+            self._readings.discard(reading)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        if self._readings or self._reader is None:
+            return
+        reader, self._reader = self._reader, None
+        self._position = None
+        self.shelf.clear()
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+    # the reader
+
+    async def _read_on(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            seen = self.log.events_seen()
+            try:
+                async with self.lock:
+                    found = await self.advance()
+            except StorageError as error:
+                log.info("the feed waits for the database: %s", error.message)
+                found, pause = False, LOOK_AGAIN_SECONDS
+            if found:
+                pause = FIRST_PAUSE_SECONDS
+            woken = await self.log.wait_for_events(seen, pause) > seen
+            pause = FIRST_PAUSE_SECONDS if woken else min(pause * 2, LOOK_AGAIN_SECONDS)
+
+    async def advance(self) -> bool:
+        """Bring the shelf up to the end of the log, under the lock; was there anything?"""
+        if self._position is None:
+            self._position = await self.log.last_event()
+            return False
+        found = False
+        while True:
+            page = await self.log.events(self._position, LIVE_PAGE)
+            if page:
+                found = True
+                await self._put(page)
+            if len(page) < LIVE_PAGE:
+                return found
+
+    def _is_ahead(self) -> bool:
+        half = self.shelf.most // 2
+        return any(one.behind > half and one.willing for one in self._readings)
+
+    async def _put(self, page: list[Event]) -> None:
+        """Whoever is late because this process is gets the time; who does not read does not."""
+        patient_until = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while self._is_ahead() and asyncio.get_running_loop().time() < patient_until:
+            await asyncio.sleep(0)
+        before = self.shelf.head
+        for event in page:
+            self.shelf.add(self.entry(event))
+        self._position = page[-1].seq
+        added = list(self.shelf.between(max(before, self.shelf.base), self.shelf.head))
+        for reading in tuple(self._readings):
+            reading.told(added)

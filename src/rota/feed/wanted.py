@@ -1,0 +1,29 @@
+"""Which events somebody wants to hear of."""
+
+from dataclasses import dataclass
+
+from rota.model.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    types: tuple[str, ...] = ()
+    work_item_id: str | None = None
+    project_id: str | None = None
+    agent: str | None = None
+
+    def holds(self, event: Event) -> bool:
+        return (
+            (not self.types or event.type in self.types)
+            and self.work_item_id in (None, event.work_item_id)
+            and self.project_id in (None, event.project_id)
+            and self.agent in (None, event.agent)
+        )
+
+    @property
+    def selects(self) -> bool:
+        """Can the log itself leave out what is not wanted?"""
+        return bool(self.types) or self.work_item_id is not None
+
+
+EVERYTHING = Wanted()
