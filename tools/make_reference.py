@@ -20,10 +20,13 @@ import click
 
 from rota.api import Api, ApiSettings, create_app
 from rota.api.hooks import hook_endpoints
-from rota.app import open_ledger
+from rota.api.signals import signal_endpoints
+from rota.app import open_store
 from rota.cli.root import SECTIONS, rota
 from rota.client.inprocess import InProcessTransport
 from rota.client.transport import Request
+from rota.queue.ledger import Ledger
+from rota.signals import Signals
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 WIDTH = 96
@@ -44,8 +47,9 @@ def api_document() -> dict[str, Any]:
 
     @asynccontextmanager
     async def app() -> AsyncIterator[Api]:
-        async with open_ledger(str(Path(directory) / "rota.db")) as ledger:
-            yield create_app(ledger, ApiSettings(trusted=True), endpoints=hook_endpoints(()))
+        async with open_store(str(Path(directory) / "rota.db")) as store:
+            others = [*hook_endpoints(()), *signal_endpoints(Signals(store))]
+            yield create_app(Ledger.on(store), ApiSettings(trusted=True), endpoints=others)
 
     with tempfile.TemporaryDirectory() as directory:
         transport = InProcessTransport(app)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import structlog
 import uvicorn
 
+from rota.api.ws_protocol import ws_options
 from rota.model.errors import RotaError, StorageError
 from rota.queue.sweeper import Sweeper, Swept
 
@@ -26,6 +27,7 @@ SWEEP_SECONDS = 1.0
 PRUNE_SECONDS = 3600.0
 RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 300.0
+MAX_FRAME_BYTES = 1024 * 1024  # of WebSockets, as of bodies
 CHORE_SECONDS = 3.0  # that a chore has to end what it is doing, when the server ends
 
 
@@ -105,7 +107,7 @@ class Face(uvicorn.Server):
                 app,
                 loop="none",
                 http="httptools",
-                ws="none",
+                **ws_options(MAX_FRAME_BYTES),
                 lifespan="off",
                 log_config=None,
                 access_log=False,

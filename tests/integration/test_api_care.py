@@ -165,6 +165,10 @@ def test_the_document_describes_every_route(http: httpx2.Client) -> None:
         "POST /chat/{agent}/{schedule}", "POST /hooks/{agent}/{schedule}",
         *(f"POST /schedules/{{agent}}/{{schedule}}/{verb}"
           for verb in ("enable", "disable", "trigger", "restore")),
+        "GET /signals", "POST /signals", "POST /signals/test", "GET /signals/{id}",
+        "DELETE /signals/{id}", "GET /signals/firings", "POST /signals/firings/{firing}/retry",
+        "GET /follow-ups", "GET /follow-ups/{id}", "POST /follow-ups/claim",
+        *(f"POST /follow-ups/{{id}}/{verb}" for verb in ("complete", "cancel", "release")),
         *(f"POST /work/{{id}}/{verb}" for verb in verbs),
     }  # fmt: skip
     names = [one["operationId"] for path in document["paths"].values() for one in path.values()]

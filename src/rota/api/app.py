@@ -17,6 +17,10 @@ from rota.api.metrics import UNMATCHED, Metrics
 from rota.api.problems import Internal, MethodNotAllowed, status_of
 from rota.api.routing import Endpoint, Found, Routes
 from rota.api.settings import ApiSettings
+from rota.api.ws import PATH as WS_PATH
+from rota.api.ws import Handshake, Sockets, refuse, schema_endpoint
+from rota.api.ws_limits import WsLimits
+from rota.feed import Feed
 from rota.model.access import Caller, everyone
 from rota.model.errors import ClaimLost, NotFound, RotaError
 from rota.queue.ledger import Ledger
@@ -42,20 +46,23 @@ def create_app(
     stopping: asyncio.Event | None = None,
     endpoints: Sequence[Endpoint] = (),
     mounts: Sequence[Mount] = (),
+    ws: WsLimits | None = None,
 ) -> "Api":
     """The app on one ledger; `endpoints` and `mounts` are what other rooms add.
 
-    Once `stopping` is set, long polls and event streams end.
+    Once `stopping` is set, long polls, event streams and WebSockets end.
     """
     settings = settings or ApiSettings()
+    stopping = stopping or asyncio.Event()
     gate = Gate(ledger.tokens, settings)
+    feed = Feed(ledger.views, events.written)
     ours = [
         *care.ENDPOINTS,
         *projects.ENDPOINTS,
         *work.ENDPOINTS,
         *claims.ENDPOINTS,
         *verbs.ENDPOINTS,
-        *events.ENDPOINTS,
+        *events.event_endpoints(feed),
         *fleet.ENDPOINTS,
         *runs.ENDPOINTS,
         *schedules.ENDPOINTS,
@@ -63,10 +70,9 @@ def create_app(
         *fleet.token_endpoints(gate),
         *endpoints,
     ]
-    ours += doc_endpoints(ours, settings.version, gate)
-    return Api(
-        ledger, settings, gate, Routes(ours), mounts=mounts, stopping=stopping or asyncio.Event()
-    )
+    sockets = Sockets(gate, feed, ours, stopping=stopping, limits=ws)
+    ours += [*doc_endpoints(ours, settings.version, gate), schema_endpoint(sockets)]
+    return Api(ledger, settings, gate, Routes(ours), sockets, mounts=mounts, stopping=stopping)
 
 
 class Api:
@@ -83,6 +89,7 @@ class Api:
         settings: ApiSettings,
         gate: Gate,
         routes: Routes,
+        sockets: Sockets,
         *,
         mounts: Sequence[Mount],
         stopping: asyncio.Event,
@@ -94,6 +101,7 @@ class Api:
         self._gate = gate
         self._guard = BrowserGuard(settings)
         self._routes = routes
+        self._sockets = sockets
         self._mounts = mounts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,17 +138,7 @@ class Api:
         caller = await self._admit(scope, headers, endpoint.scope if endpoint else "")
         if endpoint is None:
             return _unrouted(scope, found)
-        call = Call(
-            self._ledger,
-            self._settings,
-            self.metrics,
-            self.stopping,
-            scope,
-            receive,
-            headers,
-            caller,
-            found.parameters,
-        )
+        call = self._call(scope, receive, headers, caller, found.parameters)
         arguments = []
         if endpoint.query is not None:
             arguments.append(read_query(endpoint, scope))
@@ -148,6 +146,14 @@ class Api:
             limit = self._settings.max_body_bytes
             arguments.append(await read_body(endpoint, headers, receive, limit))
         return await endpoint.run(call, *arguments)
+
+    def _call(
+        self, scope: Scope, receive: Receive, headers: Headers, caller: Caller, parts: list[str]
+    ) -> Call:
+        return Call(
+            self._ledger, self._settings, self.metrics, self.stopping, scope, receive, headers,
+            caller, parts,
+        )  # fmt: skip
 
     async def _admit(self, scope: Scope, headers: Headers, needed: str | None) -> Caller:
         """Host, origin, token, scope, in this order. An empty scope asks for a token only."""
@@ -162,11 +168,15 @@ class Api:
         return caller
 
     def _problem(self, error: Exception, scope: Scope) -> Reply:
+        return problem_answer(self._told(error, scope))
+
+    def _told(self, error: Exception, scope: Scope) -> RotaError:
+        """What a caller is told of an error."""
         if isinstance(error, RotaError) and status_of(error) != 500:
             self.metrics.conflicts += isinstance(error, ClaimLost)
-            return problem_answer(error)
+            return error
         _log_internal(error, scope)
-        return problem_answer(Internal("an error of ours; it is in the server's log"))
+        return Internal("an error of ours; it is in the server's log")
 
     # what other rooms add
 
@@ -187,16 +197,29 @@ class Api:
         headers: Headers = dict(scope["headers"])
         mount = self._mount(scope["path"])
         try:
-            if mount is None:
-                raise NotFound("there is no such WebSocket")
             if not self._settings.trusted:
                 self._guard.check_origin(headers)
-            scope["rota.caller"] = await self._admit(scope, headers, mount.scope)
-        except RotaError:
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
+            if mount is not None:
+                scope["rota.caller"] = await self._admit(scope, headers, mount.scope)
+            elif scope["path"] == WS_PATH:
+                await self._ours(scope, headers, receive, send)
+            else:
+                raise NotFound("there is no such WebSocket")
+        except RotaError as error:
+            await refuse(error, scope, receive, send)
             return
-        await mount.app(scope, receive, send)
+        if mount is not None:
+            await mount.app(scope, receive, send)
+
+    async def _ours(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        """Its caller may come with the handshake or behind it, so only the host is checked here."""
+        if not self._settings.trusted:
+            self._guard.check("GET", headers, protected=await self._gate.protected())
+        await self._sockets.serve(
+            Handshake(scope, headers, receive, send),
+            lambda caller, gone: self._call(scope, gone, {}, caller, []),
+            lambda error: self._told(error, scope),
+        )
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -222,5 +245,5 @@ def _log_internal(error: Exception, scope: Scope) -> None:
     import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
 
     structlog.get_logger().error(
-        "internal error", method=scope["method"], path=scope["path"], exc_info=error
+        "internal error", method=scope.get("method"), path=scope["path"], exc_info=error
     )

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from msgspec import UNSET
@@ -12,48 +13,54 @@ from rota.api.answers import Reply, encode, json_answer, raw_headers
 from rota.api.asgi import Receive, Send, attend
 from rota.api.bodies import EventQuery
 from rota.api.call import Call
-from rota.api.routing import endpoint
+from rota.api.routing import Endpoint, endpoint
+from rota.feed import Entry, Feed, Overrun, Reading, Wanted
 from rota.model.access import READ
 from rota.model.errors import InvalidInput, StorageError
 from rota.model.events import Event
-from rota.queue.views import Views
 
 STREAM = b"text/event-stream"
-PAGE = 100
-# A wake-up can be lost (another process, a cut connection): look again anyway.
-LOOK_AGAIN_SECONDS = 2.0
 FAREWELL_SECONDS = 1.0
 
 
-@endpoint(
-    "GET", "/events", scope=READ, tag="events", gives=list[schemas.Event],
-    takes=("Last-Event-ID",), sets=("Link",),
-)  # fmt: skip
-async def list_events(call: Call, query: EventQuery) -> Reply:
-    """Read the event log, from the oldest on or behind `after`.
-
-    With `Accept: text/event-stream` it is a stream of server-sent events that goes on: behind
-    `Last-Event-ID`, else behind `after`, else from now on.
-    """
-    resumed = _last_event_id(call)
-    if STREAM in call.headers.get(b"accept", b""):
-        return await _stream(call, query, resumed)
-    events = await call.ledger.views.events(
-        query.after or 0, query.limit, query.work_item_id, query.type
-    )
-    full = len(events) == query.limit
-    headers = call.next_page(after=str(events[-1].seq)) if full else None
-    return json_answer([wire.event_of(one) for one in events], 200, headers)
+def written(event: Event) -> str:
+    """As the feed keeps it for everybody."""
+    return encode(wire.event_of(event)).decode()
 
 
-async def _stream(call: Call, query: EventQuery, after: int | None) -> Reply:
+def event_endpoints(feed: Feed) -> tuple[Endpoint, ...]:
+    @endpoint(
+        "GET", "/events", scope=READ, tag="events", gives=list[schemas.Event],
+        takes=("Last-Event-ID",), sets=("Link",),
+    )  # fmt: skip
+    async def list_events(call: Call, query: EventQuery) -> Reply:
+        """Read the event log, from the oldest on or behind `after`.
+
+        With `Accept: text/event-stream` it is a stream of server-sent events that goes on: behind
+        `Last-Event-ID`, else behind `after`, else from now on.
+        """
+        resumed = _last_event_id(call)
+        if STREAM in call.headers.get(b"accept", b""):
+            return await _stream(feed, call, query, resumed)
+        events = await call.ledger.views.events(
+            query.after or 0, query.limit, query.work_item_id, query.type
+        )
+        full = len(events) == query.limit
+        headers = call.next_page(after=str(events[-1].seq)) if full else None
+        return json_answer([wire.event_of(one) for one in events], 200, headers)
+
+    return (list_events,)
+
+
+async def _stream(feed: Feed, call: Call, query: EventQuery, after: int | None) -> Reply:
     views = call.ledger.views
     if after is None:
         after = await views.last_event() if query.after is UNSET else query.after
     # Asks for a page now, so that a wrong filter is refused while there still is a status to send.
     await views.events(after, 1, query.work_item_id, query.type)
+    wanted = Wanted(query.type, query.work_item_id)
     return EventStream(
-        views, after, query.work_item_id, query.type, call.settings.heartbeat_seconds, call.stopping
+        feed.follow(wanted, after), after, call.settings.heartbeat_seconds, call.stopping
     )
 
 
@@ -68,12 +75,11 @@ def _last_event_id(call: Call) -> int | None:
 
 @dataclass(slots=True)
 class EventStream:
-    """Pulls pages as fast as its reader takes them, and no faster: nothing piles up here."""
+    """Follows the feed; whoever reads too slowly for it gets the rest page by page, as fast as he
+    takes them: nothing piles up here."""
 
-    views: Views
+    follow: AbstractAsyncContextManager[Reading]
     after: int
-    work_item_id: str | None
-    types: tuple[str, ...]
     heartbeat_seconds: float
     stopping: asyncio.Event
     status: int = 200
@@ -94,40 +100,29 @@ class EventStream:
         # An id without data: whoever loses the connection before the first event resumes here.
         await send(_chunk(b"retry: 2000\nid: %d\n\n" % self.after))
         quiet_since = time.monotonic()
-        while True:
-            seen = self.views.events_seen()
-            page = await self._next_page()
-            if page:
-                await send(_chunk(b"".join(map(_frame, page))))
-                quiet_since = time.monotonic()
-            if len(page) == PAGE:
-                continue
-            left = quiet_since + self.heartbeat_seconds - time.monotonic()
-            if left <= 0:
-                await send(_chunk(b": still here\n\n"))
-                quiet_since = time.monotonic()
-                left = self.heartbeat_seconds
-            await self.views.wait_for_events(seen, min(left, LOOK_AGAIN_SECONDS))
+        async with self.follow as reading:
+            while True:
+                left = quiet_since + self.heartbeat_seconds - time.monotonic()
+                page = await self._next(reading, left)
+                if page:
+                    await reading.hand_out(send(_chunk(b"".join(map(_frame, page)))))
+                elif left <= 0:
+                    await send(_chunk(b": still here\n\n"))
+                if page or left <= 0:
+                    quiet_since = time.monotonic()
 
-    async def _next_page(self) -> list[Event]:
-        filtered = self.work_item_id is not None or self.types
-        last = await self.views.last_event() if filtered else 0
-        page = await self.views.events(self.after, PAGE, self.work_item_id, self.types)
-        if page:
-            self.after = page[-1].seq
-        elif last > self.after:
-            # Nothing for this reader up to there: the next look need not begin as far back.
-            self.after = last
-        return page
+    async def _next(self, reading: Reading, seconds: float) -> list[Entry]:
+        try:
+            return await reading.next(max(0.0, seconds))
+        except Overrun:
+            reading.go_back()
+            return []
 
 
-def _frame(event: Event) -> bytes:
-    data = encode(wire.event_of(event))
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), data)
+def _frame(entry: Entry) -> bytes:
+    event = entry.event
+    return f"id: {event.seq}\nevent: {event.type}\ndata: {entry.text}\n\n".encode()
 
 
 def _chunk(body: bytes, *, more: bool = True) -> dict[str, object]:
     return {"type": "http.response.body", "body": body, "more_body": more}
-
-
-ENDPOINTS = (list_events,)

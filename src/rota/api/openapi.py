@@ -175,7 +175,7 @@ def _headers(one: Endpoint) -> list[dict[str, Any]]:
 
 def _responses(one: Endpoint, gives: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
-        str(status): _success(one, None if status == 204 else gives)
+        str(status): _success(one, status, None if status == 204 else gives)
         for status in (one.status, *one.also)
     }
     statuses = {*_ALWAYS, *one.refuses}
@@ -192,8 +192,8 @@ def _responses(one: Endpoint, gives: Any) -> dict[str, Any]:
     return found
 
 
-def _success(one: Endpoint, gives: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": HTTPStatus(one.status).phrase}
+def _success(one: Endpoint, status: int, gives: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if one.sets:
         answer["headers"] = {
             name: {"description": _HEADERS_OUT[name], "schema": {"type": "string"}}

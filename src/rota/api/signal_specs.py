@@ -7,14 +7,13 @@ models document it, and answers are made of them.
 from datetime import timedelta
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from rota.api.bodies import (
     AgentName,
     Body,
     Description,
     Id,
-    Label,
     Labels,
     Moment,
     Priority,
@@ -34,12 +33,10 @@ Span = Annotated[str, Meta(max_length=100, examples=["2h"], description="30s, 15
 Zone = Annotated[str, Meta(max_length=100, examples=["Europe/Berlin"])]
 Name = Annotated[str, Meta(max_length=500, pattern=r"\S")]
 Statuses = StatusName | Annotated[tuple[StatusName, ...], Meta(min_length=1)]
-SomeStatuses = StatusName | tuple[StatusName, ...]
-Names = Name | Annotated[tuple[Name, ...], Meta(max_length=MOST_ITEMS)]
-Types = Type | Annotated[tuple[Type, ...], Meta(max_length=MOST_ITEMS)]
-LabelNames = Label | Annotated[tuple[Label, ...], Meta(max_length=MOST_ITEMS)]
-Ends = EndStatus | tuple[EndStatus, ...]
-Items = Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_ITEMS)]
+SomeStatuses = StatusName | tuple[StatusName, ...] | None
+Names = Name | Annotated[tuple[Name, ...], Meta(max_length=MOST_ITEMS)] | None
+Ends = EndStatus | tuple[EndStatus, ...] | None
+Items = Annotated[tuple[Id, ...], Meta(max_length=MOST_ITEMS)] | None
 
 
 class _Spec(Strict, frozen=True, omit_defaults=True, tag_field="kind"):
@@ -62,8 +59,8 @@ class TransitionTrigger(
     reason: Names = ()
     nth: Annotated[int, Meta(ge=1, le=1_000)] = 1
     project_id: Id | None = None
-    type: Types = ()
-    label: LabelNames = ()
+    type: Names = ()
+    label: Names = ()
     agent: AgentName | None = None
 
 
@@ -71,7 +68,7 @@ class AllInTrigger(_Spec, frozen=True, tag=TriggerOn.ALL_IN.value, rename={"in_"
     """Every one of these items, or of a project, is in one of these statuses."""
 
     in_: Statuses
-    items: Items | tuple[()] = ()
+    items: Items = ()
     project_id: Id | None = None
 
 
@@ -79,7 +76,7 @@ class AnyInTrigger(_Spec, frozen=True, tag=TriggerOn.ANY_IN.value, rename={"in_"
     """One of these items, or of a project, is in one of these statuses."""
 
     in_: Statuses
-    items: Items | tuple[()] = ()
+    items: Items = ()
     project_id: Id | None = None
 
 
@@ -92,8 +89,8 @@ class TimeTrigger(_Spec, frozen=True, tag=TriggerOn.TIME.value, rename={"in_": "
     after: Span | None = None
     in_: SomeStatuses = ()
     project_id: Id | None = None
-    type: Types = ()
-    label: LabelNames = ()
+    type: Names = ()
+    label: Names = ()
     agent: AgentName | None = None
 
 
@@ -109,7 +106,7 @@ class SourceTrigger(_Spec, frozen=True, tag=TriggerOn.SOURCE_EVENT.value):
     """A tracker's webhook was heard; `fields` are values of its payload: `pull_request.merged`."""
 
     source: Name | None = None
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = field(default_factory=dict)
 
 
 Trigger = TransitionTrigger | AllInTrigger | AnyInTrigger | TimeTrigger | RunTrigger | SourceTrigger
@@ -133,7 +130,7 @@ class SubmitAction(_Spec, frozen=True, tag=ActionKind.SUBMIT.value):
     body: Body | None = None
     type: Type | None = None
     priority: Priority | None = None
-    labels: Labels = ()
+    labels: Labels | None = ()
     payload: dict[str, Any] | None = None
     project_id: Id | None = None
     agent: AgentName | None = None
@@ -195,7 +192,7 @@ ActionSpec = Annotated[dict[str, Any], _one_of(Action)]
 
 def trigger_of(condition: Condition) -> Trigger:
     """The spec that gives this condition when it is read."""
-    filters = {
+    filters: dict[str, Any] = {
         "project_id": condition.project_id,
         "type": condition.types,
         "label": condition.labels,
@@ -203,8 +200,9 @@ def trigger_of(condition: Condition) -> Trigger:
     }
     match condition.kind:
         case TriggerOn.TRANSITION:
-            came = {"from_": condition.from_, "reason": condition.reasons, "nth": condition.nth}
-            return TransitionTrigger(condition.to, **came, **filters)
+            return TransitionTrigger(
+                condition.to, condition.from_, condition.reasons, condition.nth, **filters
+            )
         case TriggerOn.ALL_IN:
             return AllInTrigger(condition.to, condition.items, condition.project_id)
         case TriggerOn.ANY_IN:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rota.config.sources import Forge
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
+    from rota.signals import Signals
     from rota.sources.claimants import Claimants
     from rota.sources.desk import IssueDesk
     from rota.sources.operators import Operators
@@ -227,6 +228,7 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
     from rota.app.fleet import FleetAtWork
     from rota.model.clock import IdFactory, SystemClock
     from rota.queue.ledger import Ledger
+    from rota.signals import Signals
 
     node = IdFactory(SystemClock()).new()
     async with open_store(settings.database) as store:
@@ -239,7 +241,7 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
         fleet = None
         if loaded is not None:
             fleet = FleetAtWork(settings, store, ledger, node=node, loaded=loaded, crew=crew)
-        api = make_asgi(ledger, settings, stopping, fleet)
+        api = make_asgi(ledger, Signals(store), settings, stopping, fleet)
         face = daemon.Face(api, settings.drain_seconds, lambda: _announce(settings, ledger, fleet))
         if fleet is None:
             await daemon.run(face, listener, crew, stopping)
@@ -252,6 +254,7 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
 
 def make_asgi(
     ledger: "Ledger",
+    signals: "Signals",
     settings: Settings,
     stopping: "asyncio.Event | None" = None,
     fleet: "FleetAtWork | None" = None,
@@ -261,6 +264,7 @@ def make_asgi(
     from rota.api import ApiSettings, create_app
     from rota.api.fleet_config import config_endpoints
     from rota.api.hooks import hook_endpoints
+    from rota.api.signals import signal_endpoints
 
     return create_app(
         ledger,
@@ -274,6 +278,7 @@ def make_asgi(
             *(dashboard.ENDPOINTS if settings.dashboard else ()),
             *hook_endpoints(fleet.receivers if fleet else ()),
             *config_endpoints(fleet.reload if fleet else None),
+            *signal_endpoints(signals),
         ],
     )
 
@@ -282,9 +287,14 @@ def make_asgi(
 async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     """The API on a database, for a caller in this process: no server, no port, no tokens."""
     from rota.api import ApiSettings, create_app
+    from rota.api.signals import signal_endpoints
+    from rota.queue.ledger import Ledger
+    from rota.signals import Signals
 
-    async with open_ledger(settings.database, logs=settings.run_logs) as ledger:
-        yield create_app(ledger, ApiSettings(trusted=True))
+    async with open_store(settings.database) as store:
+        ledger = Ledger.on(store, logs=settings.run_logs)
+        endpoints = signal_endpoints(Signals(store))
+        yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints)
 
 
 async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:

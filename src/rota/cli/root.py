@@ -37,6 +37,10 @@ SECTIONS: Sections = {
         "resume": ("rota.cli.verbs:resume", "Go on with a blocked item."),
         "release": ("rota.cli.verbs:release", "Give an item back to the queue."),
         "hand-over": ("rota.cli.verbs:hand_over", "Give an item to review."),
+        "follow-up": (
+            "rota.cli.follow_ups:follow_up",
+            "What signals ask to be done about an item.",
+        ),
     },
     "Direct": {
         "dispatch": ("rota.cli.verbs:dispatch", "Name the agent that shall do an item."),
@@ -56,6 +60,7 @@ SECTIONS: Sections = {
     "Around": {
         "run": ("rota.cli.runs:run", "What agents have done, and are doing."),
         "schedule": ("rota.cli.schedules:schedule", "When agents wake, and why they did not."),
+        "signal": ("rota.cli.signals:signal", "When this happens, that follows, once."),
         "project": ("rota.cli.projects:project", "Groups of items."),
         "agent": ("rota.cli.agents:agent", "Who works, and on how much at once."),
         "token": ("rota.cli.tokens:token", "Who may reach the API."),

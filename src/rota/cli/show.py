@@ -7,6 +7,7 @@ import click
 
 from rota.cli.columns import event_line
 from rota.cli.session import command
+from rota.cli.signal_specs import in_words
 from rota.cli.text import local_time, one_line
 from rota.model.work import Priority
 
@@ -14,13 +15,17 @@ if TYPE_CHECKING:
     from rota.cli.session import Session
 
 _EVENTS_SHOWN = 10
+_FOLLOWING_SHOWN = 50
 
 
 @command("show", example="rota show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
 @click.argument("item")
 def show(session: "Session", /, item: str) -> None:
-    """Show one item with its claim, links, dispatches and latest events."""
-    detail = session.client.work_get(item)
+    """Show one item with its claim, links, signals, follow-ups, dispatches and latest events."""
+    client = session.client
+    detail = client.work_get(item)
+    detail["signals"] = client.list_signals(work_item_id=detail["id"], limit=_FOLLOWING_SHOWN)
+    detail["follow_ups"] = client.follow_ups(work_item_id=detail["id"], limit=_FOLLOWING_SHOWN)
     session.output.facts(detail, [*facts_of(detail), *_history(detail)])
 
 
@@ -62,6 +67,8 @@ def _history(detail: dict[str, Any]) -> list[tuple[str, object]]:
         ("claim", _claim(claim) if claim else ""),
         ("waits for", "\n".join(map(one_line, waits))),
         ("blocks", "\n".join(one_line(one["id"]) for one in links["blocks"])),
+        ("signals", "\n".join(map(_signal, detail["signals"]))),
+        ("follow-ups", "\n".join(map(_follow_up, detail["follow_ups"]))),
         ("dispatches", "\n".join(map(_dispatch, detail["dispatch_log"]))),
         ("late results", "\n".join(map(event_line, detail["late_results"]))),
         ("events", "\n".join(map(event_line, detail["events"][-_EVENTS_SHOWN:]))),
@@ -71,6 +78,14 @@ def _history(detail: dict[str, Any]) -> list[tuple[str, object]]:
 def _claim(claim: dict[str, Any]) -> str:
     progress = f": {claim['progress']}" if claim["progress"] else ""
     return one_line(f"{claim['agent']}, lease until {local_time(claim['expires_at'])}{progress}")
+
+
+def _signal(one: dict[str, Any]) -> str:
+    return one_line(f"{one['id']} {one['status']}: {in_words(one['trigger'])}")
+
+
+def _follow_up(one: dict[str, Any]) -> str:
+    return one_line(f"{one['id']} {one['status']}: {one['title']}")
 
 
 def _dispatch(one: dict[str, Any]) -> str:

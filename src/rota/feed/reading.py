@@ -1,7 +1,7 @@
 """One follower's place in the log: first in the past, page by page, then on the shelf."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from rota.feed.shelf import Entry
@@ -41,6 +41,13 @@ class Reading:
         if self._place == self._feed.shelf.head:
             await self._wait(seconds)
         return self._take()
+
+    async def hand_out(self, sending: Awaitable[None]) -> None:
+        """Await the sending of something that was taken. Meanwhile the feed waits for others only:
+        if this takes its time, it is the client that does not read."""
+        self.willing = False
+        await sending
+        self.willing = True
 
     def told(self, added: list[Entry]) -> None:
         """The feed has put these on the shelf."""

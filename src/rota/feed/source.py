@@ -145,7 +145,7 @@ class Feed:
     async def _put(self, page: list[Event]) -> None:
         """Whoever is late because this process is gets the time; who does not read does not."""
         patient_until = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while self._is_ahead() and asyncio.get_running_loop().time() < patient_until:
+        while self._is_ahead() and asyncio.get_running_loop().time() < patient_until:  # noqa: ASYNC110
             await asyncio.sleep(0)
         before = self.shelf.head
         for event in page:

@@ -163,6 +163,8 @@ def _time(kind: TriggerOn, spec: Mapping[str, Any], item: str | None, now: datet
         if statuses or any(filters.values()):
             raise InvalidInput("trigger: at goes with nothing else", field="trigger.at")
         return Condition(kind, at=_moment(spec, now))
+    if spec.get("timezone") is not None:
+        raise InvalidInput("trigger.timezone: goes with at", field="trigger.timezone")
     seconds = _seconds(after, now)
     if not statuses and (item is not None or any(filters.values())):
         if any(filters.values()):
@@ -184,9 +186,9 @@ def _seconds(after: str, now: datetime) -> float:
 
 def _moment(spec: Mapping[str, Any], now: datetime) -> str:
     said, zone = text(spec, "at") or "", text(spec, "timezone")
-    moment = parse_time(said, "trigger.at")
-    if zone is not None and datetime.fromisoformat(said).tzinfo is None:
-        moment = _local(datetime.fromisoformat(said), _zone(zone))
+    moment, place = parse_time(said, "trigger.at"), _zone(zone) if zone is not None else None
+    if place is not None and datetime.fromisoformat(said).tzinfo is None:
+        moment = _local(datetime.fromisoformat(said), place)
     if moment <= now:
         raise InvalidInput(
             f"trigger.at: {to_text(moment)} is in the past; name a time that is to come",

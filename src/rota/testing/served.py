@@ -13,10 +13,14 @@ import uvloop
 
 from rota.api import Api, ApiSettings, Mount, create_app
 from rota.api.routing import Endpoint
-from rota.app import open_ledger
+from rota.api.signals import signal_endpoints
+from rota.api.ws_limits import WsLimits
+from rota.app import open_store
 from rota.daemon import Face, bind
 from rota.model.clock import Clock
 from rota.queue.ledger import Ledger
+from rota.signals import Signals
+from rota.storage.port import Store
 
 T = TypeVar("T")
 
@@ -28,6 +32,8 @@ class Served:
     port: int
     api: Api
     ledger: Ledger
+    store: Store
+    signals: Signals
     _loop: asyncio.AbstractEventLoop
 
     @property
@@ -56,14 +62,18 @@ def serve(
     logs: Path = Path(".rota/runs"),
     endpoints: Sequence[Endpoint] = (),
     mounts: Sequence[Mount] = (),
+    ws: WsLimits | None = None,
 ) -> Iterator[Served]:
     ready: Future[Served] = Future()
 
     async def main() -> None:
-        async with open_ledger(database, clock, logs=logs) as ledger:
-            api = create_app(ledger, settings, endpoints=endpoints, mounts=mounts)
+        async with open_store(database, clock) as store:
+            ledger, signals = Ledger.on(store, clock, logs=logs), Signals(store, clock)
+            ours = [*endpoints, *signal_endpoints(signals)]
+            api = create_app(ledger, settings, endpoints=ours, mounts=mounts, ws=ws)
             listener = bind("127.0.0.1", 0)
-            served = Served(listener.getsockname()[1], api, ledger, asyncio.get_running_loop())
+            port, loop = listener.getsockname()[1], asyncio.get_running_loop()
+            served = Served(port, api, ledger, store, signals, loop)
             face = Face(api, 5, lambda: ready.set_result(served))
             serving = asyncio.ensure_future(face.serve(sockets=[listener]))
             await asyncio.wait(

@@ -10,11 +10,12 @@ from rota.client._async.loop import DEFAULT_LEASE_SECONDS, Work
 from rota.client._async.records import RecordCalls
 from rota.client._async.runs import RunCalls
 from rota.client._async.schedules import ScheduleCalls
+from rota.client._async.signals import SignalCalls
 from rota.client._async.verbs import VerbCalls
 from rota.client.heartbeats import Heartbeats
 
 
-class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls):
+class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCalls):
     """Everything the API can do, as methods; answers are what its JSON says.
 
     `async with WorkQueueClient() as client:` closes connections at the end. Reads,

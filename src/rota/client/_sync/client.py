@@ -12,11 +12,12 @@ from rota.client._sync.loop import DEFAULT_LEASE_SECONDS, Work
 from rota.client._sync.records import RecordCalls
 from rota.client._sync.runs import RunCalls
 from rota.client._sync.schedules import ScheduleCalls
+from rota.client._sync.signals import SignalCalls
 from rota.client._sync.verbs import VerbCalls
 from rota.client.heartbeats import Heartbeats
 
 
-class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls):
+class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCalls):
     """Everything the API can do, as methods; answers are what its JSON says.
 
     `with SyncWorkQueueClient() as client:` closes connections at the end. Reads,

@@ -1,0 +1,181 @@
+"""The frames of `/ws`: what a client may send, what it is sent, and their published schema."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Protocol
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from rota.api.bodies import AgentName, Id, Strict
+from rota.api.schemas import Event, FieldError
+from rota.model.events import EventType
+
+RequestId = Annotated[str, Meta(min_length=1, max_length=100)]
+TypeName = Annotated[str, Meta(min_length=1, max_length=100)]
+Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Request(Strict, frozen=True):
+    """`payload` is read once `type` is known."""
+
+    request_id: RequestId
+    type: TypeName
+    payload: Raw = Raw(b"{}")
+
+
+class Failure(Struct, frozen=True):
+    """`code` is for programs and never changes; `detail` is for people. Some have more fields."""
+
+    code: str
+    detail: str
+    status: int
+    allowed: list[str] | UnsetType = UNSET
+    errors: list[FieldError] | UnsetType = UNSET
+
+
+class Refusal(Struct, frozen=True):
+    """The answer to a request that was not carried out, or to a frame that was none."""
+
+    request_id: str | None
+    type: str
+    error: Failure
+    ok: Literal[False] = False
+
+
+class EventFrame(Event, frozen=True, kw_only=True):
+    """One event of the log, as `GET /events` shows it; `event_id` is where to resume."""
+
+    subscription: str
+
+
+class ResyncHint(Struct, frozen=True):
+    subscription: str
+    after: int
+    detail: str
+
+
+class Resync(Struct, frozen=True):
+    """The last frame before 1013: subscribe again behind `after`, and nothing is missed."""
+
+    payload: ResyncHint
+    type: Literal["feed.resync"] = "feed.resync"
+
+
+# the payloads of requests about the connection itself
+
+
+class Auth(Strict, frozen=True):
+    token: Annotated[str, Meta(min_length=1, max_length=500)]
+
+
+class Ping(Strict, frozen=True):
+    pass
+
+
+class Subscribe(Strict, frozen=True):
+    after: Sequence | None = None
+    types: Annotated[tuple[EventType, ...], Meta(max_length=100)] = ()
+    work_item_id: Id | None = None
+    project_id: Id | None = None
+    agent: AgentName | None = None
+
+
+class Unsubscribe(Strict, frozen=True):
+    subscription: Id
+
+
+class Welcome(Struct, frozen=True):
+    name: str
+    scopes: tuple[str, ...]
+
+
+class Pong(Struct, frozen=True):
+    """Nothing but that somebody is there."""
+
+
+class Subscribed(Struct, frozen=True):
+    """`after` is where the subscription begins."""
+
+    subscription: str
+    after: int
+
+
+class Unsubscribed(Struct, frozen=True):
+    """`after` is the last event that was sent."""
+
+    subscription: str
+    after: int
+
+
+# the schema
+
+
+class Kind(Protocol):
+    """A request type, as far as the schema goes; one of several payloads is tried by turns."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def payloads(self) -> tuple[Any, ...]: ...
+    @property
+    def gives(self) -> Any: ...
+
+
+# Some models name others by their place in the API document: they are moved all together.
+_REF, _OURS = "#/components/schemas/{name}", "#/$defs/{name}"
+
+
+def schema(kinds: Iterable[Kind]) -> dict[str, Any]:
+    """JSON Schema of every frame: `Sent` by a client, `Received` by it."""
+    kinds = tuple(kinds)
+    types = [one for kind in kinds for one in (*kind.payloads, kind.gives)]
+    found, definitions = msgspec.json.schema_components(
+        [*types, Refusal, EventFrame, Resync], ref_template=_REF
+    )
+    shapes = iter(found)
+    sent, received = [], []
+    for kind in kinds:
+        payload = [next(shapes) for _ in kind.payloads]
+        sent.append(_request(kind.name, payload[0] if len(payload) == 1 else {"anyOf": payload}))
+        received.append(_answer(kind.name, next(shapes)))
+    definitions["Failure"]["additionalProperties"] = True
+    definitions |= {"Sent": {"anyOf": sent}, "Received": {"anyOf": [*received, *shapes]}}
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Frames of /ws",
+        "anyOf": [{"$ref": _REF.format(name=name)} for name in ("Sent", "Received")],
+        "$defs": definitions,
+    }
+    text = msgspec.json.encode(whole).replace(_REF[:-6].encode(), _OURS[:-6].encode())
+    moved: dict[str, Any] = msgspec.json.decode(text)
+    return moved
+
+
+def _request(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    return _object(
+        {
+            "request_id": {"type": "string", "minLength": 1, "maxLength": 100},
+            "type": {"const": name},
+            "payload": payload,
+        },
+        ("request_id", "type"),
+    )
+
+
+def _answer(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {
+        "request_id": {"type": "string"},
+        "type": {"const": name},
+        "ok": {"const": True},
+        "result": result,
+    }
+    return _object(fields, tuple(fields))
+
+
+def _object(properties: dict[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }

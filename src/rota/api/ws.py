@@ -1,0 +1,149 @@
+"""`GET /ws`: who may open one, how many there are, and their end when the server stops."""
+
+import asyncio
+import contextlib
+import resource
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from rota.api.answers import Answer, json_answer, problem_answer
+from rota.api.asgi import Headers, Message, Receive, Scope, Send
+from rota.api.auth import Gate
+from rota.api.call import Call
+from rota.api.frames import schema
+from rota.api.routing import Endpoint, endpoint
+from rota.api.ws_connection import Connection, Doors
+from rota.api.ws_limits import WsLimits
+from rota.api.ws_problems import TooManyConnections
+from rota.api.ws_requests import RequestType, request_types
+from rota.api.ws_subscriptions import OWN_REQUESTS
+from rota.feed import Feed
+from rota.model.access import READ, Caller
+from rota.model.errors import RotaError
+
+PATH = "/ws"
+HTTP_RESPONSE = "websocket.http.response"
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    scope: Scope
+    headers: Headers
+    receive: Receive
+    send: Send
+
+    @property
+    def address(self) -> str:
+        return str((self.scope.get("client") or ("",))[0])
+
+
+class Sockets:
+    """The open WebSockets of this process."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        feed: Feed,
+        routes: Sequence[Endpoint],
+        *,
+        stopping: asyncio.Event,
+        limits: WsLimits | None = None,
+    ) -> None:
+        self.kinds = request_types(routes)
+        self._types: dict[str, RequestType] = {one.name: one for one in self.kinds}
+        self._gate = gate
+        self._feed = feed
+        self._stopping = stopping
+        self._limits = limits or WsLimits()
+        self._most = min(self._limits.connections, _open_files() * 3 // 4)
+        self._open: set[Connection] = set()
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def serve(
+        self,
+        shake: Handshake,
+        call: Callable[[Caller, Receive], Call],
+        explain: Callable[[Exception], RotaError],
+    ) -> None:
+        """From the accepted handshake to the end. What is refused here is refused with a status."""
+        if self._stopping.is_set() or len(self._open) >= self._most:
+            raise TooManyConnections(
+                "this server has as many WebSockets as it takes, or is about to stop; try later",
+                headers={"retry-after": "5"},
+            )
+        who = await self._caller(shake)
+        doors = Doors(shake.receive, shake.send, call, explain, self._admission(shake))
+        connection = Connection(
+            doors, self._feed, self._types, self._limits, caller=who, headers=shake.headers
+        )
+        self._open.add(connection)
+        if self._watcher is None:
+            self._watcher = asyncio.create_task(self._watch(), name="websockets")
+        try:
+            await connection.run()
+        finally:
+            self._open.discard(connection)
+            await self._rest()
+
+    async def _caller(self, shake: Handshake) -> Caller | None:
+        """None where a token is wanted and did not come with the handshake: a browser cannot send
+        one there, and has its first frame to say it."""
+        if b"authorization" not in shake.headers and await self._gate.protected():
+            return None
+        caller = await self._gate.caller(shake.headers, shake.address)
+        caller.demand(READ)
+        return caller
+
+    def _admission(self, shake: Handshake) -> Callable[[Headers], Awaitable[Caller]]:
+        async def admit(headers: Headers) -> Caller:
+            caller = await self._gate.caller(headers, shake.address)
+            caller.demand(READ)
+            return caller
+
+        return admit
+
+    async def _watch(self) -> None:
+        """One for all: ends them when the server stops, or when their token has lost its force."""
+        while not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._limits.recheck_seconds)
+            for one in tuple(self._open):
+                if self._stopping.is_set():
+                    one.end(1001, "the server stops")
+                else:
+                    await one.check()
+
+    async def _rest(self) -> None:
+        if self._open or self._watcher is None:
+            return
+        watcher, self._watcher = self._watcher, None
+        watcher.cancel()
+        await asyncio.gather(watcher, return_exceptions=True)
+
+
+async def refuse(error: RotaError, scope: Scope, receive: Receive, send: Send) -> None:
+    """With a status and a problem document where the server can send one before the upgrade."""
+    await receive()
+    if HTTP_RESPONSE not in (scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+
+    async def renamed(message: Message) -> None:
+        await send({**message, "type": f"websocket.{message['type']}"})
+
+    await problem_answer(error).deliver(receive, renamed)
+
+
+def schema_endpoint(sockets: Sockets) -> Endpoint:
+    @endpoint("GET", f"{PATH}/schema.json", scope=READ, tag="events", hidden=True)
+    async def ws_schema(call: Call) -> Answer:
+        """Describe the frames of /ws."""
+        return json_answer(schema((*OWN_REQUESTS, *sockets.kinds)))
+
+    return ws_schema
+
+
+def _open_files() -> int:
+    """Beyond this the process could accept nobody, nor open its database."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft

@@ -1,0 +1,341 @@
+"""One WebSocket, from its acceptance to its end."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rota.api import problems
+from rota.api.answers import encode
+from rota.api.asgi import ClientGone, Headers, Message, Receive, Send
+from rota.api.call import Call
+from rota.api.frames import (
+    Auth,
+    Ping,
+    Pong,
+    Request,
+    Resync,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Unsubscribed,
+    Welcome,
+)
+from rota.api.problems import invalid
+from rota.api.ws_limits import WsLimits
+from rota.api.ws_problems import BadFrame, TooManyRequests
+from rota.api.ws_requests import RequestType, converted
+from rota.api.ws_subscriptions import Subscription
+from rota.feed import Feed
+from rota.model.access import Caller
+from rota.model.errors import Forbidden, InvalidInput, NotFound, RotaError, Unauthenticated
+
+NO_FRAME = "error"  # the type of an answer to what was no request
+_REQUEST = msgspec.json.Decoder(Request)
+_HIDDEN = ("type", "title")  # of problem documents: what HTTP wants
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What a connection has to the outside."""
+
+    receive: Receive
+    send: Send
+    call: Callable[[Caller, Receive], Call]
+    explain: Callable[[Exception], RotaError]  # what a caller is told of an error
+    admit: Callable[[Headers], Awaitable[Caller]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    code: int | None = None  # None: the client is gone
+    reason: str = ""
+    last_words: Resync | None = None
+
+
+class Connection:
+    def __init__(
+        self,
+        doors: Doors,
+        feed: Feed,
+        types: Mapping[str, RequestType],
+        limits: WsLimits,
+        *,
+        caller: Caller | None,
+        headers: Headers,
+    ) -> None:
+        self._doors = doors
+        self._feed = feed
+        self._types = types
+        self._limits = limits
+        self._caller = caller
+        self._headers = headers
+        self._subscriptions: dict[str, tuple[Subscription, asyncio.Task[None]]] = {}
+        self._numbered = 0
+        self._requests: set[asyncio.Task[None]] = set()
+        self._gone = asyncio.Event()
+        self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+
+    # its life
+
+    async def run(self) -> None:
+        await self._doors.receive()
+        await self._doors.send({"type": "websocket.accept"})
+        listener = self._start(self._listen())
+        late = asyncio.get_running_loop().call_later(self._limits.auth_seconds, self._is_nobody)
+        try:
+            ending = await self._ending
+        finally:
+            late.cancel()
+            self._gone.set()
+            pumps = [task for _, task in self._subscriptions.values()]
+            await _cancelled(listener, *pumps)
+        await self._take_leave(ending)
+        await self._let_finish()
+
+    def end(self, code: int | None = None, reason: str = "", words: Resync | None = None) -> None:
+        if not self._ending.done():
+            self._ending.set_result(Ending(code, reason, words))
+
+    async def check(self) -> None:
+        """Is its token still good?"""
+        if self._caller is None:
+            return
+        try:
+            self._caller = await self._doors.admit(self._headers)
+        except (Unauthenticated, Forbidden) as error:
+            self.end(1008, error.code)
+        except RotaError:  # the database is away; that is no reason to end
+            return
+
+    def _is_nobody(self) -> None:
+        if self._caller is None:
+            self.end(1008, f"no token within {self._limits.auth_seconds:g} s")
+
+    async def _take_leave(self, ending: Ending) -> None:
+        if ending.code is None:
+            return
+        closing = {"type": "websocket.close", "code": ending.code, "reason": ending.reason}
+        with contextlib.suppress(TimeoutError, OSError, RuntimeError):
+            async with asyncio.timeout(self._limits.farewell_seconds):
+                if ending.last_words is not None:
+                    await self._doors.send(_text(encode(ending.last_words).decode()))
+                await self._doors.send(closing)
+
+    async def _let_finish(self) -> None:
+        """What was asked for is done, also when nobody is left to hear of it."""
+        if self._requests:
+            await asyncio.wait(self._requests, timeout=self._limits.farewell_seconds * 5)
+            await _cancelled(*self._requests)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._requests.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, ClientGone):
+            self.end()
+        elif isinstance(error, Exception):
+            self._doors.explain(error)
+            self.end(1011, "an error of ours; it is in the server's log")
+
+    # what it hears
+
+    async def _listen(self) -> None:
+        while True:
+            message = await self._doors.receive()
+            if message["type"] == "websocket.disconnect":
+                self.end()
+                return
+            try:
+                request = _read(message)
+            except RotaError as error:
+                await self._refuse(_request_id(message), NO_FRAME, error)
+            else:
+                await self._heard(request)
+
+    async def _heard(self, request: Request) -> None:
+        try:
+            if not await self._own(request):
+                self._serve(request)
+        except ClientGone:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
+            await self._refuse(request.request_id, request.type, self._doors.explain(error))
+            if isinstance(error, Unauthenticated):
+                self.end(1008, error.code)
+
+    async def _own(self, request: Request) -> bool:
+        """Those about the connection itself are done in their order."""
+        match request.type:
+            case "auth":
+                await self._answer(request, await self._auth(_payload(request)))
+            case "ping":
+                converted(_payload(request), Ping)
+                await self._answer(request, Pong())
+            case "subscribe":
+                await self._subscribe(request)
+            case "unsubscribe":
+                await self._answer(request, await self._unsubscribe(_payload(request)))
+            case _:
+                return False
+        return True
+
+    def _serve(self, request: Request) -> None:
+        kind = self._types.get(request.type)
+        if kind is None:
+            known = sorted([*self._types, "auth", "ping", "subscribe", "unsubscribe"])
+            raise NotFound(
+                f"{request.type!r} is no request type; there are {', '.join(known)}", allowed=known
+            )
+        self._demand_caller()
+        if len(self._requests) >= self._limits.requests:
+            raise TooManyRequests(
+                f"{self._limits.requests} requests of this connection are under way; wait for one"
+            )
+        self._requests.add(self._start(self._carry_out(request, kind)))
+
+    async def _carry_out(self, request: Request, kind: RequestType) -> None:
+        try:
+            caller = await self._who()
+            call = self._doors.call(caller, self._until_gone)
+            result = await kind.run(call, _payload(request))
+        except Exception as error:  # noqa: BLE001 - as above
+            if not self._gone.is_set():
+                await self._refuse(request.request_id, request.type, self._doors.explain(error))
+            if isinstance(error, Unauthenticated):
+                self.end(1008, error.code)
+            return
+        if not self._gone.is_set():
+            await self._answer(request, result)
+
+    async def _until_gone(self) -> Message:
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    # who it is
+
+    def _demand_caller(self) -> Caller:
+        if self._caller is None:
+            raise Unauthenticated("this server wants a token: send it in an `auth` frame first")
+        return self._caller
+
+    async def _who(self) -> Caller:
+        """Asked each time, as over HTTP: a token may be revoked meanwhile."""
+        self._demand_caller()
+        self._caller = await self._doors.admit(self._headers)
+        return self._caller
+
+    async def _auth(self, payload: Any) -> Welcome:
+        token = converted(payload, Auth).token
+        headers = {**self._headers, b"authorization": b"Bearer " + token.encode()}
+        self._caller = await self._doors.admit(headers)
+        self._headers = headers
+        return Welcome(self._caller.name, tuple(sorted(self._caller.scopes)))
+
+    # subscriptions
+
+    async def _subscribe(self, request: Request) -> None:
+        asked: Subscribe = converted(_payload(request), Subscribe)
+        await self._who()
+        if len(self._subscriptions) >= self._limits.subscriptions:
+            raise TooManyRequests(
+                f"a connection has {self._limits.subscriptions} subscriptions at most"
+            )
+        self._numbered += 1
+        made = Subscription(f"s{self._numbered}", asked, self._say, self._too_slow)
+
+        async def begun(what: Subscribed) -> None:
+            await self._answer(request, what)
+
+        async def follow() -> None:
+            try:
+                await made.run(self._feed, begun)
+            except RotaError as error:
+                self._subscriptions.pop(made.id, None)
+                await self._refuse(request.request_id, request.type, self._doors.explain(error))
+
+        self._subscriptions[made.id] = made, self._start(follow())
+
+    async def _unsubscribe(self, payload: Any) -> Unsubscribed:
+        name = converted(payload, Unsubscribe).subscription
+        if name not in self._subscriptions:
+            raise NotFound(f"this connection has no subscription {name!r}", id=name)
+        made, task = self._subscriptions.pop(name)
+        await _cancelled(task)
+        return Unsubscribed(made.id, made.after)
+
+    def _too_slow(self, subscription: Subscription) -> None:
+        hint = subscription.hint
+        self.end(1013, f"too slow; subscribe again after {subscription.after}", hint)
+
+    # what it says
+
+    async def _say(self, text: str) -> None:
+        try:
+            await self._doors.send(_text(text))
+        except (OSError, RuntimeError):  # uvicorn's words for it
+            raise ClientGone from None
+
+    async def _answer(self, request: Request, result: Any) -> None:
+        frame = {
+            "request_id": request.request_id, "type": request.type, "ok": True, "result": result,
+        }  # fmt: skip
+        await self._say(encode(frame).decode())
+
+    async def _refuse(self, request_id: str | None, kind: str, error: RotaError) -> None:
+        document = problems.document(error)
+        failure = {name: value for name, value in document.items() if name not in _HIDDEN}
+        frame = {"request_id": request_id, "type": kind, "ok": False, "error": failure}
+        await self._say(encode(frame).decode())
+
+
+def _text(text: str) -> Message:
+    return {"type": "websocket.send", "text": text}
+
+
+def _read(message: Message) -> Request:
+    text = message.get("text")
+    if text is None:
+        raise BadFrame("a binary frame; requests are text frames of JSON")
+    try:
+        return _REQUEST.decode(text)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadFrame(f"the frame is not JSON: {error}") from None
+    except RecursionError:
+        raise BadFrame("the frame is nested too deeply") from None
+
+
+def _request_id(message: Message) -> str | None:
+    """What can be had of it, so that whoever asked knows which request was wrong."""
+    try:
+        loose = msgspec.json.decode(message.get("text") or "")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    found = loose.get("request_id") if isinstance(loose, dict) else None
+    return found if isinstance(found, str) and len(found) <= 100 else None
+
+
+def _payload(request: Request) -> Any:
+    try:
+        payload = msgspec.json.decode(request.payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadFrame(f"the payload is not JSON: {error}") from None
+    if not isinstance(payload, dict):
+        raise InvalidInput("payload: has to be an object", field="payload")
+    return payload
+
+
+async def _cancelled(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

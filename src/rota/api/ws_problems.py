@@ -1,0 +1,17 @@
+"""What is wrong with a WebSocket, or a frame of it, whatever the ledger would say to it."""
+
+from rota.api.problems import FaceError
+
+
+class BadFrame(FaceError):
+    code = "bad_frame"
+
+
+class TooManyRequests(FaceError):
+    code = "too_many_requests"
+    status = 429
+
+
+class TooManyConnections(FaceError):
+    code = "too_many_connections"
+    status = 503

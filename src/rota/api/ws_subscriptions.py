@@ -1,0 +1,86 @@
+"""What a connection is told unasked: events of the feed, by subscription."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from rota.api.frames import (
+    Auth,
+    Ping,
+    Pong,
+    Resync,
+    ResyncHint,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Unsubscribed,
+    Welcome,
+)
+from rota.feed import Feed, Overrun, Reading, Wanted
+from rota.model.errors import StorageError
+
+WAIT_SECONDS = 600.0
+DATABASE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRequest:
+    """One about the connection itself, as far as the schema goes."""
+
+    name: str
+    payloads: tuple[type, ...]
+    gives: type
+
+
+OWN_REQUESTS = (
+    OwnRequest("auth", (Auth,), Welcome),
+    OwnRequest("ping", (Ping,), Pong),
+    OwnRequest("subscribe", (Subscribe,), Subscribed),
+    OwnRequest("unsubscribe", (Unsubscribe,), Unsubscribed),
+)
+
+
+@dataclass(slots=True)
+class Subscription:
+    id: str
+    asked: Subscribe
+    say: Callable[[str], Awaitable[None]]
+    too_slow: Callable[["Subscription"], None]
+    after: int = 0  # the last event that was sent, or passed over
+
+    @property
+    def hint(self) -> Resync:
+        return Resync(
+            ResyncHint(
+                self.id,
+                self.after,
+                "this reader was too slow; connect again and subscribe behind `after`",
+            )
+        )
+
+    async def run(self, feed: Feed, begun: Callable[[Subscribed], Awaitable[None]]) -> None:
+        """For ever. `begun` answers the request, before the first event."""
+        asked = self.asked
+        wanted = Wanted(asked.types, asked.work_item_id, asked.project_id, asked.agent)
+        async with feed.follow(wanted, asked.after, lambda: self.too_slow(self)) as reading:
+            self.after = reading.position
+            await begun(Subscribed(self.id, self.after))
+            try:
+                while True:
+                    await self._pass_on(reading)
+            except Overrun:
+                self.too_slow(self)
+
+    async def _pass_on(self, reading: Reading) -> None:
+        tail = f',"subscription":"{self.id}"}}'
+        try:
+            entries = await reading.next(WAIT_SECONDS)
+        except StorageError:  # of the past: it is asked for again
+            await asyncio.sleep(DATABASE_SECONDS)
+            return
+        for entry in entries:
+            await reading.hand_out(self.say(entry.text[:-1] + tail))
+            self.after = entry.event.seq
+        self.after = reading.position
+        if entries:
+            await asyncio.sleep(0)  # everybody has a turn, also who asks for something

@@ -1,0 +1,239 @@
+"""Signals in the words of a command line, made into what the API takes."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from rota.cli.parsing import JsonValue, Moment, Priority, Text
+from rota.model.runs import RunStatus
+from rota.model.signals import ActionKind, TriggerOn
+from rota.model.status import Status
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNLIMITED = "unlimited"
+ANY = "any"
+
+_STATUSES = click.Choice([str(one) for one in Status])
+_STATUS: dict[str, Any] = {"type": _STATUSES, "metavar": "STATUS"}
+_ENDS = click.Choice([ANY, *(str(one) for one in RunStatus if one.ended)])
+_ACTIONS = click.Choice([str(one).replace("_", "-") for one in ActionKind])
+
+
+class Fires(click.ParamType[int]):
+    """A number; none at all is zero, because null is how an option says that it was not given."""
+
+    name = "n|unlimited"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if text == UNLIMITED:
+            return 0
+        if text.isascii() and text.isdigit() and int(text[:10]) > 0:
+            return int(text)
+        return self.fail(f"{text[:40]!r} is no number; write 1, 2, … or {UNLIMITED}", param, ctx)
+
+
+class Field(click.ParamType[tuple[str, Any]]):
+    """NAME=VALUE; the value is JSON where it can be read as such, else text."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        name, equals, said = str(value).partition("=")
+        if not (name and equals):
+            self.fail(f"{str(value)[:80]!r} is no field; write NAME=VALUE", param, ctx)
+        try:
+            return name, json.loads(said)
+        except (ValueError, RecursionError):
+            return name, said
+
+
+class SpecFile(click.ParamType[dict[str, Any]]):
+    name = "file|-"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        text = str(value)
+        spec = JsonValue().convert(text if text == "-" else f"@{text}", param, ctx)
+        if not isinstance(spec, dict) or not isinstance(spec.get("trigger"), dict):
+            self.fail('write {"trigger": {"kind": …}, "action": {"kind": …}}', param, ctx)
+        for name in spec:
+            if name not in _BODY:
+                self.fail(f"{name[:80]!r} is unknown; there are {', '.join(_BODY)}", param, ctx)
+        return spec
+
+
+_BODY = (
+    "trigger", "action", "work_item_id", "name", "max_fires", "expires_at", "max_depth",
+)  # fmt: skip
+
+
+def _several(*names: str, **facts: Any) -> Callable[[F], F]:
+    return click.option(*names, multiple=True, **facts)
+
+
+_OPTIONS = [
+    # when
+    _several("--on-status", type=_STATUSES, help="An item comes into this status; repeatable."),
+    _several("--when-all-in", **_STATUS, help="All of --item or --project are there."),
+    _several("--when-any-in", **_STATUS, help="One of them is."),
+    click.option("--after", metavar="SPAN", help="So long from now: 30m, 2h, 7d."),
+    _several("--in", "in_", **_STATUS, help="With --after: an item stays there so long."),
+    click.option("--at", metavar="TIME", help="At this time: ISO 8601, or +2h."),
+    click.option("--timezone", help="Of --at: Europe/Berlin.  [default: UTC]"),
+    _several("--on-run", type=_ENDS, help="A run has ended so, or in any way."),
+    click.option("--on-source", metavar="NAME|any", help="A webhook of this source was heard."),
+    # which
+    _several("--item", help="This item; with --when-all-in and --when-any-in repeatable."),
+    click.option("--project", help="Items of this project, by its id."),
+    _several("--of-type", help="Items of this type; repeatable."),
+    _several("--of-label", help="Items with this label; repeatable."),
+    click.option("--of-agent", help="Items or runs of this agent."),
+    click.option("--of-schedule", help="Runs of this schedule."),
+    _several("--from", "from_", **_STATUS, help="Only if it was there before."),
+    _several("--on-reason", help="Only if this was the reason for the move."),
+    click.option("--nth", type=click.IntRange(1, 1000), help="Only from an item's n-th time on."),
+    _several("--field", "fields", type=Field(), help="Only if the webhook's payload says so."),
+    # then
+    click.option("--then", type=_ACTIONS, help="[default: follow-up; submit if the item ended]"),
+    click.option("--title", help="Of the follow-up, item or message; may hold {item.id}, ..."),
+    click.option("--body", type=Text(), help="Its text: text, @file or -."),
+    click.option("--type", "type_", help="Of the new item.  [default: follow_up]"),
+    click.option("--priority", type=Priority(), help="Of the new item."),
+    _several("--label", "labels", help="Of the new item; repeatable."),
+    click.option("--agent", help="Who shall do it, or is woken."),
+    click.option("--schedule", help="That is triggered."),
+    click.option("--to", "to", metavar="URL", help="That is notified."),
+    click.option("--reason", help="Of a hold or a release."),
+    # how often
+    click.option("--max-fires", type=Fires(), help="How often.  [default: 1]"),
+    click.option("--expires", type=Moment(), help="Until when: a time, or +7d."),
+    click.option("--max-depth", type=click.IntRange(0, 100), help="Of its own loops."),
+    click.option("--name", help="Unique among active signals."),
+    click.option("--spec", type=SpecFile(), help="All of it as JSON, as POST /signals takes it."),
+]
+
+_KINDS = {
+    "on_status": (TriggerOn.TRANSITION, "to"),
+    "when_all_in": (TriggerOn.ALL_IN, "in"),
+    "when_any_in": (TriggerOn.ANY_IN, "in"),
+    "after": (TriggerOn.TIME, "after"),
+    "at": (TriggerOn.TIME, "at"),
+    "on_run": (TriggerOn.RUN_FINISHED, "outcome"),
+    "on_source": (TriggerOn.SOURCE_EVENT, "source"),
+}
+_WHICH = {
+    "in_": "in",
+    "timezone": "timezone",
+    "project": "project_id",
+    "of_type": "type",
+    "of_label": "label",
+    "of_agent": "agent",
+    "of_schedule": "schedule",
+    "from_": "from",
+    "on_reason": "reason",
+    "nth": "nth",
+    "fields": "fields",
+}
+_THEN = {
+    "title": "title",
+    "body": "body",
+    "type_": "type",
+    "priority": "priority",
+    "labels": "labels",
+    "agent": "agent",
+    "schedule": "schedule",
+    "to": "url",
+    "reason": "reason",
+}
+_HOW_OFTEN = {
+    "max_fires": "max_fires",
+    "expires": "expires_at",
+    "max_depth": "max_depth",
+    "name": "name",
+}
+
+
+def signal_options(function: F) -> F:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def body_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What `POST /signals` takes; what does not go together is for the server to refuse."""
+    named = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if value not in (None, ())
+    }
+    spec = named.pop("spec", None)
+    if spec is not None:
+        if named:
+            raise click.UsageError("--spec says it all: leave the other options out")
+        return dict(spec)
+    body = {"trigger": _trigger(named), **_about(named), **_renamed(named, _HOW_OFTEN)}
+    if "max_fires" in body:
+        body["max_fires"] = body["max_fires"] or None
+    action = _action(named)
+    return body if action is None else body | {"action": action}
+
+
+def _renamed(named: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {wire: named[option] for option, wire in names.items() if option in named}
+
+
+def _trigger(named: Mapping[str, Any]) -> dict[str, Any]:
+    chosen = [option for option in _KINDS if option in named]
+    if len(chosen) != 1:
+        known = ", ".join(f"--{option.replace('_', '-')}" for option in _KINDS)
+        raise click.UsageError(f"say when, by exactly one of {known}; or all of it by --spec")
+    kind, key = _KINDS[chosen[0]]
+    trigger = {"kind": str(kind), key: named[chosen[0]], **_renamed(named, _WHICH)}
+    if "fields" in trigger:
+        trigger["fields"] = dict(trigger["fields"])
+    if "at" in named and "timezone" not in named:
+        trigger["at"] = Moment().convert(named["at"], None, None)
+    if kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN) and "item" in named:
+        trigger["items"] = named["item"]
+    return _without_any(trigger)
+
+
+def _without_any(trigger: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in trigger.items() if value not in (ANY, [ANY])}
+
+
+def _about(named: Mapping[str, Any]) -> dict[str, Any]:
+    items: Sequence[str] = named.get("item", ())
+    if not items or "when_all_in" in named or "when_any_in" in named:
+        return {}
+    if len(items) > 1:
+        raise click.UsageError("several --item go with --when-all-in and --when-any-in only")
+    return {"work_item_id": items[0]}
+
+
+def _action(named: Mapping[str, Any]) -> dict[str, Any] | None:
+    facts = _renamed(named, _THEN)
+    if "then" in named:
+        return {"kind": named["then"].replace("-", "_"), **facts}
+    if facts:
+        raise click.UsageError(f"say what follows: --then {' or '.join(_ACTIONS.choices)}")
+    return None
+
+
+def in_words(spec: Mapping[str, Any]) -> str:
+    """A trigger or an action on one line, by the names that its JSON has."""
+    said = [f"{name}={_value(value)}" for name, value in spec.items() if name != "kind"]
+    return " ".join([str(spec["kind"]), *said])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value)

@@ -1,0 +1,120 @@
+# Made from ../_async/signals.py by tools/generate_sync_client.py: change it there.
+
+"""Calls about signals, their firings, and follow-ups."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rota.client._sync.calls import Calls, Json, given, not_ours, segment
+
+
+class SignalCalls(Calls):
+    def create_signal(
+        self,
+        trigger: Mapping[str, Any],
+        action: Mapping[str, Any] | None = None,
+        *,
+        work_item_id: str | None = None,
+        name: str | None = None,
+        max_fires: int | None = 1,
+        expires_at: str | None = None,
+        max_depth: int | None = None,
+    ) -> Json:
+        """When the trigger happens, the action follows; `max_fires=None` is every time."""
+        spec = given(
+            action=action,
+            work_item_id=work_item_id,
+            name=name,
+            expires_at=expires_at,
+            max_depth=max_depth,
+        )
+        body = {"trigger": dict(trigger), "max_fires": max_fires, **spec}
+        return self._one("POST", "/signals", body)
+
+    def list_signals(
+        self,
+        *,
+        status: str | None = None,
+        work_item_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[Json]:
+        """By age: all that match, or the first `limit` of them."""
+        query = {"status": status, "work_item_id": work_item_id}
+        return list(self._each("/signals", query, limit))
+
+    def get_signal(self, signal_id: str) -> Json:
+        """With its latest `firings`."""
+        return self._one("GET", f"/signals/{segment(signal_id)}")
+
+    def cancel_signal(self, signal_id: str) -> None:
+        """`Refused` when it is not active any more."""
+        self._call("DELETE", f"/signals/{segment(signal_id)}")
+
+    def test_signal(
+        self,
+        trigger: Mapping[str, Any],
+        action: Mapping[str, Any] | None = None,
+        *,
+        work_item_id: str | None = None,
+    ) -> list[Json]:
+        """Which past events would have fired it; nothing is stored."""
+        body = given(trigger=dict(trigger), action=action, work_item_id=work_item_id)
+        return self._many("POST", "/signals/test", body, repeatable=True)
+
+    def firings(self, status: str = "failed", *, limit: int | None = None) -> list[Json]:
+        """Firings that stand so, the oldest first."""
+        query = {"status": status, "limit": limit}
+        return self._many("GET", "/signals/firings", query=query)
+
+    def retry_firing(self, firing_id: str) -> Json:
+        """Try again what failed for good."""
+        return self._one("POST", f"/signals/firings/{segment(firing_id)}/retry", {})
+
+    # follow-ups
+
+    def follow_ups(
+        self,
+        *,
+        status: str | None = None,
+        work_item_id: str | None = None,
+        agent: str | None = None,
+        limit: int | None = None,
+    ) -> list[Json]:
+        """By age; with `agent`, those that this agent may have."""
+        query = {"status": status, "work_item_id": work_item_id, "agent": agent, "limit": limit}
+        return self._many("GET", "/follow-ups", query=query)
+
+    def get_follow_up(self, follow_up_id: str) -> Json:
+        return self._one("GET", f"/follow-ups/{segment(follow_up_id)}")
+
+    def claim_follow_up(self, agent: str, *, lease_seconds: float | None = None) -> Json | None:
+        """The oldest that this agent may have, with its `token`; None when there is none."""
+        body = given(agent=agent, lease_seconds=lease_seconds)
+        taken = self._call("POST", "/follow-ups/claim", body)
+        if taken is not None and not isinstance(taken, dict):
+            raise not_ours()
+        return taken
+
+    def complete_follow_up(
+        self,
+        follow_up_id: str,
+        token: str | None = None,
+        *,
+        outcome: str | None = None,
+        notes: str | None = None,
+    ) -> Json:
+        """It is done; without a token while nobody has it."""
+        body = given(token=token, outcome=outcome, notes=notes)
+        return self._follow_up(follow_up_id, "complete", body)
+
+    def cancel_follow_up(
+        self, follow_up_id: str, token: str | None = None, *, notes: str | None = None
+    ) -> Json:
+        return self._follow_up(follow_up_id, "cancel", given(token=token, notes=notes))
+
+    def release_follow_up(self, follow_up_id: str, token: str) -> Json:
+        """Give it back."""
+        return self._follow_up(follow_up_id, "release", {"token": token})
+
+    def _follow_up(self, follow_up_id: str, verb: str, body: Json) -> Json:
+        return self._one("POST", f"/follow-ups/{segment(follow_up_id)}/{verb}", body)

@@ -1,0 +1,68 @@
+"""A WebSocket client of the plain sort: asks, and keeps what it is told meanwhile."""
+
+import itertools
+import json
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+Json = dict[str, Any]
+SECONDS = 15.0
+
+
+class Wired:
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.heard: list[Json] = []  # every frame, in its order
+        self.said: list[Json] = []
+        self._numbers = itertools.count(1)
+        self._told: deque[Json] = deque()
+
+    def ask(self, kind: str, /, **payload: Any) -> Json:
+        """The answer, whether it is one or a refusal."""
+        request = {"request_id": f"r{next(self._numbers)}", "type": kind, "payload": payload}
+        self.said.append(request)
+        return self.say(json.dumps(request), request["request_id"])
+
+    def say(self, text: str | bytes, request_id: str | None) -> Json:
+        self.connection.send(text)
+        return self.answer(request_id)
+
+    def answer(self, request_id: str | None) -> Json:
+        while "ok" not in (frame := self.hear()) or frame["request_id"] != request_id:
+            self._told.append(frame)
+        return frame
+
+    def get(self, kind: str, /, **payload: Any) -> Any:
+        answer = self.ask(kind, **payload)
+        assert answer["ok"], answer
+        return answer["result"]
+
+    def refused(self, kind: str, /, **payload: Any) -> tuple[str, int]:
+        answer = self.ask(kind, **payload)
+        assert not answer["ok"], answer
+        return answer["error"]["code"], answer["error"]["status"]
+
+    def hear(self) -> Json:
+        frame: Json = json.loads(self.connection.recv(timeout=SECONDS))
+        self.heard.append(frame)
+        return frame
+
+    def events(self, count: int) -> list[Json]:
+        return [self._told.popleft() if self._told else self.hear() for _ in range(count)]
+
+    def has_heard_nothing_more(self) -> bool:
+        """Whatever was on its way is here before the answer to a ping."""
+        self.get("ping")
+        return not self._told
+
+
+@contextmanager
+def wired(url: str, headers: dict[str, str] | None = None, **options: Any) -> Iterator[Wired]:
+    address = url.replace("http", "ws", 1) + "/ws"
+    settings = {"proxy": None, "compression": None, "open_timeout": SECONDS, **options}
+    with connect(address, additional_headers=headers, **settings) as connection:
+        yield Wired(connection)
