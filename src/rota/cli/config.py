@@ -82,9 +82,9 @@ def show(session: "Session", /) -> None:
         print(_yaml(shown), end="")
 
 
-@config.member("schema", example="rota config schema > rota.schema.json")
+@config.member("schema", example="rota config schema")
 def schema(session: "Session", /) -> None:
-    """Print the JSON Schema of rota.yaml, for editors.
+    """Print the JSON Schema of rota.yaml, for editors: put it into a file that they are told of.
 
     With --json it is the `data` of a document, as in all commands.
     """
