@@ -93,13 +93,12 @@ class FleetAtWork:
 
     @property
     def in_words(self) -> str:
-        agents, schedules = (
-            len(self.fleet.agents),
-            sum(len(one.schedules) for one in self.fleet.agents),
-        )
+        agents = self.fleet.agents
         if not agents:
             return "none yet:  rota init  writes a rota.yaml to begin with"
-        return f"{agents} agents with {schedules} schedules, from {self._settings.config}"
+        many = counted(len(agents), "agent")
+        schedules = counted(sum(len(one.schedules) for one in agents), "schedule")
+        return f"{many} with {schedules}, from {self._settings.config}"
 
     # life
 
@@ -240,6 +239,10 @@ class Housekeeping:
         await self._outbox.prune()
         await asyncio.to_thread(self._runs.prune_logs)
         return 3600.0
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _without_agents(loaded: "Loaded") -> "Loaded":

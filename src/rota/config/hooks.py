@@ -7,9 +7,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from rota.config.scalars import SecretName, Span, Switch, Text
 from rota.config.sources import Section, is_address
 
-RunStatusName = Literal[
-    "succeeded", "failed", "partial", "timed_out", "cancelled", "claim_lost", "lost"
-]
+# Of runs that were cancelled, or lost with their claim or their server, hooks do not hear.
+RunStatusName = Literal["succeeded", "failed", "partial", "timed_out"]
 
 
 def _web_address(value: str) -> str:
