@@ -164,6 +164,7 @@ class FleetAtWork:
         from rota.config.loading import load_fleet
 
         async with self._reloading:
+            self._demand_file()
             loaded = await asyncio.to_thread(load_fleet, self._settings.config)
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
@@ -180,6 +181,14 @@ class FleetAtWork:
             sorted(self._tendings),
             list(loaded.warnings),
         )
+
+    def _demand_file(self) -> None:
+        """Editors replace files, and there is a moment without one: that is no wish to have no
+        agents any more."""
+        if self._loaded.files and not self._settings.config.exists():
+            raise InvalidInput(
+                f"{self._settings.config} is gone; to have no agents, leave an empty file there"
+            )
 
     async def _take_on(self, loaded: "Loaded") -> None:
         """The sources that somebody works from are tended; agents get their slots."""
