@@ -7,12 +7,19 @@ reported, and the report is delivered. What follows from that comes from the eve
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rota.model.clock import Clock
-from rota.model.errors import ClaimLost, NotFound, RotaError, StorageError
+from rota.model.errors import (
+    ClaimLost,
+    NotFound,
+    RotaError,
+    StorageError,
+    StorageUnavailable,
+)
 from rota.model.fleet import Fleet
-from rota.model.runs import Run, RunEnd, RunStatus
+from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus
 from rota.model.schedules import SkipReason
 from rota.queue.ledger import Ledger
 from rota.runner.admission import Admission
@@ -30,6 +37,7 @@ from rota.sources.verdicts import SHUT_DOWN, verdict
 # Who has lost a claim hears it at the next beat, and the sources' `margin` for ending what runs is
 # twenty seconds: a beat must be well inside it.
 LONGEST_BEAT_SECONDS = 10.0
+RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -131,11 +139,23 @@ class Journey:
                     taken.item.id, agent=taken.agent, reason=end.error
                 )
             return
-        said = await self._said(info, run, taken, end) if taken is not None else None
-        letters = [letter(run, taken, said, self.clock.now())] if taken and said else []
-        if await self.runs.end(run, end, info.agent, letters) is not None:
-            for one in letters:
+        for one in await self._written(info, run, taken, end):
+            with suppress(StorageError):  # the outbox tries it again
                 await self.outbox.deliver(one)
+
+    async def _written(
+        self, info: TriggerInfo, run: Run, taken: Taken | None, end: RunEnd
+    ) -> list[OutboxEntry]:
+        """A database that is away is waited for: nobody else knows how it ended."""
+        while True:
+            try:
+                said = await self._said(info, run, taken, end) if taken is not None else None
+                letters = [letter(run, taken, said, self.clock.now())] if taken and said else []
+                ended = await self.runs.end(run, end, info.agent, letters)
+            except StorageUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return letters if ended is not None else []
 
     async def _said(
         self, info: TriggerInfo, run: Run, taken: Taken, end: RunEnd

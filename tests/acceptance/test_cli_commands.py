@@ -287,6 +287,10 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         "db upgrade": dict,
         "db backup copy.db": dict,
         "doctor --fix": list,
+        "init": dict,
+        "config check": dict,
+        "config show": dict,
+        "config schema": dict,
     }
     for line, shape in shapes.items():
         document = json.loads(here.type(*line.split(), "--json"))

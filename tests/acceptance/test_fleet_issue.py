@@ -1,11 +1,13 @@
 """The fleet walked from the command line, with issues of a tracker as its work."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rota.model.clock import from_text
 from rota.testing.tracker import FaultKind, TrackerStub, tracker_stub
 from tests.acceptance.fleet_site import Site, site
 
@@ -184,6 +186,43 @@ def test_an_item_that_is_taken_away_by_hand_ends_its_run(place: Site, forge: For
     assert forge.look(number)["state"] == "closed"
 
 
+# a server that ends in the middle
+
+
+def test_an_issue_whose_server_was_killed_is_done_by_the_next_run(
+    place: Site, forge: Forge
+) -> None:
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    place.configure(place.agent(work_source=forge.source(lease_seconds=900)))
+    node = place.up()
+    first = place.await_start()
+    node.kill()
+    door.touch()
+    node.start()
+    second = place.await_start(2)
+    place.await_status(second["item"], "completed")
+    assert second["item"] == first["item"]
+    assert [one["status"] for one in place.runs()] == ["lost", "succeeded"]
+    assert len([one for one in forge.comments(number) if "All done." in one]) == 1
+    assert forge.look(number)["state"] == "closed"
+    assert not {"ready", "agent-working"} & forge.labels(number)
+
+
+def test_an_issue_is_given_back_by_a_server_that_stops(place: Site, forge: Forge) -> None:
+    number = forge.issue("nap 600")
+    place.configure(place.agent(work_source=forge.source()))
+    node = place.up("--drain", "0.1")
+    start = place.await_start()
+    assert node.stop() == 0
+    assert place.alive() == []
+    assert place.shown(start["item"])["status"] == "queued"
+    assert "ready" in forge.labels(number)
+    assert "agent-working" not in forge.labels(number)
+    [run] = place.runs()
+    assert (run["status"], run["error"]) == ("cancelled", "shut_down")
+
+
 # a tracker that is not well
 
 
@@ -207,6 +246,29 @@ def test_a_report_that_the_tracker_did_not_take_is_delivered_once_after_a_crash(
     assert len([one for one in forge.comments(number) if "All done." in one]) == 1
     assert len(place.starts()) == 1
     assert place.type("outbox", "list").strip() == ""
+
+
+def test_while_a_report_waits_the_claim_is_kept(place: Site, forge: Forge) -> None:
+    """For longer than its lease; nobody does the work again."""
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    place.configure(place.agent(work_source=forge.source(lease_seconds=2)))
+    place.up()
+    start = place.await_start()
+    forge.control.fault(FaultKind.ERROR_BEFORE, method="POST|PATCH|DELETE|PUT", status=500)
+    door.touch()
+    run = place.eventually(
+        lambda: one if (one := place.runs()[0])["status"] == "succeeded" else None, "it goes on"
+    )
+    long_after = from_text(run["ended_at"]) + timedelta(seconds=5)
+    place.eventually(
+        lambda: from_text(place.shown(start["item"])["claim"]["expires_at"]) > long_after or None,
+        "nobody kept it",
+    )
+    forge.control.clear_faults()
+    place.await_status(start["item"], "completed")
+    assert len([one for one in forge.comments(number) if "All done." in one]) == 1
+    assert len(place.starts()) == 1
 
 
 def test_an_answer_that_never_came_is_not_told_twice(place: Site, forge: Forge) -> None:

@@ -184,3 +184,14 @@ def test_a_broken_file_changes_nothing_and_is_told(place: Site) -> None:
     status, told = node.ask("POST", "/config/reload")
     assert (status, told["changed"]) == (200, True)
     assert place.schedule("smith", "seldom")["type"] == "interval"
+
+
+def test_a_file_that_is_gone_is_no_wish_to_have_no_agents(place: Site) -> None:
+    place.configure(place.agent())
+    node = place.up()
+    (place.place / "rota.yaml").unlink()
+    status, problem = node.ask("POST", "/config/reload")
+    assert (status, "is gone" in problem["detail"]) == (422, True)
+    place.await_status(place.add(), "completed")
+    (place.place / "rota.yaml").write_text("")
+    assert node.ask("POST", "/config/reload")[1]["agents"] == []

@@ -131,6 +131,23 @@ def test_a_killed_agent_is_a_failed_attempt(place: Site) -> None:
     place.eventually(lambda: not place.alive(), "processes are left")
 
 
+def test_an_item_that_is_taken_away_ends_its_run_at_the_next_beat(place: Site) -> None:
+    """Within ten seconds, though the lease is a quarter of an hour."""
+    place.configure(place.agent())
+    place.up()
+    item = place.add("Mend the gate", "stubborn", "nap 600")
+    start = place.await_start()
+    place.type("hold", item, "--reason", "not now")
+    place.type("release", item, "--force", "--reason", "not by you")
+    place.eventually(lambda: start["pid"] not in place.alive(), "the agent goes on", seconds=25)
+    lost = place.eventually(
+        lambda: [one for one in place.runs(item) if one["status"] == "claim_lost"], "not lost"
+    )
+    assert len(lost) == 1
+    shown = place.shown(item)
+    assert (shown["status"], shown["notes"]) == ("queued", None)
+
+
 def test_with_nothing_to_do_no_process_is_started(place: Site) -> None:
     place.configure(place.agent())
     place.up()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rota.model.clock import from_text, to_text
-from rota.model.errors import SchedulerError, SchedulerShutdownError
+from rota.model.errors import NotFound, SchedulerError, SchedulerShutdownError
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import (
     CatchUp,
@@ -423,6 +423,46 @@ async def test_jitter_delays_a_slot_and_keeps_its_name(
     clock.advance(30)
     await node.tick()
     assert node.stage.slots("clock") == [slot]
+
+
+async def test_a_check_says_why_the_clock_would_not_trigger(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    chat = Schedule("ada", "chat", ScheduleType.CHAT)
+    node = await new_node(agent(every(5), every(5, "b"), every(5, "off"), chat, room=1))
+    await store.transact(lambda tx: tx.disable_schedule("ada", "off"))
+    node.stage.stays = True
+
+    async def reason(name: str) -> SkipReason | None:
+        found = await node.scheduler.check("ada", name)
+        assert found.should_trigger is (found.skip_reason is None)
+        return found.skip_reason
+
+    assert await reason("b") is None
+    await node.tick()
+    assert [await reason(name) for name in ("b", "poll", "off", "chat")] == [
+        SkipReason.ALREADY_RUNNING,
+        SkipReason.AT_CAPACITY,
+        SkipReason.DISABLED,
+        SkipReason.UNSUPPORTED_TYPE,
+    ]
+    node.stage.send_off()
+    await node.settle()
+    assert await reason("b") is SkipReason.NOT_DUE
+    with pytest.raises(NotFound, match="ada/none"):
+        await reason("none")
+
+
+async def test_an_error_that_no_database_can_hold_is_kept_as_well_as_it_can_be(
+    store: Store, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    node.stage.answer = TriggerOutcome("failed", error="a\x00b\ud800" + "x" * 9_000)
+    await node.tick()
+    kept = (await state(store)).last_error
+    assert kept is not None
+    assert kept.startswith("a\ufffdb?xxx")
+    assert len(kept) == 4_000
 
 
 # configuration

@@ -10,7 +10,17 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from rota.config import agents, document, files, fleet_file, herdctl, scalars, schedules
+from rota.config import (
+    agents,
+    document,
+    files,
+    fleet_file,
+    herdctl,
+    hooks,
+    limits,
+    scalars,
+    schedules,
+)
 from rota.config.loading import load_fleet
 from rota.config.sources import Section
 from rota.model.intervals import written
@@ -33,13 +43,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "an MCP server": agents.McpServer,
     "`session`": agents.Session,
     "`identity`": agents.Identity,
-    "`instances`": agents.Instances,
-    "`hooks`": agents.Hooks,
-    "a hook": agents.HookConfig,
-    "`retry`": agents.RetryConfig,
-    "`budget`": agents.BudgetConfig,
-    "`per_day`": agents.DayLimits,
-    "`breaker`": agents.BreakerConfig,
+    "`instances`": limits.Instances,
+    "`hooks`": hooks.Hooks,
+    "a hook": hooks.HookConfig,
+    "`retry`": limits.RetryConfig,
+    "`budget`": limits.BudgetConfig,
+    "`per_day`": limits.DayLimits,
+    "`breaker`": limits.BreakerConfig,
 }
 
 
@@ -79,7 +89,7 @@ def test_every_key_is_described_with_its_default(section: str) -> None:
 
 
 def test_a_wrong_default_would_be_noticed() -> None:
-    field = agents.RetryConfig.model_fields["backoff"]
+    field = limits.RetryConfig.model_fields["backoff"]
     assert fits(field, "1m")
     assert not fits(field, "2m")
     assert not fits(agents.AgentConfig.model_fields["name"], "none")
@@ -88,14 +98,14 @@ def test_a_wrong_default_would_be_noticed() -> None:
 def test_every_section_is_described() -> None:
     models = {
         kind
-        for module in (agents, schedules, fleet_file)
+        for module in (agents, hooks, limits, schedules, fleet_file)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, Section)
     }
     # The base of all, what an agent has beside its name, and what is described with `per_day`.
-    others = {Section, agents.AgentSettings, agents.RunLimits}
+    others = {Section, agents.AgentSettings, limits.RunLimits}
     assert models - others == set(SECTIONS.values())
-    assert set(agents.DayLimits.model_fields) - set(agents.RunLimits.model_fields) == {"runs"}
+    assert set(limits.DayLimits.model_fields) - set(limits.RunLimits.model_fields) == {"runs"}
 
 
 def configurations() -> Iterator[Any]:

@@ -18,7 +18,7 @@ from rota.model.runs import RunEnd
 from rota.runner import LocalRunner, RunRequest
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8"}
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Stage:

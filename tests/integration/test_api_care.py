@@ -162,6 +162,7 @@ def test_the_document_describes_every_route(http: httpx2.Client) -> None:
         "GET /runs/{id}/log", "POST /runs/{id}/log", "POST /runs/{id}/cancel",
         "POST /runs/{id}/end", "GET /outbox", "POST /outbox/{id}/retry",
         "GET /schedules", "GET /schedules/{agent}/{schedule}", "GET /triggers/{id}",
+        "DELETE /schedules/{agent}/{schedule}",
         "POST /chat/{agent}/{schedule}", "POST /hooks/{agent}/{schedule}",
         *(f"POST /schedules/{{agent}}/{{schedule}}/{verb}"
           for verb in ("enable", "disable", "trigger", "restore")),

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 
+from rota import journey
 from rota.app import open_store
 from rota.journey import Journey
 from rota.model.claims import ClaimRequest
+from rota.model.errors import StorageUnavailable
 from rota.model.events import EventType
 from rota.model.fleet import AgentSpec, Breaker, Budget, Fleet, Limits, Retry, RunSettings
 from rota.model.runs import RunEnd, RunStatus, Usage
@@ -19,12 +22,13 @@ from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
+from rota.runner.admission import Admission
 from rota.runner.port import RunRequest
 from rota.scheduler import TriggerInfo, TriggerOutcome
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.registry import SourceContext
-from rota.storage.port import Store
+from rota.storage.port import Store, Transaction
 from rota.testing.clock import ManualClock
 
 QUEUE: dict[str, object] = {"type": "queue"}
@@ -110,23 +114,17 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         async with WorkSourceManager(SourceContext(ledger=ledger, clock=clock)) as sources:
             outbox = Outbox(store, ledger, sources, clock)
             actor, fleet = Actor(), [Fleet()]
-            journey = Journey(
+            travels = Journey(
                 sources,
                 ledger,
-                replace_budget(ledger, store, clock, fleet),
+                Admission(store, clock, lambda: fleet[0].budget),
                 actor,
                 ledger.runs,
                 outbox,
                 lambda: fleet[0],
                 clock,
             )
-            yield Scene(store, ledger, clock, actor, journey, fleet)
-
-
-def replace_budget(ledger: Ledger, store: Store, clock: ManualClock, fleet: list[Fleet]) -> object:
-    from rota.runner.admission import Admission
-
-    return Admission(store, clock, lambda: fleet[0].budget)
+            yield Scene(store, ledger, clock, actor, travels, fleet)
 
 
 # the way as it should go
@@ -254,8 +252,10 @@ async def test_the_claim_lives_as_long_as_the_run(scene: Scene) -> None:
         scene.clock.advance(0.9)
         beat = (await scene.item(item)).heartbeat_at
         async with asyncio.timeout(30):
-            while (await scene.item(item)).heartbeat_at == beat:
-                await asyncio.sleep(0.01)
+            while True:
+                if (await scene.item(item)).heartbeat_at != beat:
+                    break
+                await anyio.sleep(0.01)
         await scene.ledger.sweeper.tick()
     assert (await scene.item(item)).status is Status.IN_PROGRESS
     travelling.cancel()
@@ -272,6 +272,7 @@ async def test_a_server_that_stops_gives_the_item_back(scene: Scene) -> None:
         await travelling
     stands = await scene.item(item)
     assert (stands.status, stands.reason) == (Status.QUEUED, "shut_down")
+    assert stands.attempts == 0  # nobody has failed at it
     (run,) = await scene.ledger.runs.find()
     assert (run.status, run.error) == (RunStatus.CANCELLED, "shut_down")
 
@@ -302,6 +303,24 @@ async def test_an_error_of_ours_costs_nobody_the_item(scene: Scene) -> None:
     assert (stands.status, stands.assigned_agent) == (Status.QUEUED, None)
     (run,) = await scene.ledger.runs.find()
     assert (run.status, run.error) == (RunStatus.FAILED, "ZeroDivisionError: ours")
+
+
+async def test_a_result_waits_for_a_database_that_is_away(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+    monkeypatch.setattr(journey, "RETRY_SECONDS", 0.01)
+    honest, refusals = scene.store.transact, iter(range(3))
+
+    def away(body: Callable[[Transaction], object]) -> object:
+        if scene.actor.told and next(refusals, None) is not None:
+            raise StorageUnavailable("the disk is full")
+        return honest(body)
+
+    monkeypatch.setattr(scene.store, "transact", away)
+    assert (await scene.travel()).outcome == "succeeded"
+    assert next(refusals, None) is None
+    assert (await scene.item(item)).status is Status.COMPLETED
 
 
 # who may not run

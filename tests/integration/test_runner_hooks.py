@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,6 +21,7 @@ from rota.model.runs import RunEnd, RunStatus
 from tests.integration.runner_stage import ENVIRON, Stage
 
 CANARY = "canary-41d7-secret"
+CERTIFICATE = Path(__file__).parents[1] / "data" / "self-signed.pem"
 
 
 @pytest.fixture
@@ -112,6 +114,14 @@ async def test_a_hook_gets_no_secrets_of_the_server(stage: Stage) -> None:
     assert CANARY not in told
 
 
+async def test_a_hook_is_not_told_secrets_either(stage: Stage) -> None:
+    telling = (hook("cat > told"),)
+    await stage.run("echo", CANARY, after_run=telling, context={"message": f"my key is {CANARY}"})
+    told = (stage.place / "told").read_text()
+    assert CANARY not in told
+    assert "my key is [hidden]" in told
+
+
 async def test_a_hook_without_a_program_says_so(stage: Stage) -> None:
     end = await stage.run("true", after_run=(hook(),))
     assert end.hook_errors == ("hook tell: it has neither a command nor a url",)
@@ -123,7 +133,8 @@ async def test_a_hook_without_a_program_says_so(stage: Stage) -> None:
 class Listener:
     """A server on loopback that keeps what it is told."""
 
-    def __init__(self, status: int = 204) -> None:
+    def __init__(self, status: int = 204, *, secure: bool = False) -> None:
+        self.asked_for: list[str | None] = []
         self.heard: list[tuple[dict[str, str], bytes]] = []
         heard = self.heard
 
@@ -140,8 +151,16 @@ class Listener:
                 pass
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        if secure:
+            self._server.socket = self._encrypted(self._server.socket)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+
+    def _encrypted(self, plain: socket.socket) -> ssl.SSLSocket:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(CERTIFICATE)
+        context.sni_callback = lambda _socket, name, _context: self.asked_for.append(name)
+        return context.wrap_socket(plain, server_side=True)
 
     def __enter__(self) -> "Listener":
         self._thread.start()
@@ -176,6 +195,26 @@ async def test_a_webhook_is_a_signed_post(tmp_path: Path) -> None:
     assert headers["host"] == f"localhost:{listener.port}"
     assert headers["content-type"] == "application/json"
     assert headers["x-mine"] == "yes"
+
+
+async def test_a_certificate_is_for_the_name_and_not_for_the_address(tmp_path: Path) -> None:
+    trusting = httpx2.AsyncHTTPTransport(verify=ssl.create_default_context(cafile=CERTIFICATE))
+    with (
+        Listener(secure=True) as listener,
+        Stage(tmp_path, allowed_hosts=("localhost",), transport=trusting) as stage,
+    ):
+        url = f"https://localhost:{listener.port}/"
+        end = await stage.run("true", after_run=(hook(url=url),))
+    assert end.hook_errors == ()
+    assert listener.asked_for == ["localhost"]
+    assert len(listener.heard) == 1
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path: Path) -> None:
+    with Listener(secure=True) as listener:
+        end = await told_by_web(tmp_path, f"https://localhost:{listener.port}/", ("localhost",))
+    assert "certificate" in end.hook_errors[0].lower()
+    assert listener.heard == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "[::1]", "10.0.0.1"])

@@ -1,5 +1,6 @@
 """What a run is said to have done: by its result file, or by its last words."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,24 @@ async def test_a_result_file_that_cannot_be_used_is_ignored_with_a_warning(
     assert end.status is RunStatus.SUCCEEDED
     assert end.summary == "said"
     assert any(why in text and "ignored" in text for text in stage.texts("rota", "warning"))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('mkfifo "$ROTA_RESULT_FILE"', "is not a file"),
+        ('ln -s /dev/zero "$ROTA_RESULT_FILE"', "cannot be read"),
+        ('mkdir -p "$ROTA_RESULT_FILE/x"', "is not a file"),
+    ],
+)
+async def test_what_is_no_file_is_no_result_and_is_removed(
+    stage: Stage, line: str, why: str
+) -> None:
+    end = await asyncio.wait_for(stage.run("sh", "-c", f"{line}; echo said"), 10)
+    assert end.status is RunStatus.SUCCEEDED
+    assert end.summary == "said"
+    assert any(why in text for text in stage.texts("rota", "warning"))
+    assert list((stage.path / "state" / "scratch").iterdir()) == []
 
 
 async def test_a_result_file_of_an_earlier_run_is_not_this_runs(stage: Stage) -> None:

@@ -50,11 +50,13 @@ async def test_a_run_works_in_a_worktree_that_is_removed(stage: Stage) -> None:
     assert git(stage.place, "branch", "--format=%(refname:short)") == "main"
 
 
-async def test_two_runs_do_not_meet(stage: Stage) -> None:
-    line = "echo $ROTA_RUN_ID > sub/file; sleep 0.1; cat sub/file"
-    requests = [stage.request("sh", "-c", line, **TREE) for _ in range(4)]
+async def test_many_runs_at_once_do_not_meet(stage: Stage) -> None:
+    """Made and removed at the same time, git's own worktrees would."""
+    line = "echo $ROTA_RUN_ID > sub/file; cat sub/file"
+    requests = [stage.request("sh", "-c", line, **TREE) for _ in range(20)]
     ends = await asyncio.gather(*(stage.runner.execute(one) for one in requests))
-    assert [end.summary for end in ends] == ["run-1", "run-2", "run-3", "run-4"]
+    assert [end.error for end in ends] == [None] * 20
+    assert [end.summary for end in ends] == [f"run-{n}" for n in range(1, 21)]
     assert len(trees(stage)) == 1
 
 

@@ -421,6 +421,21 @@ def test_agents_tell_what_they_run_and_have_spent_today(
     assert http.get("/agents/ann").json() == ann
 
 
+def test_the_day_of_an_agent_begins_where_it_is_asked_for(
+    http: httpx2.Client, served: Served, clock: ManualClock
+) -> None:
+    own_run(served)  # at noon, UTC
+    clock.advance(11 * 3600)
+
+    def today(timezone: str) -> Any:
+        return http.get("/agents/ann", params={"timezone": timezone}).json()["spent_today"]["runs"]
+
+    assert (today("UTC"), today("Europe/Berlin"), today("America/New_York")) == (1, 0, 1)
+    for wrong in ("Mars/Olympus", "../../etc/passwd", "/etc/passwd"):
+        answer = http.get("/agents/ann", params={"timezone": wrong})
+        assert code(answer) == (422, "invalid_input"), wrong
+
+
 @on_both_databases
 def test_failures_in_a_row_that_a_worker_tells_of_keep_its_agent(
     http: httpx2.Client, clock: ManualClock

@@ -145,6 +145,14 @@ def test_a_server_without_a_fleet_reaches_the_one_that_has_it(
     assert http.post("/hooks/ada/push", json={}).status_code == 404
 
 
+def test_a_schedule_that_nobody_configures_any_more_is_forgotten(
+    http: httpx2.Client, fleet: Fleet
+) -> None:
+    assert http.delete("/schedules/ada/talk").status_code == 204
+    assert http.get("/schedules/ada/talk").status_code == 404
+    assert http.delete("/schedules/ada/talk").status_code == 404
+
+
 def test_too_much_that_waits_is_refused(
     http: httpx2.Client, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,12 @@ def test_a_schedule_is_switched_off_and_on(here: ThisProcess, fleet: Fleet) -> N
     assert here.json("schedule", "enable", "ada/yearly")["status"] == "idle"
 
 
+def test_a_schedule_is_forgotten(here: ThisProcess, fleet: Fleet) -> None:
+    fleet()
+    assert here.json("schedule", "forget", "ada/yearly")["result"] == "forgotten"
+    assert len(here.json("schedule", "list")) == 2
+
+
 def test_an_agent_is_woken_by_hand(here: ThisProcess, fleet: Fleet) -> None:
     fleet()
     asked = here.json("schedule", "trigger", "ada/talk", "--message", "look at #7")

@@ -2,17 +2,19 @@
 
 import signal
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from rota.client import SyncWorkQueueClient
+from rota.model.clock import to_text
 from tests.faults.processes import Process, Server, eventually, processes
 from tests.integration.runner_stage import processes_with
 from tests.integration.workers import Yard, heard
 
 Start = Callable[..., Process]
+on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
 
 @pytest.fixture
@@ -22,8 +24,8 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "server", f"sqlite:///{tmp_path}/rota.db")
+def server(tmp_path: Path, database: str) -> Iterator[Server]:
+    server = Server(tmp_path / "server", database)
     server.start()
     yield server
     server.kill()
@@ -45,6 +47,7 @@ def seconds_until(moment: str, after: str) -> float:
 # what becomes of an item
 
 
+@on_both_databases
 def test_a_worker_runs_its_agent_on_an_item_and_completes_it(yard: Yard) -> None:
     item = yard.add("SAY hello", "ENV COLOUR", "ENV ROTA_TOKEN", "SAY https://e.org/pull/7")
     assert yard.once()["status"] == "succeeded"
@@ -234,6 +237,7 @@ def test_an_idle_worker_ends_at_once(yard: Yard) -> None:
 # several of them, and dead ones
 
 
+@on_both_databases
 def test_a_killed_workers_item_is_recovered_and_its_processes_are_ended(yard: Yard) -> None:
     item = yard.add(f"WAIT {yard.path}/go", f"TOUCH {yard.path}/worked")
     worker = yard.worker("--lease", "2s")
@@ -267,6 +271,7 @@ def test_a_frozen_workers_result_does_not_count(yard: Yard) -> None:
     assert yard.item(item)["notes"] == "by bob"
 
 
+@on_both_databases
 def test_two_workers_never_share_an_item(yard: Yard) -> None:
     yard.client.set_agent("ann", max_concurrent=4)
     items = [yard.add(f"SAY {number}") for number in range(8)]
@@ -299,6 +304,25 @@ def test_a_worker_rests_after_failures_in_a_row_until_it_is_resumed(yard: Yard) 
     assert len(yard.client.list_runs()) == 2
     yard.client.set_agent("ann", paused=False)
     assert heard(worker, "started")["attempt"] == 1
+
+
+def test_a_worker_rests_when_its_runtime_says_that_the_quota_is_used_up(yard: Yard) -> None:
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
+    (yard.path / "agent.py").write_text(
+        "import json\n"
+        f"said = 'Claude AI usage limit reached|{until.timestamp():.0f}'\n"
+        "print(json.dumps({'type': 'result', 'subtype': 'success', 'is_error': True,"
+        " 'result': said, 'session_id': 's-1'}))\n"
+        "raise SystemExit(1)\n"
+    )
+    yard.configure(runtime="claude")
+    item = yard.add("SAY anything")
+    worker = yard.worker()
+    assert f"quota is used up until {to_text(until)}" in heard(worker, "paused")["why"]
+    shown = yard.item(item)
+    assert shown["status"] == "queued"
+    assert shown["reason"].startswith("the agent's quota is used up")
+    assert yard.client.get_agent("ann")["failures"] == 0
 
 
 def test_a_worker_rests_when_the_day_is_spent(yard: Yard) -> None:

@@ -44,7 +44,7 @@ agents:
     env: {{COLOUR: red}}
     timeout: 60s
     runtime:
-      type: command
+      type: {runtime}
       command: ["{python}", "{agent}"]
 """
 
@@ -62,9 +62,13 @@ class Yard:
         (path / "agent.py").write_text(textwrap.dedent(AGENT))
         self.configure()
 
-    def configure(self, failures: int = 5, more: str = "") -> None:
+    def configure(self, failures: int = 5, runtime: str = "command", more: str = "") -> None:
         text = CONFIG.format(
-            place=self.place, python=sys.executable, agent=self.path / "agent.py", failures=failures
+            place=self.place,
+            python=sys.executable,
+            agent=self.path / "agent.py",
+            failures=failures,
+            runtime=runtime,
         )
         (self.path / "rota.yaml").write_text(text + textwrap.indent(more, "    "))
 

@@ -1,5 +1,6 @@
 """`rota.yaml` as a whole: agents, files, fleets, defaults."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -7,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from rota.config.agents import AgentConfig
 from rota.config.fleet import FLEET_KEYS, FOREIGN_KEYS, load
 from rota.config.fleet_file import FleetFile
 from rota.config.herdctl import NOT_OF_FLEETS
@@ -269,9 +273,12 @@ def test_defaults_count_before_what_the_schema_would_fill_in(write: Write) -> No
 
 
 def test_a_key_without_a_value_takes_a_default_back(write: Write) -> None:
-    path = write("defaults: {model: a, work_source: {type: queue}}\n"
-                 "agents:\n  - name: smith\n    model:\n    work_source:\n")  # fmt: skip
-    assert (agent(path).run.model, agent(path).work_source) == (None, None)
+    path = write(
+        "defaults: {model: a, work_source: {type: queue}, instances: {max_concurrent: 4}}\n"
+        "agents:\n  - name: smith\n    model:\n    work_source:\n    instances:\n"
+    )
+    smith = agent(path)
+    assert (smith.run.model, smith.work_source, smith.max_concurrent) == (None, None, 1)
 
 
 def test_a_directory_is_relative_to_the_file_that_names_it(write: Write, tmp_path: Path) -> None:
@@ -746,6 +753,25 @@ def test_an_alias_that_unfolds_without_end_is_refused(write: Write) -> None:
     assert "unfold to more than" in mistake(path)
 
 
+def test_a_tag_is_refused_where_it_stands(write: Write) -> None:
+    told = mistake(write(AGENT + "    work_source: {type: other, a: [!x y]}\n"))
+    assert told == (
+        "rota.yaml:3:36: agents[0].work_source.a[0]: a tag (!) means nothing here; write the value"
+        " without it"
+    )
+
+
+def test_a_source_of_another_package_may_be_told_anything(write: Write) -> None:
+    path = write(
+        AGENT + "    work_source: {type: other, on: 2024-01-01, n: 1.5, b: &b true, c: *b}\n"
+    )
+    found = loaded(path)
+    assert found.fleet.agents[0].work_source == {
+        "type": "other", "on": "2024-01-01", "n": 1.5, "b": True, "c": True,
+    }  # fmt: skip
+    assert found.shown["agents"][0]["work_source"]["on"] == "2024-01-01"
+
+
 def test_the_keys_that_are_left_to_agents_are_those_of_the_file() -> None:
     ours = set(FleetFile.model_fields) - {"version", "sources"}
     assert (set(FLEET_KEYS), set(FOREIGN_KEYS)) == (ours, set(NOT_OF_FLEETS))
@@ -776,6 +802,37 @@ def test_whatever_stands_in_an_agent_is_read_or_refused(write: Write, key: str, 
     _read_or_refused(
         write(f"defaults:\n  {key}: {value!r}\nagents:\n- name: smith\n  {key}: {value!r}\n")
     )
+
+
+SCALARS = st.sampled_from(
+    [None, True, 0, -1, 0.5, "", "a", "5m", "@daily", "github", "queue", "command", "webhook",
+     "A/b", "../a", "rota.yaml", "${S}", "x${S}", "${T:-z}"]
+)  # fmt: skip
+KEYS = st.sampled_from(
+    [*AgentConfig.model_fields, *FleetFile.model_fields, *NOT_OF_FLEETS, "type", "interval", "cron",
+     "root", "permissions", "bash", "mode", "on_events", "command", "url", "path", "overrides",
+     "labels", "secret_env", "allowed_tools", "1"]
+)  # fmt: skip
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.dictionaries(KEYS, ANYTHING, max_size=4), st.dictionaries(KEYS, ANYTHING, max_size=4))
+def test_no_file_breaks_the_reader_or_gives_a_variable_away(
+    tmp_path: Path, top: dict[str, Any], one: dict[str, Any]
+) -> None:
+    path = tmp_path / "rota.yaml"
+    path.write_text(json.dumps({**top, "agents": [{**one, "name": "smith"}]}))
+    told = ""
+    try:
+        told = repr(dict(load_fleet(path, {"S": SECRET}).shown))
+    except InvalidInput as error:
+        told = f"{error.message} {error.details}"
+    assert SECRET not in told
 
 
 def _read_or_refused(path: Path) -> None:

@@ -167,6 +167,14 @@ def test_the_board_is_where_the_file_says(loaded: Loaded) -> None:
     assert (loaded.web.enabled, loaded.web.host, loaded.web.port) == (True, "localhost", 3232)
 
 
+def test_the_board_may_be_configured_within_the_fleet(tmp_path: Path) -> None:
+    path = tmp_path / "herdctl.yaml"
+    path.write_text("fleet: {name: a, web: {port: 3000, open_browser: true}}\n")
+    found = load_fleet(path, {})
+    assert (found.fleet.name, found.web.port) == ("a", 3000)
+    assert [one.split(": ")[1] for one in found.warnings] == ["fleet.web.open_browser"]
+
+
 Refusal = Callable[[str], str]
 
 

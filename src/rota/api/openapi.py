@@ -201,7 +201,7 @@ def _success(one: Endpoint, status: int, gives: Any) -> dict[str, Any]:
         }
     if gives is not None:
         answer["content"] = {one.media_type.partition(";")[0]: {"schema": gives}}
-    if one.name == "list_events":
+    if one.name in ("list_events", "read_log"):
         answer["content"]["text/event-stream"] = {"schema": {"type": "string"}}
     return answer
 

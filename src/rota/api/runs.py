@@ -82,7 +82,8 @@ async def read_log(call: Call, query: LogQuery) -> Reply:
     path = book.log(run.id)
     if run.node != book.node and run.trigger is not TriggerKind.WORKER and not path.exists():
         raise NotFound(
-            f"the log of this run lies on the node {run.node!r}; ask the server there",
+            f"the log of this run is not here: it was written on the node {run.node!r}; ask the"
+            " server there, unless it is old enough to have been pruned",
             node=run.node,
         )
     return LogStream.of(call, query, path, run)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from rota.api import schedule_wire as wire
-from rota.api.answers import Answer, json_answer
+from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import LONGEST_ID, Call
 from rota.api.routing import endpoint
 from rota.api.schedule_wire import ChatMessage, Restore, ScheduleQuery, TriggerNow
@@ -101,6 +101,16 @@ async def trigger_schedule(call: Call, body: TriggerNow) -> Answer:
     """
     trigger = await call.ledger.schedules.trigger(*_named(call), body.message)
     return json_answer(wire.trigger_of(trigger), 202)
+
+
+@endpoint("DELETE", "/schedules/{agent}/{schedule}", scope=ADMIN, tag=TAG, status=204)
+async def forget_schedule(call: Call) -> Answer:
+    """Forget a schedule that no configuration names any more.
+
+    One that is configured comes back when that is read again, without its past.
+    """
+    await call.ledger.schedules.forget(*_named(call))
+    return empty_answer()
 
 
 @endpoint("GET", "/triggers/{id}", scope=READ, tag=TAG, gives=wire.Trigger)
@@ -217,6 +227,7 @@ ENDPOINTS = (
     show_schedule,
     enable_schedule,
     disable_schedule,
+    forget_schedule,
     trigger_schedule,
     restore_schedule,
     show_trigger,

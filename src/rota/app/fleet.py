@@ -93,13 +93,12 @@ class FleetAtWork:
 
     @property
     def in_words(self) -> str:
-        agents, schedules = (
-            len(self.fleet.agents),
-            sum(len(one.schedules) for one in self.fleet.agents),
-        )
+        agents = self.fleet.agents
         if not agents:
             return "none yet:  rota init  writes a rota.yaml to begin with"
-        return f"{agents} agents with {schedules} schedules, from {self._settings.config}"
+        many = counted(len(agents), "agent")
+        schedules = counted(sum(len(one.schedules) for one in agents), "schedule")
+        return f"{many} with {schedules}, from {self._settings.config}"
 
     # life
 
@@ -165,6 +164,7 @@ class FleetAtWork:
         from rota.config.loading import load_fleet
 
         async with self._reloading:
+            self._demand_file()
             loaded = await asyncio.to_thread(load_fleet, self._settings.config)
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
@@ -181,6 +181,14 @@ class FleetAtWork:
             sorted(self._tendings),
             list(loaded.warnings),
         )
+
+    def _demand_file(self) -> None:
+        """Editors replace files, and there is a moment without one: that is no wish to have no
+        agents any more."""
+        if self._loaded.files and not self._settings.config.exists():
+            raise InvalidInput(
+                f"{self._settings.config} is gone; to have no agents, leave an empty file there"
+            )
 
     async def _take_on(self, loaded: "Loaded") -> None:
         """The sources that somebody works from are tended; agents get their slots."""
@@ -240,6 +248,10 @@ class Housekeeping:
         await self._outbox.prune()
         await asyncio.to_thread(self._runs.prune_logs)
         return 3600.0
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _without_agents(loaded: "Loaded") -> "Loaded":

@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 agent = group("agent", "Who works, and on how much at once.", "rota agent list")
 
 
-def _cost(one: Json) -> str:
-    return f"{one['spent_today']['cost_usd']:.2f}"
+def _today_column(title: str, field: str, form: str = "{}") -> Column:
+    """For people, nothing is empty: a fleet that has not run has narrow tables."""
+
+    def shown(one: Json) -> str:
+        spent = one["spent_today"][field]
+        return form.format(spent) if spent else ""
+
+    return Column(title, lambda one: one["spent_today"][field], shown, spare=field != "runs")
 
 
 def _kept(one: Json) -> str:
@@ -31,10 +37,10 @@ _COLUMNS = [
     column("dispatched"),
     column("max_concurrent"),
     Column("paused", lambda one: "paused" if one["paused"] else ""),
-    column("running"),
-    Column("runs today", lambda one: one["spent_today"]["runs"]),
-    Column("usd today", lambda one: one["spent_today"]["cost_usd"], _cost, spare=True),
-    Column("tokens today", lambda one: one["spent_today"]["tokens"], spare=True),
+    Column("running", lambda one: one["running"], lambda one: one["running"] or ""),
+    _today_column("runs today", "runs"),
+    _today_column("usd today", "cost_usd", "{:.2f}"),
+    _today_column("tokens today", "tokens"),
     Column("kept", _kept, folds=True),
 ]
 

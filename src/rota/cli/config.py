@@ -82,9 +82,29 @@ def show(session: "Session", /) -> None:
         print(_yaml(shown), end="")
 
 
-@config.member("schema", example="rota config schema > rota.schema.json")
+@config.member("reload", example="rota config reload")
+def reload(session: "Session", /) -> None:
+    """Let the running server read its file again, without dropping any run.
+
+    A file with a mistake changes nothing: what is wrong is told, and the old configuration stays.
+    """
+    told = session.client.reload_config()
+    if session.as_json:
+        session.output.document(told)
+        return
+    _tell_plainly(told)
+
+
+def _tell_plainly(told: dict[str, Any]) -> None:
+    for warning in told["warnings"]:
+        print(f"warn    {one_line(warning)}")
+    agents = _counted({"agents": len(told["agents"]), "sources": len(told["sources"])})
+    print(f"{'read' if told['changed'] else 'same'}    {agents}")
+
+
+@config.member("schema", example="rota config schema")
 def schema(session: "Session", /) -> None:
-    """Print the JSON Schema of rota.yaml, for editors.
+    """Print the JSON Schema of rota.yaml, for editors: put it into a file that they are told of.
 
     With --json it is the `data` of a document, as in all commands.
     """

@@ -85,7 +85,7 @@ def _summary(summary: Json, waiting: Sequence[Json]) -> Iterator[str]:
     yield ""
     yield f"  items    {_counted(summary['items'])}"
     yield f"  runs     {_counted(summary['runs'])}"
-    yield f"  no work  {summary['skips']} times a schedule looked, and started nobody"
+    yield f"  skips    {summary['skips']} times nobody was started: no work, or still at the last"
     for item in waiting:
         yield f"  for you  {one_line(item['description'])}"
         yield f"           {one_line(item['notes'] or '')}"

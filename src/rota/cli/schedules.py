@@ -100,6 +100,15 @@ def disable(session: "Session", /, name: tuple[str, str]) -> None:
     _show(session, session.client.disable_schedule(*name))
 
 
+@schedule.member("forget", example="rota schedule forget smith/morning")
+@click.argument("name", type=Name())
+def forget(session: "Session", /, name: tuple[str, str]) -> None:
+    """Forget a schedule that no configuration names any more."""
+    session.client.forget_schedule(*name)
+    told = {"schedule": "/".join(name), "result": "forgotten"}
+    session.output.facts(told, told.items())
+
+
 def _show(session: "Session", one: Json) -> None:
     session.output.facts(one, _facts(one))
 

@@ -15,19 +15,23 @@ if TYPE_CHECKING:
 
 
 def configuration(settings: Settings) -> Iterator[Finding]:
-    from rota.app import fleet_config
+    from rota.config.loading import load_fleet
 
     try:
-        sources = fleet_config(settings).sources
+        loaded = load_fleet(settings.config)
     except InvalidInput as error:
         yield Finding("configuration", FAIL, error.message, "correct the file")
         return
+    sources, agents = loaded.sources, loaded.fleet.agents
     said = (
-        f"{len(sources)} source{'s' * (len(sources) != 1)}"
+        f"{len(agents)} agent{'s' * (len(agents) != 1)},"
+        f" {len(sources)} source{'s' * (len(sources) != 1)}"
         if settings.config.exists()
-        else "it is not there, and need not"
+        else "it is not there; rota init writes one"
     )
     yield Finding("configuration", OK, f"{settings.config}: {said}")
+    for warning in loaded.warnings:
+        yield Finding("configuration", WARN, warning)
     yield _pauses(settings)
     for source in sources:
         yield from examine_source(source, settings)

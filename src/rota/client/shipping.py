@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.client.errors import PASSING
-from rota.model.errors import InvalidInput, RotaError
+from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
     from rota.client import WorkQueueClient
@@ -62,20 +62,14 @@ class LogShipping:
             return False
         try:
             size = await self._client.append_log(self._run_id, self._sent, piece)
-        except InvalidInput as error:
-            size = self._known(error)
         except PASSING:
             raise
-        except RotaError as error:  # the run has ended there: nobody wants it any more
+        except RotaError as error:  # the run has ended there, say: nobody wants it any more
             return self._give_up(error.message)
         if size < self._sent + len(piece):
             return self._give_up("the server's copy is full")
         self._sent, self._read = self._sent + len(piece), self._read + length
         return True
-
-    def _known(self, error: InvalidInput) -> int:
-        log.warning("a piece of run %s's log was refused: %s", self._run_id, error.message)
-        return 0
 
     def _give_up(self, why: str) -> bool:
         log.warning("the log of run %s is not sent further: %s", self._run_id, why)

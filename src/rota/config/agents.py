@@ -1,20 +1,13 @@
 """What an agent can be told."""
 
 import shlex
-from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from rota.config.hooks import Hooks
+from rota.config.limits import BreakerConfig, BudgetConfig, Instances, RetryConfig
 from rota.config.scalars import (
-    Amount,
     Count,
     Environment,
     Lax,
@@ -25,17 +18,13 @@ from rota.config.scalars import (
     Switch,
     Text,
     VariableName,
-    Zone,
 )
 from rota.config.schedules import ScheduleConfig, WorkSource
-from rota.config.sources import Section, _is_address
+from rota.config.sources import Section
 
 PERMISSION_MODES = (
     "default", "acceptEdits", "bypassPermissions", "plan", "delegate", "dontAsk", "auto",
 )  # fmt: skip
-RunStatusName = Literal[
-    "succeeded", "failed", "partial", "timed_out", "cancelled", "claim_lost", "lost"
-]
 
 
 def _or(words: tuple[str, ...]) -> str:
@@ -118,95 +107,6 @@ class McpServer(Section):
         if (self.command is None) == (self.url is None):
             raise ValueError("write either 'command', for a program, or 'url'")
         return self
-
-
-def _web_address(value: str) -> str:
-    if not _is_address(value.partition("?")[0]):
-        raise ValueError("is not an address like https://hooks.example.org/rota")
-    return value
-
-
-def _shell_command(value: Any) -> Any:
-    words = [value] if isinstance(value, str) else value
-    if not isinstance(words, list | tuple) or not all(isinstance(one, str) for one in words):
-        raise ValueError("write a line for the shell, or a list: [program, argument]")
-    return value if isinstance(value, str) else tuple(value)
-
-
-ShellCommand = Annotated[
-    Text | tuple[Text, ...],
-    BeforeValidator(_shell_command, json_schema_input_type=str | list[str]),
-]
-
-
-class HookConfig(Section):
-    """Who is told of a run that has ended."""
-
-    type: Literal["shell", "webhook"]
-    name: Text | None = None
-    command: ShellCommand | None = None
-    url: Annotated[str, AfterValidator(_web_address)] | None = None
-    headers: dict[str, Text] = Field(default_factory=dict)
-    secret_env: SecretName | None = None
-    timeout: Span | None = None
-    continue_on_error: Switch = True
-    when: Annotated[tuple[RunStatusName, ...], Field(strict=False)] = ()
-
-    @model_validator(mode="after")
-    def _has_what_its_type_needs(self) -> Self:
-        needed, foreign = ("command", "url") if self.type == "shell" else ("url", "command")
-        if not getattr(self, needed):
-            raise ValueError(f"'{needed}' is missing; a hook of type {self.type} needs it")
-        if getattr(self, foreign) is not None:
-            raise ValueError(f"'{foreign}' is nothing for a hook of type {self.type}")
-        if self.type == "shell" and (self.headers or self.secret_env):
-            raise ValueError("'headers' and 'secret_env' are for hooks of type webhook")
-        return self
-
-
-HookList = Annotated[tuple[HookConfig, ...], Field(strict=False)]
-
-
-class Hooks(Section):
-    after_run: HookList = ()
-    on_error: HookList = ()
-
-
-class Instances(Section):
-    max_concurrent: Annotated[int, Lax] = Field(1, ge=1, le=1000)
-
-
-class RetryConfig(Section):
-    """What becomes of an item whose run failed."""
-
-    max_attempts: Annotated[int, Lax] = Field(3, ge=1, le=1000)
-    backoff: Span = timedelta(minutes=1)
-    max_backoff: Span = timedelta(hours=1)
-
-
-class RunLimits(Section):
-    wall_time: Span | None = None
-    tokens: Count | None = None
-    usd: Amount | None = None
-
-
-class DayLimits(RunLimits):
-    runs: Count | None = None
-
-
-class BudgetConfig(Section):
-    """How much may be spent."""
-
-    per_run: RunLimits = RunLimits()
-    per_day: DayLimits = DayLimits()
-    timezone: Zone = "UTC"
-
-
-class BreakerConfig(Section):
-    """When an agent is left alone for a while."""
-
-    failures: Annotated[int, Lax] = Field(5, ge=0, le=1000)
-    cooldown: Span = timedelta(minutes=30)
 
 
 class Identity(Section):

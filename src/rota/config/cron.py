@@ -20,6 +20,7 @@ from typing import NoReturn
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
+from cronsim.cronsim import Field
 
 from rota.model.errors import CronParseError, InvalidInput
 
@@ -77,7 +78,7 @@ _ALLOWED = re.compile(r"[0-9,*/#A-Z-]+\Z")
 _LETTERS = re.compile(r"[A-Z]+")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def parse_cron(expression: str) -> Cron:
     """Raises `CronParseError` for what cannot be read, and for what can never strike."""
     text = expression.strip()
@@ -161,10 +162,8 @@ def _known_letters(spelled: str, field: _Field) -> bool:
 
 
 def _readable(term: str, field: _Field) -> bool:
-    parts = ["*"] * len(_FIELDS)
-    parts[_FIELDS.index(field)] = term
     try:
-        CronSim(" ".join(parts), _ANY)
+        Field(_FIELDS.index(field) + 1).parse(term)  # the first of cronsim's are seconds
     except (CronSimError, ValueError):  # ValueError: a number of thousands of digits
         return False
     return True
@@ -214,7 +213,7 @@ class _Calendar:
                 first += timedelta(days=1)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _calendar(expression: str) -> _Calendar:
     rule = CronSim(expression, _ANY)
     minute, hour = expression.split()[:2]

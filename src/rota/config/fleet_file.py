@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from rota.config.agents import AgentConfig, AgentSettings, BudgetConfig
+from rota.config.agents import AgentConfig, AgentSettings
+from rota.config.limits import BudgetConfig
 from rota.config.scalars import Lax, Name, Switch, Text
 from rota.config.sources import AnySource, Section
 

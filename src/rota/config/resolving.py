@@ -1,10 +1,12 @@
 """From what an agent was told to what the fleet works with: whole, and with absolute paths."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from rota.config.agents import AgentConfig, BudgetConfig, HookConfig, RunLimits
+from rota.config.agents import AgentConfig
+from rota.config.hooks import HookConfig
+from rota.config.limits import BudgetConfig, RunLimits
 from rota.config.schedules import ScheduleConfig
 from rota.model.fleet import (
     AgentSpec,
@@ -150,7 +152,7 @@ def plain(value: Any) -> Any:
     """As JSON has it."""
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, str | Path):
+    if isinstance(value, str | Path | date):
         return str(value)
     if isinstance(value, dict):
         return {str(name): plain(one) for name, one in value.items()}

@@ -32,12 +32,12 @@ def _repo(value: str) -> str:
 def _api_url(value: str) -> str:
     if "@" in value:  # before anything of it is repeated
         raise ValueError("holds a user name or password; name a variable in auth.token_env instead")
-    if not _is_address(value):
+    if not is_address(value):
         raise ValueError(f"{value[:100]!r} is not an address like https://git.example.org/api/v1")
     return value
 
 
-def _is_address(value: str) -> bool:
+def is_address(value: str) -> bool:
     try:
         parts = urlsplit(value)
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -7,6 +7,7 @@ and column of the layer that said so.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +116,24 @@ class _Planting:
 
     def tree(self, node: Any, place: Place) -> Any:
         if not isinstance(node, dict | list):
-            return str(node) if isinstance(node, str) else node
+            return self._scalar(node, place)
         if id(node) not in self._done:
             self._done[id(node)] = None  # what an entry of it would get that is the node itself
             planted = self._map(node, place) if isinstance(node, dict) else self._list(node, place)
             self._done[id(node)] = planted
         return self._done[id(node)]
+
+    def _scalar(self, node: Any, place: Place) -> Any:
+        """Without what the parser remembers of its spelling."""
+        if type(node).__name__ == "ScalarBoolean":  # one that has an anchor; a number, for Python
+            return bool(node)
+        for kind in (str, bool, int, float):
+            if isinstance(node, kind):
+                return kind(node)
+        if node is None or isinstance(node, date):
+            return node
+        why = f"{place.key}: a tag (!) means nothing here; write the value without it"
+        raise unreadable(self._path, why, (place.line, place.column))
 
     def _map(self, node: Any, place: Place) -> PlacedMap:
         planted = PlacedMap(place)

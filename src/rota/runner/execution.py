@@ -92,10 +92,8 @@ async def _over(task: "asyncio.Task[Any]") -> None:
 
 
 async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
-    out, out_end = os.pipe()
-    err, err_end = os.pipe()
+    out, err, handles = _opened(order.stdin)
     try:
-        handles = Handles(_readable(order.stdin), out_end, err_end)
         process = await nursery.start(order.program, handles, order.run_id)
     except BaseException:
         os.close(out)
@@ -148,6 +146,21 @@ async def _closed(readers: "list[asyncio.Task[None]]") -> None:
     for reader in readers:
         with contextlib.suppress(asyncio.CancelledError):
             await reader
+
+
+def _opened(stdin: bytes) -> tuple[int, int, Handles]:
+    """Our ends of the output, and the program's own."""
+    made: list[int] = []
+    try:
+        made += os.pipe()
+        made += os.pipe()
+        made.append(_readable(stdin))
+    except OSError:
+        for handle in made:
+            os.close(handle)
+        raise
+    out, out_end, err, err_end, readable = made
+    return out, err, Handles(readable, out_end, err_end)
 
 
 def _readable(content: bytes) -> int:

@@ -22,6 +22,8 @@ from rota.runner import supervisor
 from rota.runner.orphans import end_run
 from rota.runner.supervisor import GRACE
 
+START_PATIENCE = 60.0  # seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -155,7 +157,10 @@ class Nursery:
     ) -> Supervised:
         pipe = Pipe(*await asyncio.open_unix_connection(sock=ours))
         pipe.write(program.encoded())
-        told = await pipe.read()
+        try:
+            told = await asyncio.wait_for(pipe.read(), START_PATIENCE)
+        except TimeoutError:  # a directory on a disk that does not answer
+            told = {"error": {"errno": None, "text": "the machine does not answer", "of": None}}
         if told is not None and "pid" in told:
             return Supervised(run_id, pipe)
         pipe.close()

@@ -1,8 +1,10 @@
 """How a run ended, from all that is known of it: exit code, result file, last words."""
 
 import json
+import os
 import re
 import signal
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +44,7 @@ class Told:
 def read_result(path: Path) -> Told | None:
     """None when there is none; InvalidInput when it cannot be used, and why."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(LONGEST_FILE + 1)
+        raw = _content(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -51,6 +52,17 @@ def read_result(path: Path) -> Told | None:
     if len(raw) > LONGEST_FILE:
         raise InvalidInput(f"the result file is larger than {LONGEST_FILE} bytes")
     return _told(_decoded(raw)) if raw.strip() else None
+
+
+def _content(path: Path) -> bytes:
+    """An agent can put anything there, also what would never stop giving or never begin."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise InvalidInput("the result file is not a file")
+        return os.read(handle, LONGEST_FILE + 1)
+    finally:
+        os.close(handle)
 
 
 def _decoded(raw: bytes) -> Mapping[str, Any]:

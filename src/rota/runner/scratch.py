@@ -1,5 +1,6 @@
 """Files of one run that lie in nobody's working directory."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -51,4 +52,7 @@ class Scratch:
 
     def _remove(self) -> None:
         for name in _NAMES:
-            self._path(name).unlink(missing_ok=True)
+            try:
+                self._path(name).unlink(missing_ok=True)
+            except OSError:  # an agent has made a directory of it
+                shutil.rmtree(self._path(name), ignore_errors=True)

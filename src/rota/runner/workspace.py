@@ -15,10 +15,9 @@ from pathlib import Path
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.fleet import Keep, RunSettings, Workspace
 from rota.model.runs import RunStatus
-from rota.runner.environment import inherited
 from rota.runner.execution import unbroken
+from rota.runner.git import Git, alone_in
 
-GIT_PATIENCE = 120.0  # seconds; a large tree takes its time
 KEPT = ".kept"  # a file beside a worktree that outlives its run
 
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -30,7 +29,7 @@ class Place:
 
     directory: Path
     worktree: Path | None = None
-    repository: Path | None = None  # that the worktree belongs to
+    repository: Path | None = None  # whose worktree it is: the directory that git calls common
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +58,33 @@ class Workspaces:
         return await self._add(run_id, place.resolve(), settings.base_branch)
 
     async def _add(self, run_id: str, place: Path, base: str | None) -> Place:
-        top, prefix = await self._repository(place)
+        top, prefix, repository = await self._repository(place)
         commit = await self._commit(top, base)
         path = self._directory / run_id
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The repository's own hooks are for people who check something out.
         quietly = ("-c", f"core.hooksPath={os.devnull}")
         try:
-            await self._git.run(top, *quietly, "worktree", "add", "--detach", str(path), commit)
+            async with alone_in(repository):
+                await self._git.run(top, *quietly, "worktree", "add", "--detach", str(path), commit)
         except asyncio.CancelledError:
-            await unbroken(self._discard(path, top))
+            await unbroken(self._discard(path, repository))
             raise
-        return Place(path / prefix, path, top)
+        return Place(path / prefix, path, repository)
 
-    async def _repository(self, place: Path) -> tuple[Path, str]:
+    async def _repository(self, place: Path) -> tuple[Path, str, Path]:
+        wanted = ("--show-toplevel", "--show-prefix", "--git-common-dir")
         try:
-            told = await self._git.run(place, "rev-parse", "--show-toplevel", "--show-prefix")
+            told = await self._git.run(place, "rev-parse", *wanted)
         except InvalidInput as error:
             raise InvalidInput(
                 f"{place} is not in a git repository, and workspace is `worktree`; run `git init`"
                 f" there, or set workspace to `shared` ({error.message})"
             ) from None
-        top, _, prefix = told.partition("\n")
-        return Path(top), prefix.strip()
+        if told.count("\n") != 2:
+            raise InvalidInput(f"{place} has a line break in its path; git cannot tell where it is")
+        top, prefix, common = told.split("\n")
+        return Path(top), prefix, place / common
 
     async def _commit(self, top: Path, base: str | None) -> str:
         try:
@@ -126,13 +129,13 @@ class Workspaces:
         return branch
 
     async def _discard(self, worktree: Path, repository: Path) -> None:
-        try:
-            await self._git.run(
-                repository, "worktree", "remove", "--force", "--force", str(worktree)
-            )
-        except InvalidInput:  # its .git is gone, or the repository is
-            await asyncio.to_thread(shutil.rmtree, worktree, True)
-            await self._git.run(repository, "worktree", "prune")
+        remove = ("worktree", "remove", "--force", "--force", str(worktree))
+        async with alone_in(repository):
+            try:
+                await self._git.run(repository, *remove)
+            except InvalidInput:  # its .git is gone, or the repository is
+                await asyncio.to_thread(shutil.rmtree, worktree, True)
+                await self._git.run(repository, "worktree", "prune")
 
     async def clean(self, alive: Collection[str] = ()) -> tuple[Removed, ...]:
         """Remove what servers that crashed have left; what was kept on purpose stays."""
@@ -169,43 +172,10 @@ def worktrees_in(directory: Path) -> Path:
 
 def _repository_of(worktree: Path) -> Path | None:
     """A worktree's `.git` is a file that names <repository>/.git/worktrees/<name>."""
-    try:
-        told = (worktree / ".git").read_text(errors="replace")[:4096]
-    except OSError:
+    mark = worktree / ".git"
+    if not mark.is_file():
         return None
+    told = mark.read_text(errors="replace")[:4096]
     inside = Path(told.removeprefix("gitdir:").strip())
     is_ours = inside.is_absolute() and inside.parent.name == "worktrees"
     return inside.parent.parent if is_ours else None
-
-
-class Git:
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._env = {**inherited(environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-
-    async def run(self, place: Path, *arguments: str) -> str:
-        """What it printed. InvalidInput with git's own words when it refuses."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                "git", *arguments,
-                cwd=place,
-                env=self._env,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
-        except FileNotFoundError:
-            raise InvalidInput(
-                "git was not found, and workspace is `worktree`; install it"
-            ) from None
-        try:
-            out, err = await asyncio.wait_for(process.communicate(), GIT_PATIENCE)
-        except (TimeoutError, asyncio.CancelledError) as error:
-            process.kill()
-            await process.wait()
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            raise InvalidInput(f"git took longer than {GIT_PATIENCE:g} s in {place}") from None
-        if process.returncode:
-            said = err.decode(errors="replace").strip().splitlines() or ["git failed"]
-            raise InvalidInput(said[-1][:500])
-        return out.decode(errors="replace").strip("\n")

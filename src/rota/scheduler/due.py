@@ -118,8 +118,7 @@ def plan(
         return _interval_plan(rhythm, slot, due_at, now, catch_up)
     if catch_up is CatchUp.ALL:
         return Plan(slot, rhythm.after(slot))
-    latest = latest_slot(rhythm, slot, now)
-    following = rhythm.after(max(now, latest))
+    latest, following = latest_slot(rhythm, slot, now)
     late = now - (due_at if latest == slot else latest) > GRACE
     if catch_up is CatchUp.NONE and late:
         return Plan(None, following, missed=True)
@@ -136,8 +135,8 @@ def _interval_plan(
     return Plan(slot, rhythm.after(now))
 
 
-def latest_slot(rhythm: Rhythm, slot: datetime, now: datetime) -> datetime:
-    """The last slot up to now. A year of minutes is not walked through to find it."""
+def latest_slot(rhythm: Rhythm, slot: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """The last slot up to now, and the one behind it. A year of minutes is not walked through."""
     for window in _WINDOWS:
         if now - window <= slot:
             break
@@ -147,7 +146,7 @@ def latest_slot(rhythm: Rhythm, slot: datetime, now: datetime) -> datetime:
             break
     while (following := rhythm.after(slot)) <= now:
         slot = following
-    return slot
+    return slot, following
 
 
 def waking(

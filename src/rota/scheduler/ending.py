@@ -41,11 +41,17 @@ def trigger_end(
         trigger.agent,
         trigger.schedule,
         str(outcome.outcome),
-        error if error is None else error[:LONGEST_ERROR],
+        None if error is None else _storable(error),
         outcome.skip_reason,
         slot,
         at,
     )
+
+
+def _storable(error: str) -> str:
+    """An agent's error may hold what no database can."""
+    plain = error.encode("utf-8", "replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return plain[:LONGEST_ERROR]
 
 
 def _counted_from(

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 
 import structlog
 
@@ -18,13 +19,13 @@ from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
 from rota.model.errors import SchedulerError, SchedulerShutdownError, StorageError
 from rota.model.fleet import AgentSpec
 from rota.model.runs import RunStatus
-from rota.model.schedules import Trigger
+from rota.model.schedules import ScheduleCheck, Trigger
 from rota.scheduler.due import Rng
 from rota.scheduler.ending import Endings
 from rota.scheduler.presence import Presence
 from rota.scheduler.roster import Roster
 from rota.scheduler.syncing import rewind, sync
-from rota.scheduler.taking import Taken, Taker, take_due, take_waiting
+from rota.scheduler.taking import Taken, Taker, check, take_due, take_waiting
 from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome, succeed
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import HEAD, Place
@@ -41,6 +42,7 @@ STEP_BACK = timedelta(seconds=1)
 FOREIGN_FOR = timedelta(seconds=30)
 
 
+SYNC_PAGE = 1_000
 KEEP_TRIGGERS = timedelta(days=30)
 TIDY_EVERY = timedelta(hours=1)
 
@@ -114,18 +116,21 @@ class Scheduler:
         if self._status is not SchedulerStatus.STOPPED:
             raise SchedulerError(f"the scheduler is {self._status}; stop it before starting again")
         now = self._clock.now()
-        lost = await self._presence.enter(now)
-        self._say_lost(lost)
-        self._status = SchedulerStatus.RUNNING
+        entered = await self._presence.enter(now)
+        self._say_lost(entered.lost)
+        await self.set_agents(agents)
+        if entered.put_back:
+            await self._rewind(now)
         self._stopping.clear()
         self._started_at = now
-        await self.set_agents(agents)
+        self._status = SchedulerStatus.RUNNING
 
     async def set_agents(self, agents: Iterable[AgentSpec]) -> None:
         """Also while running. What runs already goes on as it began."""
         self._roster = roster = Roster.of(agents)
         now, rng = self._clock.now(), self._rng
-        await self._store.transact(lambda tx: sync(tx, roster, now, rng))
+        for part in roster.parts(SYNC_PAGE):  # nobody waits long behind a large fleet
+            await self._store.transact(partial(sync, roster=part, now=now, rng=rng))
         self._foreign = HEAD
         self.wake()
 
@@ -194,6 +199,11 @@ class Scheduler:
         """The agents that this node knows."""
         return self._roster
 
+    async def check(self, agent: str, schedule: str) -> ScheduleCheck:
+        """Whether the clock would trigger a schedule now, and if not, why."""
+        taker = self._taker(self._clock.now())
+        return await self._store.read(lambda tx: check(tx, taker, (agent, schedule)))
+
     def running(self) -> Counter[str]:
         """By agent: what runs on this node."""
         return Counter(info.agent.name for info in self._running.values())
@@ -246,16 +256,19 @@ class Scheduler:
     async def _tidy(self, now: datetime) -> None:
         if self._tidied_at is None or not timedelta(0) <= now - self._tidied_at < TIDY_EVERY:
             before = to_text(now - KEEP_TRIGGERS)
-            await self._store.transact(lambda tx: tx.prune_triggers(before))
+            await self._store.transact(lambda tx: tx.prune_triggers(before, to_text(now)))
             self._tidied_at = now
 
     async def _mind_the_clock(self, now: datetime) -> None:
         before = self._last_check_at
         if before is not None and now < before - STEP_BACK:
-            roster, rng = self._roster, self._rng
-            await self._store.transact(lambda tx: rewind(tx, roster, now, rng))
-            self._foreign = HEAD
             log.warning("the clock was put back", seconds=(before - now).total_seconds())
+            await self._rewind(now)
+
+    async def _rewind(self, now: datetime) -> None:
+        for part in self._roster.parts(SYNC_PAGE):
+            await self._store.transact(partial(rewind, roster=part, now=now, rng=self._rng))
+        self._foreign = HEAD
 
     async def _check(self, now: datetime) -> float:
         text, beyond = to_text(now), self._beyond(now)
@@ -277,7 +290,7 @@ class Scheduler:
         while more and self.is_running():
             beyond = self._beyond(now)
             taken = await self._store.transact(
-                lambda tx, beyond=beyond: take_due(tx, self._taker(now), beyond)  # type: ignore[misc]
+                partial(take_due, taker=self._taker(now), beyond=beyond)
             )
             self._begin(taken)
             self._foreign, more = taken.foreign_until, taken.more
@@ -330,13 +343,15 @@ class Scheduler:
         """A database that is away is waited for; if it stays away, another node calls it lost."""
         while True:
             try:
-                await self._endings.record(info, outcome)
+                counted = await self._endings.record(info, outcome)
             except StorageError as error:
                 log.warning("the end of a trigger is not recorded yet", error=error.message)
                 if not self.is_running():
                     return
                 await self._sleep(RETRY_SECONDS)
             else:
+                if not counted:
+                    log.warning("a trigger ended that was taken for lost", id=info.trigger.id)
                 return
 
     def _say_lost(self, lost: list[Trigger]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rota.model.clock import to_text
@@ -15,6 +15,12 @@ SEEN_EVERY = timedelta(seconds=5)
 DEAD_AFTER = timedelta(seconds=30)
 
 
+@dataclass(frozen=True, slots=True)
+class Entered:
+    lost: list[Trigger]
+    put_back: bool  # somebody was seen later than now: the clock is not what it was
+
+
 class Presence:
     def __init__(self, store: Store, node: str, place: str) -> None:
         self._store = store
@@ -22,18 +28,19 @@ class Presence:
         self._seen: datetime | None = None
         self._steady_since: datetime | None = None
 
-    async def enter(self, now: datetime) -> list[Trigger]:
+    async def enter(self, now: datetime) -> Entered:
         """What another process of this place had open when it died is lost."""
-        text = to_text(now)
+        text, ahead = to_text(now), to_text(now + SEEN_EVERY)
         self._node = replace(self._node, started_at=text, seen_at=text)
 
-        def body(tx: Transaction) -> list[Trigger]:
+        def body(tx: Transaction) -> Entered:
+            put_back = (tx.last_sight() or "") > ahead
             tx.put_node(self._node)
-            return tx.end_dead_nodes(self._node, "", text)
+            return Entered(tx.end_dead_nodes(self._node, "", text), put_back)
 
-        lost = await self._store.transact(body)
+        entered = await self._store.transact(body)
         self._seen = self._steady_since = now
-        return lost
+        return entered
 
     async def keep(self, now: datetime) -> list[Trigger]:
         """Nothing, most of the time."""

@@ -1,6 +1,6 @@
 """The agents that a node knows, and their schedules by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rota.model.fleet import AgentSpec
@@ -26,3 +26,16 @@ class Roster:
 
     def names(self) -> list[str]:
         return sorted(self.agents)
+
+    def parts(self, size: int) -> "Iterator[Roster]":
+        """In pieces of some agents each, that have about so many schedules together."""
+        piece: list[AgentSpec] = []
+        weight = 0
+        for agent in self.agents.values():
+            piece.append(agent)
+            weight += len(agent.schedules) + 1
+            if weight >= size:
+                yield Roster.of(piece)
+                piece, weight = [], 0
+        if piece:
+            yield Roster.of(piece)

@@ -24,7 +24,9 @@ from rota.scheduler.due import IMPORTED, Rhythm
 from rota.scheduler.presence import DEAD_AFTER
 from rota.scheduler.roster import Roster
 from rota.storage.port import Store, Transaction
-from rota.storage.schedule_port import TriggerRecord as TriggerRecord
+from rota.storage.schedule_port import TriggerRecord
+
+__all__ = ["LONGEST_MESSAGE", "MOST_WAITING", "Ask", "Attending", "Schedules", "TriggerRecord"]
 
 MOST_WAITING = 100  # of one schedule
 LONGEST_MESSAGE = 64_000
@@ -123,6 +125,16 @@ class Schedules:
         state = await self._store.transact(body)
         self._wake()
         return state
+
+    async def forget(self, agent: str, name: str) -> None:
+        """For what no file names any more. A schedule that is configured comes back."""
+        now, since = to_text(self._clock.now()), self._alive_since()
+
+        def body(tx: Transaction) -> None:
+            _found(tx, agent, name, since)
+            tx.drop_schedules([(agent, name)], now)
+
+        await self._store.transact(body)
 
     # triggering
 

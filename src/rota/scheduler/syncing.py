@@ -20,7 +20,9 @@ class Synced:
 
 
 def sync(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> Synced:
-    """Agents that this node does not know are another's, and are left alone."""
+    """Agents that this node does not know are another's, and are left alone.
+
+    Where nothing has changed, no time is computed: a restart is cheap."""
     stored = {(row.agent, row.name): row for row in tx.standings(roster.names())}
     changed = [
         standing
@@ -56,17 +58,16 @@ def standing_of(
         operator = row.enabled if row.configured == schedule.enabled else schedule.enabled
         fresh = replace(fresh, enabled=operator, last_completed_at=row.last_completed_at)
     if fresh.enabled and schedule.type.by_clock:
-        slot = _slot(fresh, row, rhythm, now)
-        kept = row is not None and row.slot == to_text(slot)
-        at = waking(rhythm, slot, now, schedule.jitter_percent, rng)
-        next_at = row.next_at if row is not None and kept else to_text(at)
-        fresh = replace(fresh, slot=to_text(slot), next_at=next_at)
+        if row is not None and row.slot is not None and row.definition == fresh.definition:
+            fresh = replace(fresh, slot=row.slot, next_at=row.next_at)
+        else:
+            slot = _first(fresh, rhythm, now)
+            at = waking(rhythm, slot, now, schedule.jitter_percent, rng)
+            fresh = replace(fresh, slot=to_text(slot), next_at=to_text(at))
     return None if fresh == row else fresh
 
 
-def _slot(fresh: Standing, row: Standing | None, rhythm: Rhythm, now: datetime) -> datetime:
-    if row is not None and row.slot is not None and row.definition == fresh.definition:
-        return rhythm.rewound(from_text(row.slot), now)
+def _first(fresh: Standing, rhythm: Rhythm, now: datetime) -> datetime:
     ended = fresh.last_completed_at
     return rhythm.first(from_text(ended) if ended else None, now) or now
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from rota.model.clock import from_text, to_text
+from rota.model.errors import NotFound
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import (
     CatchUp,
@@ -63,8 +64,9 @@ class _Room:
     of_agent: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def now(cls, tx: Transaction, agents: set[str]) -> "_Room":
-        tx.lock_agents(agents)
+    def now(cls, tx: Transaction, agents: set[str], *, lock: bool = True) -> "_Room":
+        if lock:
+            tx.lock_agents(agents)
         room = cls()
         for name, count in tx.open_triggers(agents).items():
             room.take(name, count)
@@ -182,6 +184,28 @@ def take_waiting(tx: Transaction, taker: Taker, limit: int = PAGE) -> Taken:
                 room.take(name)
                 fired.append(taken)
     return Taken(tuple(fired))
+
+
+def check(tx: Transaction, taker: Taker, name: Name) -> ScheduleCheck:
+    """What would become of a schedule by the clock now, without doing it."""
+    reason = _hindrance(tx, taker, name)
+    return ScheduleCheck(*name, reason is None, reason)
+
+
+def _hindrance(tx: Transaction, taker: Taker, name: Name) -> SkipReason | None:
+    state = tx.schedule_state(*name, "")
+    agent = taker.roster.agents.get(name[0])
+    if state is None or agent is None:
+        raise NotFound(f"this node has no schedule {name[0][:80]}/{name[1][:80]}")
+    if not state.type.by_clock:
+        return SkipReason.UNSUPPORTED_TYPE
+    if not state.enabled:
+        return SkipReason.DISABLED
+    refusal = _Room.now(tx, {agent.name}, lock=False).refusal(name, agent)
+    if refusal is not None:
+        return refusal
+    due = state.next_run_at is not None and state.next_run_at <= taker.text
+    return None if due else SkipReason.NOT_DUE
 
 
 def take_one(tx: Transaction, taker: Taker, trigger: Trigger) -> Trigger | SkipReason:

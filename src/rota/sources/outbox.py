@@ -61,6 +61,7 @@ class GiveBack:
     reason: str
     not_before: datetime | None = None
     add_comment: bool = False
+    counted: bool = True  # False: nobody has tried in earnest, and the attempt is taken back
 
 
 def letter(run: Run, taken: Taken, said: WorkResult | GiveBack, now: datetime) -> OutboxEntry:
@@ -179,6 +180,16 @@ class Outbox:
         )
         if not released.success:
             raise WorkSourceError(released.message or "its source did not take it back")
+        if not back["counted"] and payload["token"]:
+            await self._uncount(payload["ledger_id"], payload["token"])
+
+    async def _uncount(self, item_id: str, token: str) -> None:
+        def body(tx: Transaction) -> None:
+            claim = tx.find_claim(item_id, token)
+            if claim is not None:
+                tx.uncount_attempt(item_id, claim.epoch)
+
+        await self._store.transact(body)
 
     async def _put_off(self, entry: OutboxEntry, error: str) -> None:
         now = self._clock.now()

@@ -34,7 +34,8 @@ def _failed(
 ) -> WorkResult | GiveBack:
     """Without a ledger nobody counts attempts, and a person has to look."""
     if end.usage_limit:
-        return GiveBack(f"the agent's quota is used up: {end.error or end.summary}", None)
+        why = f"the agent's quota is used up: {end.error or end.summary}"
+        return GiveBack(why, counted=False)
     if attempt is None or attempt >= min(most or attempt, retry.max_attempts):
         return _result("failure", end)
     again = now + backoff(retry.backoff, retry.max_backoff, attempt)
@@ -50,5 +51,5 @@ def _result(outcome: WorkOutcome, end: RunEnd) -> WorkResult:
 def _cancelled(end: RunEnd) -> WorkResult | GiveBack:
     """A server that stops is no reason to look; a person who stops a run wants to."""
     if end.error == SHUT_DOWN:
-        return GiveBack(SHUT_DOWN)
+        return GiveBack(SHUT_DOWN, counted=False)
     return WorkResult("partial", "The run was cancelled.", error=end.error)

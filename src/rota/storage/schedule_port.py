@@ -108,6 +108,9 @@ class ScheduleVerbs(Protocol):
 
     def living_nodes(self) -> list[Node]: ...
 
+    def last_sight(self) -> str | None:
+        """When any node, living or not, was last seen."""
+
     # schedules
     def standings(self, agents: Sequence[str]) -> list[Standing]:
         """All schedules of these agents, in no order."""
@@ -189,5 +192,8 @@ class ScheduleVerbs(Protocol):
 
     def get_trigger(self, trigger_id: str) -> TriggerRecord | None: ...
 
-    def prune_triggers(self, before: str) -> int:
-        """Forget triggers that ended and are older than a time."""
+    def prune_triggers(self, before: str, now: str) -> int:
+        """Forget triggers that ended and are older than a time, and nodes that ended before it.
+
+        Triggers that nobody has taken up since then end as `expired`.
+        """

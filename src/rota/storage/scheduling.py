@@ -56,6 +56,10 @@ class ScheduleStatements(Primitives):
     def living_nodes(self) -> list[Node]:
         return [Node(*row) for row in self._rows("living_nodes")]
 
+    def last_sight(self) -> str | None:
+        row = self._one("last_sight")
+        return row[0] if row else None
+
     # schedules
 
     def standings(self, agents: Sequence[str]) -> list[Standing]:
@@ -222,8 +226,11 @@ class ScheduleStatements(Primitives):
         row = self._one("get_trigger", id=trigger_id)
         return TriggerRecord(trigger_of(row[:8]), *row[8:]) if row else None
 
-    def prune_triggers(self, before: str) -> int:
-        return self._changed("prune_triggers", before=before)
+    def prune_triggers(self, before: str, now: str) -> int:
+        self._rows("prune_nodes", before=before)
+        pruned = self._changed("prune_triggers", before=before)
+        self._rows("expire_waiting", before=before, now=now)
+        return pruned
 
 
 def _beyond(place: Place) -> dict[str, object]:

@@ -115,6 +115,15 @@ class NodesContract:
         await store.transact(lambda tx: tx.put_node(replace(ME, seen_at=LATER)))
         assert await store.read(lambda tx: tx.living_nodes()) == [replace(ME, seen_at=LATER)]
 
+    async def test_last_sight_is_of_any_node_until_it_is_pruned(self, store: Store) -> None:
+        assert await store.read(lambda tx: tx.last_sight()) is None
+        await store.transact(lambda tx: tx.put_node(replace(ME, seen_at=LATER)))
+        await store.transact(lambda tx: tx.put_node(OTHER))
+        await store.transact(lambda tx: tx.end_node("n1", NOW))
+        assert await store.read(lambda tx: tx.last_sight()) == LATER
+        await store.transact(lambda tx: tx.prune_triggers(SOON, SOON))
+        assert await store.read(lambda tx: tx.last_sight()) == NOW
+
     async def test_end_dead_nodes_by_time(self, store: Store) -> None:
         quiet = trigger(node="n2")
         for node in (ME, OTHER):
@@ -486,10 +495,12 @@ class EndsContract:
             trigger(triggered_at=BEFORE),
             trigger(triggered_at=SOON),
         )
-        await inserted(store, old, open_, young)
+        asked = trigger(node="", triggered_at=BEFORE)
+        await inserted(store, old, open_, young, asked)
         ends = [TriggerEnd(one.id, "ada", "poll", "succeeded") for one in (old, young)]
         await store.transact(lambda tx: tx.end_triggers(ends, SOON))
-        assert await store.transact(lambda tx: tx.prune_triggers(NOW)) == 1
+        assert await store.transact(lambda tx: tx.prune_triggers(NOW, SOON)) == 1
+        assert (await record(store, asked)).outcome == "expired"
         assert await store.read(lambda tx: tx.get_trigger(old.id)) is None
         assert (await record(store, open_)).trigger == open_
         assert (await record(store, young)).outcome == "succeeded"

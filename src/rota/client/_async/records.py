@@ -67,6 +67,10 @@ class RecordCalls(Calls):
 
     # sweeps
 
+    async def reload_config(self) -> Json:
+        """Let the server read its rota.yaml again; a mistake in it changes nothing."""
+        return await self._one("POST", "/config/reload", {}, repeatable=True)
+
     async def sweep(self) -> Json:
         """Bring back what nobody works on any more; what was released, failed and blocked."""
         return await self._one("POST", "/sweep", {})

@@ -21,6 +21,10 @@ class ScheduleCalls(Calls):
     async def disable_schedule(self, agent: str, name: str) -> Json:
         return await self._one("POST", f"{_path(agent, name)}/disable", {}, repeatable=True)
 
+    async def forget_schedule(self, agent: str, name: str) -> None:
+        """For what no configuration names any more."""
+        await self._call("DELETE", _path(agent, name))
+
     async def trigger_schedule(self, agent: str, name: str, message: str | None = None) -> Json:
         """Wake the agent now; `get_trigger` says what became of it."""
         return await self._one("POST", f"{_path(agent, name)}/trigger", given(message=message))

@@ -54,8 +54,8 @@ def _argument(prompt: bytes) -> str:
     if len(prompt) > LONGEST_ARGUMENT:
         raise InvalidInput(
             f"the prompt has {len(prompt)} bytes, and an argument may have {LONGEST_ARGUMENT};"
-            " set prompt_by to stdin or file"
+            " set runtime.prompt to stdin or file"
         )
     if b"\0" in prompt:
-        raise InvalidInput("an argument cannot hold a NUL; set prompt_by to stdin or file")
+        raise InvalidInput("an argument cannot hold a NUL; set runtime.prompt to stdin or file")
     return prompt.decode()

@@ -29,8 +29,9 @@ class PythonRuntime:
             "arguments": list(request.settings.arguments),
         }
         program = request.settings.command or (sys.executable,)
-        # -P: the directory of that file is no place to import from.
-        argv = (*program, "-P", python_child.__file__, target)
+        # -P: the directory of that file is no place to import from. -u: who follows the log
+        # does not want to wait until the function is done.
+        argv = (*program, "-u", "-P", python_child.__file__, target)
         return Launch(argv, stdin=json.dumps(call, default=str).encode())
 
     def listener(self) -> Plain:

@@ -19,6 +19,13 @@ UPDATE nodes SET ended_at = :now WHERE id = :id AND ended_at IS NULL RETURNING i
 -- name: living_nodes
 SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes WHERE ended_at IS NULL ORDER BY id
 
+-- name: last_sight
+-- There are few nodes, and those that ended are pruned.
+SELECT max(seen_at) FROM nodes
+
+-- name: prune_nodes
+DELETE FROM nodes WHERE ended_at < :before
+
 -- name: lose_triggers
 -- Of every node that is not living, also of one that ended before this was written.
 UPDATE triggers SET ended_at = :now, outcome = 'lost', error = :error
@@ -144,7 +151,8 @@ WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
   AND schedules.slot = r.value ->> 2 AND schedules.enabled = 1
 
 -- name: waiting_triggers
-SELECT @trigger FROM triggers WHERE ended_at IS NULL AND node = '' ORDER BY id LIMIT :want
+-- With the plus, SQLite sorts the few that are open, and does not read all by their ids.
+SELECT @trigger FROM triggers WHERE ended_at IS NULL AND node = '' ORDER BY +id LIMIT :want
 
 -- name: is_waiting
 SELECT 1 FROM triggers WHERE ended_at IS NULL AND node = '' LIMIT 1
@@ -193,6 +201,10 @@ UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
 
 -- name: get_trigger
 SELECT @trigger, ended_at, outcome, error FROM triggers WHERE id = :id
+
+-- name: expire_waiting
+UPDATE triggers SET ended_at = :now, outcome = 'expired', error = 'no node took it up'
+WHERE ended_at IS NULL AND node = '' AND triggered_at < :before
 
 -- name: prune_triggers
 DELETE FROM triggers WHERE triggered_at < :before AND ended_at IS NOT NULL
