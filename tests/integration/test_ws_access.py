@@ -60,7 +60,7 @@ def test_a_foreign_host_name_is_refused(served: Served) -> None:
 
 
 def test_there_is_no_websocket_elsewhere(served: Served) -> None:
-    with pytest.raises(InvalidStatus) as refused, wired(served.url + "/more"):
+    with pytest.raises(InvalidStatus) as refused, wired(served.url, path="/more/ws"):
         pass
     assert refused.value.response.status_code == 404
 
@@ -109,7 +109,7 @@ def test_a_wrong_token_is_refused_and_guessing_has_a_limit(
 
 def test_a_token_in_the_address_is_none(guarded: Served, token: Callable[..., str]) -> None:
     secret = token("admin")
-    with wired(f"{guarded.url}/ws?token={secret}#", {}) as ws:
+    with wired(guarded.url, path=f"/ws?token={secret}") as ws:
         assert ws.refused("work.list") == ("unauthenticated", 401)
 
 

@@ -61,8 +61,10 @@ class Wired:
 
 
 @contextmanager
-def wired(url: str, headers: dict[str, str] | None = None, **options: Any) -> Iterator[Wired]:
-    address = url.replace("http", "ws", 1) + "/ws"
+def wired(
+    url: str, headers: dict[str, str] | None = None, *, path: str = "/ws", **options: Any
+) -> Iterator[Wired]:
+    address = url.replace("http", "ws", 1) + path
     settings = {"proxy": None, "compression": None, "open_timeout": SECONDS, **options}
     with connect(address, additional_headers=headers, **settings) as connection:
         yield Wired(connection)

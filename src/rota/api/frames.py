@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from rota.api.bodies import AgentName, Id, Strict
+from rota.api.bodies import AgentName, EventName, Id, Strict
 from rota.api.schemas import Event, FieldError
-from rota.model.events import EventType
 
 RequestId = Annotated[str, Meta(min_length=1, max_length=100)]
 TypeName = Annotated[str, Meta(min_length=1, max_length=100)]
@@ -74,7 +73,7 @@ class Ping(Strict, frozen=True):
 
 class Subscribe(Strict, frozen=True):
     after: Sequence | None = None
-    types: Annotated[tuple[EventType, ...], Meta(max_length=100)] = ()
+    types: Annotated[tuple[EventName, ...], Meta(max_length=100)] = ()
     work_item_id: Id | None = None
     project_id: Id | None = None
     agent: AgentName | None = None

@@ -17,7 +17,8 @@ from rota.api.frames import (
     Welcome,
 )
 from rota.feed import Feed, Overrun, Reading, Wanted
-from rota.model.errors import StorageError
+from rota.model.errors import InvalidInput, StorageError
+from rota.model.events import EventType
 
 WAIT_SECONDS = 600.0
 DATABASE_SECONDS = 1.0
@@ -60,9 +61,8 @@ class Subscription:
 
     async def run(self, feed: Feed, begun: Callable[[Subscribed], Awaitable[None]]) -> None:
         """For ever. `begun` answers the request, before the first event."""
-        asked = self.asked
-        wanted = Wanted(asked.types, asked.work_item_id, asked.project_id, asked.agent)
-        async with feed.follow(wanted, asked.after, lambda: self.too_slow(self)) as reading:
+        asked, late = self.asked, lambda: self.too_slow(self)
+        async with feed.follow(_wanted(asked), asked.after, late) as reading:
             self.after = reading.position
             await begun(Subscribed(self.id, self.after))
             try:
@@ -84,3 +84,14 @@ class Subscription:
         self.after = reading.position
         if entries:
             await asyncio.sleep(0)  # everybody has a turn, also who asks for something
+
+
+def _wanted(asked: Subscribe) -> Wanted:
+    known = sorted(EventType)
+    for kind in asked.types:
+        if kind not in known:
+            raise InvalidInput(
+                f"types: {kind[:80]!r} is no event type; there are {', '.join(known)}",
+                field="types",
+            )
+    return Wanted(asked.types, asked.work_item_id, asked.project_id, asked.agent)

@@ -232,7 +232,7 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
 
     node = IdFactory(SystemClock()).new()
     async with open_store(settings.database) as store:
-        ledger = Ledger.on(store, node=node, logs=settings.run_logs)
+        ledger, signals = Ledger.on(store, node=node, logs=settings.run_logs), Signals(store)
         await _demand_safe_address(settings, ledger)
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
@@ -240,8 +240,10 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
         crew = daemon.Crew([daemon.Pruning(ledger.sweeper)], stopping)
         fleet = None
         if loaded is not None:
-            fleet = FleetAtWork(settings, store, ledger, node=node, loaded=loaded, crew=crew)
-        api = make_asgi(ledger, Signals(store), settings, stopping, fleet)
+            fleet = FleetAtWork(
+                settings, store, ledger, signals, node=node, loaded=loaded, crew=crew
+            )
+        api = make_asgi(ledger, signals, settings, stopping, fleet)
         face = daemon.Face(api, settings.drain_seconds, lambda: _announce(settings, ledger, fleet))
         if fleet is None:
             await daemon.run(face, listener, crew, stopping)

@@ -27,6 +27,10 @@ from rota.runner import LocalRunner, clean_worktrees, end_orphans
 from rota.runner.admission import Admission
 from rota.runner.records import RunBook
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
+from rota.signals import SignalChore, Signals, SignalScheduler
+from rota.signals.actions import NOTIFY
+from rota.signals.declared import declared
+from rota.signals.notifying import Notifier
 from rota.sources.assembly import make_tracker, open_desk
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
@@ -52,6 +56,7 @@ class FleetAtWork:
         settings: Settings,
         store: Store,
         ledger: Ledger,
+        signals: Signals,
         *,
         node: str,
         loaded: "Loaded",
@@ -71,7 +76,10 @@ class FleetAtWork:
             clock=clock,
             allowed_hosts=settings.hook_hosts,
         )
-        self._outbox = Outbox(store, ledger, self._sources, clock)
+        self._signals = signals
+        notifier = Notifier(os.environ, settings.hook_hosts)
+        self._outbox = Outbox(store, ledger, self._sources, clock, {NOTIFY: notifier})
+        self._firing = SignalChore(store, SignalScheduler(store, owner=node, clock=clock))
         self._recovery = Recovery(ledger.queue, ledger.views, ledger.runs, place, clock)
         admission = Admission(store, clock, lambda: self.fleet.budget)
         journey = Journey(
@@ -119,6 +127,8 @@ class FleetAtWork:
             housekeeping,
         ):
             self._crew.add(chore)
+        if self._settings.signals:
+            self._crew.add(self._firing)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -191,7 +201,9 @@ class FleetAtWork:
             )
 
     async def _take_on(self, loaded: "Loaded") -> None:
-        """The sources that somebody works from are tended; agents get their slots."""
+        """What can be wrong comes first. The sources that somebody works from are tended, agents
+        get their slots."""
+        await self._signals.sync(declared(loaded.signals, self._ledger.clock.now()))
         made = make_tendings(loaded.sources, self._context, self._ledger)
         for source in _work_sources(loaded.fleet):
             add_tending(made, source, self._context, self._ledger)

@@ -41,6 +41,7 @@ def check(session: "Session", /) -> None:
 def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]:
     try:
         loaded = _loaded(session)
+        _check_signals(loaded)
     except InvalidInput as error:
         return list(error.details["mistakes"]), [], {}
     agents = loaded.fleet.agents
@@ -50,6 +51,13 @@ def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]
         "sources": len(loaded.sources),
     }
     return [], list(loaded.remarks), counts
+
+
+def _check_signals(loaded: "Loaded") -> None:
+    from rota.model.clock import SystemClock
+    from rota.signals.declared import declared
+
+    declared(loaded.signals, SystemClock().now())
 
 
 def _tell(status: str, remarks: list[dict[str, Any]]) -> None:

@@ -33,6 +33,7 @@ def _address(function: Any) -> Any:
 @_address
 @click.option("--no-sweeper", is_flag=True, help="Leave stale items and agents to another process.")
 @click.option("--no-agents", is_flag=True, help="Wake no agents here, whatever rota.yaml says.")
+@click.option("--no-signals", is_flag=True, help="Let signals wait.  [env: ROTA_SIGNALS=off]")
 @click.option(
     "--drain",
     "drain_seconds",
@@ -41,13 +42,21 @@ def _address(function: Any) -> Any:
     show_default=True,
     help="Seconds that runs have to end by themselves when the server is stopped.",
 )
-def up(session: "Session", /, no_sweeper: bool, no_agents: bool, **options: Any) -> None:
+def up(
+    session: "Session", /, no_sweeper: bool, no_agents: bool, no_signals: bool, **options: Any
+) -> None:
     """Wake the agents of rota.yaml, and serve the queue, its API and the dashboard.
 
     Ctrl-C ends it: runs have a while to finish, and what is left goes back to the queue.
     SIGHUP reads rota.yaml again, without dropping any run.
     """
-    _serve(session, sweeper=not no_sweeper, agents=not no_agents, **options)
+    _serve(
+        session,
+        sweeper=not no_sweeper,
+        agents=not no_agents,
+        signals=not no_signals,
+        **options,
+    )
 
 
 @command("serve", example="rota serve --host 0.0.0.0 --port 8080")

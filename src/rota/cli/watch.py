@@ -1,5 +1,7 @@
 """Following the event log, and bringing back what is stale."""
 
+import contextlib
+import os
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -24,12 +26,23 @@ def watch(
     session: "Session", /, since: int | None, limit: int | None, no_follow: bool, **wanted: Any
 ) -> None:
     """Follow events as they happen: from now on, or everything behind an event."""
-    if no_follow:
-        events = _past(session, since or 0, wanted)
-    else:
-        events = session.client.watch(since, **wanted)
+    events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
     for event in islice(events, limit):
         session.output.stream(event, event_line(event))
+
+
+def _live(
+    session: "Session", after: int | None, wanted: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """By the server's feed; without a server, or through a proxy that knows no WebSocket, by the
+    stream that every way to the ledger has."""
+    from rota.cli.feed import NoFeed, follow
+
+    client, via = session.client, session.output.via
+    if via is not None and via.startswith("http"):
+        with contextlib.suppress(NoFeed):
+            yield from follow(via, os.environ.get("ROTA_TOKEN"), after, wanted)
+    yield from client.watch(after, **wanted)
 
 
 def _past(session: "Session", after: int, wanted: dict[str, Any]) -> Iterator[dict[str, Any]]:

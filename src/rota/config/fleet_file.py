@@ -7,6 +7,7 @@ from pydantic import Field
 from rota.config.agents import AgentConfig, AgentSettings
 from rota.config.limits import BudgetConfig
 from rota.config.scalars import Lax, Name, Switch, Text
+from rota.config.signals import SignalConfig
 from rota.config.sources import AnySource, Section
 
 PathText = Annotated[Text, Field(min_length=1)]
@@ -52,4 +53,5 @@ class FleetFile(Section):
     fleets: tuple[FleetReference, ...] = Field((), strict=False)
     sources: tuple[AnySource, ...] = Field((), strict=False)
     budgets: BudgetConfig = BudgetConfig()
+    signals: dict[Name, SignalConfig] = Field(default_factory=dict)
     web: Web = Web()

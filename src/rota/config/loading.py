@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from rota.config.herdctl import translated_fleet
 from rota.config.mistakes import Findings
 from rota.config.resolving import budget, plain
 from rota.config.shown import shown
+from rota.config.signals import SignalConfig
 from rota.config.sources import AnySource
 from rota.config.tree import PlacedMap
 from rota.model.fleet import Fleet
@@ -28,10 +30,20 @@ _APART = ("sources", "agents", "fleets", "defaults")
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredSignal:
+    name: str
+    config: SignalConfig
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     fleet: Fleet = field(default_factory=Fleet)
     sources: tuple[AnySource, ...] = ()
     web: Web = field(default_factory=Web)
+    signals: tuple[DeclaredSignal, ...] = ()
     warnings: tuple[str, ...] = ()
     remarks: tuple[dict[str, Any], ...] = ()  # the warnings, in parts
     files: tuple[Path, ...] = ()  # all that were read
@@ -67,11 +79,22 @@ def _loaded(tree: PlacedMap, files: Files, findings: Findings) -> Loaded:
         fleet=fleet,
         sources=config.sources,
         web=head.web,
+        signals=_signals(head, tree),
         warnings=fleet.warnings,
         remarks=tuple(one.told() for one in findings.told_warnings(files.names)),
         files=tuple(files.names),
-        digest=_digest(fleet, config.sources),
+        digest=_digest(fleet, config.sources, head.signals),
         shown=_shown(head, config, crew, tree),
+    )
+
+
+def _signals(head: FleetFile, tree: PlacedMap) -> tuple[DeclaredSignal, ...]:
+    written = tree.get("signals")
+    places = written.places if isinstance(written, PlacedMap) else {}
+    found = [(name, one, places.get(name, tree.place)) for name, one in head.signals.items()]
+    return tuple(
+        DeclaredSignal(name, config, str(place.file), place.line, place.column)
+        for name, config, place in found
     )
 
 
@@ -94,18 +117,23 @@ def _only(tree: PlacedMap, *names: str) -> PlacedMap:
     return kept
 
 
-def _digest(fleet: Fleet, sources: tuple[AnySource, ...]) -> str:
+def _digest(
+    fleet: Fleet,
+    sources: tuple[AnySource, ...],
+    signals: Mapping[str, SignalConfig] = MappingProxyType({}),
+) -> str:
     content = {
         "agents": [plain(asdict(one)) for one in fleet.agents],
         "budget": plain(asdict(fleet.budget)),
         "name": fleet.name,
         "sources": [one.model_dump(mode="json") for one in sources],
+        "signals": {name: one.model_dump(mode="json") for name, one in signals.items()},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _shown(head: FleetFile, config: FleetConfig, crew: Crew, tree: PlacedMap) -> dict[str, Any]:
-    whole = head.model_dump(mode="json", include={"version", "fleet", "budgets", "web"})
+    whole = head.model_dump(mode="json", include={"version", "fleet", "budgets", "signals", "web"})
     sources = [one.model_dump(mode="json") for one in config.sources]
     return {
         **shown(whole, tree),

@@ -25,6 +25,7 @@ class Settings:
     # Names and networks that hooks of runs may reach though they are not on the public internet.
     hook_hosts: tuple[str, ...] = ()
     agents: bool = True  # wake those of the configuration
+    signals: bool = True  # fire them; without, they are stored and wait
     chosen: frozenset[str] = frozenset()  # of host and port: not left to the configuration file
 
     @classmethod
@@ -42,6 +43,7 @@ class Settings:
         allowed_hosts: Sequence[str] = (),
         config: str | Path | None = None,
         agents: bool = True,
+        signals: bool = True,
         drain_seconds: float = 10.0,
     ) -> "Settings":
         """An option wins over its variable, a variable over the default."""
@@ -66,6 +68,7 @@ class Settings:
                 if said is not None
             ),
             agents=agents,
+            signals=signals and env.get("ROTA_SIGNALS", "on").lower() not in ("off", "0", "false"),
             drain_seconds=drain_seconds,
             hook_hosts=tuple(sorted(_hosts(env.get("ROTA_HOOK_HOSTS", "").split(",")))),
         )

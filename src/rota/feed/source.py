@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 LIVE_PAGE = 100  # short enough to be read on the event loop
 KEPT = 4_096
-KEPT_CHARACTERS = 32 * 1024 * 1024
+KEPT_CHARACTERS = 8 * 1024 * 1024
 # On PostgreSQL an event is shown once no older transaction is open, and nobody tells when the
 # last of those ends: after a wake-up the reader looks again soon, then ever less often.
 FIRST_PAUSE_SECONDS = 0.004

@@ -1,7 +1,7 @@
 """Signals for faces: make, look, cancel, try again; and follow-ups: take, complete."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -20,9 +20,9 @@ from rota.model.signals import (
     TriggerOn,
 )
 from rota.model.work import MAX_PAGE, check_name
-from rota.queue.intake import check_moment, check_optional
-from rota.signals import action_specs, specs
+from rota.queue.intake import check_optional
 from rota.signals.conditions import Holds, judge, keys
+from rota.signals.reading import read_signal
 from rota.storage.port import Store, Topic, Transaction
 
 MOST_TESTED = 1_000
@@ -49,18 +49,7 @@ class Signals:
         **facts: Any,
     ) -> NewSignal:
         """What somebody wrote, checked; `facts` are the other fields of `NewSignal`."""
-        about = specs.condition(trigger, facts.get("work_item_id"), self._clock.now())
-        new = NewSignal(about, action_specs.action(action, about), **facts)
-        if new.name is not None:
-            check_name(new.name, "name")
-        if new.max_fires is not None and not 1 <= new.max_fires <= 1_000_000:
-            raise InvalidInput("max_fires: use 1 to 1000000, or leave it out", field="max_fires")
-        if not 0 <= new.max_depth <= 100:
-            raise InvalidInput("max_depth: use 0 to 100", field="max_depth")
-        expires = check_moment(new.expires_at, "expires_at")
-        if expires is not None and expires <= self._now():
-            raise InvalidInput(f"expires_at: {expires} is in the past", field="expires_at")
-        return replace(new, expires_at=expires)
+        return read_signal(trigger, action, self._clock.now(), **facts)
 
     async def create(self, new: NewSignal, *, actor: str | None = None) -> Signal:
         now = self._now()

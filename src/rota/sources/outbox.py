@@ -6,10 +6,11 @@ waits, the item's claim is kept alive, so that nobody does the work again.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -26,6 +27,7 @@ from rota.storage.port import Store, Transaction
 log = structlog.get_logger()
 
 REPORT = "report"
+Courier = Callable[[OutboxEntry], Awaitable[None]]
 # So long a delivery may take before another process tries it too. Sources take the repetition.
 TAKEN_SECONDS = 120.0
 FIRST_PAUSE = 5.0
@@ -93,8 +95,15 @@ class Outbox:
     name = "outbox"
 
     def __init__(
-        self, store: Store, ledger: Ledger, manager: WorkSourceManager, clock: Clock
+        self,
+        store: Store,
+        ledger: Ledger,
+        manager: WorkSourceManager,
+        clock: Clock,
+        couriers: Mapping[str, Courier] = MappingProxyType({}),
     ) -> None:
+        """`couriers` deliver what is no report, by its kind."""
+        self._couriers = couriers
         self._store = store
         self._ledger = ledger
         self._manager = manager
@@ -159,6 +168,9 @@ class Outbox:
         return None
 
     async def _tell(self, entry: OutboxEntry) -> None:
+        if entry.kind != REPORT:
+            await self._couriers[entry.kind](entry)
+            return
         payload = entry.payload
         agent = Sourced(entry.agent or "", payload["work_source"])
         if payload["token"]:
@@ -228,7 +240,7 @@ class Keeping:
     async def keep(self, entry: OutboxEntry) -> float | None:
         """For how many seconds; None when there is no claim any more: then the source will say so,
         and the ledger keeps the result."""
-        token, item = entry.payload["token"], entry.payload["ledger_id"]
+        token, item = entry.payload.get("token"), entry.payload.get("ledger_id")
         if not token or not item:
             return None
         with suppress(ClaimLost, NotFound):

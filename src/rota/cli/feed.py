@@ -1,0 +1,113 @@
+"""`rota watch` by WebSocket: the feed of a running server, resumed where it broke off."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rota.client._sync.calls import plain_token
+from rota.client.errors import error_of
+from rota.client.retries import Retries
+from rota.client.transport import Answer
+from rota.model.errors import RotaError
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+Json = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 10.0
+LONGEST_FRAME = 16 * 1024 * 1024
+_REFUSED = frozenset({401, 403, 421})  # by our server, and for good
+_PASSING = frozenset({429, 503})
+
+
+class NoFeed(Exception):
+    """The server, or something on the way to it, speaks no WebSocket."""
+
+
+class _Broken(Exception):
+    pass
+
+
+def follow(
+    url: str,
+    token: str | None,
+    after: int | None,
+    wanted: Mapping[str, Any],
+    sleep: Callable[[float], object] = time.sleep,
+) -> Iterator[Json]:
+    """Events as they happen, for ever; behind `after`, or from now on.
+
+    A connection that breaks is opened anew behind the last event seen.
+    """
+    attempt, retries = 0, Retries()
+    while True:
+        try:
+            with _connected(url, token) as connection:
+                after = _subscribe(connection, after, wanted)
+                attempt = 0
+                for event in _events(connection):
+                    after = event["seq"]
+                    yield event
+        except _Broken as error:
+            log.info("the event feed broke: %s", error)
+        attempt += 1
+        sleep(retries.pause(attempt))
+
+
+@contextmanager
+def _connected(url: str, token: str | None) -> "Iterator[ClientConnection]":
+    from websockets.exceptions import InvalidStatus, WebSocketException
+    from websockets.sync.client import connect
+
+    address = url.rstrip("/").replace("http", "ws", 1) + "/ws"
+    headers = {"Authorization": f"Bearer {plain_token(token)}"} if token else {}
+    try:
+        with connect(
+            address,
+            additional_headers=headers,
+            open_timeout=CONNECT_SECONDS,
+            max_size=LONGEST_FRAME,
+            compression=None,
+            user_agent_header=None,
+        ) as connection:
+            yield connection
+    except InvalidStatus as refused:
+        answer = refused.response
+        if answer.status_code in _REFUSED:
+            raise error_of(Answer(answer.status_code, {}, bytes(answer.body or b""))) from None
+        if answer.status_code in _PASSING:
+            raise _Broken(f"status {answer.status_code}") from None
+        raise NoFeed from None
+    except (OSError, TimeoutError, WebSocketException) as error:
+        raise _Broken(str(error)) from None
+
+
+def _subscribe(connection: "ClientConnection", after: int | None, wanted: Mapping[str, Any]) -> int:
+    payload = {name: value for name, value in wanted.items() if value}
+    if after is not None:
+        payload["after"] = after
+    frame = {"request_id": "watch", "type": "subscribe", "payload": payload}
+    connection.send(json.dumps(frame))
+    answer = json.loads(connection.recv(timeout=CONNECT_SECONDS))
+    if not answer["ok"]:
+        raise _told(answer["error"])
+    begun: int = answer["result"]["after"]
+    return begun
+
+
+def _told(failure: Json) -> RotaError:
+    return error_of(Answer(failure["status"], {}, json.dumps(failure).encode()))
+
+
+def _events(connection: "ClientConnection") -> Iterator[Json]:
+    for text in connection:
+        frame: Json = json.loads(text)
+        if "event_id" in frame:
+            del frame["subscription"]
+            yield frame

@@ -1,0 +1,95 @@
+"""`rota watch` follows a server's feed, and finds its way where there is none."""
+
+import queue
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from rota.cli.feed import NoFeed, follow
+from rota.model.errors import InvalidInput, Unauthenticated
+from rota.model.work import NewItem
+from rota.testing.served import Served, serve
+
+
+def add(http: httpx2.Client) -> str:
+    answer = http.post("/work", json={"type": "chore", "description": "x"})
+    return str(answer.json()["id"])
+
+
+def test_it_tells_events_as_the_log_has_them(http: httpx2.Client, served: Served) -> None:
+    item = add(http)
+    events = follow(served.url, None, 0, {"types": ("work.submitted",), "work_item_id": None})
+    assert next(events) == http.get("/events").json()[0]
+    other = add(http)
+    assert next(events)["work_item_id"] == other != item
+    events.close()
+
+
+def test_it_goes_on_behind_what_it_was_told(http: httpx2.Client, served: Served) -> None:
+    """Also when that was nothing but where it begins."""
+    before, pauses = add(http), queue.SimpleQueue[float]()
+    events = follow(served.url, None, None, {}, pauses.put)
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(next, events)
+        _cut(served)
+        pauses.get(timeout=20)
+        first = add(http)
+        assert told.result(20)["work_item_id"] == first != before
+    _cut(served)
+    second = add(http)
+    assert next(events)["work_item_id"] == second
+    assert not pauses.empty()
+    events.close()
+
+
+def _cut(served: Served) -> None:
+    """As soon as there is something to cut."""
+    while not served.run(lambda: _end_all(served)):
+        time.sleep(0.01)
+
+
+async def _end_all(served: Served) -> bool:
+    if not served.api._sockets._feed.followers:
+        return False
+    for one in tuple(served.api._sockets._open):
+        one.end(1001, "for a test")
+    return True
+
+
+def test_what_is_wrong_is_said_as_over_http(served: Served) -> None:
+    with pytest.raises(InvalidInput, match="no-such"):
+        next(follow(served.url, None, 0, {"types": ("no-such",)}))
+
+
+def test_a_token_is_wanted_where_there_are_tokens(database: str) -> None:
+    with serve(database) as served:
+        ledger = served.ledger
+        item = served.run(lambda: ledger.queue.submit(NewItem("chore", "x"))).id
+        secret = served.run(lambda: ledger.tokens.create("t", ("read",)))[1]
+        with pytest.raises(Unauthenticated):
+            next(follow(served.url, "rota_wrong", 0, {}))
+        events = follow(served.url, f" {secret}\n", 0, {})
+        assert next(events)["work_item_id"] == item
+        events.close()
+
+
+def test_a_server_without_a_feed_is_noticed(served: Served) -> None:
+    with pytest.raises(NoFeed):
+        next(follow(f"{served.url}/elsewhere", None, 0, {}))
+
+
+def test_a_server_that_is_away_is_waited_for(database: str) -> None:
+    with serve(database) as served:
+        url = served.url
+    tries: list[float] = []
+
+    def give_up(pause: float) -> None:
+        tries.append(pause)
+        if len(tries) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        next(follow(url, None, 0, {}, give_up))
+    assert len(tries) == 3
