@@ -281,6 +281,10 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         "agent resume ann": dict,
         "run list": list,
         "outbox list": list,
+        "signal list": list,
+        "follow-up list": list,
+        "signal add --on-status failed": dict,
+        "signal test --on-status failed": list,
         "token list": list,
         f"token revoke {token}": dict,
         "db status": dict,
@@ -310,8 +314,11 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
     }
     covered = {line.partition(" --")[0] for line in shapes} | apart
     for name in COMMANDS:
-        if name.startswith(("issue ", "source ", "hook ", "run ", "outbox ")):
-            # They need a tracker or runs: see tests/integration/test_source_cli.py, test_run_cli.py
+        if name.startswith(
+            ("issue ", "source ", "hook ", "run ", "outbox ", "signal ", "follow-up ")
+        ):
+            # They need a tracker, runs or firings: see tests/integration/test_source_cli.py,
+            # test_run_cli.py, test_signal_cli.py
             continue
         assert any(line == name or line.startswith(f"{name} ") for line in covered), name
 

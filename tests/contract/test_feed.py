@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import httpx2
@@ -12,6 +12,7 @@ import pytest
 
 from rota.api.ws_problems import BadFrame, TooManyConnections, TooManyRequests
 from rota.feed import Feed, Overrun, Reading, Wanted, source
+from rota.feed.reading import PAST_PAGE
 from rota.model.errors import StorageUnavailable
 from rota.model.events import Event, EventType, NewEvent
 from rota.queue.views import Views
@@ -32,6 +33,7 @@ class Watched:
     def __init__(self, views: Views) -> None:
         self.asked = 0
         self.fails = 0
+        self.behind_a_look: Callable[[], Awaitable[None]] | None = None
         self._views = views
         self.last_event = views.last_event
         self.events_seen = views.events_seen
@@ -44,7 +46,11 @@ class Watched:
         if self.fails:
             self.fails -= 1
             raise StorageUnavailable("gone for a moment")
-        return await self._views.events(after, limit, work_item_id, types)
+        found = await self._views.events(after, limit, work_item_id, types)
+        if self.behind_a_look is not None and limit == PAST_PAGE and not found:
+            act, self.behind_a_look = self.behind_a_look, None
+            await act()
+        return found
 
 
 @pytest.fixture
@@ -135,6 +141,36 @@ async def test_a_lost_wake_up_costs_nothing_but_time(
             lambda tx: tx.append([NewEvent(EventType.NOTED, NOW, work_item_id="silent")])
         )
         assert await take(reading, 1) == ["silent"]
+
+
+async def test_what_wakes_a_follower_is_not_passed_over_with_what_comes_next(
+    store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was woken, and before it had its turn the feed went on by something that it does not
+    want."""
+    monkeypatch.setattr(source, "LIVE_PAGE", 1)
+    async with feed.follow(Wanted(work_item_id="mine")) as reading:
+        waiting = asyncio.create_task(take(reading, 1))
+        await asyncio.sleep(0)
+        await tell(store, "mine", "other", "another")
+        assert await waiting == ["mine"]
+
+
+async def test_the_feed_stands_still_while_a_follower_comes_out_of_the_past(
+    store: Store, feed: Feed, log: Watched
+) -> None:
+    await tell(store, "a", "b")
+
+    async def meanwhile() -> None:
+        """Behind the back of who has just read the rest of the past."""
+        await tell(store, "c")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await another.next(1)
+
+    async with feed.follow() as another, feed.follow(after=0) as reading:
+        log.behind_a_look = meanwhile
+        assert await take(reading, 3) == ["a", "b", "c"]
 
 
 # too slow

@@ -195,7 +195,6 @@ class Connection:
             raise NotFound(
                 f"{request.type!r} is no request type; there are {', '.join(known)}", allowed=known
             )
-        self._demand_caller()
         if len(self._requests) >= self._limits.requests:
             raise TooManyRequests(
                 f"{self._limits.requests} requests of this connection are under way; wait for one"

@@ -28,15 +28,24 @@ def _fired(one: Json) -> str:
     return str(one["fires"]) if one["max_fires"] is None else f"{one['fires']}/{one['max_fires']}"
 
 
+def _when(one: Json) -> str:
+    words = in_words(one["trigger"]).replace("work_item.status.transition", "status")
+    return shortened(words.removeprefix("work_items."), _WORDS_WIDTH)
+
+
+def _then(one: Json) -> str:
+    return shortened(in_words(one["action"]), _WORDS_WIDTH)
+
+
 _COLUMNS = [
     column("id"),
     column("name"),
     column("status"),
     Column("fired", _fired),
-    column("work_item_id", "item"),
+    column("work_item_id", "item", spare=True),
     time_column("created_at", "age"),
-    Column("when", lambda one: shortened(in_words(one["trigger"]), _WORDS_WIDTH), folds=True),
-    Column("then", lambda one: shortened(in_words(one["action"]), _WORDS_WIDTH), folds=True),
+    Column("when", lambda one: in_words(one["trigger"]), _when, folds=True),
+    Column("then", lambda one: in_words(one["action"]), _then, folds=True),
 ]
 _FIRINGS = [
     column("id"),
