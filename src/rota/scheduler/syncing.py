@@ -24,16 +24,11 @@ def sync(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None)
 
     Where nothing has changed, no time is computed: a restart is cheap."""
     stored = {(row.agent, row.name): row for row in tx.standings(roster.names())}
-    changed = [
-        standing
+    standings = (
+        standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
         for name, schedule in roster.schedules.items()
-        if (
-            standing := standing_of(
-                schedule, stored.get(name), now, rng, source=roster.source(name)
-            )
-        )
-        is not None
-    ]
+    )
+    changed = [standing for standing in standings if standing is not None]
     gone: list[Name] = [name for name in stored if name not in roster.schedules]
     tx.put_schedules(changed)
     tx.drop_schedules(gone, to_text(now))
