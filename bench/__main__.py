@@ -37,7 +37,8 @@ def main(
     as_json: bool,
     directory: Path | None,
 ) -> None:
-    """Measure Rota beside its peers. Suites: sqlite postgres depth pickup http startup."""
+    """Measure Rota beside its peers. Suites: sqlite postgres depth pickup http startup runs
+    schedules."""
     defaults = _QUICK if quick else _FULL
     options = suites.Options(
         items=items or int(defaults["items"]),

@@ -304,6 +304,7 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         "up",
         "serve",
         "worker",
+        "config reload",
         "demo",
         "watch",
         "done",
@@ -315,10 +316,9 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
     covered = {line.partition(" --")[0] for line in shapes} | apart
     for name in COMMANDS:
         if name.startswith(
-            ("issue ", "source ", "hook ", "run ", "outbox ", "signal ", "follow-up ")
+            ("issue ", "source ", "hook ", "run ", "outbox ", "schedule ", "signal ", "follow-up ")
         ):
-            # They need a tracker, runs or firings: see tests/integration/test_source_cli.py,
-            # test_run_cli.py, test_signal_cli.py
+            # They need a tracker, runs or a fleet: see tests/integration/test_*_cli.py
             continue
         assert any(line == name or line.startswith(f"{name} ") for line in covered), name
 

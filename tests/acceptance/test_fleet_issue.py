@@ -1,7 +1,7 @@
 """The fleet walked from the command line, with issues of a tracker as its work."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +229,7 @@ def test_an_issue_is_given_back_by_a_server_that_stops(place: Site, forge: Forge
 def test_a_report_that_the_tracker_did_not_take_is_delivered_once_after_a_crash(
     place: Site, forge: Forge
 ) -> None:
+    """Also when the server is down for longer than the lease."""
     door = place.place / "door"
     number = forge.issue(f"wait_for {door}")
     place.configure(place.agent(work_source=forge.source()))
@@ -238,7 +239,10 @@ def test_a_report_that_the_tracker_did_not_take_is_delivered_once_after_a_crash(
     door.touch()
     place.eventually(lambda: place.runs()[0]["status"] == "succeeded" or None, "the run goes on")
     node.kill()
-    assert place.shown(start["item"])["status"] == "in_progress"
+    left = place.shown(start["item"])
+    assert left["status"] == "in_progress"
+    over = from_text(left["claim"]["expires_at"])
+    place.eventually(lambda: datetime.now(UTC) > over, "its lease has no end")
     forge.control.clear_faults()
     place.up()
     place.await_status(start["item"], "completed")

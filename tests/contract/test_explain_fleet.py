@@ -1,5 +1,6 @@
 """Why is nobody working on this? What the fleet has to say to it, on both databases."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from rota.model.claims import ClaimRequest
@@ -15,6 +16,7 @@ from rota.testing.clock import ManualClock
 
 SMITH = AgentSpec(
     "smith",
+    work_source={"type": "queue"},
     schedules=(Schedule("smith", "often", ScheduleType.INTERVAL, timedelta(minutes=5)),),
 )
 
@@ -57,7 +59,22 @@ async def test_an_item_hears_first_what_keeps_agents_from_looking(
     await woken(store, clock, TriggerOutcome.skipped(SkipReason.BUDGET_EXHAUSTED, "3 of 3 runs"))
     told = await reasons(ledger, item)
     assert list(told) == ["budget_exhausted", "nobody_asked", "next_wake"]
-    assert "smith/often did not start its agent" in told["budget_exhausted"].message
+    assert told["budget_exhausted"].message == (
+        f"schedule smith/often did not start its agent at {clock.text()}: 3 of 3 runs"
+    )
+    (state,) = await ledger.schedules.find()
+    assert state.last_skip_detail == "3 of 3 runs"
+
+
+async def test_an_agent_that_takes_no_such_items_is_not_named(
+    store: Store, ledger: Ledger, clock: ManualClock
+) -> None:
+    idle = replace(SMITH, work_source=None)
+    scheduler = Scheduler(store, node="here", clock=clock)
+    await scheduler.open([idle])
+    await scheduler.stop()
+    item = await ledger.queue.submit(NewItem("chore", "Mend the gate"))
+    assert list(await reasons(ledger, item)) == ["nobody_asked"]
 
 
 async def test_an_open_breaker_and_a_used_quota_are_told_with_their_ends(

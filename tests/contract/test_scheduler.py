@@ -343,6 +343,7 @@ async def test_a_clock_that_was_put_back_silences_nobody_and_repeats_no_slot(
     clock.advance(3600)
     await node.tick()
     assert node.stage.slots("clock") == [*ran, to_text(start + timedelta(hours=4))]
+    assert (await state(store, "clock")).trigger_count == 4
 
 
 async def test_a_node_that_starts_with_a_clock_put_back_does_not_wait_for_the_old_time(
@@ -589,6 +590,27 @@ async def test_what_somebody_asked_for_waits_for_room_and_is_not_lost(
     await node.tick()
     await node.tick()
     assert [one.id for one in node.stage.came[1:]] == ["t1", "t2"]
+
+
+async def test_who_asks_goes_before_the_clock(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), cron(), room=1))
+    await asked(store, clock, name="clock")
+    node.stage.stays = True
+    await node.tick()
+    assert [one.schedule for one in node.stage.came] == ["clock"]
+
+
+async def test_one_check_does_not_take_for_ever(
+    clock: ManualClock, new_node: NewNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.scheduler.loop.PAGES_AT_ONCE", 2)
+    node = await new_node(agent(*(every(5, f"s{n}") for n in range(1_203)), room=5_000))
+    assert await node.tick() < 0.01
+    assert len(node.stage.came) == 1_000
+    assert await node.tick() > 0.01
+    assert len(node.stage.came) == 1_203
 
 
 async def test_a_run_that_somebody_asked_for_counts_for_the_interval(

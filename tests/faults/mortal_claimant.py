@@ -24,7 +24,7 @@ from rota.queue.ledger import Ledger
 from rota.sources.assembly import open_desk
 from rota.sources.desk import Held
 from rota.sources.github import GitHubTracker
-from rota.sources.port import WorkResult
+from rota.sources.port import ReleaseOptions, WorkResult
 from rota.sources.registry import SourceContext
 from rota.storage.port import Store
 
@@ -132,7 +132,7 @@ async def work(
         assert isinstance(held, Held), held
         result = DEEDS[order["deed"]]
         if result is None:
-            assert await desk.release(1, AGENT, reason="tired", comment=True)
+            assert await desk.release(1, AGENT, options=ReleaseOptions("tired", add_comment=True))
         else:
             await desk.finish(1, AGENT, result)
     finally:

@@ -47,6 +47,23 @@ def show(http: httpx2.Client, item: str) -> dict[str, Any]:
 
 
 @on_both_databases
+def test_a_release_that_was_no_attempt_does_not_count_as_one(http: httpx2.Client) -> None:
+    item = add(http)
+    _, token = claim_one(http)
+    do(http, item, "release", token=token)
+    _, token = claim_one(http)
+    released = do(http, item, "release", token=token, counted=False)
+    assert released.json()["attempts"] == show(http, item)["attempts"] == 1
+    late = do(http, item, "release", token=token, counted=False)
+    assert (late.status_code, show(http, item)["attempts"]) == (200, 1), (
+        "said twice, it counts once"
+    )
+    do(http, item, "dispatch", assigned_agent="steve-w")
+    do(http, item, "release", counted=False)
+    assert show(http, item)["attempts"] == 1, "that was nobody's claim"
+
+
+@on_both_databases
 def test_a_claimed_item_comes_with_its_claim_and_only_to_the_claimer(http: httpx2.Client) -> None:
     added = add(http)
     [item] = claim(http, lease_seconds=60)
@@ -347,6 +364,7 @@ async def test_what_was_claimed_for_a_client_that_has_just_gone_is_given_back(
         assert sent == []
         detail = await ledger.views.detail(item)
         assert (detail.item.status, detail.item.reason) == ("queued", "claimer_gone")
+        assert detail.item.attempts == 0, "nobody has tried"
 
 
 class _Watched:

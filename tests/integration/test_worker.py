@@ -222,6 +222,7 @@ def test_what_does_not_finish_in_time_is_given_back(yard: Yard, how: str) -> Non
     assert worker.join() == 0
     shown = yard.item(item)
     assert (shown["status"], shown["reason"]) == ("queued", "shut_down")
+    assert shown["attempts"] == 0, "that was none"
     ended = yard.client.get_run(run)
     assert (ended["status"], ended["error"]) == ("cancelled", "shut_down")
     assert processes_with(str(yard.path / "agent.py")) == []
@@ -322,6 +323,7 @@ def test_a_worker_rests_when_its_runtime_says_that_the_quota_is_used_up(yard: Ya
     shown = yard.item(item)
     assert shown["status"] == "queued"
     assert shown["reason"].startswith("the agent's quota is used up")
+    assert shown["attempts"] == 0
     assert yard.client.get_agent("ann")["failures"] == 0
 
 

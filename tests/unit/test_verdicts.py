@@ -57,12 +57,13 @@ def test_without_a_ledger_nobody_counts_and_a_failure_is_final() -> None:
 @pytest.mark.parametrize("attempt", [1, 3, 99])
 def test_a_used_up_quota_is_no_failure_of_the_item(attempt: int) -> None:
     end = RunEnd(RunStatus.FAILED, error="limit reached", usage_limit=True)
-    assert said(end, attempt) == GiveBack("the agent's quota is used up: limit reached")
+    back = GiveBack("the agent's quota is used up: limit reached", counted=False)
+    assert said(end, attempt) == back
 
 
 def test_a_server_that_stops_gives_back_and_a_person_who_cancels_wants_to_look() -> None:
     stopped = said(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
-    assert stopped == GiveBack("shut_down")
+    assert stopped == GiveBack("shut_down", counted=False)
     cancelled = said(RunEnd(RunStatus.CANCELLED, error="somebody asked for its end"))
     assert isinstance(cancelled, WorkResult)
     assert cancelled.outcome == "partial"

@@ -185,6 +185,7 @@ class Release(Strict, frozen=True):
     notes: Notes | None = None
     reason: Why | None = None
     force: bool = False
+    counted: Annotated[bool, Meta(description="false: this was no attempt")] = True
 
 
 class Requeue(Strict, frozen=True):

@@ -74,6 +74,7 @@ async def _give_back(call: Call, result: ClaimResult) -> None:
                 one.claim.agent,
                 token=one.claim.token,
                 reason="claimer_gone",
+                counted=False,
             )
         )
 

@@ -56,6 +56,7 @@ class Schedule(Struct, frozen=True):
     last_error: str | None
     last_skip_reason: schedules.SkipReason | None
     last_skip_at: str | None
+    last_skip_detail: str | None
     skip_count: int
     trigger_count: int
     running: int
@@ -101,6 +102,7 @@ def schedule_of(state: schedules.ScheduleState) -> Schedule:
         state.last_error,
         state.last_skip_reason,
         state.last_skip_at,
+        state.last_skip_detail,
         state.skip_count,
         state.trigger_count,
         state.running,

@@ -115,6 +115,7 @@ class FleetAtWork:
         await self._tidy()
         await self._take_on(self._loaded)
         await self._scheduler.open(self.fleet.agents)
+        self._ledger.schedules.attach(self._scheduler)
         await self._recovery.tick()
         await self._outbox.resume()
         housekeeping = Housekeeping(self._ledger.runs, self._outbox)
@@ -132,6 +133,7 @@ class FleetAtWork:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        self._ledger.schedules.attach(None)
         await self._scheduler.stop(wait_for_jobs=False)
         await self._sources.aclose()
         for tending in self._tendings.values():

@@ -113,6 +113,10 @@ def _show(session: "Session", one: Json) -> None:
     session.output.facts(one, _facts(one))
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _facts(one: Json) -> list[tuple[str, object]]:
     skip = one["last_skip_reason"]
     return [
@@ -123,9 +127,10 @@ def _facts(one: Json) -> list[tuple[str, object]]:
         ("next", local_time(one["next_run_at"])),
         ("last run", local_time(one["last_run_at"])),
         ("last end", local_time(one["last_completed_at"])),
-        ("triggered", f"{one['trigger_count']} times"),
-        ("skipped", f"{one['skip_count']} times" if one["skip_count"] else ""),
+        ("triggered", _times(one["trigger_count"])),
+        ("skipped", _times(one["skip_count"]) if one["skip_count"] else ""),
         ("last skip", f"{skip}, {local_time(one['last_skip_at'])}" if skip else ""),
+        ("because", one_line(one["last_skip_detail"] or "")),
         ("last error", one["last_error"]),
     ]
 

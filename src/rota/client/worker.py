@@ -92,10 +92,10 @@ class Worker:
         try:
             lived = await WorkerRun(item, self._with).live(self._began)
         except RotaError:  # it could not begin: nobody has worked on it
-            await item.give_back("worker_failed")
+            await item.give_back("worker_failed", counted=False)
             raise
         except BaseException:
-            await item.give_back("shut_down")
+            await item.give_back("shut_down", counted=False)
             raise
         finally:
             self._client.heartbeats.let_go(item.lease)

@@ -177,7 +177,7 @@ class WorkerRun:
         await _over(beside)
         end = RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN)
         await self._tell(run, path, shipping, end, _once)
-        await self._item.give_back(SHUT_DOWN)
+        await self._item.give_back(SHUT_DOWN, counted=False)
 
     async def _tell(
         self, run: Run, path: Path, shipping: LogShipping, end: RunEnd, how: "Persistence"
@@ -196,6 +196,7 @@ class WorkerRun:
                 clean(said.reason, LONGEST["reason"]),
                 notes=clean(said.reason, LONGEST["notes"]) if said.add_comment else None,
                 available_at=to_text(said.not_before) if said.not_before else None,
+                counted=said.counted,
             )
         notes, address = notes_of(said), address_of(said)
         if said.outcome == "success":

@@ -90,6 +90,8 @@ class ScheduleState:
     skip_count: int
     trigger_count: int
     running: int  # triggers on living nodes that have not ended
+    last_skip_detail: str | None = None
+    source: str | None = None  # the type of what it takes work from
 
     @property
     def status(self) -> ScheduleStatus:

@@ -22,7 +22,11 @@ class FleetReasons:
 
 def waits_for(tx: Transaction, item: WorkItem, now: str) -> FleetReasons:
     """Nothing where no schedules are known: then agents ask for work by themselves."""
-    states = tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, now)
+    states = [
+        state
+        for state in tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, now)
+        if state.source == _kind(item)
+    ]
     if not states:
         return FleetReasons()
     agents = {state.agent for state in states}
@@ -30,6 +34,11 @@ def waits_for(tx: Transaction, item: WorkItem, now: str) -> FleetReasons:
     kept = [reason for limit in limits for reason in _limited(limit, now)]
     kept += [_skipped(state) for state in states if _is_kept(state)]
     return FleetReasons(kept[:MOST_TOLD], _wakes(states))
+
+
+def _kind(item: WorkItem) -> str:
+    """Of the source that it is taken through: `github` of `github:owner/repo`."""
+    return item.source.partition(":")[0] if item.source else "queue"
 
 
 def _limited(limits: AgentLimits, now: str) -> list[Reason]:
@@ -59,7 +68,7 @@ def _skipped(state: ScheduleState) -> Reason:
     return Reason(
         str(state.last_skip_reason),
         f"schedule {called} did not start its agent at {state.last_skip_at}:"
-        f" {state.last_skip_reason}",
+        f" {state.last_skip_detail or state.last_skip_reason}",
         f"rota schedule show {called}",
     )
 

@@ -45,6 +45,7 @@ class Order:
     lease: "Lease | None" = None
     through_source: bool = False  # it comes from the item's own source
     in_passing: bool = False  # the item leaves work again in this transaction: no slot is needed
+    counted: bool = True  # False: released before anybody tried in earnest, it was no attempt
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -109,10 +110,19 @@ def apply(tx: Transaction, order: Order, dispatch_id: str, now: str) -> Moved | 
     if item is None:
         return _refusal(tx, order, now)
     claim = _settle(tx, order, item, dispatch_id, now)
+    if not order.counted and _ends_a_claim(order, item):
+        tx.uncount_attempt(item.id, item.epoch)
+        item.attempts = find(tx, item.id).attempts
     tx.append([_event(order, item), *_unblock(tx, order, item, now)])
     if item.status in (Status.QUEUED, Status.DISPATCHED) and item.source is None:
         tx.wake(Topic.READY)
     return Moved(item, claim)
+
+
+def _ends_a_claim(order: Order, item: WorkItem) -> bool:
+    """Whether the attempt that it takes back was its own."""
+    held = order.token is not None and item.came_from is Status.IN_PROGRESS
+    return held and order.verb is Verb.RELEASE
 
 
 def _who_and_where(tx: Transaction, order: Order) -> tuple[str | None, int | None]:

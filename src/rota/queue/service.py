@@ -283,6 +283,7 @@ class WorkQueue:
                 claimed.claim.agent,
                 token=claimed.claim.token,
                 reason="claimer_gone",
+                counted=False,
             )
             task = asyncio.ensure_future(self.apply(order))
             task.add_done_callback(lambda finished: finished.cancelled() or finished.exception())

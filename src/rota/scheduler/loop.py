@@ -18,7 +18,6 @@ import structlog
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
 from rota.model.errors import SchedulerError, SchedulerShutdownError, StorageError
 from rota.model.fleet import AgentSpec
-from rota.model.runs import RunStatus
 from rota.model.schedules import ScheduleCheck, Trigger
 from rota.scheduler.due import Rng
 from rota.scheduler.ending import Endings
@@ -26,7 +25,8 @@ from rota.scheduler.presence import Presence
 from rota.scheduler.roster import Roster
 from rota.scheduler.syncing import rewind, sync
 from rota.scheduler.taking import Taken, Taker, check, take_due, take_waiting
-from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome, succeed
+from rota.scheduler.triggering import OnTrigger, TriggerInfo, succeed
+from rota.scheduler.underway import Underway
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import HEAD, Place
 
@@ -34,15 +34,13 @@ log = structlog.get_logger()
 
 CHECK_SECONDS = 1.0
 RETRY_SECONDS = 5.0
-CANCEL_SECONDS = 5.0  # that a cancelled callback has to end
 SHORTEST_PAUSE = 0.001
 # Smaller steps back are what time servers do all day.
 STEP_BACK = timedelta(seconds=1)
 # How long the beginning of the line is left out that belongs to agents of other nodes.
 FOREIGN_FOR = timedelta(seconds=30)
-
-
 SYNC_PAGE = 1_000
+PAGES_AT_ONCE = 20
 KEEP_TRIGGERS = timedelta(days=30)
 TIDY_EVERY = timedelta(hours=1)
 
@@ -84,15 +82,13 @@ class Scheduler:
         self._store = store
         self._node = node
         self._check_interval = check_interval
-        self._on_trigger = on_trigger
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._rng = rng
         self._ids = IdFactory(self._clock)
         self._presence = Presence(store, node, place or node)
-        self._endings = Endings(store, self._clock, rng)
+        self._underway = Underway(on_trigger, Endings(store, self._clock, rng), self.wake, sleep)
         self._roster = Roster()
-        self._running: dict[asyncio.Task[None], TriggerInfo] = {}
         self._status = SchedulerStatus.STOPPED
         self._started_at: datetime | None = None
         self._last_check_at: datetime | None = None
@@ -144,7 +140,7 @@ class Scheduler:
             await asyncio.wait([self._loop])
             self._loop = None
         async with self._ticking:  # what a check has taken is begun, and then waited for
-            late = await self._drain(timeout if wait_for_jobs else 0.0)
+            late = await self._underway.drain(timeout if wait_for_jobs else 0.0)
         await self._presence.leave(self._clock.now())
         self._status = SchedulerStatus.STOPPED
         if late and wait_for_jobs:
@@ -155,21 +151,9 @@ class Scheduler:
                 running_job_count=late,
             )
 
-    async def _drain(self, timeout: float) -> int:
-        """How many had to be cancelled."""
-        if not self._running:
-            return 0
-        _, late = await asyncio.wait(self._running, timeout=timeout)
-        for task in late:
-            task.cancel()
-        if late:
-            await asyncio.wait(late, timeout=CANCEL_SECONDS)
-        return len(late)
-
     async def idle(self) -> None:
         """Until nothing runs here any more."""
-        while self._running:
-            await asyncio.wait(self._running)
+        await self._underway.idle()
 
     # what can be seen of it
 
@@ -192,7 +176,7 @@ class Scheduler:
         return self.running()[agent]
 
     def get_total_running_job_count(self) -> int:
-        return len(self._running)
+        return len(self._underway)
 
     @property
     def roster(self) -> Roster:
@@ -206,7 +190,7 @@ class Scheduler:
 
     def running(self) -> Counter[str]:
         """By agent: what runs on this node."""
-        return Counter(info.agent.name for info in self._running.values())
+        return self._underway.by_agent()
 
     def wake(self) -> None:
         """Look at once: something may have become due."""
@@ -277,23 +261,30 @@ class Scheduler:
             return tx.is_due(text, beyond), tx.is_waiting(), tx.next_wake(text)
 
         due, waiting, next_wake = await self._store.read(look)
-        if due:
-            await self._take_due(now)
-        if waiting:
-            self._begin(await self._store.transact(lambda tx: take_waiting(tx, self._taker(now))))
+        if waiting:  # whoever asks goes before the clock, which asks again
+            await self._take_waiting(now)
+        if due and await self._take_due(now):
+            return SHORTEST_PAUSE
         if due or waiting:
             next_wake = await self._store.read(lambda tx: tx.next_wake(text))
         return self._pause(next_wake)
 
-    async def _take_due(self, now: datetime) -> None:
-        more = True
-        while more and self.is_running():
-            beyond = self._beyond(now)
-            taken = await self._store.transact(
-                partial(take_due, taker=self._taker(now), beyond=beyond)
-            )
-            self._begin(taken)
-            self._foreign, more = taken.foreign_until, taken.more
+    async def _take_waiting(self, now: datetime) -> None:
+        taker = self._taker(now)
+        taken = await self._store.transact(partial(take_waiting, taker=taker))
+        self._begin(taken, taker.roster)
+
+    async def _take_due(self, now: datetime) -> bool:
+        """Whether there is more. One check does not take for ever, because others have to see that
+        this node lives."""
+        for _ in range(PAGES_AT_ONCE):
+            taker, beyond = self._taker(now), self._beyond(now)
+            taken = await self._store.transact(partial(take_due, taker=taker, beyond=beyond))
+            self._begin(taken, taker.roster)
+            self._foreign = taken.foreign_until
+            if not (taken.more and self.is_running()):
+                return False
+        return True
 
     def _taker(self, now: datetime) -> Taker:
         return Taker(self._node, self._roster, now, self._ids.new, self._rng)
@@ -311,48 +302,15 @@ class Scheduler:
         ahead = (from_text(next_wake) - self._clock.now()).total_seconds()
         return min(max(ahead, SHORTEST_PAUSE), self._check_interval)
 
-    # one trigger
-
-    def _begin(self, taken: Taken) -> None:
+    def _begin(self, taken: Taken, roster: Roster) -> None:
+        """With the roster it was taken by: a new one may have come meanwhile."""
         for trigger in taken.triggers:
-            info = TriggerInfo(
-                self._roster.agents[trigger.agent],
-                self._roster.schedules[trigger.agent, trigger.schedule],
-                trigger,
+            agent, schedule = (
+                roster.agents[trigger.agent],
+                roster.schedules[trigger.agent, trigger.schedule],
             )
             self._trigger_count += 1
-            task = asyncio.create_task(self._carry_out(info), name=f"trigger {trigger.id}")
-            self._running[task] = info
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
-        self.wake()  # there is room now
-
-    async def _carry_out(self, info: TriggerInfo) -> None:
-        try:
-            outcome = await self._on_trigger(info) or TriggerOutcome(RunStatus.SUCCEEDED)
-        except asyncio.CancelledError:
-            outcome = TriggerOutcome(RunStatus.CANCELLED, error="the scheduler was stopped")
-        except Exception as error:
-            log.exception("trigger failed", agent=info.agent.name, schedule=info.schedule.name)
-            outcome = TriggerOutcome(RunStatus.FAILED, error=f"{type(error).__name__}: {error}")
-        await self._record(info, outcome)
-
-    async def _record(self, info: TriggerInfo, outcome: TriggerOutcome) -> None:
-        """A database that is away is waited for; if it stays away, another node calls it lost."""
-        while True:
-            try:
-                counted = await self._endings.record(info, outcome)
-            except StorageError as error:
-                log.warning("the end of a trigger is not recorded yet", error=error.message)
-                if not self.is_running():
-                    return
-                await self._sleep(RETRY_SECONDS)
-            else:
-                if not counted:
-                    log.warning("a trigger ended that was taken for lost", id=info.trigger.id)
-                return
+            self._underway.begin(TriggerInfo(agent, schedule, trigger))
 
     def _say_lost(self, lost: list[Trigger]) -> None:
         for one in lost:

@@ -24,6 +24,11 @@ class Roster:
         }
         return cls(known, schedules)
 
+    def source(self, name: Name) -> str | None:
+        """The type of what a schedule takes work from."""
+        given = self.schedules[name].work_source or self.agents[name[0]].work_source
+        return str(given.get("type")) if given else None
+
     def names(self) -> list[str]:
         return sorted(self.agents)
 

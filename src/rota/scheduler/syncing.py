@@ -24,11 +24,11 @@ def sync(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None)
 
     Where nothing has changed, no time is computed: a restart is cheap."""
     stored = {(row.agent, row.name): row for row in tx.standings(roster.names())}
-    changed = [
-        standing
+    standings = (
+        standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
         for name, schedule in roster.schedules.items()
-        if (standing := standing_of(schedule, stored.get(name), now, rng)) is not None
-    ]
+    )
+    changed = [standing for standing in standings if standing is not None]
     gone: list[Name] = [name for name in stored if name not in roster.schedules]
     tx.put_schedules(changed)
     tx.drop_schedules(gone, to_text(now))
@@ -36,7 +36,12 @@ def sync(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None)
 
 
 def standing_of(
-    schedule: Schedule, row: Standing | None, now: datetime, rng: Rng | None = None
+    schedule: Schedule,
+    row: Standing | None,
+    now: datetime,
+    rng: Rng | None = None,
+    *,
+    source: str | None = None,
 ) -> Standing | None:
     """What must be written; None when all is as it was.
 
@@ -53,6 +58,7 @@ def standing_of(
         enabled=schedule.enabled,
         next_at=None,
         slot=None,
+        source=source,
     )
     if row is not None:
         operator = row.enabled if row.configured == schedule.enabled else schedule.enabled

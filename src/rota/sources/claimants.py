@@ -17,7 +17,7 @@ from rota.claims.timing import HOURS
 from rota.model.errors import ClaimLost, InvalidInput
 from rota.model.work import check_name
 from rota.sources.desk import Held, IssueDesk
-from rota.sources.port import WorkOutcome, WorkResult
+from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
 from rota.sources.reports import pull_request
 
 UNATTENDED_SECONDS = 4 * HOURS
@@ -154,9 +154,8 @@ class Claimants:
             return True
         # The log tells labels by the outcome: one that has failed is not ready by itself.
         said = f"retry-after-{outcome}" if outcome in _UNFINISHED else outcome
-        return await self._desk.release(
-            number, codename, outcome=said, reason=reason, comment=reason is not None
-        )
+        options = ReleaseOptions(reason, add_comment=reason is not None)
+        return await self._desk.release(number, codename, outcome=said, options=options)
 
 
 def is_of(name: str, firing: str) -> bool:

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Protocol
 
 from rota.claims.comments import firing_id
@@ -40,7 +39,7 @@ from rota.queue.sweeper import ATTEMPTS_EXHAUSTED
 from rota.sources.gatekeeper import Gatekeeper
 from rota.sources.items import new_item
 from rota.sources.local_mapping import address_of, clean, notes_of, verb_of
-from rota.sources.port import WorkOutcome, WorkResult
+from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
 from rota.sources.reports import pull_request, released, report
 from rota.sources.rights import explained
 
@@ -339,17 +338,16 @@ class IssueDesk:
         codename: str,
         *,
         outcome: str = "released",
-        reason: str | None = None,
-        comment: bool = False,
-        not_before: datetime | None = None,
+        options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     ) -> bool:
         """Give it back; False when it was not ours any more."""
         try:
             held = await self.held(number, codename)
         except ClaimLost:
             return False
-        given = await self._release_on_tracker(held, outcome, released(reason) if comment else "")
-        await self._let_go(held, codename, reason, not_before)
+        text = released(options.reason) if options.add_comment else ""
+        given = await self._release_on_tracker(held, outcome, text)
+        await self._let_go(held, codename, options)
         return given
 
     async def _release_on_tracker(self, held: Held, outcome: str, text: str) -> bool:
@@ -359,9 +357,7 @@ class IssueDesk:
         except IssueNotFound:
             return False
 
-    async def _let_go(
-        self, held: Held, codename: str, reason: str | None, not_before: datetime | None
-    ) -> None:
+    async def _let_go(self, held: Held, codename: str, options: ReleaseOptions) -> None:
         self._held.pop((held.grant.number, codename), None)
         if self.ledger is None or held.item_id is None:
             return
@@ -371,8 +367,9 @@ class IssueDesk:
             codename,
             token=held.token,
             reason="released",
-            notes=clean(reason or "", LONGEST["notes"]) or None,
-            available_at=to_text(not_before) if not_before else None,
+            notes=clean(options.reason or "", LONGEST["notes"]) or None,
+            available_at=to_text(options.not_before) if options.not_before else None,
+            counted=options.counted,
         )
         await self.ledger.queue.apply(order)
         await self.ledger.outside.ended(held.grant.claimant.firing_id, "released")

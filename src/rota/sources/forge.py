@@ -114,13 +114,7 @@ class ForgeWorkSource:
     ) -> ReleaseResult:
         number = self._number(work_item_id)
         desk = await self.desk()
-        given = await desk.release(
-            number,
-            self._agent,
-            reason=options.reason,
-            comment=options.add_comment,
-            not_before=options.not_before,
-        )
+        given = await desk.release(number, self._agent, options=options)
         return ReleaseResult(given, None if given else f"'{self._agent}' does not hold #{number}")
 
     async def get_work(self, work_item_id: str) -> WorkItem | None:

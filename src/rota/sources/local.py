@@ -162,6 +162,7 @@ class QueueWorkSource:
                     reason=reason,
                     notes=notes or None,
                     available_at=to_text(options.not_before) if options.not_before else None,
+                    counted=options.counted,
                 )
             )
         except (ClaimLost, NotFound) as error:

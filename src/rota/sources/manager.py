@@ -132,12 +132,13 @@ class WorkSourceManager:
         reason: str | None = None,
         add_comment: bool = False,
         not_before: datetime | None = None,
+        counted: bool = True,
     ) -> ReleaseResult:
         cached = await self._claimed_with(agent, work_item_id)
         if cached is None:
             return ReleaseResult(False, f"agent {agent.name!r} has no work source")
         async with self._using(agent.name, cached):
-            options = ReleaseOptions(reason, add_comment, not_before)
+            options = ReleaseOptions(reason, add_comment, not_before, counted)
             released = await cached.adapter.release_work(work_item_id, options)
             if released.success:
                 cached.claims.discard(work_item_id)

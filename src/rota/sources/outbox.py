@@ -123,6 +123,7 @@ class Outbox:
                 tx.postpone(entry.id, now, entry.error or "its server died")
 
         await self._store.transact(body)
+        await self.keeping.tick()  # before anybody sweeps up what was silent meanwhile
 
     async def deliver(self, entry: OutboxEntry) -> None:
         """Now, if nobody else does; what goes wrong is tried again later."""
@@ -189,19 +190,10 @@ class Outbox:
             reason=back["reason"],
             add_comment=back["add_comment"],
             not_before=again,
+            counted=back["counted"],
         )
         if not released.success:
             raise WorkSourceError(released.message or "its source did not take it back")
-        if not back["counted"] and payload["token"]:
-            await self._uncount(payload["ledger_id"], payload["token"])
-
-    async def _uncount(self, item_id: str, token: str) -> None:
-        def body(tx: Transaction) -> None:
-            claim = tx.find_claim(item_id, token)
-            if claim is not None:
-                tx.uncount_attempt(item_id, claim.epoch)
-
-        await self._store.transact(body)
 
     async def _put_off(self, entry: OutboxEntry, error: str) -> None:
         now = self._clock.now()

@@ -84,6 +84,9 @@ class ReleaseOptions:
     reason: str | None = None
     add_comment: bool = False
     not_before: datetime | None = None  # nobody takes it again before; needs the ledger
+    counted: bool = (
+        True  # False: nobody has tried in earnest, and the ledger takes the attempt back
+    )
 
 
 @dataclass(frozen=True, slots=True)

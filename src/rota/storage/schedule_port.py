@@ -36,6 +36,7 @@ class Standing:
     next_at: str | None
     slot: str | None
     last_completed_at: str | None = None  # read, never written by `put_schedules`
+    source: str | None = None  # the type of what it takes work from
 
 
 @dataclass(frozen=True, slots=True)

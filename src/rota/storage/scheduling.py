@@ -250,17 +250,15 @@ def trigger_row(trigger: Trigger) -> list[object]:
 
 
 def standing_of(row: Row) -> Standing:
-    agent, name, type_, definition, configured, enabled, next_at, slot, completed = row
-    kind = ScheduleType(type_)
-    return Standing(
-        agent, name, kind, definition, bool(configured), bool(enabled), next_at, slot, completed
-    )
+    facts = list(row)
+    facts[2], facts[4], facts[5] = ScheduleType(row[2]), bool(row[4]), bool(row[5])
+    return Standing(*facts)
 
 
 def standing_row(row: Standing) -> list[object]:
     return [
         row.agent, row.name, row.type, row.definition, int(row.configured), int(row.enabled),
-        row.next_at, row.slot,
+        row.next_at, row.slot, row.source,
     ]  # fmt: skip
 
 

@@ -101,8 +101,11 @@ class ClaimedItem:
         *,
         notes: str | None = None,
         available_at: str | None = None,
+        counted: bool = True,
     ) -> bool:
-        return await self._give("release", reason=reason, notes=notes, available_at=available_at)
+        return await self._give(
+            "release", reason=reason, notes=notes, available_at=available_at, counted=counted
+        )
 
     async def note(self, notes: str) -> Json:
         return await self._client.note(self.id, notes, token=self.lease.token)
@@ -111,13 +114,13 @@ class ClaimedItem:
         """Say how far it is; a heartbeat too."""
         return await self._client.heartbeat(self.id, self.lease.token, progress=progress)
 
-    async def give_back(self, reason: str) -> None:
+    async def give_back(self, reason: str, *, counted: bool = True) -> None:
         """Release it without insisting, for a worker that is on its way out."""
         if self.verdict is not None or self.lost:
             return
         self.verdict, self.lease.settling = "release", True
         try:
-            await self._client.release(self.id, self.lease.token, reason=reason)
+            await self._client.release(self.id, self.lease.token, reason=reason, counted=counted)
         except RotaError as error:
             log.warning("%s was not given back, its lease will lapse: %s", self.id, error.message)
         finally:

@@ -157,8 +157,10 @@ class VerbCalls(ItemCalls):
         notes: str | None = None,
         available_at: str | None = None,
         force: bool = False,
+        counted: bool = True,
     ) -> Json:
-        """Give it back to the queue, for somebody else or for later."""
+        """Give it back to the queue, for somebody else or for later. Without `counted` it was no
+        attempt: nobody has tried in earnest."""
         return self._verb(
             "release",
             work_item_id,
@@ -167,6 +169,7 @@ class VerbCalls(ItemCalls):
             notes=notes,
             available_at=available_at,
             force=force,
+            counted=None if counted else False,
         )
 
     def retry(self, work_item_id: str, *, notes: str | None = None) -> Json:

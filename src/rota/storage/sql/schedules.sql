@@ -43,21 +43,23 @@ s.last_completed_at, s.last_error, s.last_skip_reason, s.last_skip_at, s.skip_co
 s.trigger_count,
 (SELECT count(*) FROM triggers t JOIN nodes n ON n.id = t.node
  WHERE t.agent = s.agent AND t.schedule = s.name AND t.ended_at IS NULL
-   AND n.ended_at IS NULL AND n.seen_at >= :alive_since)
+   AND n.ended_at IS NULL AND n.seen_at >= :alive_since),
+s.last_skip_detail, s.source
 
 -- name: standings
 SELECT s.agent, s.name, s.type, s.definition, s.configured, s.enabled, s.next_at, s.slot,
-       s.last_completed_at
+       s.last_completed_at, s.source
 FROM json_each(:agents) AS r CROSS JOIN schedules s ON s.agent = r.value
 
 -- name: put_schedules
-INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot)
+INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot, source)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-       value ->> 7
+       value ->> 7, value ->> 8
 FROM json_each(:rows) WHERE true
 ON CONFLICT (agent, name) DO UPDATE SET
   type = excluded.type, definition = excluded.definition, configured = excluded.configured,
-  enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot
+  enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot,
+  source = excluded.source
 
 -- name: drop_schedules
 DELETE FROM schedules WHERE (agent, name) IN
@@ -145,6 +147,7 @@ UPDATE schedules SET
   trigger_count = trigger_count + (r.value ->> 5),
   last_skip_reason = coalesce(r.value ->> 6, last_skip_reason),
   last_skip_at = CASE WHEN r.value ->> 6 IS NULL THEN last_skip_at ELSE :now END,
+  last_skip_detail = CASE WHEN r.value ->> 6 IS NULL THEN last_skip_detail END,
   skip_count = skip_count + CASE WHEN r.value ->> 6 IS NULL THEN 0 ELSE 1 END
 FROM json_each(:rows) AS r
 WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
@@ -184,6 +187,7 @@ UPDATE schedules SET
   last_error = CASE WHEN r.value ->> 6 THEN last_error ELSE r.value ->> 2 END,
   last_skip_reason = coalesce(r.value ->> 3, last_skip_reason),
   last_skip_at = CASE WHEN r.value ->> 3 IS NULL THEN last_skip_at ELSE :now END,
+  last_skip_detail = CASE WHEN r.value ->> 3 IS NULL THEN last_skip_detail ELSE r.value ->> 2 END,
   skip_count = skip_count + CASE WHEN r.value ->> 3 IS NULL THEN 0 ELSE 1 END,
   slot = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(r.value ->> 4, slot) END,
   next_at = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(r.value ->> 5, next_at) END

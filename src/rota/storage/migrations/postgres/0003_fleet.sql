@@ -21,11 +21,13 @@ CREATE TABLE schedules (
   enabled           integer NOT NULL CHECK (enabled IN (0, 1)),     -- what holds
   next_at           text COLLATE "C",
   slot              text COLLATE "C",
+  source            text COLLATE "C",  -- the type of what it takes work from
   last_run_at       text COLLATE "C",
   last_completed_at text COLLATE "C",
   last_error        text COLLATE "C",
   last_skip_reason  text COLLATE "C",
   last_skip_at      text COLLATE "C",
+  last_skip_detail  text COLLATE "C",
   skip_count        bigint NOT NULL DEFAULT 0,
   trigger_count     bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (agent, name),

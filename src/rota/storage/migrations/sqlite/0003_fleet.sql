@@ -21,11 +21,13 @@ CREATE TABLE schedules (
   enabled           INTEGER NOT NULL CHECK (enabled IN (0, 1)),     -- what holds
   next_at           TEXT,
   slot              TEXT,
+  source            TEXT,  -- the type of what it takes work from
   last_run_at       TEXT,
   last_completed_at TEXT,
   last_error        TEXT,
   last_skip_reason  TEXT,
   last_skip_at      TEXT,
+  last_skip_detail  TEXT,
   skip_count        INTEGER NOT NULL DEFAULT 0,
   trigger_count     INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (agent, name),

@@ -1,16 +1,18 @@
 -- name: standings
 -- By an array the planner looks the agents up; by a join it may read the whole table.
-SELECT agent, name, type, definition, configured, enabled, next_at, slot, last_completed_at
+SELECT agent, name, type, definition, configured, enabled, next_at, slot, last_completed_at,
+       source
 FROM schedules WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
 
 -- name: put_schedules
-INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot)
+INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot, source)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, (value ->> 4)::int, (value ->> 5)::int,
-       value ->> 6, value ->> 7
+       value ->> 6, value ->> 7, value ->> 8
 FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k) ORDER BY k
 ON CONFLICT (agent, name) DO UPDATE SET
   type = excluded.type, definition = excluded.definition, configured = excluded.configured,
-  enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot
+  enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot,
+  source = excluded.source
 
 -- name: drop_schedules
 DELETE FROM schedules s USING json_array_elements(CAST(:rows AS json)) AS r (value)
@@ -67,6 +69,7 @@ UPDATE schedules s SET
   trigger_count = s.trigger_count + r.ran,
   last_skip_reason = coalesce(r.skip, s.last_skip_reason),
   last_skip_at = CASE WHEN r.skip IS NULL THEN s.last_skip_at ELSE :now END,
+  last_skip_detail = CASE WHEN r.skip IS NULL THEN s.last_skip_detail END,
   skip_count = s.skip_count + CASE WHEN r.skip IS NULL THEN 0 ELSE 1 END
 FROM r WHERE s.agent = r.agent AND s.name = r.name AND s.slot = r.expected AND s.enabled = 1
   AND s.agent = ANY (ARRAY(SELECT agent FROM r))
@@ -97,6 +100,7 @@ UPDATE schedules s SET
   last_error = CASE WHEN r.keep = 1 THEN s.last_error ELSE r.error END,
   last_skip_reason = coalesce(r.skip, s.last_skip_reason),
   last_skip_at = CASE WHEN r.skip IS NULL THEN s.last_skip_at ELSE :now END,
+  last_skip_detail = CASE WHEN r.skip IS NULL THEN s.last_skip_detail ELSE r.error END,
   skip_count = s.skip_count + CASE WHEN r.skip IS NULL THEN 0 ELSE 1 END,
   slot = CASE WHEN s.next_at IS NULL THEN NULL ELSE coalesce(r.slot, s.slot) END,
   next_at = CASE WHEN s.next_at IS NULL THEN NULL ELSE coalesce(r.next_at, s.next_at) END

@@ -1,0 +1,128 @@
+"""Schedules triggered by messages from outside: webhooks, and bridges to a chat.
+
+What they say is never believed: it is given to the agent as text from outside.
+"""
+
+import hashlib
+import hmac
+import os
+from collections.abc import Sequence
+
+from rota.api import schedule_wire as wire
+from rota.api.answers import Answer, json_answer
+from rota.api.call import LONGEST_ID, Call
+from rota.api.routing import endpoint
+from rota.api.schedule_wire import ChatMessage
+from rota.model.access import DISPATCH
+from rota.model.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
+from rota.model.schedules import Trigger, TriggerKind
+from rota.model.work import NAME
+from rota.scheduler.service import LONGEST_MESSAGE, Ask
+
+TAG = "schedules"
+
+_SIGNATURES = (b"x-hub-signature-256", b"x-gitea-signature", b"x-forgejo-signature")
+_TOKEN = b"x-gitlab-token"
+_DELIVERIES = (
+    b"x-github-delivery",
+    b"x-gitea-delivery",
+    b"x-forgejo-delivery",
+    b"idempotency-key",  # GitLab's, and anybody's
+    b"x-gitlab-event-uuid",
+)
+_EVENTS = (b"x-github-event", b"x-gitea-event", b"x-forgejo-event", b"x-gitlab-event")
+_SIGNED = ("X-Hub-Signature-256", "X-Gitea-Signature", "X-Gitlab-Token")
+_DELIVERED = ("X-GitHub-Delivery", "X-Gitea-Delivery", "Idempotency-Key")
+
+
+def named(call: Call) -> tuple[str, str]:
+    """What cannot be a name is not asked of the database."""
+    agent, name = call.parameters
+    if not NAME.fullmatch(agent) or not NAME.fullmatch(name):
+        shown = f"{agent[:LONGEST_ID]}/{name[:LONGEST_ID]}"
+        raise NotFound(f"there is no schedule {shown!r}")
+    return agent, name
+
+
+@endpoint(
+    "POST", "/chat/{agent}/{schedule}", scope=DISPATCH, tag=TAG, gives=wire.Heard, status=202,
+    also=(200,), refuses=(409,),
+)  # fmt: skip
+async def hear_chat(call: Call, body: ChatMessage) -> Answer:
+    """Wake the agent of a chat schedule with a message, as a bridge to any chat would.
+
+    The message is given to the agent as text from outside; a `message_id` counts once.
+    """
+    agent, name = named(call)
+    heads = (("From", body.sender), ("Channel", body.channel))
+    told = "".join(f"{head}: {value}\n" for head, value in heads if value)
+    message = f"{told}\n{body.text}" if told else body.text
+    ask = Ask(agent, name, TriggerKind.CHAT, message, body.message_id)
+    return _heard(await call.ledger.schedules.ask(ask))
+
+
+@endpoint(
+    "POST", "/hooks/{agent}/{schedule}", scope=None, tag=TAG, gives=wire.Heard, status=202,
+    also=(200,), refuses=(400, 409, 413, 415), takes=(*_SIGNED, *_DELIVERED),
+    accepts="application/json",
+)  # fmt: skip
+async def hear_webhook(call: Call) -> Answer:
+    """Wake the agent of a webhook schedule.
+
+    Signed with the secret that the schedule's `secret_env` names: HMAC-SHA256 over the body, as
+    GitHub and Gitea do it, or GitLab's token. What it says is given to the agent as text
+    from outside; a delivery counts once.
+    """
+    agent, name = named(call)
+    raw = await call.raw_body()
+    variable = call.ledger.schedules.secret_env(agent, name)
+    secret = os.environ.get(variable, "")
+    if not secret:
+        raise Forbidden(
+            f"the variable {variable} is not set where the server runs, so nobody can sign for"
+            f" {agent}/{name}"
+        )
+    _demand_signed(call, raw, secret.encode())
+    delivery = _first(call, _DELIVERIES)
+    if not delivery:
+        raise InvalidInput(
+            "the delivery has no id, so it could count twice; send X-GitHub-Delivery or"
+            " Idempotency-Key",
+            field="delivery",
+        )
+    ask = Ask(agent, name, TriggerKind.WEBHOOK, _told(call, raw), delivery[:150])
+    return _heard(await call.ledger.schedules.ask(ask))
+
+
+def _demand_signed(call: Call, raw: bytes, secret: bytes) -> None:
+    right = hmac.new(secret, raw, hashlib.sha256).hexdigest().encode()
+    signature = _first(call, _SIGNATURES).removeprefix("sha256=").lower()
+    token = _first(call, (_TOKEN,))
+    if hmac.compare_digest(right, signature.encode("utf-8", "replace")):
+        return
+    if token and hmac.compare_digest(secret, token.encode("utf-8", "replace")):
+        return
+    raise Unauthenticated("the webhook's signature is missing or wrong")
+
+
+def _told(call: Call, raw: bytes) -> str:
+    text = raw.decode("utf-8", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    event = _first(call, _EVENTS)
+    told = f"Event: {event[:100]}\n\n{text}" if event else text
+    if len(told) <= LONGEST_MESSAGE:
+        return told
+    kept = LONGEST_MESSAGE - 100
+    return f"{told[:kept]}\n[cut: {len(told) - kept} more characters]"
+
+
+def _heard(trigger: Trigger | None) -> Answer:
+    if trigger is None:
+        return json_answer(wire.Heard("seen before", None))
+    return json_answer(wire.Heard("accepted", trigger.id), 202)
+
+
+def _first(call: Call, names: Sequence[bytes]) -> str:
+    return next((value for name in names if (value := call.header(name))), "")
+
+
+ENDPOINTS = (hear_chat, hear_webhook)
