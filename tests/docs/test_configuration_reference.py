@@ -20,6 +20,7 @@ from rota.config import (
     limits,
     scalars,
     schedules,
+    signals,
 )
 from rota.config.loading import load_fleet
 from rota.config.sources import Section
@@ -34,6 +35,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "the file": fleet_file.FleetFile,
     "`fleet`": fleet_file.FleetIdentity,
     "`web`": fleet_file.Web,
+    "a signal": signals.SignalConfig,
     "an agent's reference": fleet_file.AgentReference,
     "a fleet's reference": fleet_file.FleetReference,
     "an agent": agents.AgentConfig,

@@ -60,8 +60,8 @@ async def listener(url: str, ready: asyncio.Barrier, count: int) -> list[int]:
 def move(url: str, count: int) -> None:
     with SyncWorkQueueClient(url) as client:
         for _ in range(count // 3):
-            item = client.work_add("chore", "x", assigned_agent="smith")["id"]
-            client.dispatch(item)
+            item = client.work_add("chore", "x")["id"]
+            client.dispatch(item, "smith")
             client.cancel(item)
 
 
