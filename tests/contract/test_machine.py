@@ -236,7 +236,7 @@ class Model:
         return item.expires
 
     def hold(self, item: Item, why: str | None) -> Item:
-        if item.status in TERMINAL:
+        if item.status in TERMINAL and item.status is not Status.FAILED:
             raise Refusal("refused")
         if item.hold != why:
             item.hold = why

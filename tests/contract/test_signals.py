@@ -222,6 +222,18 @@ async def test_the_second_failure_of_an_item_can_be_waited_for(scene: Scene) -> 
     assert await scene.processor.tick() == 1
 
 
+async def test_an_item_that_failed_twice_can_be_held(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.when({**FAILS, "nth": 2}, {"kind": "hold", "reason": "it failed twice"})
+    await scene.fail(item)
+    await scene.queue.apply(Order(Verb.RETRY, item.id, "me"))
+    await scene.fail(item)
+    assert await scene.processor.tick() == 1
+    await scene.queue.apply(Order(Verb.RETRY, item.id, "me"))
+    assert (await scene.queue.claim(ClaimRequest("ada"))).items == []
+    assert (await scene.ledger.views.item(item.id)).hold_reason == "it failed twice"
+
+
 # fan-in
 
 

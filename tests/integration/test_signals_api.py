@@ -247,6 +247,20 @@ def test_a_follow_up_whose_lease_is_over_is_another_s(
     assert code(refused) == (409, "claim_lost")
 
 
+@on_both_databases
+def test_follow_ups_are_listed_by_age_page_by_page(
+    http: httpx2.Client, served: Served, clock: ManualClock, tick: Tick
+) -> None:
+    ids = []
+    for _ in range(3):
+        clock.advance(1)
+        ids.append(a_follow_up(http, served, tick)["id"])
+    first = http.get("/follow-ups", params={"limit": 2, "status": "open"})
+    second = http.get(first.links["next"]["url"])
+    assert [one["id"] for one in [*first.json(), *second.json()]] == ids
+    assert "next" not in second.links
+
+
 def test_follow_ups_are_for_the_agent_they_are_meant_for(
     http: httpx2.Client, served: Served, tick: Tick
 ) -> None:
@@ -342,7 +356,8 @@ def test_wrong_filters_are_refused_with_their_name(http: httpx2.Client) -> None:
         assert (code(bad), field(bad)) == ((422, "invalid_input"), "status")
         assert len(bad.json()["allowed"]) >= 4
         assert code(http.get(path, params={"colour": "red"})) == (422, "invalid_input")
-    assert code(http.get("/signals", params={"cursor": "x' OR 1=1"})) == (400, "bad_cursor")
+    for path in ("/signals", "/follow-ups"):
+        assert code(http.get(path, params={"cursor": "x' OR 1=1"})) == (400, "bad_cursor")
     assert code(http.get("/signals/none-such")) == (404, "not_found")
     assert code(http.get("/follow-ups/none-such")) == (404, "not_found")
 

@@ -10,6 +10,7 @@ from rota.api.signal_wire import (
     CompleteFollowUp,
     FollowUpQuery,
     ReleaseFollowUp,
+    place_of,
     status_of,
 )
 from rota.model.access import READ, WORK
@@ -20,12 +21,19 @@ TAG = "follow-ups"
 
 
 def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
-    @endpoint("GET", "/follow-ups", scope=READ, tag=TAG, gives=list[wire.FollowUp])
+    @endpoint(
+        "GET", "/follow-ups", scope=READ, tag=TAG, gives=list[wire.FollowUp], refuses=(400,),
+        sets=("Link",),
+    )  # fmt: skip
     async def list_follow_ups(call: Call, query: FollowUpQuery) -> Answer:
         """List follow-ups by age; with `agent`, those that this agent may have."""
         status = status_of(FollowUpStatus, query.status)
-        found = await signals.follow_ups(status, query.work_item_id, query.agent, query.limit)
-        return json_answer([wire.follow_up_of(one) for one in found])
+        found = await signals.follow_ups(
+            status, query.work_item_id, query.agent, query.limit, after=place_of(query.cursor)
+        )
+        full = len(found) == query.limit
+        headers = call.next_page(cursor=found[-1].id) if full else None
+        return json_answer([wire.follow_up_of(one) for one in found], 200, headers)
 
     @endpoint("GET", "/follow-ups/{id}", scope=READ, tag=TAG, gives=wire.FollowUp)
     async def show_follow_up(call: Call) -> Answer:

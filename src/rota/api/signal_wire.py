@@ -1,5 +1,6 @@
 """Signals, their firings, and follow-ups, as they go over the wire."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,10 +22,12 @@ from rota.api.bodies import (
 from rota.api.signal_specs import Action, ActionSpec, Trigger, TriggerSpec, action_of, trigger_of
 from rota.model import signals
 from rota.model.claims import DEFAULT_LEASE_SECONDS
-from rota.model.errors import InvalidInput
+from rota.model.errors import BadCursor, InvalidInput
 from rota.model.signals import FiringStatus, FollowUpStatus, SignalStatus
 
 S = TypeVar("S", bound=StrEnum)
+
+_PLACE = re.compile("[0-9a-f-]{36}")
 
 SignalStatusName = Annotated[
     str, Meta(extra_json_schema={"enum": [str(one) for one in SignalStatus]})
@@ -72,6 +75,7 @@ class FollowUpQuery(Strict, frozen=True):
     work_item_id: Wanted | None = None
     agent: Wanted | None = None
     limit: Limit = 50
+    cursor: Cursor | None = None
 
 
 class ClaimFollowUp(Strict, frozen=True):
@@ -92,6 +96,13 @@ class CancelFollowUp(Strict, frozen=True):
 
 class ReleaseFollowUp(Strict, frozen=True):
     token: ClaimToken
+
+
+def place_of(cursor: str | None) -> str | None:
+    """The id behind which a page begins."""
+    if cursor is not None and not _PLACE.fullmatch(cursor):
+        raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
+    return cursor
 
 
 def status_of(kind: type[S], name: str | None) -> S | None:

@@ -44,18 +44,20 @@ _COLUMNS = [
 @click.option("--item", "work_item_id", help="Of this item.")
 @click.option("--agent", help="Those that this agent may have.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most."
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
 )
-def list_follow_ups(session: "Session", /, **filters: Any) -> None:
+def list_follow_ups(session: "Session", /, limit: int, **filters: Any) -> None:
     """List follow-ups by age.
 
     In a pipe the columns are id, status, item, the agent it is meant for, who has it, creation and
     title.
     """
-    found = session.client.follow_ups(**filters)
-    session.output.table(found, _COLUMNS)
+    found = session.client.follow_ups(**filters, limit=limit + 1)
+    session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
     if not found:
         session.output.say("no follow-ups")
+    elif len(found) > limit:
+        session.output.say(f"there are more; see them with --limit {limit * 10}")
 
 
 @follow_up.member("claim", example="rota follow-up claim --agent smith --lease 15m")

@@ -175,9 +175,12 @@ def note(
 def set_hold(
     tx: Transaction, item_id: str, reason: str | None, actor: str | None, now: str
 ) -> WorkItem:
-    """Put an operator's hold on an item, or take it off (no reason)."""
+    """Put an operator's hold on an item, or take it off (no reason).
+
+    Also on one that has failed: it stays where it is when somebody retries it.
+    """
     item = moves.find(tx, item_id)
-    if item.status in TERMINAL:
+    if item.status in TERMINAL and item.status is not Status.FAILED:
         raise Refused(f"{item.id} is {item.status}; a finished item needs no hold")
     by_source = item.source is not None and tx.hold_by(item.id) is not None
     if by_source and reason is None:

@@ -174,10 +174,12 @@ class Signals:
         work_item_id: str | None = None,
         agent: str | None = None,
         limit: int = 50,
+        *,
+        after: str | None = None,
     ) -> list[FollowUp]:
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(
-            lambda tx: tx.list_follow_ups(status, work_item_id, agent, most)
+            lambda tx: tx.list_follow_ups(status, work_item_id, agent, after, most)
         )
 
     async def follow_up(self, follow_up_id: str) -> FollowUp:

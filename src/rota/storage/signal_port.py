@@ -100,7 +100,12 @@ class SignalVerbs(Protocol):
 
     def get_follow_up(self, follow_up_id: str) -> FollowUp | None: ...
     def list_follow_ups(
-        self, status: FollowUpStatus | None, work_item_id: str | None, agent: str | None, limit: int
+        self,
+        status: FollowUpStatus | None,
+        work_item_id: str | None,
+        agent: str | None,
+        after: str | None,
+        limit: int,
     ) -> list[FollowUp]:
         """By age."""
 

@@ -169,9 +169,7 @@ class SignalStatements(Primitives):
         return int(row[0]) if row else 0
 
     def count_outside(self, items: Sequence[str], statuses: Sequence[str]) -> int:
-        row = self._one(
-            "count_outside", items=encode(list(items)), statuses=encode(list(statuses))
-        )
+        row = self._one("count_outside", items=encode(list(items)), statuses=encode(list(statuses)))
         return int(row[0]) if row else 0
 
     def count_project(self, project_id: str, statuses: Sequence[str]) -> tuple[int, int]:
@@ -208,13 +206,19 @@ class SignalStatements(Primitives):
         return follow_up_of(row) if row else None
 
     def list_follow_ups(
-        self, status: FollowUpStatus | None, work_item_id: str | None, agent: str | None, limit: int
+        self,
+        status: FollowUpStatus | None,
+        work_item_id: str | None,
+        agent: str | None,
+        after: str | None,
+        limit: int,
     ) -> list[FollowUp]:
         rows = self._rows(
             "list_follow_ups",
             status=status or "",
             item=work_item_id or "",
             agent=agent or "",
+            after=after or "",
             want=limit,
         )
         return [follow_up_of(row) for row in rows]

@@ -78,9 +78,9 @@ class SignalCalls(Calls):
         agent: str | None = None,
         limit: int | None = None,
     ) -> list[Json]:
-        """By age; with `agent`, those that this agent may have."""
-        query = {"status": status, "work_item_id": work_item_id, "agent": agent, "limit": limit}
-        return await self._many("GET", "/follow-ups", query=query)
+        """By age; with `agent`, those that this agent may have: all, or the first `limit`."""
+        query = {"status": status, "work_item_id": work_item_id, "agent": agent}
+        return [one async for one in self._each("/follow-ups", query, limit)]
 
     async def get_follow_up(self, follow_up_id: str) -> Json:
         return await self._one("GET", f"/follow-ups/{segment(follow_up_id)}")

@@ -80,9 +80,9 @@ class SignalCalls(Calls):
         agent: str | None = None,
         limit: int | None = None,
     ) -> list[Json]:
-        """By age; with `agent`, those that this agent may have."""
-        query = {"status": status, "work_item_id": work_item_id, "agent": agent, "limit": limit}
-        return self._many("GET", "/follow-ups", query=query)
+        """By age; with `agent`, those that this agent may have: all, or the first `limit`."""
+        query = {"status": status, "work_item_id": work_item_id, "agent": agent}
+        return list(self._each("/follow-ups", query, limit))
 
     def get_follow_up(self, follow_up_id: str) -> Json:
         return self._one("GET", f"/follow-ups/{segment(follow_up_id)}")

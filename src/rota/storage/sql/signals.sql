@@ -140,7 +140,7 @@ ON CONFLICT DO NOTHING RETURNING id
 SELECT @follow_up FROM work_item_tasks WHERE id = :id
 
 -- name: list_follow_ups
-SELECT @follow_up FROM work_item_tasks WHERE (:status = '' OR status = :status)
+SELECT @follow_up FROM work_item_tasks WHERE id > :after AND (:status = '' OR status = :status)
   AND (:item = '' OR work_item_id = :item) AND (:agent = '' OR agent IS NULL OR agent = :agent)
 ORDER BY id LIMIT :want
 

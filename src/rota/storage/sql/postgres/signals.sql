@@ -33,7 +33,8 @@ SELECT count(*), count(*) FILTER (
 FROM work_items WHERE project_id = :id
 
 -- name: list_follow_ups
-SELECT @follow_up FROM work_item_tasks WHERE (CAST(:status AS text) = '' OR status = :status)
+SELECT @follow_up FROM work_item_tasks WHERE id > :after
+  AND (CAST(:status AS text) = '' OR status = :status)
   AND (CAST(:item AS text) = '' OR work_item_id = :item)
   AND (CAST(:agent AS text) = '' OR agent IS NULL OR agent = :agent)
 ORDER BY id LIMIT :want
