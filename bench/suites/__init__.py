@@ -8,7 +8,18 @@ from pathlib import Path
 
 from bench.report import Outcome
 
-NAMES = ("sqlite", "postgres", "depth", "pickup", "http", "startup", "runs", "schedules", "signals")
+NAMES = (
+    "sqlite",
+    "postgres",
+    "depth",
+    "pickup",
+    "http",
+    "startup",
+    "runs",
+    "schedules",
+    "signals",
+    "feed",
+)
 
 
 @dataclass(frozen=True)

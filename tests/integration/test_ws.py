@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +11,9 @@ import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 
+from rota import daemon
 from rota.api.ws_limits import WsLimits
+from rota.api.ws_protocol import ws_options
 from rota.testing.served import Served, serve
 from tests.integration.wired import Wired, wired
 
@@ -265,6 +268,35 @@ def test_a_long_past_is_told_before_the_present(ws: Wired, http: httpx2.Client) 
     create(ws)
     assert [one["seq"] for one in ws.events(1251)] == list(range(1, 1252))
     assert ws.has_heard_nothing_more()
+
+
+def test_a_number_beyond_the_end_means_from_now_on(ws: Wired) -> None:
+    create(ws)
+    ws.get("subscribe", after=1_000_000)
+    new = create(ws)
+    assert [one["work_item_id"] for one in ws.events(1)] == [new]
+
+
+def test_who_does_not_answer_a_ping_is_cut_off(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: a library would answer."""
+    quick = {**ws_options(1000), "ws_ping_interval": 0.05, "ws_ping_timeout": 0.05}
+    monkeypatch.setattr(daemon, "ws_options", lambda _: quick)
+    with serve(database) as served, socket.create_connection(("127.0.0.1", served.port)) as raw:
+        raw.settimeout(20)
+        raw.sendall(
+            b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+            b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        heard = b""
+        while chunk := raw.recv(1000):
+            heard += chunk
+    assert heard.startswith(b"HTTP/1.1 101 ")
+    frames = heard.partition(b"\r\n\r\n")[2]
+    assert frames[0] == 0x89  # a ping
+    assert b"keepalive ping timeout" in frames
 
 
 def test_a_stopping_server_says_so(ws: Wired, served: Served) -> None:

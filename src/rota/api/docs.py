@@ -67,7 +67,8 @@ def page(document: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<title>Rota API</title><link rel="stylesheet" href="/docs/style.css">'
         f"<h1>Rota API {escape(document['info']['version'])}</h1>"
-        '<p>For programs: <a href="/openapi.json">openapi.json</a> (OpenAPI 3.1).'
+        '<p>For programs: <a href="/openapi.json">openapi.json</a> (OpenAPI 3.1), and for the'
+        ' frames of the WebSocket <a href="/ws/schema.json">ws/schema.json</a> (JSON Schema).'
         " Errors are <code>application/problem+json</code> with a <code>code</code>.</p>"
         f"{sections}<h2>models</h2>{models}</html>"
     )

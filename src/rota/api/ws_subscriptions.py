@@ -20,7 +20,6 @@ from rota.feed import Feed, Overrun, Reading, Wanted
 from rota.model.errors import InvalidInput, StorageError
 from rota.model.events import EventType
 
-WAIT_SECONDS = 600.0
 DATABASE_SECONDS = 1.0
 
 
@@ -74,7 +73,7 @@ class Subscription:
     async def _pass_on(self, reading: Reading) -> None:
         tail = f',"subscription":"{self.id}"}}'
         try:
-            entries = await reading.next(WAIT_SECONDS)
+            entries = await reading.next()
         except StorageError:  # of the past: it is asked for again
             await asyncio.sleep(DATABASE_SECONDS)
             return
@@ -82,7 +81,7 @@ class Subscription:
             await reading.hand_out(self.say(entry.text[:-1] + tail))
             self.after = entry.event.seq
         self.after = reading.position
-        if entries:
+        if reading.behind:
             await asyncio.sleep(0)  # everybody has a turn, also who asks for something
 
 

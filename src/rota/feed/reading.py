@@ -34,7 +34,7 @@ class Reading:
     def behind(self) -> int:
         return 0 if self._place is None else self._feed.shelf.head - self._place
 
-    async def next(self, seconds: float) -> list[Entry]:
+    async def next(self, seconds: float | None = None) -> list[Entry]:
         """What comes next, in turns; nothing when time is up, or nothing of it is wanted."""
         if self._place is None:
             return await self._past()
@@ -63,10 +63,13 @@ class Reading:
         else:
             self._place, self.position = self._feed.shelf.head, self._feed.position
 
-    async def _wait(self, seconds: float) -> None:
-        self._waiting = asyncio.get_running_loop().create_future()
+    async def _wait(self, seconds: float | None) -> None:
+        self._waiting = waiting = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait((self._waiting,), timeout=seconds)
+            if seconds is None:  # of a thousand that are woken by one event, each saves a timer
+                await waiting
+            else:
+                await asyncio.wait((waiting,), timeout=seconds)
         finally:
             self._waiting = None
 
