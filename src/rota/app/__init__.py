@@ -151,7 +151,7 @@ def find_source(repo: str, settings: Settings, host: str | None = None) -> "Forg
     from rota.sources.lookup import find_repository
 
     known = list(fleet_config(settings).sources)
-    for one in _of_agents(settings):  # several agents may share one, as the file describes it or not
+    for one in _of_agents(settings):  # several agents may share one
         if not any(_is_same(one, other) for other in known):
             known.append(one)
     return find_repository(repo, known, os.environ, host)
