@@ -7,6 +7,7 @@ A second signal does not wait. SIGHUP reads the configuration again.
 """
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -114,7 +115,7 @@ class Face(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=75,
-                timeout_graceful_shutdown=int(drain_seconds),
+                timeout_graceful_shutdown=max(1, int(drain_seconds)),
             )
         )
         self._ready = ready
@@ -247,8 +248,12 @@ def _signals(
             hurry.set()
         stopping.set()
 
+    at_a_terminal = _has_terminal()
+
     def reload() -> None:
-        if duties.reload is not None:
+        if at_a_terminal and not _has_terminal():  # it was closed, and nobody is left to see us
+            stop()
+        elif duties.reload is not None:
             task = asyncio.ensure_future(_reloaded(duties.reload))
             reloading.add(task)
             task.add_done_callback(reloading.discard)
@@ -261,6 +266,14 @@ def _signals(
     finally:
         for number in wanted:
             loop.remove_signal_handler(number)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.tcgetpgrp(0)
+    except OSError:
+        return False
+    return True
 
 
 async def _reloaded(reload: Callable[[], Awaitable[object]]) -> object:

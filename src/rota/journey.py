@@ -10,14 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import structlog
+
 from rota.model.clock import Clock
-from rota.model.errors import (
-    ClaimLost,
-    NotFound,
-    RotaError,
-    StorageError,
-    StorageUnavailable,
-)
+from rota.model.errors import RotaError, StorageError, StorageUnavailable
 from rota.model.fleet import Fleet
 from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus
 from rota.model.schedules import SkipReason
@@ -29,14 +25,14 @@ from rota.runner.port import Runner
 from rota.runner.records import RunBook
 from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
-from rota.sources.manager import NextWorkItem, WorkSourceManager
-from rota.sources.outbox import GiveBack, Outbox, Sourced, Taken, letter
-from rota.sources.port import ClaimFailureReason, WorkResult
+from rota.sources.holding import Sourced, Taken, taken_of, until_lost, why_nothing
+from rota.sources.manager import WorkSourceManager
+from rota.sources.outbox import GiveBack, Outbox, letter
+from rota.sources.port import WorkResult
 from rota.sources.verdicts import SHUT_DOWN, verdict
 
-# Who has lost a claim hears it at the next beat, and the sources' `margin` for ending what runs is
-# twenty seconds: a beat must be well inside it.
-LONGEST_BEAT_SECONDS = 10.0
+log = structlog.get_logger()
+
 RETRY_SECONDS = 1.0
 
 
@@ -63,13 +59,16 @@ class Journey:
             found = await self.sources.get_next_work_item(agent)
         except RotaError as error:
             return TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, error.message)
-        taken = _taken(agent, found)
-        return await self._work(info, taken) if taken is not None else _nothing(found)
+        taken = taken_of(agent, found)
+        if taken is None:
+            return TriggerOutcome.skipped(*why_nothing(found))
+        return await self._work(info, taken)
 
     async def _work(self, info: TriggerInfo, taken: Taken | None) -> TriggerOutcome:
         run: Run | None = None
         try:
             run = await self._begin(info, taken)
+            log.info("run begins", run=run.id, agent=run.agent, item=run.work_item_id)
             end = await self._execute(info, run, taken)
         except asyncio.CancelledError:
             end = RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN)
@@ -80,6 +79,8 @@ class Journey:
             await self._conclude(info, run, taken, end)
             raise
         await self._conclude(info, run, taken, end)
+        said = log.info if _error(end) is None else log.warning
+        said("run ended", run=run.id, agent=run.agent, status=end.status, error=_error(end))
         return TriggerOutcome(end.status, error=_error(end))
 
     async def _begin(self, info: TriggerInfo, taken: Taken | None) -> Run:
@@ -107,23 +108,11 @@ class Journey:
         )
         return await ended_by(
             self.runner.execute(request),
-            {RunStatus.CLAIM_LOST: self._lost(taken), RunStatus.CANCELLED: self._cancelled(run)},
+            {
+                RunStatus.CLAIM_LOST: until_lost(self.ledger.queue, taken),
+                RunStatus.CANCELLED: self._cancelled(run),
+            },
         )
-
-    async def _lost(self, taken: Taken | None) -> str:
-        """Keep the claim alive; return when it is not ours any more."""
-        pause = 5.0
-        while taken is not None and taken.ledger_id and taken.token:
-            try:
-                claim = await self.ledger.queue.heartbeat(taken.ledger_id, taken.token)
-                pause = min(claim.lease_seconds / 3, LONGEST_BEAT_SECONDS)
-            except (ClaimLost, NotFound) as error:
-                return error.message
-            except StorageError:  # who is away for longer than the lease hears it afterwards
-                pause = min(pause, 5.0)
-            await asyncio.sleep(pause)
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError("unreachable")
 
     async def _cancelled(self, run: Run) -> str:
         await self.runs.asked(run).wait()
@@ -164,25 +153,6 @@ class Journey:
         if taken.ledger_id:
             most = (await self.ledger.views.item(taken.ledger_id)).max_attempts
         return verdict(end, info.agent.retry, self.clock.now(), run.attempt, most)
-
-
-def _taken(agent: Sourced, found: NextWorkItem) -> Taken | None:
-    if not found.claimed or found.item is None or found.claim_result is None:
-        return None
-    return Taken(agent, found.item, found.claim_result.ledger_id, found.claim_result.token)
-
-
-_WHY = {
-    ClaimFailureReason.SOURCE_ERROR: SkipReason.SOURCE_ERROR,
-    ClaimFailureReason.PERMISSION_DENIED: SkipReason.AT_CAPACITY,
-}
-
-
-def _nothing(found: NextWorkItem) -> TriggerOutcome:
-    if found.claim_result is None:
-        return TriggerOutcome.skipped(SkipReason.NO_WORK)
-    why = _WHY.get(found.claim_result.reason) if found.claim_result.reason else None
-    return TriggerOutcome.skipped(why or SkipReason.NO_WORK, found.claim_result.message)
 
 
 def _error(end: RunEnd) -> str | None:

@@ -197,3 +197,14 @@ def test_a_file_that_is_gone_is_no_wish_to_have_no_agents(place: Site) -> None:
     place.await_status(place.add(), "completed")
     (place.place / "rota.yaml").write_text("")
     assert node.ask("POST", "/config/reload")[1]["agents"] == []
+
+
+def test_what_is_odd_about_the_file_is_told_at_the_start_and_at_a_reload(place: Site) -> None:
+    place.configure(place.agent(working_directory="nowhere"))
+    node = place.up()
+    assert "rota.yaml:1:" in node.log
+    assert "there is no directory" in node.log
+    place.configure(place.agent(working_directory="elsewhere"))
+    _, told = node.ask("POST", "/config/reload")
+    assert "elsewhere" in told["warnings"][0]
+    assert "elsewhere" in node.log

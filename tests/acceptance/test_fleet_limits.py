@@ -23,12 +23,13 @@ def await_skip(place: Site, reason: str, agent: str = "smith") -> Any:
     )
 
 
-def assert_told(place: Site, item: str, reason: str) -> None:
+def assert_told(place: Site, item: str, reason: str, words: str) -> None:
     """By the table, and by what explains why nobody works on an item."""
     terminal = Terminal(place.place)
     assert reason in terminal.type("schedule", "list")
     assert reason in terminal.type("schedule", "show", "smith/often")
-    assert reason in [one["code"] for one in terminal.json("explain", item)["reasons"]]
+    reasons = terminal.json("explain", item)["reasons"]
+    assert words in next(one["message"] for one in reasons if one["code"] == reason)
 
 
 def test_a_breaker_opens_and_somebody_closes_it(place: Site) -> None:
@@ -37,7 +38,7 @@ def test_a_breaker_opens_and_somebody_closes_it(place: Site) -> None:
     item = place.add("Mend the gate", "fail_until 3")
     await_skip(place, "breaker_open")
     assert len(place.starts()) == 2
-    assert_told(place, item, "breaker_open")
+    assert_told(place, item, "breaker_open", "until")
     assert "agent.breaker_opened" in [one["type"] for one in place.events()]
     place.type("agent", "resume", "smith")
     place.await_status(item, "completed")
@@ -49,7 +50,7 @@ def test_a_budget_of_runs_is_kept(place: Site) -> None:
     place.await_status(place.add(), "completed")
     item = place.add("One too many")
     await_skip(place, "budget_exhausted")
-    assert_told(place, item, "budget_exhausted")
+    assert_told(place, item, "budget_exhausted", "smith's budget of the day is used")
     assert len(place.starts()) == 1
 
 
@@ -60,7 +61,7 @@ def test_the_budget_of_the_fleet_is_that_of_all_together(place: Site) -> None:
     item = place.add("One too many")
     for agent in ("smith", "jones"):
         await_skip(place, "budget_exhausted", agent)
-    assert_told(place, item, "budget_exhausted")
+    assert_told(place, item, "budget_exhausted", "the fleet's budget of the day is used")
     assert len(place.starts()) == 1
 
 
@@ -69,7 +70,7 @@ def test_a_used_up_quota_pauses_the_agent_and_costs_the_item_nothing(place: Site
     place.up()
     item = place.add("Mend the gate", "quota 60")
     await_skip(place, "usage_limit")
-    assert_told(place, item, "usage_limit")
+    assert_told(place, item, "usage_limit", "used up until")
     assert place.shown(item)["status"] == "queued"
     assert len(place.starts()) == 1
 
@@ -80,7 +81,7 @@ def test_a_paused_agent_is_not_woken(place: Site) -> None:
     place.type("agent", "pause", "smith")
     item = place.add()
     await_skip(place, "agent_paused")
-    assert_told(place, item, "agent_paused")
+    assert_told(place, item, "agent_paused", "paused")
     assert place.starts() == []
     place.type("agent", "resume", "smith")
     place.await_status(item, "completed")

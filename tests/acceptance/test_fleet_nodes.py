@@ -107,9 +107,9 @@ def test_one_goes_on_when_the_other_is_killed(pair: Pair) -> None:
 
 @pytest.mark.long
 def test_the_survivor_takes_over_what_the_dead_had_under_way(pair: Pair) -> None:
-    """After half a minute of silence; nobody starts the dead one again."""
+    """When the lease of its claim is over; nobody starts the dead one again."""
     door = pair.place / "door"
-    pair.configure(pair.agent())
+    pair.configure(pair.agent(work_source={"type": "queue", "lease_seconds": 20}))
     north = pair.node(pair.homes[0]).start()
     item = pair.add("In the hands of the dead", f"wait_for {door}")
     pair.await_start()

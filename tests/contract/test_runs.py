@@ -4,8 +4,14 @@ import apsw
 import psycopg
 import pytest
 
+from rota.model.claims import ClaimRequest
 from rota.model.runs import RunEnd, RunStatus
+from rota.model.schedules import TriggerKind
+from rota.model.work import NewItem
+from rota.queue.ledger import Ledger
 from rota.storage.port import Store
+from rota.storage.schedule_port import Node
+from rota.testing.clock import ManualClock
 from rota.testing.store_contract_runs import RunVerbsContract, begun, ended, letter, posted
 from tests.contract.conftest import Sql
 
@@ -34,3 +40,24 @@ async def test_a_letter_is_delivered_or_given_up_but_not_both(store: Store, sql:
     await posted(store, letter("1"))
     with pytest.raises(REFUSED):
         sql("UPDATE outbox SET delivered_at = 'x', failed_at = 'x' WHERE id = '1'")
+
+
+@pytest.mark.parametrize(("place", "is_dead"), [("here", True), ("elsewhere", False)])
+async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
+    store: Store, ledger: Ledger, clock: ManualClock, place: str, is_dead: bool
+) -> None:
+    """It may only be cut off from the database, with its agent at work."""
+    await ledger.queue.submit(NewItem("chore", "Mend the gate"))
+    (claimed,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
+    node = Node("old", place, 1, clock.text(), clock.text(), clock.text())
+    await store.transact(lambda tx: tx.put_node(node))
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL, item=claimed.item, node="old")
+    clock.advance(120)
+
+    async def dead() -> list[str]:
+        found = await store.read(lambda tx: tx.dead_runs(clock.text(-60), "here", "new"))
+        return [one.id for one in found]
+
+    assert await dead() == ([run.id] if is_dead else [])
+    await ledger.queue.complete(claimed.item.id, token=claimed.claim.token)
+    assert await dead() == [run.id]

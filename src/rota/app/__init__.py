@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.claims.timing import Pace
     from rota.config.fleet import FleetConfig
     from rota.config.loading import Loaded
-    from rota.config.sources import Forge
+    from rota.config.sources import AnySource, Forge
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
@@ -151,7 +151,29 @@ def find_source(repo: str, settings: Settings, host: str | None = None) -> "Forg
 
     from rota.sources.lookup import find_repository
 
-    return find_repository(repo, fleet_config(settings).sources, os.environ, host)
+    known = list(fleet_config(settings).sources)
+    for one in _of_agents(settings):  # several agents may share one
+        if not any(_is_same(one, other) for other in known):
+            known.append(one)
+    return find_repository(repo, known, os.environ, host)
+
+
+def _is_same(one: "AnySource", other: "AnySource") -> bool:
+    """The same repository at the same place; how it is worked is another matter."""
+    facts = ("type", "repo", "api_url")
+    return all(getattr(one, name, None) == getattr(other, name, None) for name in facts)
+
+
+def _of_agents(settings: Settings) -> "list[AnySource]":
+    """Repositories that only agents name. What they lack to be read is no concern of those who
+    look after an issue."""
+    from rota.app.fleet import work_sources
+    from rota.config.loading import load_fleet
+
+    try:
+        return [*work_sources(load_fleet(settings.config).fleet)]
+    except InvalidInput:
+        return []
 
 
 @asynccontextmanager
@@ -196,6 +218,7 @@ def make_tendings(settings: Settings, ledger: "Ledger") -> "list[Tending]":
 def up(settings: Settings) -> None:
     """`rota up`: every loop of this machine in one process, until a signal ends it."""
     import asyncio
+    import signal
 
     import uvloop
 
@@ -203,6 +226,8 @@ def up(settings: Settings) -> None:
     from rota.config.logs import configure_logging
 
     configure_logging()
+    # Whoever wants the file to be read again before it was read at all must not end the server.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     loaded = None
     if settings.sweeper:  # what is wrong with the file is said before anything is touched
         loaded = load_fleet(settings.config)

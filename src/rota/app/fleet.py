@@ -16,7 +16,7 @@ from rota.api.hooks import Receiver
 from rota.app import source_context
 from rota.config import Settings
 from rota.config.fleet import source_config
-from rota.config.sources import AnySource, Forge
+from rota.config.sources import AnySource, Forge, GiteaSource, GitHubSource
 from rota.daemon import Crew
 from rota.journey import Journey
 from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
@@ -46,6 +46,8 @@ log = structlog.get_logger()
 # For a run that is cut short at a shutdown: to end its processes, which have five seconds before
 # they are killed, to write its end down, and to give its item back.
 ENDING_SECONDS = 15.0
+# From a claim to the first heartbeat of its run; a tracker may take its time in between.
+FIRST_LEASE_SECONDS = 120.0
 
 
 class FleetAtWork:
@@ -68,7 +70,8 @@ class FleetAtWork:
         self._ledger = ledger
         self._loaded = loaded if settings.agents else _without_agents(loaded)
         self._crew = crew
-        self._context = source_context(settings, ledger)
+        context = source_context(settings, ledger)
+        self._context = replace(context, first_lease_seconds=FIRST_LEASE_SECONDS)
         self._sources = WorkSourceManager(self._context)
         self._runner = LocalRunner(
             settings.state_dir,
@@ -206,8 +209,10 @@ class FleetAtWork:
         """What can be wrong comes first. The sources that somebody works from are tended, agents
         get their slots."""
         await self._signals.sync(declared(loaded.signals, self._ledger.clock.now()))
+        for warning in loaded.warnings:
+            log.warning("configuration", says=warning)
         made = make_tendings(loaded.sources, self._context, self._ledger)
-        for source in _work_sources(loaded.fleet):
+        for source in work_sources(loaded.fleet):
             add_tending(made, source, self._context, self._ledger)
         for name, tending in list(self._tendings.items()):
             if name in made and made[name].settings == tending.settings:
@@ -273,12 +278,12 @@ def _without_agents(loaded: "Loaded") -> "Loaded":
     return replace(loaded, fleet=Fleet(loaded.fleet.name, budget=loaded.fleet.budget))
 
 
-def _work_sources(fleet: Fleet) -> list[Forge]:
+def work_sources(fleet: Fleet) -> list[GitHubSource | GiteaSource]:
     """Those that agents and schedules name."""
     given = [one.work_source for one in fleet.agents]
     given += [plan.work_source for one in fleet.agents for plan in one.schedules]
     named = [source_config(one) for one in given if one is not None]
-    return [one for one in named if isinstance(one, Forge)]
+    return [one for one in named if isinstance(one, GitHubSource | GiteaSource)]
 
 
 def make_tendings(

@@ -61,7 +61,7 @@ def _content(path: Path, text: str) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise unreadable(path, str(error.problem or error.context), place) from None
+        raise unreadable(path, _told(str(error.problem or error.context)), place) from None
     except ReaderError as error:
         why = f"the character #x{error.character:04x} is not allowed"
         raise unreadable(path, why, _mark(text[: error.position])) from None
@@ -70,6 +70,11 @@ def _content(path: Path, text: str) -> Any:
         raise unreadable(path, _TOO_DEEP) from None
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise unreadable(path, f"cannot be read: {str(error)[:200]}") from None
+
+
+def _told(problem: str) -> str:
+    """Without the values that stand under a key twice: one of them may be a secret."""
+    return problem.partition(" with value ")[0]
 
 
 _TOO_LARGE = (

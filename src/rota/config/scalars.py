@@ -13,6 +13,7 @@ from rota.model.errors import RotaError
 from rota.model.intervals import parse_interval, written
 from rota.model.work import NAME
 
+LONGEST_SPAN = timedelta(days=3_660)  # ten years; sums with it stay within the calendar
 LONGEST_PROMPT = 200_000  # characters; what an agent shall read beyond that belongs into files
 
 T = TypeVar("T")
@@ -44,7 +45,10 @@ def _span(value: Any) -> Any:
         return value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("write a span of time like 30s, 5m, 2h or 1d")  # noqa: TRY004 - for pydantic
-    return _explained(parse_interval)(str(value))
+    span = _explained(parse_interval)(str(value))
+    if span > LONGEST_SPAN:
+        raise ValueError(f"is longer than {LONGEST_SPAN.days} days; nobody will see the end of it")
+    return span
 
 
 def _cron(text: str) -> str:

@@ -51,9 +51,11 @@ class StateDir:
             self._lock(handle)
             os.ftruncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
-            yield
+            try:
+                yield
+            finally:  # whoever was turned away leaves the other's announcement alone
+                self.server_file.unlink(missing_ok=True)
         finally:
-            self.server_file.unlink(missing_ok=True)
             os.close(handle)
 
     def _lock(self, handle: int) -> None:

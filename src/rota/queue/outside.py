@@ -50,6 +50,7 @@ class OutsideWork:
         firing: Firing,
         *,
         cleared: bool = False,
+        first_lease_seconds: float | None = None,
     ) -> ClaimedItem:
         """Claim an item in the ledger, before anything is written to its source.
 
@@ -62,7 +63,8 @@ class OutsideWork:
         _check_firing(firing)
         mirroring.reference(item)
         now = self._now()
-        lease = Lease(self._ids.token(), lease_seconds, claiming.expiry(self._clock, lease_seconds))
+        first = min(first_lease_seconds or lease_seconds, lease_seconds)
+        lease = Lease(self._ids.token(), lease_seconds, claiming.expiry(self._clock, first))
         wanted = collecting.Collection(intake.checked(item), agent, lease, firing, cleared)
         return await self._store.transact(lambda tx: collecting.collect(tx, wanted, self._ids, now))
 

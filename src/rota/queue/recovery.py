@@ -25,10 +25,13 @@ RUN_LOST = "run_lost"
 
 
 class Recovery:
-    """A chore: runs of dead nodes end as lost, and their items need not wait for their leases.
+    """A chore: runs of dead nodes end as lost, and the items of whoever stood at our place need
+    not wait for their leases.
 
-    The nodes themselves are ended by the scheduler's presence. An item whose result is written
-    down and only waits to be delivered is left alone: its work is done.
+    A node of another place may only be cut off from the database, with its agents still at work:
+    its items are left to their leases. The nodes themselves are ended by the scheduler's presence.
+    An item whose result is written down and only waits to be delivered is left alone: its work is
+    done.
     """
 
     name = "recovery"

@@ -170,9 +170,10 @@ class WorkQueue:
             return order
         return replace(order, outcome=outcome, available_at=available_at)
 
-    def lease(self, seconds: float) -> moves.Lease:
-        """A lease to put into an order that starts an item."""
-        expires_at = claiming.expiry(self._clock, seconds)
+    def lease(self, seconds: float, first: float | None = None) -> moves.Lease:
+        """A lease to put into an order that starts an item; `first` is how long it holds until its
+        first heartbeat, if that is shorter."""
+        expires_at = claiming.expiry(self._clock, min(first or seconds, seconds))
         return moves.Lease(self._ids.token(), seconds, expires_at)
 
     async def complete(

@@ -127,6 +127,7 @@ class Scheduler:
         now, rng = self._clock.now(), self._rng
         for part in roster.parts(SYNC_PAGE):  # nobody waits long behind a large fleet
             await self._store.transact(partial(sync, roster=part, now=now, rng=rng))
+        await self._store.transact(partial(_let_others_rest, roster=roster))
         self._foreign = HEAD
         self.wake()
 
@@ -315,3 +316,10 @@ class Scheduler:
     def _say_lost(self, lost: list[Trigger]) -> None:
         for one in lost:
             log.warning("trigger lost", agent=one.agent, schedule=one.schedule, node=one.node)
+
+
+def _let_others_rest(tx: Transaction, roster: Roster) -> None:
+    """Schedules of agents that were taken out of the file wake nobody; where other nodes live,
+    they may be theirs. They go on when somebody comes who knows them."""
+    if len(tx.living_nodes()) <= 1:
+        tx.rest_schedules(roster.names())

@@ -112,6 +112,7 @@ async def _open_desk(
         ledger=context.ledger,
         pace=pace,
         lease_seconds=settings.lease_seconds,
+        first_lease_seconds=context.first_lease_seconds,
         parks=not settings.cleanup_on_failure,
         always_closes=settings.claim_mode == "labels",
     )

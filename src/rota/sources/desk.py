@@ -99,6 +99,7 @@ class IssueDesk:
         ledger: Ledger | None = None,
         pace: Pace | None = None,
         lease_seconds: float = 900,
+        first_lease_seconds: float | None = None,
         parks: bool = False,
         always_closes: bool = False,
     ) -> None:
@@ -109,6 +110,7 @@ class IssueDesk:
         self.ledger = ledger
         self.pace = pace or Pace()
         self.lease_seconds = lease_seconds
+        self._first_lease_seconds = first_lease_seconds
         self._parks = parks
         self._always_closes = always_closes
         self._held: dict[tuple[int, str], Held] = {}
@@ -168,6 +170,8 @@ class IssueDesk:
             lease_seconds or self.lease_seconds,
             firing,
             cleared=True,
+            # Who names a lease of his own sends no heartbeats.
+            first_lease_seconds=None if lease_seconds else self._first_lease_seconds,
         )
 
     async def _take_up_again(self, ledger: Ledger, number: int, codename: str) -> None:

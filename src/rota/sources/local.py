@@ -72,11 +72,13 @@ class QueueWorkSource:
         labels: tuple[str, ...] = (),
         project_id: str | None = None,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        first_lease_seconds: float | None = None,
     ) -> None:
         self.agent = check_name(agent, "agent")
         self._ledger = ledger
         self._types, self._labels, self._project_id = types, labels, project_id
         self._lease_seconds = lease_seconds
+        self._first_lease_seconds = first_lease_seconds
         self._tokens: dict[str, str] = {}  # of the claims we hold
 
     async def fetch_available_work(
@@ -276,7 +278,7 @@ class QueueWorkSource:
         order = Order(Verb.DISPATCH, item.id, self.agent, agent=self.agent, reason="claimed")
         if item.status is Status.QUEUED:
             await queue.apply(replace(order, version=item.version))
-        lease = queue.lease(self._lease_seconds)
+        lease = queue.lease(self._lease_seconds, self._first_lease_seconds)
         try:
             moved = await queue.apply(replace(order, verb=Verb.START, lease=lease))
         except NoFreeSlot:
@@ -357,4 +359,5 @@ def create(config: Mapping[str, Any], context: SourceContext) -> QueueWorkSource
         labels=settings.labels,
         project_id=settings.project_id,
         lease_seconds=settings.lease_seconds,
+        first_lease_seconds=context.first_lease_seconds,
     )

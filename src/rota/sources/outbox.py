@@ -20,8 +20,9 @@ from rota.model.errors import ClaimLost, NotFound, Refused, RotaError, WorkSourc
 from rota.model.runs import OutboxEntry, Run
 from rota.model.work import MAX_PAGE
 from rota.queue.ledger import Ledger
+from rota.sources.holding import Sourced, Taken
 from rota.sources.manager import WorkSourceManager
-from rota.sources.port import WorkItem, WorkResult
+from rota.sources.port import WorkResult
 from rota.storage.port import Store, Transaction
 
 log = structlog.get_logger()
@@ -36,24 +37,6 @@ MOST_ATTEMPTS = 24
 LOOK_SECONDS = 30.0
 AT_ONCE = 20
 KEPT_DAYS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Sourced:
-    """An agent, and the source that an item of its came from."""
-
-    name: str
-    work_source: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """An item in an agent's hands; without a ledger's claim where the source has none."""
-
-    agent: Sourced
-    item: WorkItem
-    ledger_id: str | None
-    token: str | None
 
 
 @dataclass(frozen=True, slots=True)

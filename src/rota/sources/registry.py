@@ -50,6 +50,9 @@ class SourceContext:
     clock: Clock = field(default_factory=SystemClock)
     directory: Path = field(default_factory=Path)  # where relative paths begin
     paused_repos: Path = field(default_factory=_paused_repos)
+    # Where claims are kept by heartbeats: so long one holds that never had any, however long its
+    # lease is. Who dies between a claim and the run that it is for leaves nothing else behind.
+    first_lease_seconds: float | None = None
 
 
 WorkSourceFactory = Callable[[Mapping[str, Any], SourceContext], WorkSource]

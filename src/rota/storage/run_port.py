@@ -26,8 +26,8 @@ class RunVerbs(Protocol):
 
     def runs_to_cancel(self, node: str) -> list[str]: ...
     def dead_runs(self, before: str, place: str, node: str) -> list[Run]:
-        """Open runs of nodes that have ended, were not seen since `before`, or stood at `place`
-        before this `node` did; and of workers whose claim has ended."""
+        """Open runs of nodes that stood at `place` before this `node` did; and of nodes that have
+        ended or were not seen since `before`, and of workers, once their claims have ended."""
 
     def last_session(
         self, agent: str, schedule: str | None, work_item_id: str | None

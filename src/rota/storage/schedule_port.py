@@ -119,6 +119,9 @@ class ScheduleVerbs(Protocol):
     def put_schedules(self, rows: Sequence[Standing]) -> None:
         """Store new schedules and new definitions; what was run and skipped is kept."""
 
+    def rest_schedules(self, agents: Sequence[str]) -> int:
+        """Let the schedules of all other agents sleep: nobody is there who knows them."""
+
     def drop_schedules(self, names: Sequence[tuple[str, str]], now: str) -> int:
         """Forget schedules, and end what was asked of them."""
 

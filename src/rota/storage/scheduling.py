@@ -70,6 +70,9 @@ class ScheduleStatements(Primitives):
             in_order = sorted(rows, key=lambda row: (row.agent, row.name))
             self._rows("put_schedules", rows=encode([standing_row(row) for row in in_order]))
 
+    def rest_schedules(self, agents: Sequence[str]) -> int:
+        return self._changed("rest_schedules", agents=encode(list(agents)))
+
     def drop_schedules(self, names: Sequence[tuple[str, str]], now: str) -> int:
         if not names:
             return 0

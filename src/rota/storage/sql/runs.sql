@@ -37,11 +37,13 @@ UPDATE runs SET cancel_requested = 1 WHERE id = :id AND ended_at IS NULL RETURNI
 SELECT id FROM runs WHERE ended_at IS NULL AND node = :node AND cancel_requested = 1
 
 -- name: dead_runs
--- Workers on other machines are no nodes: they live as long as their claims do.
+-- Who stood at our place is dead for certain. Others may only be cut off from the database: as
+-- workers on other machines, which are no nodes, their runs live as long as their claims do.
 SELECT @run_r FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
-  EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node
-          AND (n.ended_at IS NOT NULL OR n.seen_at < :before OR n.place = :place))
-  OR (r.trigger_kind = 'worker' AND r.started_at < :before
+  EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node AND n.place = :place)
+  OR (((r.trigger_kind = 'worker' AND r.started_at < :before)
+       OR EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node
+                  AND (n.ended_at IS NOT NULL OR n.seen_at < :before)))
       AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.id = r.work_item_id
                       AND w.status = 'in_progress' AND w.epoch = r.epoch)))
 ORDER BY r.id

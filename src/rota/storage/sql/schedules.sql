@@ -61,6 +61,10 @@ ON CONFLICT (agent, name) DO UPDATE SET
   enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot,
   source = excluded.source
 
+-- name: rest_schedules
+UPDATE schedules SET next_at = NULL, slot = NULL
+WHERE next_at IS NOT NULL AND agent NOT IN (SELECT value FROM json_each(:agents))
+
 -- name: drop_schedules
 DELETE FROM schedules WHERE (agent, name) IN
   (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))

@@ -14,6 +14,10 @@ ON CONFLICT (agent, name) DO UPDATE SET
   enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot,
   source = excluded.source
 
+-- name: rest_schedules
+UPDATE schedules SET next_at = NULL, slot = NULL WHERE next_at IS NOT NULL
+  AND agent NOT IN (SELECT json_array_elements_text(CAST(:agents AS json)))
+
 -- name: drop_schedules
 DELETE FROM schedules s USING json_array_elements(CAST(:rows AS json)) AS r (value)
 WHERE s.agent = r.value ->> 0 AND s.name = r.value ->> 1

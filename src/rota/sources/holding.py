@@ -1,0 +1,70 @@
+"""An item in an agent's hands, from the claim to its loss."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rota.model.errors import ClaimLost, NotFound, StorageError
+from rota.model.schedules import SkipReason
+from rota.queue.service import WorkQueue
+from rota.sources.manager import NextWorkItem
+from rota.sources.port import ClaimFailureReason, WorkItem
+
+# Who has lost a claim hears it at the next beat, and the sources' `margin` for ending what runs is
+# twenty seconds: a beat must be well inside it.
+LONGEST_BEAT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """An agent, and the source that an item of its came from."""
+
+    name: str
+    work_source: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An item in an agent's hands; without a ledger's claim where the source has none."""
+
+    agent: Sourced
+    item: WorkItem
+    ledger_id: str | None
+    token: str | None
+
+
+def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
+    if not found.claimed or found.item is None or found.claim_result is None:
+        return None
+    return Taken(agent, found.item, found.claim_result.ledger_id, found.claim_result.token)
+
+
+_WHY = {
+    ClaimFailureReason.SOURCE_ERROR: SkipReason.SOURCE_ERROR,
+    ClaimFailureReason.PERMISSION_DENIED: SkipReason.AT_CAPACITY,
+}
+
+
+def why_nothing(found: NextWorkItem) -> tuple[SkipReason, str | None]:
+    """Why a source gave none; and in words, where there was one that could not be had."""
+    refused = found.claim_result
+    if refused is None or refused.reason is None:
+        return SkipReason.NO_WORK, None
+    return _WHY.get(refused.reason, SkipReason.NO_WORK), refused.message
+
+
+async def until_lost(queue: WorkQueue, taken: Taken | None) -> str:
+    """Keep the claim alive; return when it is not ours any more."""
+    pause = 5.0
+    while taken is not None and taken.ledger_id and taken.token:
+        try:
+            claim = await queue.heartbeat(taken.ledger_id, taken.token)
+            pause = min(claim.lease_seconds / 3, LONGEST_BEAT_SECONDS)
+        except (ClaimLost, NotFound) as error:
+            return error.message
+        except StorageError:  # who is away for longer than the lease hears it afterwards
+            pause = min(pause, 5.0)
+        await asyncio.sleep(pause)
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("unreachable")

@@ -1,0 +1,51 @@
+"""What earlier walks of the fleet have stumbled over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.fleet_site import Site, site
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path) as made:
+        yield made
+
+
+def test_a_second_server_leaves_the_first_ones_announcement_alone(place: Site) -> None:
+    place.configure(place.agent())
+    place.up()
+    assert place.run("up", "--port", "0").returncode == 7
+    assert (place.place / ".rota" / "server.json").exists()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"retry": {"backoff": "999999999d", "max_backoff": "999999999d"}},
+        {"breaker": {"failures": 1, "cooldown": "999999999d"}},
+    ],
+    ids=["backoff", "cooldown"],
+)
+def test_a_pause_beyond_the_calendar_leaves_no_run_for_ever(
+    place: Site, facts: dict[str, object]
+) -> None:
+    place.configure({**place.agent(), **facts})
+    if place.run("config", "check").returncode == 1:
+        return  # refused when it is read: as good
+    place.up()
+    item = place.add("Mend the gate", "fail_until 2")
+    place.await_start()
+    place.eventually(lambda: place.runs(item)[0]["ended_at"], "it runs for ever", seconds=10)
+
+
+def test_nobody_is_said_to_look_for_work_who_is_not_there_any_more(place: Site) -> None:
+    place.configure(place.agent(), place.agent("jones"))
+    node = place.up()
+    place.configure(place.agent())
+    node.ask("POST", "/config/reload")
+    item = place.add("For jones", words=("--agent", "jones"))
+    told = [one["code"] for one in place.json("explain", item)["reasons"]]
+    assert "next_wake" not in told
