@@ -173,6 +173,18 @@ async def test_the_feed_stands_still_while_a_follower_comes_out_of_the_past(
         assert await take(reading, 3) == ["a", "b", "c"]
 
 
+async def test_a_burst_larger_than_the_shelf_pushes_nobody_off_who_reads(
+    store: Store, log: Watched
+) -> None:
+    feed = Feed(log, lambda event: "x" * 1000, kept=8, kept_characters=5000)
+    names = [f"{number}" for number in range(300)]
+    async with feed.follow() as one, feed.follow() as other:
+        reading = asyncio.gather(take(one, 300), take(other, 300))
+        await asyncio.sleep(0)
+        await tell(store, *names)
+        assert await reading == [names, names]
+
+
 # too slow
 
 
@@ -195,6 +207,22 @@ async def test_who_falls_behind_is_told_and_can_go_back(store: Store, log: Watch
         assert await take(slow, 9) == [f"{number}" for number in range(1, 10)]
         await tell(store, "live")
         assert await take(slow, 1) == await take(quick, 1) == ["live"]
+
+
+async def test_nobody_waits_for_a_client_that_does_not_read(
+    store: Store, log: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "PATIENCE_SECONDS", 1_000)
+    feed = Feed(log, lambda event: f"{event.seq}", kept=4)
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async with feed.follow() as stuck, feed.follow() as quick:
+        await tell(store, "0")
+        assert await take(stuck, 1) == await take(quick, 1) == ["0"]
+        sending = asyncio.create_task(stuck.hand_out(never))
+        for number in range(1, 20):
+            await tell(store, f"{number}")
+            assert await take(quick, 1) == [f"{number}"]
+        sending.cancel()
 
 
 async def test_large_events_push_others_off_sooner(store: Store, log: Watched) -> None:

@@ -2,6 +2,7 @@
 not, nothing that could hurt the others."""
 
 import asyncio
+import itertools
 import json
 import socket
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx2
 import pytest
@@ -170,6 +172,34 @@ def test_a_reader_that_is_too_slow_is_told_where_to_begin_again(
             again.get("subscribe", after=hint["after"])
             rest = [one["seq"] for one in again.events(notes - len(told))]
         assert told + rest == heard
+
+
+def test_a_slow_reader_of_the_stream_gets_the_rest_from_the_log(
+    tmp_path: Path, small: Callable[[str], socket.socket]
+) -> None:
+    """Server-sent events have no last word: nobody is dropped, and nothing is kept for him."""
+    notes = 150
+    with (
+        serve(f"sqlite:///{tmp_path}/rota.db") as served,
+        httpx2.Client(base_url=served.url) as http,
+    ):
+        item = http.post("/work", json={"type": "chore", "description": "x"}).json()["id"]
+        raw = small(served.url)
+        raw.sendall(
+            b"GET /events?after=1 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+        )
+        lines = raw.makefile("rb")
+        while lines.readline() != b"id: 1\n":
+            pass
+        for _ in range(notes):
+            http.post(f"/work/{item}/note", json={"notes": "n" * 90_000}).raise_for_status()
+        seen = [int(line[4:]) for line in _ids(lines, notes)]
+        assert seen == [one["seq"] for one in http.get("/events?limit=1000").json()[1:]]
+        lines.close()
+
+
+def _ids(lines: BinaryIO, count: int) -> Iterator[bytes]:
+    return itertools.islice((line for line in lines if line.startswith(b"id: ")), count)
 
 
 def until_dropped(ws: Wired) -> tuple[list[int], dict[str, int]]:

@@ -281,7 +281,9 @@ def test_who_does_not_answer_a_ping_is_cut_off(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By hand: a library would answer."""
-    quick = {**ws_options(1000), "ws_ping_interval": 0.05, "ws_ping_timeout": 0.05}
+    usual = ws_options(1000)
+    assert usual["ws_ping_interval"] == usual["ws_ping_timeout"] == 20
+    quick = {**usual, "ws_ping_interval": 0.05, "ws_ping_timeout": 0.05}
     monkeypatch.setattr(daemon, "ws_options", lambda _: quick)
     with serve(database) as served, socket.create_connection(("127.0.0.1", served.port)) as raw:
         raw.settimeout(20)

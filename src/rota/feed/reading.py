@@ -49,15 +49,18 @@ class Reading:
         await sending
         self.willing = True
 
-    def told(self, added: list[Entry]) -> None:
-        """The feed has put these on the shelf."""
+    def stands_before(self, place: int) -> bool:
+        return self._place is not None and self._place < place
+
+    def told(self, entry: Entry) -> None:
+        """The feed has put this on the shelf."""
         if self._place is None:
             return
         if self._place < self._feed.shelf.base:
             self._fallen()
         if self._waiting is None or self._waiting.done():
             return
-        if any(self._wanted.holds(one.event) for one in added):
+        if self._wanted.holds(entry.event):
             self.willing = True
             self._waiting.set_result(None)
         else:

@@ -36,13 +36,21 @@ class Shelf:
         return self.head - len(self._entries)
 
     def add(self, entry: Entry) -> None:
+        for _ in range(self.base_with(entry) - self.base):
+            self._characters -= len(self._entries.popleft().text)
         self._entries.append(entry)
         self._characters += len(entry.text)
         self.head += 1
-        while len(self._entries) > self.most or (
-            self._characters > self.most_characters and len(self._entries) > 1
-        ):
-            self._characters -= len(self._entries.popleft().text)
+
+    def base_with(self, entry: Entry) -> int:
+        """Where the oldest will be once this one is here."""
+        place, number = self.base, len(self._entries) + 1
+        characters = self._characters + len(entry.text)
+        for old in self._entries:
+            if number <= self.most and characters <= self.most_characters:
+                break
+            place, number, characters = place + 1, number - 1, characters - len(old.text)
+        return place
 
     def between(self, place: int, end: int) -> Iterator[Entry]:
         return islice(self._entries, place - self.base, end - self.base)

@@ -138,19 +138,23 @@ class Feed:
             if len(page) < LIVE_PAGE:
                 return found
 
-    def _is_ahead(self) -> bool:
-        half = self.shelf.most // 2
-        return any(one.behind > half and one.willing for one in self._readings)
-
     async def _put(self, page: list[Event]) -> None:
-        """Whoever is late because this process is gets the time; who does not read does not."""
         patient_until = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while self._is_ahead() and asyncio.get_running_loop().time() < patient_until:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        before = self.shelf.head
         for event in page:
-            self.shelf.add(self.entry(event))
-        self._position = page[-1].seq
-        added = list(self.shelf.between(max(before, self.shelf.base), self.shelf.head))
-        for reading in tuple(self._readings):
-            reading.told(added)
+            entry = self.entry(event)
+            await self._make_room(entry, patient_until)
+            self.shelf.add(entry)
+            self._position = event.seq
+            for reading in tuple(self._readings):
+                reading.told(entry)
+
+    async def _make_room(self, entry: Entry, patient_until: float) -> None:
+        """Whoever is late because this process is gets the time; who does not read does not."""
+        base = self.shelf.base_with(entry)
+        if base == self.shelf.base:
+            return
+        loop = asyncio.get_running_loop()
+        while loop.time() < patient_until and any(  # noqa: ASYNC110 - the turn is what they need
+            one.willing and one.stands_before(base) for one in self._readings
+        ):
+            await asyncio.sleep(0)
