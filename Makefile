@@ -20,7 +20,7 @@ demo: .venv/run.stamp ## watch a fleet of scripted agents work through sample it
 	.venv/bin/rota demo
 
 test: .venv/dev.stamp ## run the tests on both databases; ARGS="-k claim" goes to pytest
-	$(PYTEST) -n 2 --dist worksteal $(ARGS)
+	$(PYTEST) -n 4 --dist worksteal $(ARGS)
 
 faults: .venv/dev.stamp ## run the fault tests with their long variants
 	$(PYTEST) tests/faults -m "" $(ARGS)
