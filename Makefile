@@ -7,6 +7,9 @@ PYTHON := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python $(PYTHON)
 PYTEST := $(PYTHON) -m pytest
 
+# Where this is set, every process that a test starts compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help up demo test faults check docs bench components lock
 

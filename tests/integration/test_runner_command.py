@@ -67,7 +67,7 @@ async def test_a_prompt_of_a_megabyte_arrives_whole(stage: Stage, by: PromptBy) 
 async def test_a_megabyte_as_an_argument_is_refused_with_advice(stage: Stage) -> None:
     end = await stage.run("true", prompt="x" * 1_000_000, prompt_by=PromptBy.ARGUMENT)
     assert end.status is RunStatus.FAILED
-    assert "set prompt_by to stdin or file" in (end.error or "")
+    assert "set runtime.prompt to stdin or file" in (end.error or "")
 
 
 async def test_an_agent_that_does_not_read_its_prompt_is_not_waited_for(stage: Stage) -> None:

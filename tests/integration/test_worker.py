@@ -241,7 +241,7 @@ def test_an_idle_worker_ends_at_once(yard: Yard) -> None:
 @on_both_databases
 def test_a_killed_workers_item_is_recovered_and_its_processes_are_ended(yard: Yard) -> None:
     item = yard.add(f"WAIT {yard.path}/go", f"TOUCH {yard.path}/worked")
-    worker = yard.worker("--lease", "2s")
+    worker = yard.worker("--lease", "8s")
     run = heard(worker, "started")["run_id"]
     worker.signal(signal.SIGKILL)
     eventually(lambda: yard.item(item)["status"] == "queued", "the lease lapses")
@@ -258,7 +258,7 @@ def test_a_killed_workers_item_is_recovered_and_its_processes_are_ended(yard: Ya
 
 def test_a_frozen_workers_result_does_not_count(yard: Yard) -> None:
     item = yard.add(f"WAIT {yard.path}/go", "SAY the first")
-    sleeper = yard.worker("--lease", "1s")
+    sleeper = yard.worker("--lease", "4s")
     heard(sleeper, "started")
     sleeper.signal(signal.SIGSTOP)
     eventually(lambda: yard.item(item)["status"] == "queued", "the lease lapses")
