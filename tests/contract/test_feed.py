@@ -36,6 +36,7 @@ class Watched:
         self.behind_a_look: Callable[[], Awaitable[None]] | None = None
         self._views = views
         self.last_event = views.last_event
+        self.highest_event = views.highest_event
         self.events_seen = views.events_seen
         self.wait_for_events = views.wait_for_events
 

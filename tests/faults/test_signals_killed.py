@@ -91,7 +91,7 @@ async def judged(store: Store) -> Verdict:
         events = [one for one in tx.events_after(0, 100_000) if one.type == EventType.SIGNAL_FIRED]
         told = Counter(one.data["signal_id"] for one in events)
         firings = {one.id: one for signal in signals for one in tx.firings_of(signal.id, 10)}
-        follow_ups = tx.list_follow_ups(None, None, None, 100_000)
+        follow_ups = tx.list_follow_ups(None, None, None, None, 100_000)
         made = [one for one in events if "work_item_id" in one.data]
         wrong = [one for one in events if one.data["firing_id"] not in firings]
         states = Counter(one.status for one in firings.values())

@@ -37,6 +37,7 @@ class EventLog(Protocol):
         self, after: int, limit: int, work_item_id: str | None = None, types: Sequence[str] = ()
     ) -> list[Event]: ...
     async def last_event(self) -> int: ...
+    async def highest_event(self) -> int: ...
     def events_seen(self) -> int: ...
     async def wait_for_events(self, seen: int, seconds: float) -> int: ...
 
@@ -82,10 +83,13 @@ class Feed:
         after: int | None = None,
         fallen: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Reading]:
-        """Everything behind the event `after`, else everything from now on.
+        """Everything behind the event `after`, else everything from now on; so too when there is
+        no such event yet: whoever names it has seen another log.
 
         `fallen` is called when the reading has become hopelessly late.
         """
+        if after is not None and after > await self.log.highest_event():
+            after = None
         reading = Reading(self, wanted, after, fallen)
         self._readings.add(reading)
         if self._reader is None:

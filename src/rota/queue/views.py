@@ -155,6 +155,9 @@ class Views:
     async def last_event(self) -> int:
         return await self._store.read(lambda tx: tx.last_event())
 
+    async def highest_event(self) -> int:
+        return await self._store.read(lambda tx: tx.highest_event())
+
     def events_seen(self) -> int:
         return self._store.counter(Topic.EVENTS)
 

@@ -256,6 +256,9 @@ class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, Protocol):
     def last_event(self) -> int:
         """The `seq` to follow from when the past is of no interest."""
 
+    def highest_event(self) -> int:
+        """The highest `seq` there is, which need not be the last."""
+
     # idempotency keys
     def find_key(self, key: str) -> tuple[str, list[str]] | None:
         """The request hash and item ids kept under a key."""

@@ -386,6 +386,10 @@ class SqlTransaction(OutsideVerbs, ScheduleStatements, RunStatements, SignalStat
         row = self._one("last_event")
         return int(row[0]) if row else 0
 
+    def highest_event(self) -> int:
+        row = self._one("highest_event")
+        return int(row[0]) if row else 0
+
     # idempotency keys
 
     def find_key(self, key: str) -> tuple[str, list[str]] | None:

@@ -20,5 +20,8 @@ SELECT @event FROM (
   SELECT @event FROM events WHERE work_item_id = :id ORDER BY seq DESC LIMIT :limit) AS newest
 ORDER BY seq
 
+-- name: highest_event
+SELECT coalesce(max(seq), 0) FROM events
+
 -- name: last_event
 SELECT coalesce(max(seq), 0) FROM events
