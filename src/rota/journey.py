@@ -27,8 +27,8 @@ from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
 from rota.sources.holding import Sourced, Taken, taken_of, until_lost, why_nothing
 from rota.sources.manager import WorkSourceManager
-from rota.sources.outbox import GiveBack, Outbox, letter
-from rota.sources.port import WorkResult
+from rota.sources.outbox import Outbox, letter
+from rota.sources.port import ReleaseOptions, WorkResult
 from rota.sources.verdicts import SHUT_DOWN, verdict
 
 log = structlog.get_logger()
@@ -148,7 +148,7 @@ class Journey:
 
     async def _said(
         self, info: TriggerInfo, run: Run, taken: Taken, end: RunEnd
-    ) -> WorkResult | GiveBack | None:
+    ) -> WorkResult | ReleaseOptions | None:
         most = None
         if taken.ledger_id:
             most = (await self.ledger.views.item(taken.ledger_id)).max_attempts

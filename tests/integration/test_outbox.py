@@ -26,7 +26,6 @@ from rota.sources.outbox import (
     LONGEST_PAUSE,
     MOST_ATTEMPTS,
     TAKEN_SECONDS,
-    GiveBack,
     Outbox,
     Sourced,
     Taken,
@@ -85,7 +84,7 @@ class Office:
     sources: WorkSourceManager
     outbox: Outbox
 
-    async def ended(self, said: WorkResult | GiveBack = MENDED) -> OutboxEntry:
+    async def ended(self, said: WorkResult | ReleaseOptions = MENDED) -> OutboxEntry:
         """A run on an item has ended, and its report is written down."""
         await self.ledger.queue.submit(NewItem("chore", "Mend the gate"))
         found = await self.sources.get_next_work_item(AGENT)
@@ -159,7 +158,9 @@ async def test_a_report_is_delivered_at_once_and_once(office: Office, mood: Mood
 
 async def test_an_item_is_given_back_with_its_reason_and_its_time(office: Office) -> None:
     again = office.clock.now() + timedelta(minutes=5)
-    entry = await office.ended(GiveBack("attempt 1 failed: no disk", again, add_comment=True))
+    entry = await office.ended(
+        ReleaseOptions("attempt 1 failed: no disk", add_comment=True, not_before=again)
+    )
     await office.outbox.deliver(entry)
     item = await office.ledger.views.item(entry.subject)
     assert (item.status, item.reason) == (Status.QUEUED, "attempt 1 failed: no disk")
@@ -197,7 +198,7 @@ async def test_a_release_that_the_source_could_not_do_is_tried_again(
     office: Office, mood: Mood, clock: ManualClock
 ) -> None:
     mood.refuses = True
-    entry = await office.ended(GiveBack("shut_down"))
+    entry = await office.ended(ReleaseOptions("shut_down"))
     await office.outbox.deliver(entry)
     assert await office.status(entry) is Status.IN_PROGRESS
     [waits] = await office.waiting()

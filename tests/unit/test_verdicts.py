@@ -6,8 +6,7 @@ import pytest
 
 from rota.model.fleet import Retry
 from rota.model.runs import RunEnd, RunStatus
-from rota.sources.outbox import GiveBack
-from rota.sources.port import WorkResult
+from rota.sources.port import ReleaseOptions, WorkResult
 from rota.sources.verdicts import SHUT_DOWN, verdict
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -16,7 +15,7 @@ RETRY = Retry(max_attempts=3, backoff=timedelta(minutes=1), max_backoff=timedelt
 
 def said(
     end: RunEnd, attempt: int | None = 1, most: int | None = 10
-) -> WorkResult | GiveBack | None:
+) -> WorkResult | ReleaseOptions | None:
     return verdict(end, RETRY, NOW, attempt, most)
 
 
@@ -33,7 +32,9 @@ def test_half_a_result_is_left_to_a_person() -> None:
 def test_a_failure_is_tried_again_later(status: RunStatus) -> None:
     end = RunEnd(status, "it does not build", error="exit code 2")
     again = NOW + timedelta(minutes=2)
-    assert said(end, 2) == GiveBack("attempt 2 failed: exit code 2", again, add_comment=True)
+    assert said(end, 2) == ReleaseOptions(
+        "attempt 2 failed: exit code 2", add_comment=True, not_before=again
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_a_failure_is_given_up_when_the_items_or_the_agents_attempts_are_spent(
     failure = WorkResult("failure", "it does not build", error="exit code 2")
     verdict_ = said(end, attempt, most)
     assert (verdict_ == failure) is given_up
-    assert isinstance(verdict_, GiveBack) is not given_up
+    assert isinstance(verdict_, ReleaseOptions) is not given_up
 
 
 def test_without_a_ledger_nobody_counts_and_a_failure_is_final() -> None:
@@ -57,13 +58,13 @@ def test_without_a_ledger_nobody_counts_and_a_failure_is_final() -> None:
 @pytest.mark.parametrize("attempt", [1, 3, 99])
 def test_a_used_up_quota_is_no_failure_of_the_item(attempt: int) -> None:
     end = RunEnd(RunStatus.FAILED, error="limit reached", usage_limit=True)
-    back = GiveBack("the agent's quota is used up: limit reached", counted=False)
+    back = ReleaseOptions("the agent's quota is used up: limit reached", counted=False)
     assert said(end, attempt) == back
 
 
 def test_a_server_that_stops_gives_back_and_a_person_who_cancels_wants_to_look() -> None:
     stopped = said(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
-    assert stopped == GiveBack("shut_down", counted=False)
+    assert stopped == ReleaseOptions("shut_down", counted=False)
     cancelled = said(RunEnd(RunStatus.CANCELLED, error="somebody asked for its end"))
     assert isinstance(cancelled, WorkResult)
     assert cancelled.outcome == "partial"

@@ -157,6 +157,7 @@ def trigger(
 
 def _waited(session: "Session", one: dict[str, Any], seconds: float) -> dict[str, Any]:
     deadline = time.monotonic() + seconds
+    # The run is another process's, perhaps on another machine: it can only be asked after.
     while one["ended_at"] is None and time.monotonic() < deadline:
         time.sleep(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 0)))
         one = session.client.get_trigger(one["id"])

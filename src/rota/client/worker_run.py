@@ -29,8 +29,7 @@ from rota.runner.execution import unbroken
 from rota.runner.port import Runner
 from rota.runner.telling import request_for, settings_for
 from rota.sources.local_mapping import address_of, clean, item_of, notes_of
-from rota.sources.outbox import GiveBack
-from rota.sources.port import WorkItem, WorkResult
+from rota.sources.port import ReleaseOptions, WorkItem, WorkResult
 from rota.sources.verdicts import SHUT_DOWN, verdict
 
 if TYPE_CHECKING:
@@ -190,11 +189,12 @@ class WorkerRun:
         except RotaError as error:
             log.warning("run %s: its end was not recorded: %s", run.id, error.message)
 
-    async def _deliver(self, said: WorkResult | GiveBack) -> bool:
-        if isinstance(said, GiveBack):
+    async def _deliver(self, said: WorkResult | ReleaseOptions) -> bool:
+        if isinstance(said, ReleaseOptions):
+            why = said.reason or ""
             return await self._item.release(
-                clean(said.reason, LONGEST["reason"]),
-                notes=clean(said.reason, LONGEST["notes"]) if said.add_comment else None,
+                clean(why, LONGEST["reason"]),
+                notes=clean(why, LONGEST["notes"]) if said.add_comment else None,
                 available_at=to_text(said.not_before) if said.not_before else None,
                 counted=said.counted,
             )

@@ -65,7 +65,7 @@ def _end(wanted: Callable[[Mapping[str, str]], bool], grace: float) -> tuple[Orp
             elif key not in asked:
                 asked.add(key)
                 send(*key, signal.SIGTERM)
-        time.sleep(STEP)
+        time.sleep(STEP)  # they are nobody's children here: there is nothing to wait on
     return tuple(found.values())
 
 

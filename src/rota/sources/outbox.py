@@ -8,7 +8,7 @@ waits, the item's claim is kept alive, so that nobody does the work again.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +22,7 @@ from rota.model.work import MAX_PAGE
 from rota.queue.ledger import Ledger
 from rota.sources.holding import Sourced, Taken
 from rota.sources.manager import WorkSourceManager
-from rota.sources.port import WorkResult
+from rota.sources.port import ReleaseOptions, WorkResult
 from rota.storage.port import Store, Transaction
 
 log = structlog.get_logger()
@@ -39,17 +39,7 @@ AT_ONCE = 20
 KEPT_DAYS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class GiveBack:
-    """Instead of a result: let it be taken again."""
-
-    reason: str
-    not_before: datetime | None = None
-    add_comment: bool = False
-    counted: bool = True  # False: nobody has tried in earnest, and the attempt is taken back
-
-
-def letter(run: Run, taken: Taken, said: WorkResult | GiveBack, now: datetime) -> OutboxEntry:
+def letter(run: Run, taken: Taken, said: WorkResult | ReleaseOptions, now: datetime) -> OutboxEntry:
     """A report, ready to be written down. A run reports once, so its id is the report's."""
     payload: dict[str, Any] = {
         "work_source": dict(taken.agent.work_source or {}),

@@ -5,15 +5,14 @@ from datetime import datetime
 from rota.model.fleet import Retry
 from rota.model.runs import RunEnd, RunStatus
 from rota.runner.budget import backoff
-from rota.sources.outbox import GiveBack
-from rota.sources.port import WorkOutcome, WorkResult
+from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
 
 SHUT_DOWN = "shut_down"
 
 
 def verdict(
     end: RunEnd, retry: Retry, now: datetime, attempt: int | None, most: int | None
-) -> WorkResult | GiveBack | None:
+) -> WorkResult | ReleaseOptions | None:
     """None: the item is not ours to speak of any more."""
     if end.status in (RunStatus.FAILED, RunStatus.TIMED_OUT):
         return _failed(end, retry, now, attempt, most)
@@ -31,16 +30,16 @@ _OUTCOMES: dict[RunStatus, WorkOutcome] = {
 
 def _failed(
     end: RunEnd, retry: Retry, now: datetime, attempt: int | None, most: int | None
-) -> WorkResult | GiveBack:
+) -> WorkResult | ReleaseOptions:
     """Without a ledger nobody counts attempts, and a person has to look."""
     if end.usage_limit:
         why = f"the agent's quota is used up: {end.error or end.summary}"
-        return GiveBack(why, counted=False)
+        return ReleaseOptions(why, counted=False)
     if attempt is None or attempt >= min(most or attempt, retry.max_attempts):
         return _result("failure", end)
     again = now + backoff(retry.backoff, retry.max_backoff, attempt)
     why = f"attempt {attempt} failed: {end.error or end.summary or end.status}"
-    return GiveBack(why, again, add_comment=True)
+    return ReleaseOptions(why, add_comment=True, not_before=again)
 
 
 def _result(outcome: WorkOutcome, end: RunEnd) -> WorkResult:
@@ -48,8 +47,8 @@ def _result(outcome: WorkOutcome, end: RunEnd) -> WorkResult:
     return WorkResult(outcome, said, artifacts=end.artifacts, error=end.error)
 
 
-def _cancelled(end: RunEnd) -> WorkResult | GiveBack:
+def _cancelled(end: RunEnd) -> WorkResult | ReleaseOptions:
     """A server that stops is no reason to look; a person who stops a run wants to."""
     if end.error == SHUT_DOWN:
-        return GiveBack(SHUT_DOWN, counted=False)
+        return ReleaseOptions(SHUT_DOWN, counted=False)
     return WorkResult("partial", "The run was cancelled.", error=end.error)

@@ -55,10 +55,8 @@ class RunStatements(Primitives):
     def list_runs(self, wanted: RunFilter, limit: int) -> list[Run]:
         conditions, values = _conditions(wanted)
         chosen = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        rows = self._text(
-            f"SELECT {_COLUMNS} FROM runs{chosen} ORDER BY id DESC LIMIT :want",
-            {**values, "want": limit},
-        )
+        head = self._text_of("get_run").partition(" WHERE ")[0]
+        rows = self._text(f"{head}{chosen} ORDER BY id DESC LIMIT :want", {**values, "want": limit})
         return [run_of(row) for row in rows]
 
     def runs_of_node(self, node: str) -> list[Run]:
@@ -159,13 +157,6 @@ class RunStatements(Primitives):
 
     def forget_post(self, before: str) -> int:
         return self._changed("forget_post", before=before)
-
-
-_COLUMNS = (
-    "id, agent, schedule, trigger_kind, trigger_id, node, work_item_id, epoch, item_title,"
-    " attempt, started_at, ended_at, status, summary, artifacts, error, exit_code, session_id,"
-    " input_tokens, output_tokens, cost_usd, turns, seconds, hook_errors, cancel_requested"
-)
 
 
 def _conditions(wanted: RunFilter) -> tuple[list[str], dict[str, object]]:

@@ -81,7 +81,7 @@ class Stream:
             yield {"stream": "stdout", "type": "unreadable", "text": line}
 
     def on_event(self, event: Mapping[str, Any]) -> Iterator[Event]:
-        raise NotImplementedError
+        raise NotImplementedError  # what its events say is all that a runtime has for itself
 
     def finish(self) -> Iterator[Event]:
         return iter(())

@@ -5,12 +5,6 @@ id, agent, schedule, trigger_kind, trigger_id, node, work_item_id, epoch, item_t
 started_at, ended_at, status, summary, artifacts, error, exit_code, session_id, input_tokens,
 output_tokens, cost_usd, turns, seconds, hook_errors, cancel_requested
 
--- fragment: run_r
-r.id, r.agent, r.schedule, r.trigger_kind, r.trigger_id, r.node, r.work_item_id, r.epoch,
-r.item_title, r.attempt, r.started_at, r.ended_at, r.status, r.summary, r.artifacts, r.error,
-r.exit_code, r.session_id, r.input_tokens, r.output_tokens, r.cost_usd, r.turns, r.seconds,
-r.hook_errors, r.cancel_requested
-
 -- name: insert_run
 INSERT INTO runs (id, agent, schedule, trigger_kind, trigger_id, node, work_item_id, epoch,
                   item_title, attempt, started_at, status)
@@ -39,14 +33,14 @@ SELECT id FROM runs WHERE ended_at IS NULL AND node = :node AND cancel_requested
 -- name: dead_runs
 -- Who stood at our place is dead for certain. Others may only be cut off from the database: as
 -- workers on other machines, which are no nodes, their runs live as long as their claims do.
-SELECT @run_r FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
+SELECT @run FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
   EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node AND n.place = :place)
   OR (((r.trigger_kind = 'worker' AND r.started_at < :before)
        OR EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node
                   AND (n.ended_at IS NOT NULL OR n.seen_at < :before)))
       AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.id = r.work_item_id
                       AND w.status = 'in_progress' AND w.epoch = r.epoch)))
-ORDER BY r.id
+ORDER BY id
 
 -- name: last_session_of_item
 SELECT session_id FROM runs
