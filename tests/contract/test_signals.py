@@ -382,6 +382,17 @@ async def test_a_firing_that_kills_whoever_processes_it_ends_as_failed(scene: Sc
     assert (status, error) == (FiringStatus.FAILED, "whoever processed it died over it")
 
 
+async def test_whoever_comes_back_leases_what_is_older_than_itself(scene: Scene) -> None:
+    """A firing that killed its processor is counted from then on, so that it ends some day."""
+    await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    scene.clock.advance(1)
+    late = SignalScheduler(scene.store, owner="late", clock=scene.clock)
+    taken = await scene.store.transact(late._take_and_fire)
+    assert taken == []
+    assert await late.tick() == 1
+
+
 async def test_what_another_has_leased_is_left_alone_until_the_lease_lapses(scene: Scene) -> None:
     await scene.when(FAILS)
     await scene.fail(await scene.add())

@@ -53,28 +53,36 @@ def keys(condition: Condition, work_item_id: str | None) -> list[str]:
     return [f"{place}:{to}" for to in condition.to]
 
 
-def judge(
-    tx: Transaction, signal: Signal, firing: FiringRecord, event: Event | None, now: str
-) -> Verdict:
-    match signal.condition.kind:
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is to be judged: `item` is the one that the event is about."""
+
+    signal: Signal
+    firing: FiringRecord
+    event: Event | None
+    item: WorkItem | None
+    now: str
+
+
+def judge(tx: Transaction, case: Case) -> Verdict:
+    match case.signal.condition.kind:
         case TriggerOn.TRANSITION:
-            return _moved(tx, signal.condition, event)
+            return _moved(tx, case)
         case TriggerOn.ALL_IN | TriggerOn.ANY_IN:
-            return _gathered(tx, signal, firing)
+            return _gathered(tx, case.signal, case.firing)
         case TriggerOn.TIME:
-            return _in_time(tx, signal, firing, event, now)
+            return _in_time(tx, case)
         case TriggerOn.RUN_FINISHED:
-            return _ran(signal.condition, event)
+            return _ran(case.signal.condition, case.event)
         case TriggerOn.SOURCE_EVENT:
-            return _heard(signal.condition, event)
+            return _heard(case.signal.condition, case.event)
 
 
-def _moved(tx: Transaction, condition: Condition, event: Event | None) -> Verdict:
+def _moved(tx: Transaction, case: Case) -> Verdict:
+    condition, event = case.signal.condition, case.event
     if event is None or event.work_item_id is None:
         return Not("the event is not there")
-    why = _another_move(condition, event) or _outside(
-        condition, tx.get_item(event.work_item_id), event.agent
-    )
+    why = _another_move(condition, event) or _outside(condition, case.item, event.agent)
     if why is not None:
         return Not(why)
     if condition.nth > 1:
@@ -123,27 +131,27 @@ def _gathered(tx: Transaction, signal: Signal, firing: FiringRecord) -> Verdict:
     return Holds(tx.last_event()) if enough else Not(f"{inside} of {total} are there")
 
 
-def _in_time(
-    tx: Transaction, signal: Signal, firing: FiringRecord, event: Event | None, now: str
-) -> Verdict:
-    condition = signal.condition
+def _in_time(tx: Transaction, case: Case) -> Verdict:
+    condition, event = case.signal.condition, case.event
     if event is not None:
-        verdict = _still(tx, condition, event)
+        verdict = _still(tx, condition, event, case.item)
         if verdict is not None:
             return verdict
-    began = event.occurred_at if event is not None else signal.created_at
+    began = event.occurred_at if event is not None else case.signal.created_at
     wait = timedelta(seconds=condition.after_seconds or 0)
     due = condition.at or to_text(from_text(began) + wait)
-    return Holds(firing.event_seq or 0) if due <= now else Waits(due)
+    return Holds(case.firing.event_seq or 0) if due <= case.now else Waits(due)
 
 
-def _still(tx: Transaction, condition: Condition, event: Event) -> Not | None:
+def _still(
+    tx: Transaction, condition: Condition, event: Event, item: WorkItem | None
+) -> Not | None:
     """Is it one of those, and has it stayed where that event put it?"""
-    item_id = event.work_item_id or ""
-    why = _outside(condition, tx.get_item(item_id), event.agent)
+    why = _outside(condition, item, event.agent)
     if why is not None:
         return Not(why)
-    return Not("it has moved on since") if tx.has_moved_since(item_id, event.seq) else None
+    moved = tx.has_moved_since(event.work_item_id or "", event.seq)
+    return Not("it has moved on since") if moved else None
 
 
 def _ran(condition: Condition, event: Event | None) -> Verdict:

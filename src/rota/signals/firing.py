@@ -7,18 +7,14 @@ from typing import Any
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import FiringRecord, FiringStatus, Signal, SignalStatus
 from rota.signals.actions import Occasion, perform
-from rota.signals.conditions import Not, Waits, judge
+from rota.signals.conditions import Case, Not, Waits, judge
 from rota.storage.port import RunAgain, Topic, Transaction
 
 
 def fire(
     tx: Transaction, firing_id: str, owner: str, now: str, new_id: Callable[[], str]
 ) -> FiringStatus | None:
-    """What became of it; None when it was not ours any more, or has to wait for its time.
-
-    The signal is counted, what follows is made, the firing is marked and the event is written
-    together: whoever dies on the way has done nothing, and whoever comes twice finds it done.
-    """
+    """One that was leased before; None when it is not ours any more."""
     firing = tx.get_firing(firing_id)
     if (
         firing is None
@@ -26,11 +22,25 @@ def fire(
         or firing.lease_owner != owner
     ):
         return None
+    return fire_taken(tx, firing, owner, now, new_id)
+
+
+def fire_taken(
+    tx: Transaction, firing: FiringRecord, owner: str, now: str, new_id: Callable[[], str]
+) -> FiringStatus | None:
+    """What became of it, of which this transaction knows that it is ours; None when it has to
+    wait for its time.
+
+    The signal is counted, what follows is made, the firing is marked and the event is written
+    together: whoever dies on the way has done nothing, and whoever comes twice finds it done.
+    """
     signal = tx.get_signal(firing.signal_id)
     if signal is None or signal.status is not SignalStatus.ACTIVE:
         return _skip(tx, firing, owner, now, f"the signal is {signal.status if signal else 'gone'}")
     event = tx.get_event(firing.event_seq) if firing.event_seq is not None else None
-    verdict = judge(tx, signal, firing, event, now)
+    item_id = firing.work_item_id or signal.work_item_id
+    item = tx.get_item(item_id) if item_id else None
+    verdict = judge(tx, Case(signal, firing, event, item, now))
     if isinstance(verdict, Waits):
         tx.postpone_firing(firing.id, owner, verdict.until, None, counted=False)
         return None
@@ -41,8 +51,6 @@ def fire(
     last = signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
     if not tx.fire_signal(signal.id, signal.fires, now, verdict.seq, last=last):
         raise RunAgain
-    item_id = firing.work_item_id or signal.work_item_id
-    item = tx.get_item(item_id) if item_id else None
     made = perform(tx, Occasion(signal, firing, event, item, now, new_id))
     tx.end_firing(
         replace(firing, status=FiringStatus.ENQUEUED, error=None, result=made), owner, now

@@ -7,7 +7,7 @@ import structlog
 
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
 from rota.model.signals import FiringRecord, FiringStatus
-from rota.signals.firing import fire, give_up
+from rota.signals.firing import fire, fire_taken, give_up
 from rota.storage.port import Store, Topic, Transaction
 
 log = structlog.get_logger()
@@ -30,43 +30,62 @@ class SignalScheduler:
         self._owner = owner
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
+        self._came = to_text(self._clock.now())
 
     async def tick(self) -> int:
         """Everything that is due, once; how many fired."""
-        now = self._clock.now()
-        await self._store.transact(lambda tx: tx.expire_signals(to_text(now)))
+        now = to_text(self._clock.now())
+        following, expiring = await self._store.read(
+            lambda tx: (tx.next_firing(), tx.next_signal_end())
+        )
+        if expiring is not None and expiring <= now:
+            await self._store.transact(lambda tx: tx.expire_signals(now))
+        if following is None or following > now:
+            return 0
+        return await self._fire_fresh() + await self._fire_leased()
+
+    async def _fire_fresh(self) -> int:
+        """What came while we were here: taken and fired in one transaction, without a lease.
+
+        If it kills us, it is older than us when we come back: then a lease counts the attempt.
+        """
         fired = 0
-        while batch := await self._take():
+        try:
+            while ended := await self._store.transact(self._take_and_fire):
+                fired += ended.count(FiringStatus.ENQUEUED)
+                if len(ended) < AT_ONCE:
+                    break
+        except Exception as error:  # noqa: BLE001 - nothing has happened; each says what it is
+            log.info("firings go one by one", error=str(error))
+        return fired
+
+    def _take_and_fire(self, tx: Transaction) -> list[FiringStatus | None]:
+        taken = self._take(tx, since=self._came)
+        # By signal, so that two who fire for the same ones wait for each other, not crosswise.
+        taken.sort(key=lambda one: one.signal_id)
+        now = to_text(self._clock.now())
+        return [fire_taken(tx, one, self._owner, now, self._ids.new) for one in taken]
+
+    async def _fire_leased(self) -> int:
+        fired = 0
+        while await self._is_due() and (batch := await self._store.transact(self._take)):
             ended = await asyncio.gather(*(self._process_all(same) for same in _by_signal(batch)))
             fired += sum(one.count(FiringStatus.ENQUEUED) for one in ended)
             if len(batch) < AT_ONCE:
                 break
         return fired
 
-    async def _take(self) -> list[FiringRecord]:
+    async def _is_due(self) -> bool:
+        following = await self._store.read(lambda tx: tx.next_firing())
+        return following is not None and following <= to_text(self._clock.now())
+
+    def _take(self, tx: Transaction, since: str = "") -> list[FiringRecord]:
         now = self._clock.now()
         until = to_text(now + timedelta(seconds=LEASE_SECONDS))
-        # Looked at first: most of the time there is nothing, and a read costs next to nothing.
-        following = await self._store.read(lambda tx: tx.next_firing())
-        if following is None or following > to_text(now):
-            return []
-        return await self._store.transact(
-            lambda tx: tx.take_firings(self._owner, to_text(now), until, AT_ONCE)
-        )
+        return tx.take_firings(self._owner, to_text(now), until, AT_ONCE, since)
 
     async def _process_all(self, same: list[FiringRecord]) -> list[FiringStatus | None]:
-        """Firings of one signal count on the same row: one after the other, and all at once where
-        none of them is in the way."""
-        now = to_text(self._clock.now())
-
-        def body(tx: Transaction) -> list[FiringStatus | None]:
-            return [fire(tx, one.id, self._owner, now, self._ids.new) for one in same]
-
-        if len(same) > 1 and all(one.attempt == 1 for one in same):
-            try:
-                return await self._store.transact(body)
-            except Exception:  # noqa: BLE001 - nothing has happened; each says for itself what it is
-                log.info("firings go one by one", signal=same[0].signal_id, firings=len(same))
+        """Firings of one signal count on the same row: one after the other."""
         return [await self._process(one) for one in same]
 
     async def _process(self, firing: FiringRecord) -> FiringStatus | None:

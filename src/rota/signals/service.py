@@ -21,7 +21,7 @@ from rota.model.signals import (
 )
 from rota.model.work import MAX_PAGE, check_name
 from rota.queue.intake import check_optional
-from rota.signals.conditions import Holds, judge, keys
+from rota.signals.conditions import Case, Holds, judge, keys
 from rota.signals.reading import read_signal
 from rota.storage.port import Store, Topic, Transaction
 
@@ -324,7 +324,9 @@ def _fires(tx: Transaction, signal: Signal, event: Event) -> bool:
     firing = FiringRecord(
         "", signal.id, "", event.seq, event.work_item_id, FiringStatus.QUEUED, 0, "", ""
     )
-    return isinstance(judge(tx, signal, firing, event, signal.created_at), Holds)
+    item = tx.get_item(event.work_item_id) if event.work_item_id else None
+    case = Case(signal, firing, event, item, signal.created_at)
+    return isinstance(judge(tx, case), Holds)
 
 
 def _found(tx: Transaction, signal_id: str) -> Signal:

@@ -8,7 +8,6 @@ whose commit got no answer is reported as unknown, never as failed.
 import asyncio
 import contextlib
 import os
-import queue
 import random
 import re
 import secrets
@@ -22,6 +21,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import ConnStatus, ExecStatus
 
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import (
@@ -33,6 +33,7 @@ from rota.model.errors import (
     StorageError,
     StorageUnavailable,
 )
+from rota.storage.lanes import Lanes, Seat
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
 from rota.storage.primitives import Parameters, Row
@@ -125,7 +126,7 @@ class PostgresStore:
         self._conninfo = url
         self._lanes = lanes
         self._clock = clock or SystemClock()
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._requests: Lanes[_Request] = Lanes()
         self._threads: list[threading.Thread] = []
         self._wakeups = Wakeups()
         self._herald: _Herald | None = None
@@ -203,8 +204,8 @@ class PostgresStore:
     # a lane: one thread, one connection
 
     def _lane(self) -> None:
-        line = _Line(self._connect)
-        while (request := self._requests.get()) is not None:
+        line, seat = _Line(self._connect), Seat[_Request]()
+        while (request := self._requests.get(seat)) is not None:
             result, error, topics = None, None, set[Topic]()
             try:
                 result, topics = self._run(line, request)
@@ -376,22 +377,23 @@ class _Broken(Exception):
 
 def _once(connection: Connection, request: _Request) -> tuple[Any, set[Topic]]:
     try:
-        connection.execute(
-            "BEGIN" if request.writes else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        _say(
+            connection,
+            b"BEGIN" if request.writes else b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         )
         transaction = PostgresTransaction(connection)
         try:
             result = request.body(transaction)
         except BaseException:
             if not connection.closed:
-                connection.execute("ROLLBACK")
+                _say(connection, b"ROLLBACK")
             raise
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         if connection.broken or connection.closed:
             raise _Broken from error
         raise
     try:
-        connection.execute("COMMIT")
+        _say(connection, b"COMMIT")
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         if request.writes and (connection.broken or connection.closed):
             raise CommitUnknown(
@@ -400,6 +402,16 @@ def _once(connection: Connection, request: _Request) -> tuple[Any, set[Topic]]:
             ) from error
         raise
     return result, transaction.topics
+
+
+def _say(connection: Connection, command: bytes) -> None:
+    """Without a cursor, which costs more than the command itself."""
+    result = connection.pgconn.exec_(command)
+    if result.status == ExecStatus.COMMAND_OK:
+        return
+    if connection.pgconn.status != ConnStatus.OK:
+        raise psycopg.OperationalError(result.get_error_message())
+    raise errors.error_from_result(result)
 
 
 class _Herald:

@@ -47,6 +47,9 @@ class SignalVerbs(Protocol):
     def expire_signals(self, now: str) -> list[str]:
         """End those whose time is over."""
 
+    def next_signal_end(self) -> str | None:
+        """When the time of the first of them is over."""
+
     def is_heard(self, key: str) -> bool:
         """Does any active signal listen to this?"""
 
@@ -54,9 +57,11 @@ class SignalVerbs(Protocol):
     def insert_firing(self, firing: FiringRecord) -> bool:
         """False when this cause was written down before."""
 
-    def take_firings(self, owner: str, now: str, until: str, limit: int) -> list[FiringRecord]:
+    def take_firings(
+        self, owner: str, now: str, until: str, limit: int, since: str = ""
+    ) -> list[FiringRecord]:
         """What is due, leased until then and its attempt counted: also what somebody leased who
-        did not come back."""
+        did not come back. With `since` only what nobody has tried, and came after that."""
 
     def get_firing(self, firing_id: str) -> FiringRecord | None: ...
     def end_firing(self, firing: FiringRecord, owner: str, now: str) -> bool:

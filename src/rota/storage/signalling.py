@@ -88,6 +88,10 @@ class SignalStatements(Primitives):
         due = [row[0] for row in self._rows("expiring_signals", now=now)]
         return [one for one in due if self.end_signal(one, SignalStatus.EXPIRED, now)]
 
+    def next_signal_end(self) -> str | None:
+        row = self._one("next_signal_end")
+        return row[0] if row else None
+
     def is_heard(self, key: str) -> bool:
         return bool(self._rows("is_heard", key=key))
 
@@ -107,8 +111,12 @@ class SignalStatements(Primitives):
             )
         )
 
-    def take_firings(self, owner: str, now: str, until: str, limit: int) -> list[FiringRecord]:
-        rows = self._rows("take_firings", owner=owner, now=now, until=until, want=limit)
+    def take_firings(
+        self, owner: str, now: str, until: str, limit: int, since: str = ""
+    ) -> list[FiringRecord]:
+        rows = self._rows(
+            "take_firings", owner=owner, now=now, until=until, want=limit, since=since
+        )
         return sorted((firing_of(row) for row in rows), key=lambda one: one.event_seq or 0)
 
     def get_firing(self, firing_id: str) -> FiringRecord | None:

@@ -47,6 +47,9 @@ WHERE id = :id AND status = 'active' RETURNING id
 SELECT id FROM work_signals
 WHERE status = 'active' AND expires_at IS NOT NULL AND expires_at <= :now LIMIT 500
 
+-- name: next_signal_end
+SELECT min(expires_at) FROM work_signals WHERE status = 'active' AND expires_at IS NOT NULL
+
 -- fragment: firing
 id, signal_id, dedupe_key, event_seq, work_item_id, status, attempt, next_attempt_at, created_at,
 lease_owner, lease_expires_at, processed_at, error, result
@@ -62,7 +65,9 @@ ON CONFLICT DO NOTHING RETURNING id
 UPDATE work_signal_firings SET status = 'processing', attempt = attempt + 1, lease_owner = :owner,
   lease_expires_at = :until, next_attempt_at = :until
 WHERE id IN (SELECT id FROM work_signal_firings WHERE status IN ('queued', 'processing')
-             AND next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :want)
+             AND next_attempt_at <= :now
+             AND (:since = '' OR (attempt = 0 AND created_at >= :since))
+             ORDER BY next_attempt_at LIMIT :want)
 RETURNING @firing
 
 -- name: get_firing

@@ -13,7 +13,9 @@ ORDER BY id LIMIT :want
 UPDATE work_signal_firings SET status = 'processing', attempt = attempt + 1, lease_owner = :owner,
   lease_expires_at = :until, next_attempt_at = :until
 WHERE id IN (SELECT id FROM work_signal_firings WHERE status IN ('queued', 'processing')
-             AND next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :want
+             AND next_attempt_at <= :now
+             AND (:since = '' OR (attempt = 0 AND created_at >= :since))
+             ORDER BY next_attempt_at LIMIT :want
              FOR UPDATE SKIP LOCKED)
 RETURNING @firing
 
