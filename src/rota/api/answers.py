@@ -42,13 +42,11 @@ class Answer:
     headers: RawHeaders = field(default_factory=list)
 
     async def deliver(self, receive: Receive, send: Send) -> None:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status,
-                "headers": [*raw_headers(self.media_type, len(self.body)), *self.headers],
-            }
-        )
+        headers = raw_headers(self.media_type, len(self.body))
+        if self.headers:  # what a handler says goes before what all answers say
+            own = {name for name, _ in self.headers}
+            headers = [*(one for one in headers if one[0] not in own), *self.headers]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
 
 

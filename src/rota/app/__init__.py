@@ -287,11 +287,11 @@ def make_asgi(
     fleet: "FleetAtWork | None" = None,
 ) -> "Api":
     """The faces of a server as one ASGI app."""
-    from rota import dashboard
     from rota.api import ApiSettings, create_app
     from rota.api.fleet_config import config_endpoints
     from rota.api.hooks import hook_endpoints
     from rota.api.signals import signal_endpoints
+    from rota.dashboard import dashboard_endpoints
 
     return create_app(
         ledger,
@@ -302,7 +302,7 @@ def make_asgi(
         ),
         stopping=stopping,
         endpoints=[
-            *(dashboard.ENDPOINTS if settings.dashboard else ()),
+            *(dashboard_endpoints() if settings.dashboard else ()),
             *hook_endpoints(fleet.receivers if fleet else ()),
             *config_endpoints(fleet.reload if fleet else None),
             *signal_endpoints(signals),

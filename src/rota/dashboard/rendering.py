@@ -1,0 +1,123 @@
+"""Pages from templates: what all of them share."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rota import __version__
+from rota.api.answers import Answer
+from rota.api.call import Call
+from rota.dashboard import assets
+from rota.model.clock import from_text, to_text
+from rota.model.status import Status
+
+HTML = b"text/html; charset=utf-8"
+ZONE_COOKIE = "rota_zone"  # where the viewer is, as the page's script says
+NEEDS_A_PERSON = (Status.BLOCKED, Status.IN_REVIEW, Status.FAILED)
+MENU = (
+    ("board", "/", "Board"),
+    ("overview", "/ui/overview", "Overview"),
+    ("agents", "/ui/agents", "Agents"),
+    ("schedules", "/ui/schedules", "Schedules"),
+    ("runs", "/ui/runs", "Runs"),
+    ("signals", "/ui/signals", "Signals"),
+)
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("rota.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"version": __version__, "menu": MENU, "asset": assets.address}
+    made.filters |= {
+        "span": span,
+        "exact": exact,
+        "pretty": pretty,
+        "words": lambda text: str(text).replace("_", " "),
+        "plural": plural,
+    }
+    return made
+
+
+def span(seconds: float) -> str:
+    """A length of time in one unit: 40s, 3m, 2h, 5d."""
+    whole = max(0, int(seconds))
+    for size, unit in _UNITS:
+        if whole >= size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def exact(moment: str) -> str:
+    """As a page without script shows it."""
+    return from_text(moment).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`1 run`, `2 runs`, `1,000 tries`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def pretty(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def zone_of(call: Call) -> ZoneInfo:
+    """The viewer's, as far as it is known; a day begins at midnight there."""
+    try:
+        cookies = SimpleCookie(call.header(b"cookie") or "")
+        named = cookies[ZONE_COOKIE].value.replace("%2F", "/")
+        return ZoneInfo(named)
+    except (CookieError, KeyError, ValueError, ZoneInfoNotFoundError, OSError):
+        return ZoneInfo("UTC")
+
+
+def midnight(call: Call) -> datetime:
+    """When the viewer's day began."""
+    here = call.ledger.clock.now().astimezone(zone_of(call))
+    return here.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+
+
+async def shell(call: Call, here: str) -> dict[str, Any]:
+    """What the frame of every page needs; `here` names the page in the menu."""
+    # Before anything is read: what happens meanwhile is then told again, and nothing is missed.
+    last_event = await call.ledger.views.last_event()
+    counts = await call.ledger.views.counts()
+    now = call.ledger.clock.now()
+    return {
+        "here": here,
+        "last_event": last_event,
+        "counts": counts,
+        "attention": sum(counts[status] for status in NEEDS_A_PERSON),
+        "now": to_text(now),
+        "ago": lambda moment: span((now - from_text(moment)).total_seconds()),
+        "until": lambda moment: span((from_text(moment) - now).total_seconds()),
+        "viewer": call.caller.name if call.caller.name != "anyone" else None,
+    }
+
+
+def render(template: str, values: Mapping[str, Any]) -> bytes:
+    return environment().get_template(template).render(**values).encode()
+
+
+async def page(
+    call: Call, template: str, here: str, /, *, status: int = 200, **values: Any
+) -> Answer:
+    return Answer(status, render(template, await shell(call, here) | values), HTML)
+
+
+def fragment(template: str, **values: Any) -> Answer:
+    """A piece of a page, for its script."""
+    return Answer(200, render(template, values), HTML)

@@ -1,0 +1,128 @@
+// Buttons that call the API: data-call="POST /work/x/retry", data-body, data-dialog, data-done.
+// A dialog's form is the body; what the server refuses is explained where the person looks.
+import { refreshSoon } from "./parts.js";
+
+const messages = document.getElementById("messages");
+
+export function announce(text) {
+  document.getElementById("announce").textContent = text;
+}
+
+export function complain(text) {
+  const line = document.createElement("p");
+  line.className = "message";
+  line.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "button quiet";
+  close.textContent = "Close";
+  close.addEventListener("click", () => line.remove());
+  line.append(" ", close);
+  messages.replaceChildren(line);
+}
+
+export class Refusal extends Error {
+  constructor(problem, status) {
+    super(explain(problem, status));
+    this.problem = problem;
+    this.status = status;
+  }
+}
+
+function explain(problem, status) {
+  const text = problem.detail || problem.title || `the server answered ${status}`;
+  const allowed = problem.allowed && Object.keys(problem.allowed).length
+    ? ` Allowed now: ${[].concat(Array.isArray(problem.allowed) ? problem.allowed : Object.keys(problem.allowed)).join(", ")}.`
+    : "";
+  const errors = Array.isArray(problem.errors) ? ` ${problem.errors.map((one) => one.detail || one.message || "").join("; ")}` : "";
+  return `${text[0].toUpperCase()}${text.slice(1)}.${allowed}${errors}`.replace("..", ".");
+}
+
+// Resolves to the answer's JSON; throws a Refusal that says why in words.
+export async function call(what, body) {
+  const [method, address] = what.split(" ");
+  let answer;
+  try {
+    answer = await fetch(address, {
+      method,
+      headers: { "content-type": "application/json", accept: "application/json" },
+      body: method === "DELETE" || body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new Refusal({ detail: "the server does not answer; nothing is known to have changed" }, 0);
+  }
+  if (answer.status === 401) {
+    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  }
+  const text = await answer.text();
+  const content = text ? JSON.parse(text) : null;
+  if (!answer.ok) throw new Refusal(content || {}, answer.status);
+  return content;
+}
+
+// A form's fields by name: empty ones are left out, numbers are numbers, lists are split at commas.
+export function bodyOf(form) {
+  const body = {};
+  for (const field of form.elements) {
+    if (!field.name || field.disabled || (field.type === "checkbox" && !field.checked)) continue;
+    const value = field.value.trim();
+    if (value === "") continue;
+    if (field.type === "number") body[field.name] = Number(value);
+    else if (field.type === "checkbox") body[field.name] = true;
+    else if (field.dataset.as === "list") body[field.name] = value.split(",").map((one) => one.trim()).filter(Boolean);
+    else body[field.name] = value;
+  }
+  return body;
+}
+
+async function send(button, body) {
+  button.disabled = true;
+  try {
+    const content = await call(button.dataset.call, body);
+    messages.replaceChildren();
+    announce(button.dataset.done || `${button.textContent.trim()}: done`);
+    refreshSoon();
+    if (button.dataset.then) location.assign(button.dataset.then.replace("{id}", encodeURIComponent(content?.id ?? "")));
+    return true;
+  } finally {
+    button.disabled = false;
+  }
+}
+
+// Opens a dialog with a form; `act(body)` does it. The dialog closes when it has worked.
+export function ask(dialog, act) {
+  const form = dialog.querySelector("form");
+  const problem = dialog.querySelector(".problem") || document.createElement("p");
+  problem.className = "problem";
+  problem.setAttribute("role", "alert");
+  problem.textContent = "";
+  form.append(problem);
+  form.onsubmit = async (event) => {
+    if (event.submitter?.value === "close") { dialog.close(); event.preventDefault(); return; }
+    event.preventDefault();
+    problem.textContent = "";
+    try {
+      await act(bodyOf(form));
+      form.reset();
+      dialog.close();
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  dialog.showModal();
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-call], button[data-dialog]");
+  if (!button || event.defaultPrevented) return;
+  const fixed = button.dataset.body ? JSON.parse(button.dataset.body) : {};
+  if (button.dataset.dialog) {
+    ask(document.getElementById(button.dataset.dialog), (body) => send(button, { ...fixed, ...body }));
+    return;
+  }
+  try {
+    await send(button, fixed);
+  } catch (error) {
+    complain(error.message);
+  }
+});

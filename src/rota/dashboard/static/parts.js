@@ -1,0 +1,87 @@
+// Keeps a page current: when something it shows has moved, it is fetched again, and the parts that
+// differ are put in place. The server renders and escapes; nothing here makes markup of text.
+import { onEvents } from "./feed.js";
+import { localise } from "./times.js";
+
+const AT_MOST_EVERY = 400;
+const prefixes = (document.body.dataset.live || "").split(" ").filter(Boolean);
+const about = document.body.dataset.about; // an item's page hears of that item only
+let last = 0;
+let waiting = null;
+let running = false;
+let again = false;
+
+export function refreshSoon() {
+  if (waiting !== null) return;
+  const pause = Math.max(0, last + AT_MOST_EVERY - Date.now());
+  waiting = setTimeout(() => { waiting = null; refresh(); }, pause);
+}
+
+export async function fetchPage(address) {
+  const answer = await fetch(address, { headers: { accept: "text/html" } });
+  if (answer.status === 401) {
+    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+    throw new Error("signed out");
+  }
+  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
+export async function refresh() {
+  if (running) { again = true; return; }
+  running = true;
+  last = Date.now();
+  try {
+    swap(await fetchPage(location.href));
+  } catch { /* the feed says when the server is away, and comes back */ }
+  running = false;
+  if (again) { again = false; refreshSoon(); }
+}
+
+const inUse = (part) => {
+  const at = document.activeElement;
+  return part.querySelector("dialog[open]") || (part.contains(at) && at.matches("input, textarea, select"));
+};
+
+function swap(page) {
+  localise(page);
+  for (const fresh of page.querySelectorAll("[data-part]")) {
+    const part = document.getElementById(fresh.id);
+    if (!part || inUse(part) || part.isEqualNode(fresh)) continue;
+    replace(part, fresh);
+  }
+  setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
+}
+
+// What is open stays open, and what has the focus keeps it, as far as it is still there.
+function replace(part, fresh) {
+  const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
+  for (const open of part.querySelectorAll("details[open][id]")) {
+    const same = fresh.querySelector(`#${CSS.escape(open.id)}`);
+    if (same) same.open = true;
+  }
+  const scrolled = [...part.querySelectorAll("[data-scroll][id]")].map((one) => [one.id, one.scrollTop, one.scrollLeft]);
+  part.replaceWith(document.adoptNode(fresh));
+  for (const [id, top, left] of scrolled) {
+    const same = document.getElementById(id);
+    if (same) same.scrollTo(left, top);
+  }
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+export function setTitle(title, icon) {
+  if (document.title !== title) document.title = title;
+  const link = document.querySelector("link[rel=icon]");
+  if (link.getAttribute("href") !== icon) link.setAttribute("href", icon);
+}
+
+const shown = (event) =>
+  prefixes.some((prefix) => event.type.startsWith(prefix)) &&
+  (!about || event.payload.work_item_id === about);
+
+if (prefixes.length) {
+  onEvents(({ events, refused }) => {
+    if (refused && refused.status === 401) refresh();
+    if (events && events.some(shown)) refreshSoon();
+  });
+}

@@ -1,0 +1,38 @@
+// Times in the viewer's zone; what says "3m ago" goes on counting.
+const UNITS = [[86400, "d"], [3600, "h"], [60, "m"]];
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+export function span(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  for (const [size, unit] of UNITS) if (whole >= size) return `${Math.floor(whole / size)}${unit}`;
+  return `${whole}s`;
+}
+
+const FORMS = {
+  exact: (moment) => exact.format(moment),
+  ago: (moment) => `${span((Date.now() - moment) / 1000)} ago`,
+  left: (moment) => (moment > Date.now() ? `in ${span((moment - Date.now()) / 1000)}` : "now"),
+  // For a card: the shortest.
+  age: (moment) => span((Date.now() - moment) / 1000),
+};
+
+function put(time) {
+  const moment = new Date(time.dateTime);
+  const form = FORMS[time.dataset.form];
+  if (!form || Number.isNaN(moment.getTime())) return;
+  const text = form(moment);
+  if (time.textContent !== text) time.textContent = text;
+  if (time.dataset.form !== "exact") time.title = exact.format(moment);
+}
+
+export function localise(root) {
+  for (const time of root.querySelectorAll("time[data-form]")) put(time);
+}
+
+// The server renders days; it has to know where the viewer's begin.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone) document.cookie = `rota_zone=${encodeURIComponent(zone)}; path=/; max-age=31536000; samesite=strict`;
+
+localise(document);
+setInterval(() => { if (!document.hidden) localise(document); }, 1000);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) localise(document); });
