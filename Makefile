@@ -49,9 +49,9 @@ components: .venv/dev.stamp ## get what the tests need beyond Python packages, a
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11
 lock: | $(UV) ## compile requirements/*.lock again; ARGS=--upgrade takes new versions
 	$(LOCK) $(ARGS) requirements/build.in -o requirements/build.lock
-	$(LOCK) $(ARGS) pyproject.toml -o requirements/run.lock
-	$(LOCK) $(ARGS) pyproject.toml --group test --group check -c requirements/run.lock -o requirements/dev.lock
-	$(LOCK) $(ARGS) pyproject.toml --group test --group check --group bench -c requirements/dev.lock -o requirements/bench.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board -o requirements/run.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board --group test --group check -c requirements/run.lock -o requirements/dev.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board --group test --group check --group bench -c requirements/dev.lock -o requirements/bench.lock
 
 # A stamp says that its lock is installed; it is older than a lock that has changed since. Each lock
 # contains the one before, so they share an environment. Rota itself is installed in place.
