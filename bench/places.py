@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.cell import Place
@@ -23,3 +23,12 @@ def both_databases(parent: Path) -> Iterator[tuple[str, Place]]:
         yield "sqlite", place
     with databases() as server, server.place() as place:
         yield "postgres", place
+
+
+def several_places(parent: Path, count: int) -> Iterator[tuple[str, list[Place]]]:
+    """The same, with so many of each at once: what is compared is then measured in turns."""
+    with ExitStack() as opened:
+        folders = [opened.enter_context(directory_place(parent)) for _ in range(count)]
+        yield "sqlite", folders
+    with databases() as server, ExitStack() as opened:
+        yield "postgres", [opened.enter_context(server.place()) for _ in range(count)]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import uvloop
 
 from bench.cell import Place
 from bench.fleet import in_child
-from bench.places import both_databases
+from bench.places import both_databases, several_places
 from bench.report import Outcome, Table
 from bench.suites import Options
 
@@ -23,9 +25,9 @@ def run(options: Options) -> Outcome:
     moves, firings = (400, 500) if options.quick else (4_000, 5_000)
     active = _ACTIVE[:2] if options.quick else _ACTIVE
     costs = [
-        {"database": name, "active": count, **in_child(_cost, place, count, moves)}
-        for count in active
-        for name, place in both_databases(options.directory)
+        {"database": name, **figure}
+        for name, places in several_places(options.directory, len(active))
+        for figure in in_child(_costs, places, active, moves)
     ]
     speeds = [
         {"database": name, **in_child(_speed, place, firings)}
@@ -40,32 +42,59 @@ def run(options: Options) -> Outcome:
     )
 
 
-def _cost(place: Place, count: int, moves: int) -> dict[str, Any]:
-    return uvloop.run(_moved(place, count, moves))
+def _costs(places: list[Place], active: tuple[int, ...], moves: int) -> list[dict[str, Any]]:
+    return uvloop.run(_moved(places, active, moves))
 
 
-async def _moved(place: Place, count: int, moves: int) -> dict[str, Any]:
-    """Submit and dispatch, one after the other: two transitions with an event each."""
-    from rota.model.status import Verb
-    from rota.model.work import NewItem
-    from rota.queue.moves import Order
-
-    async with _opened(place) as (store, ledger, signals):
-        await _others(ledger, signals, store, count)
-        items = await ledger.queue.submit_many([NewItem("chore", "x") for _ in range(500)])
-        ids = [item.id for item in items.items]
-        taken: list[float] = []
+async def _moved(places: list[Place], active: tuple[int, ...], moves: int) -> list[dict[str, Any]]:
+    """Dispatch and release, one move in each place after the other: what else the machine does
+    meanwhile weighs on all of them alike."""
+    async with AsyncExitStack() as opened:
+        lanes = []
+        for place, count in zip(places, active, strict=True):
+            store, ledger, signals = await opened.enter_async_context(_opened(place))
+            await _others(ledger, signals, store, count)
+            items = await ledger.queue.submit_many(_chores())
+            lanes.append(_Lane(store, ledger, [item.id for item in items.items], []))
         for number in range(moves):
-            item, turn = ids[number % 500], number // 500
-            verb = Verb.RELEASE if turn % 2 else Verb.DISPATCH
-            began = time.perf_counter()
-            await ledger.queue.apply(Order(verb, item, "bench", agent=None if turn % 2 else "ada"))
-            taken.append(time.perf_counter() - began)
-        waiting = await store.read(lambda tx: tx.next_firing())
-        assert waiting is None, "another item's signal was set off"
+            for lane in lanes:
+                await lane.move(number)
+        for lane in lanes:
+            waiting = await lane.store.read(lambda tx: tx.next_firing())
+            assert waiting is None, "another item's signal was set off"
+    return [
+        {"active": count, "moves": moves, **_percentiles(lane.taken)}
+        for count, lane in zip(active, lanes, strict=True)
+    ]
+
+
+def _chores() -> list[Any]:
+    from rota.model.work import NewItem
+
+    return [NewItem("chore", "x") for _ in range(_BATCH)]
+
+
+@dataclass
+class _Lane:
+    store: Any
+    ledger: Any
+    items: list[str]
+    taken: list[float]
+
+    async def move(self, number: int) -> None:
+        from rota.model.status import Verb
+        from rota.queue.moves import Order
+
+        back = number // len(self.items) % 2
+        item, verb = self.items[number % len(self.items)], Verb.RELEASE if back else Verb.DISPATCH
+        began = time.perf_counter()
+        await self.ledger.queue.apply(Order(verb, item, "bench", agent=None if back else "ada"))
+        self.taken.append(time.perf_counter() - began)
+
+
+def _percentiles(taken: list[float]) -> dict[str, int]:
     ordered = sorted(taken)
     return {
-        "moves": moves,
         "p50_us": round(ordered[len(ordered) // 2] * 1e6),
         "p99_us": round(ordered[int(len(ordered) * 0.99)] * 1e6),
     }
@@ -95,7 +124,6 @@ def _speed(place: Place, firings: int) -> dict[str, Any]:
 
 async def _fired(place: Place, firings: int) -> dict[str, Any]:
     from rota.model.status import Verb
-    from rota.model.work import NewItem
     from rota.queue.moves import Order
     from rota.signals import SignalScheduler
 
@@ -105,7 +133,7 @@ async def _fired(place: Place, firings: int) -> dict[str, Any]:
         await signals.create(signals.read(spec, then, max_fires=None))
         ids: list[str] = []
         for _ in range(firings // _BATCH):
-            new = await ledger.queue.submit_many([NewItem("chore", "x") for _ in range(_BATCH)])
+            new = await ledger.queue.submit_many(_chores())
             ids += [item.id for item in new.items]
 
         async def lane(number: int) -> None:

@@ -139,7 +139,12 @@ async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: st
             before = await store.read(audit.read_ledger, long=True)
     with pytest.raises(SchemaBehind, match="0002_sources"):
         await make_store(empty).open()
-    assert await make_store(empty).upgrade() == ["0002_sources", "0003_fleet", "0004_signals"]
+    assert await make_store(empty).upgrade() == [
+        "0002_sources",
+        "0003_fleet",
+        "0004_signals",
+        "0005_signal_plan",
+    ]
     async with open_store(empty) as store:
         assert await store.read(audit.read_ledger, long=True) == before
     async with open_ledger(empty) as ledger:
@@ -230,7 +235,7 @@ async def test_a_database_that_lacks_a_migration_is_not_opened_and_not_changed(
     await make_store(empty).upgrade()
     next_version()
     before = look(empty)
-    with pytest.raises(SchemaBehind, match=r"lacks 0005_next; run `rota db upgrade`") as refused:
+    with pytest.raises(SchemaBehind, match=r"lacks 0006_next; run `rota db upgrade`") as refused:
         await make_store(empty).open()
     assert refused.value.details["pending"] == [NEXT.name]
     assert look(empty) == before
