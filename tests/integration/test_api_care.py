@@ -195,7 +195,10 @@ def test_every_answer_has_the_headers_that_keep_browsers_in_check(http: httpx2.C
     for path in ("/health", "/work", "/nope", "/docs", "/metrics"):
         headers = http.get(path).headers
         assert headers["x-content-type-options"] == "nosniff", path
-        assert headers["referrer-policy"] == "no-referrer", path
+        policy = "same-origin" if path == "/docs" else "no-referrer"
+        assert headers["referrer-policy"] == policy, path
+        assert headers["cross-origin-resource-policy"] == "same-origin", path
+        assert headers["cache-control"] == "no-store", path
         assert "access-control-allow-origin" not in headers, path
 
 

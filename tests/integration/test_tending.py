@@ -21,6 +21,7 @@ from rota.model.errors import WorkSourceError
 from rota.model.sources import Firing
 from rota.model.status import Status, Verb
 from rota.queue.moves import Order
+from rota.queue.views import Query
 from rota.sources.desk import Held
 from rota.sources.items import new_item
 from rota.sources.port import WorkResult
@@ -67,7 +68,7 @@ async def tick_later(scene: Tended, tending: Tending, seconds: float = POLL) -> 
 
 async def board(scene: Tended) -> dict[str, tuple[str, bool]]:
     """What waits, by number: its title, and whether it is held."""
-    items = await scene.ledger.views.column(Status.QUEUED, 100)
+    items = (await scene.ledger.views.items(Query(statuses=(Status.QUEUED,), limit=100))).items
     return {
         item.source_ref or "": (item.description, item.hold_reason is not None) for item in items
     }

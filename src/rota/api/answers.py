@@ -18,13 +18,23 @@ _SAFE: RawHeaders = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _PAGE: RawHeaders = [
     (b"x-frame-options", b"DENY"),
     (
         b"content-security-policy",
-        b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+        b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
+        b" object-src 'none'",
     ),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+]
+# Pages have forms, and with `no-referrer` a browser calls the origin of a form `null`.
+_OF_PAGES: RawHeaders = [
+    *((name, value) for name, value in _SAFE if name != b"referrer-policy"),
+    (b"referrer-policy", b"same-origin"),
+    *_PAGE,
 ]
 
 
@@ -51,11 +61,10 @@ class Answer:
 
 
 def raw_headers(media_type: bytes | None, length: int | None) -> RawHeaders:
-    found = list(_SAFE)
+    is_page = media_type is not None and media_type.startswith(b"text/html")
+    found = list(_OF_PAGES if is_page else _SAFE)
     if media_type is not None:
         found.append((b"content-type", media_type))
-        if media_type.startswith(b"text/html"):
-            found += _PAGE
     if length is not None and media_type is not None:
         found.append((b"content-length", b"%d" % length))
     return found

@@ -3,15 +3,28 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rota.api import care, claims, events, fleet, projects, runs, schedules, sources, verbs, work
+from rota.api import (
+    care,
+    claims,
+    events,
+    fleet,
+    projects,
+    runs,
+    schedules,
+    sources,
+    statistics,
+    verbs,
+    work,
+)
 from rota.api.answers import Reply, empty_answer, problem_answer
 from rota.api.asgi import AsgiApp, ClientGone, Headers, Receive, Scope, Send
 from rota.api.auth import Gate
-from rota.api.browser import BrowserGuard
+from rota.api.browser import FORM, BrowserGuard, check_same_origin
 from rota.api.call import Call, read_body, read_query
+from rota.api.cookies import signed
 from rota.api.docs import doc_endpoints
 from rota.api.metrics import UNMATCHED, Metrics
 from rota.api.problems import Internal, MethodNotAllowed, status_of
@@ -24,6 +37,10 @@ from rota.feed import Feed
 from rota.model.access import Caller, everyone
 from rota.model.errors import ClaimLost, NotFound, RotaError
 from rota.queue.ledger import Ledger
+
+# What a browser is shown of an error, or None where a problem document is right. A caller that
+# was admitted stands in `scope["rota.caller"]`.
+ErrorPage = Callable[[RotaError, Scope, Endpoint | None], Reply | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +64,9 @@ def create_app(
     endpoints: Sequence[Endpoint] = (),
     mounts: Sequence[Mount] = (),
     ws: WsLimits | None = None,
+    error_page: ErrorPage | None = None,
 ) -> "Api":
-    """The app on one ledger; `endpoints` and `mounts` are what other rooms add.
+    """The app on one ledger; `endpoints`, `mounts` and `error_page` are what other rooms add.
 
     Once `stopping` is set, long polls, event streams and WebSockets end.
     """
@@ -67,12 +85,16 @@ def create_app(
         *runs.ENDPOINTS,
         *schedules.ENDPOINTS,
         *sources.ENDPOINTS,
+        *statistics.ENDPOINTS,
         *fleet.token_endpoints(gate),
         *endpoints,
     ]
     sockets = Sockets(gate, feed, ours, stopping=stopping, limits=ws)
     ours += [*doc_endpoints(ours, settings.version, gate), schema_endpoint(sockets)]
-    return Api(ledger, settings, gate, Routes(ours), sockets, mounts=mounts, stopping=stopping)
+    return Api(
+        ledger, settings, gate, Routes(ours), sockets, mounts=mounts, stopping=stopping,
+        error_page=error_page,
+    )  # fmt: skip
 
 
 class Api:
@@ -93,6 +115,7 @@ class Api:
         *,
         mounts: Sequence[Mount],
         stopping: asyncio.Event,
+        error_page: ErrorPage | None,
     ) -> None:
         self.metrics = Metrics()
         self.stopping = stopping
@@ -103,6 +126,7 @@ class Api:
         self._routes = routes
         self._sockets = sockets
         self._mounts = mounts
+        self._error_page = error_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -125,7 +149,7 @@ class Api:
         except ClientGone:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is answered
-            reply = self._problem(error, scope)
+            reply = self._problem(error, scope, endpoint)
         taken = time.perf_counter() - began
         route = endpoint.path if endpoint else UNMATCHED
         self.metrics.answered(scope["method"], route, reply.status, taken)
@@ -135,7 +159,9 @@ class Api:
         self, scope: Scope, receive: Receive, found: Found, endpoint: Endpoint | None
     ) -> Reply:
         headers: Headers = dict(scope["headers"])
-        caller = await self._admit(scope, headers, endpoint.scope if endpoint else "")
+        form = endpoint is not None and endpoint.accepts == FORM
+        caller = await self._admit(scope, headers, endpoint.scope if endpoint else "", form=form)
+        scope["rota.caller"] = caller
         if endpoint is None:
             return _unrouted(scope, found)
         call = self._call(scope, receive, headers, caller, found.parameters)
@@ -152,14 +178,20 @@ class Api:
     ) -> Call:
         return Call(
             self._ledger, self._settings, self.metrics, self.stopping, scope, receive, headers,
-            caller, parts,
+            caller, parts, self._gate,
         )  # fmt: skip
 
-    async def _admit(self, scope: Scope, headers: Headers, needed: str | None) -> Caller:
+    async def _admit(
+        self, scope: Scope, headers: Headers, needed: str | None, *, form: bool = False
+    ) -> Caller:
         """Host, origin, token, scope, in this order. An empty scope asks for a token only."""
         if not self._settings.trusted:
-            protected = await self._gate.protected() if needed is not None else False
-            self._guard.check(scope.get("method", "GET"), headers, protected=protected)
+            # What is open to everyone has to answer also without a database.
+            closed = self._gate.closed if needed is None else await self._gate.protected()
+            cookie = signed(headers) if closed and needed is not None else None
+            self._guard.check(
+                scope.get("method", "GET"), headers, protected=closed, cookie=cookie, form=form
+            )
         if needed is None:
             return everyone("anyone")
         caller = await self._gate.caller(headers, (scope.get("client") or ("",))[0])
@@ -167,8 +199,10 @@ class Api:
             caller.demand(needed)
         return caller
 
-    def _problem(self, error: Exception, scope: Scope) -> Reply:
-        return problem_answer(self._told(error, scope))
+    def _problem(self, error: Exception, scope: Scope, endpoint: Endpoint | None) -> Reply:
+        told = self._told(error, scope)
+        page = self._error_page(told, scope, endpoint) if self._error_page else None
+        return page or problem_answer(told)
 
     def _told(self, error: Exception, scope: Scope) -> RotaError:
         """What a caller is told of an error."""
@@ -199,6 +233,8 @@ class Api:
         try:
             if not self._settings.trusted:
                 self._guard.check_origin(headers)
+                if (cookie := signed(headers)) is not None:
+                    check_same_origin(headers, cookie)
             if mount is not None:
                 scope["rota.caller"] = await self._admit(scope, headers, mount.scope)
             elif scope["path"] == WS_PATH:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rota.api.asgi import Headers
+from rota.api.cookies import can_be_kept, signed
 from rota.api.problems import TooManyFailures
 from rota.api.settings import ApiSettings
 from rota.model.access import Caller, everyone, hash_secret
@@ -65,6 +66,7 @@ class Gate:
         self._monotonic = monotonic
         self._failures = _Failures(settings.auth_failures, settings.auth_window_seconds)
         self._closed = not settings.open_without_tokens
+        self._stale: set[str] = set()  # hashes of cookies that were refused
         self.forget()
 
     def forget(self) -> None:
@@ -82,13 +84,40 @@ class Gate:
             self._asked_until = now + self._settings.remember_seconds
         return self._closed
 
+    @property
+    def closed(self) -> bool:
+        """Is a token needed, as far as that is known without asking the database?"""
+        return self._closed and not self._settings.trusted
+
     async def caller(self, headers: Headers, address: str) -> Caller:
         if not await self.protected():
             return _unknown(headers)
+        if (cookie := signed(headers)) is not None:
+            return await self._signed_in(cookie.secret[:LONGEST_SECRET], address)
         scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("this server wants a token: Authorization: Bearer rota_…")
         return await self._holder(secret.strip()[:LONGEST_SECRET], address)
+
+    async def sign_in(self, secret: str, address: str) -> Caller:
+        """Whose token this is; it counts as a try like any other."""
+        if not can_be_kept(secret):
+            raise Unauthenticated("this is no token of ours; they begin with rota_")
+        return await self._holder(secret, address)
+
+    async def _signed_in(self, secret: str, address: str) -> Caller:
+        """A browser repeats its cookie with every request of every tab, also a revoked one. That
+        is one wrong token and not many, or nobody there could sign in again."""
+        hashed = hash_secret(secret)
+        if hashed in self._stale:
+            return await self._tokens.caller(secret)
+        try:
+            return await self._holder(secret, address)
+        except Unauthenticated:
+            if len(self._stale) >= MOST_REMEMBERED:
+                self._stale.clear()
+            self._stale.add(hashed)
+            raise
 
     async def _holder(self, secret: str, address: str) -> Caller:
         now, hashed = self._monotonic(), hash_secret(secret)

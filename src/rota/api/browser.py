@@ -8,11 +8,13 @@ from another page's script or form.
 import ipaddress
 
 from rota.api.asgi import Headers
+from rota.api.cookies import Signed
 from rota.api.problems import BadHost, CrossOrigin, UnsupportedMedia
 from rota.api.settings import LOOPBACK_NAMES, ApiSettings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_ACCEPTED = 1_000
+FORM = "application/x-www-form-urlencoded"
 _MEDIA_TYPES = frozenset({b"application/json", b"application/x-ndjson"})
 _SAME_SITES = frozenset({b"same-origin", b"none"})
 
@@ -24,8 +26,17 @@ class BrowserGuard:
         self._origins = frozenset(origin.encode() for origin in settings.allowed_origins)
         self._accepted: set[tuple[bytes, bool]] = set()  # Host headers that were looked at before
 
-    def check(self, method: str, headers: Headers, *, protected: bool) -> None:
-        """`protected`: a token is demanded, which a page of somebody else does not have."""
+    def check(
+        self,
+        method: str,
+        headers: Headers,
+        *,
+        protected: bool,
+        cookie: Signed | None = None,
+        form: bool = False,
+    ) -> None:
+        """`protected`: a token is demanded, which a page of somebody else does not have. `cookie`:
+        the browser adds it by itself, whoever asks. `form`: this path takes a form."""
         host = headers.get(b"host", b"")
         if (host, protected) not in self._accepted:
             self._check_host(host, protected=protected)
@@ -33,7 +44,11 @@ class BrowserGuard:
                 self._accepted.add((host, protected))
         if method not in SAFE_METHODS:
             self.check_origin(headers)
-            _check_media_type(headers)
+            if form or cookie:
+                check_same_origin(headers, cookie)
+            _check_media_type(headers, form=form)
+        elif cookie:
+            _check_reader(headers)
 
     def _check_host(self, raw: bytes, *, protected: bool) -> None:
         name = _host_name(raw.decode("latin-1"))
@@ -72,6 +87,24 @@ def _cannot_be_rebound(name: str) -> bool:
     return True
 
 
+def check_same_origin(headers: Headers, cookie: Signed | None = None) -> None:
+    """Beyond `check_origin`: who says nothing of where he comes from is refused too."""
+    origin = headers.get(b"origin")
+    if origin is None and headers.get(b"sec-fetch-site") != b"same-origin":
+        raise _cross_origin("neither Origin nor Sec-Fetch-Site says where it came from")
+    if cookie and cookie.host_only and origin is not None and origin.startswith(b"http://"):
+        raise _cross_origin("a page without TLS, to a server with it")
+
+
+def _check_reader(headers: Headers) -> None:
+    """SameSite lets pages of other ports and neighbouring names send our cookie. They may lead
+    here; they may not load what is here into themselves."""
+    if headers.get(b"sec-fetch-site", b"none") in _SAME_SITES:
+        return
+    if headers.get(b"sec-fetch-mode") != b"navigate":
+        raise _cross_origin("Sec-Fetch-Site")
+
+
 def _cross_origin(what: str) -> CrossOrigin:
     return CrossOrigin(f"a page of another site asked for this ({what}); that is refused")
 
@@ -80,12 +113,14 @@ def has_body(headers: Headers) -> bool:
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
-def _check_media_type(headers: Headers) -> None:
+def _check_media_type(headers: Headers, *, form: bool) -> None:
     """A form or a script without leave from us cannot send JSON under its own name, nor lines of
     it."""
     if not has_body(headers):
         return
     media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if form and media_type == FORM.encode():
+        return
     if media_type not in _MEDIA_TYPES:
         raise UnsupportedMedia(
             f"the body must be application/json, not {media_type.decode('latin-1')[:80]!r}"

@@ -16,6 +16,7 @@ from rota.model.errors import InvalidInput, NotFound, VersionMismatch
 from rota.queue.ledger import Ledger
 
 if TYPE_CHECKING:
+    from rota.api.auth import Gate
     from rota.api.metrics import Metrics
     from rota.api.routing import Endpoint
 
@@ -36,6 +37,7 @@ class Call:
     headers: Headers
     caller: Caller
     parameters: list[str]
+    gate: "Gate"
 
     @property
     def actor(self) -> str:
@@ -48,6 +50,11 @@ class Call:
         if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
             raise NotFound(f"there is no {text[:LONGEST_ID]!r} here", id=text[:LONGEST_ID])
         return text
+
+    @property
+    def address(self) -> str:
+        """Where the request came from."""
+        return str((self.scope.get("client") or ("",))[0])
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

@@ -58,7 +58,7 @@ async def hear_chat(call: Call, body: ChatMessage) -> Answer:
     told = "".join(f"{head}: {value}\n" for head, value in heads if value)
     message = f"{told}\n{body.text}" if told else body.text
     ask = Ask(agent, name, TriggerKind.CHAT, message, body.message_id)
-    return _heard(await call.ledger.schedules.ask(ask))
+    return _heard(await call.ledger.schedules.ask(ask, actor=call.actor))
 
 
 @endpoint(

@@ -46,7 +46,8 @@ async def enable_schedule(call: Call) -> Answer:
 
     What passed while it was disabled is not made up for.
     """
-    return json_answer(wire.schedule_of(await call.ledger.schedules.enable(*named(call))))
+    state = await call.ledger.schedules.enable(*named(call), actor=call.actor)
+    return json_answer(wire.schedule_of(state))
 
 
 @endpoint(
@@ -57,7 +58,8 @@ async def disable_schedule(call: Call) -> Answer:
 
     It holds until it is enabled again, or `enabled` is changed in the configuration.
     """
-    return json_answer(wire.schedule_of(await call.ledger.schedules.disable(*named(call))))
+    state = await call.ledger.schedules.disable(*named(call), actor=call.actor)
+    return json_answer(wire.schedule_of(state))
 
 
 @endpoint(
@@ -70,7 +72,7 @@ async def trigger_schedule(call: Call, body: TriggerNow) -> Answer:
     A node that has the agent takes it up as soon as there is room; `GET /triggers/{id}` says what
     became of it.
     """
-    trigger = await call.ledger.schedules.trigger(*named(call), body.message)
+    trigger = await call.ledger.schedules.trigger(*named(call), body.message, actor=call.actor)
     return json_answer(wire.trigger_of(trigger), 202)
 
 

@@ -47,6 +47,7 @@ class ItemFields(Struct, frozen=True, gc=False):
     version: int
     source: str | None
     source_ref: str | None
+    lease_expires_at: str | None
 
 
 class ClaimGrant(Struct, frozen=True, gc=False):

@@ -42,6 +42,7 @@ def _facts(item: work.WorkItem) -> tuple[Any, ...]:
         item.completed_at, item.outcome, item.notes, item.reason, item.body, item.labels,
         item.artifact_url, item.attempts, item.max_attempts, item.available_at, item.hold_reason,
         item.open_blockers, item.epoch, item.version, item.source, item.source_ref,
+        item.lease_expires_at,
     )  # fmt: skip
 
 

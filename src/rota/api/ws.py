@@ -19,7 +19,7 @@ from rota.api.ws_requests import RequestType, request_types
 from rota.api.ws_subscriptions import OWN_REQUESTS
 from rota.feed import Feed
 from rota.model.access import READ, Caller
-from rota.model.errors import RotaError
+from rota.model.errors import RotaError, Unauthenticated
 
 PATH = "/ws"
 HTTP_RESPONSE = "websocket.http.response"
@@ -86,11 +86,14 @@ class Sockets:
             await self._rest()
 
     async def _caller(self, shake: Handshake) -> Caller | None:
-        """None where a token is wanted and did not come with the handshake: a browser cannot send
-        one there, and has its first frame to say it."""
-        if b"authorization" not in shake.headers and await self._gate.protected():
+        """None where a token is wanted and no good one came with the handshake: a page has its
+        first frame to say it, and hears there, not here, that it is signed out."""
+        try:
+            caller = await self._gate.caller(shake.headers, shake.address)
+        except Unauthenticated:
+            if b"authorization" in shake.headers:
+                raise
             return None
-        caller = await self._gate.caller(shake.headers, shake.address)
         caller.demand(READ)
         return caller
 

@@ -292,6 +292,7 @@ def make_asgi(
     from rota.api.hooks import hook_endpoints
     from rota.api.signals import signal_endpoints
     from rota.dashboard import dashboard_endpoints
+    from rota.dashboard.errors import error_page
 
     return create_app(
         ledger,
@@ -307,6 +308,7 @@ def make_asgi(
             *config_endpoints(fleet.reload if fleet else None),
             *signal_endpoints(signals),
         ],
+        error_page=error_page if settings.dashboard else None,
     )
 
 

@@ -8,20 +8,30 @@ import click
 if TYPE_CHECKING:
     from rota.cli.session import Session
     from rota.client import SyncWorkQueueClient
+    from rota.client.inprocess import InProcessTransport
 
 PROBE_SECONDS = 2.0
 
 
 def connect(session: "Session") -> "SyncWorkQueueClient":
-    """An option wins over a variable, and a server over opening its database beside it."""
+    from rota.client import SyncWorkQueueClient
+
+    url = server_of(session)
+    if url is not None:
+        return SyncWorkQueueClient(url, actor=session.actor_name)
+    return SyncWorkQueueClient(actor=session.actor_name, transport=application(session))
+
+
+def server_of(session: "Session") -> str | None:
+    """Its address, or None where the database is opened. An option wins over a variable, and a
+    server over opening its database beside it."""
     if session.url and session.database:
         raise click.UsageError("--url asks a server and --db opens a database: use one of them")
-    if session.url:
-        return _server(session, session.url)
-    if session.database:
-        return _in_process(session)
-    url = os.environ.get("ROTA_URL") or running(session)
-    return _server(session, url) if url else _in_process(session)
+    url = session.url
+    if not url and not session.database:
+        url = os.environ.get("ROTA_URL") or running(session)
+    session.output.via = url or "database"
+    return url or None
 
 
 def running(session: "Session") -> str | None:
@@ -44,19 +54,9 @@ def running(session: "Session") -> str | None:
     return found.url
 
 
-def _server(session: "Session", url: str) -> "SyncWorkQueueClient":
-    from rota.client import SyncWorkQueueClient
-
-    session.output.via = url
-    return SyncWorkQueueClient(url, actor=session.actor_name)
-
-
-def _in_process(session: "Session") -> "SyncWorkQueueClient":
+def application(session: "Session") -> "InProcessTransport":
     from rota.app import local_asgi
-    from rota.client import SyncWorkQueueClient
     from rota.client.inprocess import InProcessTransport
 
-    session.output.via = "database"
     settings = session.settings
-    transport = InProcessTransport(lambda: local_asgi(settings))
-    return SyncWorkQueueClient(actor=session.actor_name, transport=transport)
+    return InProcessTransport(lambda: local_asgi(settings))

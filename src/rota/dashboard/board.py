@@ -1,16 +1,34 @@
-"""The board: what stands where."""
+"""The board: what stands where, column by column and page by page."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from msgspec import Meta
 
 from rota.api.answers import Answer
+from rota.api.bodies import Cursor, Id, Strict
 from rota.api.call import Call
 from rota.api.routing import endpoint
-from rota.dashboard.rendering import page, span
+from rota.dashboard.rendering import (
+    MOST_COUNTED,
+    NEEDS_A_PERSON,
+    attention,
+    clock_values,
+    fragment,
+    midnight,
+    page,
+)
 from rota.model.access import READ
-from rota.model.clock import from_text
-from rota.model.status import Status
+from rota.model.clock import to_text
+from rota.model.errors import NotFound
+from rota.model.status import RULES, TERMINAL, VERB_OF, Status, Verb
+from rota.model.work import WorkItem
+from rota.queue.views import Query
 
 CARDS_A_PAGE = 30
+MOST_CARDS = 200  # that a page's script asks for at once
 
 COLUMNS: Mapping[Status, str] = {
     Status.QUEUED: "Queued",
@@ -21,40 +39,202 @@ COLUMNS: Mapping[Status, str] = {
     Status.COMPLETED: "Done today",
     Status.FAILED: "Failed",
 }
-EMPTY: Mapping[Status, str] = {
-    Status.QUEUED: 'Nothing waits. Add work with: rota add --type chore "Say hello"',
-    Status.DISPATCHED: "Nothing is dispatched and not yet picked up.",
-    Status.IN_PROGRESS: "Nobody is at work. An agent takes work with: rota claim --agent NAME",
-    Status.BLOCKED: "Nothing needs your help.",
-    Status.IN_REVIEW: "Nothing waits for a review.",
-    Status.COMPLETED: "Nothing is completed yet.",
-    Status.FAILED: "Nothing has failed.",
+EMPTY: Mapping[Status, tuple[str, str | None]] = {
+    Status.QUEUED: ("Nothing waits. Add work:", 'rota add --type chore "Say hello"'),
+    Status.DISPATCHED: ("Nothing is dispatched and not yet picked up.", None),
+    Status.IN_PROGRESS: ("Nobody is at work. An agent takes work:", "rota claim --agent NAME"),
+    Status.BLOCKED: ("Nothing needs your help.", None),
+    Status.IN_REVIEW: ("Nothing waits for a review.", None),
+    Status.COMPLETED: ("Nothing was completed today.", None),
+    Status.FAILED: ("Nothing has failed.", None),
+}
+# What each verb is called on a button, and what its dialog says.
+WORDS: Mapping[Verb, tuple[str, str]] = {
+    Verb.DISPATCH: ("Dispatch", "Name the agent that shall do it."),
+    Verb.START: ("Start", "Somebody begins to work on it."),
+    Verb.COMPLETE: ("Complete", "It is done."),
+    Verb.FAIL: ("Fail", "It cannot be done."),
+    Verb.BLOCK: ("Block", "It has to wait. Say for what."),
+    Verb.RESUME: ("Resume", "Go on with it."),
+    Verb.HAND_OVER: ("Hand over", "Give the result to review. Say where it is."),
+    Verb.RELEASE: ("Release", "Give it back to the queue."),
+    Verb.REOPEN: ("Reopen", "Send it back from review to the queue."),
+    Verb.RETRY: ("Retry", "Queue it once more."),
+    Verb.CANCEL: ("Cancel", "Nobody will do it."),
+}
+
+
+Said = Annotated[str, Meta(max_length=500)]  # as a form sends it: perhaps empty
+
+
+class Filters(Strict, frozen=True):
+    """What the address says to show. An empty field of the form is no filter."""
+
+    project_id: Said | None = None
+    agent: Said | None = None
+    type: Said | None = None
+    label: Said | None = None
+    q: Said | None = None
+    need: Annotated[str, Meta(pattern="^(person)?$")] | None = None
+
+
+class ColumnFilters(Filters, frozen=True):
+    cursor: Cursor | None = None
+
+
+class CardFilters(Filters, frozen=True):
+    id: Annotated[tuple[Id, ...], Meta(max_length=MOST_CARDS)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    status: Status
+    title: str
+    count: int
+    items: list[WorkItem]
+    more: str | None  # the address of the next page
+
+    @property
+    def shown_count(self) -> str:
+        return f"{self.count:,}" if self.count < MOST_COUNTED else f"{MOST_COUNTED:,}+"
+
+    @property
+    def newest_first(self) -> bool:
+        return self.status in TERMINAL
+
+    @property
+    def empty(self) -> tuple[str, str | None]:
+        return EMPTY[self.status]
+
+
+def _set(filters: Filters) -> dict[str, str]:
+    """The filters that say something, as an address has them."""
+    names = ("project_id", "agent", "type", "label", "q", "need")
+    return {name: value for name in names if (value := (getattr(filters, name) or "").strip())}
+
+
+def _query(filters: Filters, since: str | None = None, cursor: str | None = None) -> Query:
+    told = _set(filters)
+    return Query(
+        agent=told.get("agent"),
+        project_id=told.get("project_id"),
+        type=told.get("type"),
+        label=told.get("label"),
+        q=told.get("q"),
+        since=since,
+        limit=CARDS_A_PAGE,
+        cursor=cursor,
+    )
+
+
+def _statuses(filters: Filters) -> tuple[Status, ...]:
+    return NEEDS_A_PERSON if filters.need else tuple(COLUMNS)
+
+
+async def _tally(call: Call, filters: Filters) -> dict[Status, int]:
+    """Of what is completed, only this day's."""
+    query, views = _query(filters), call.ledger.views
+    today = replace(query, statuses=(Status.COMPLETED,), since=to_text(midnight(call)))
+    others = tuple(one for one in _statuses(filters) if one is not Status.COMPLETED)
+    counted = await views.tally(replace(query, statuses=others), MOST_COUNTED)
+    if Status.COMPLETED in _statuses(filters):
+        counted |= await views.tally(today, MOST_COUNTED)
+    return counted
+
+
+async def _column(
+    call: Call, status: Status, filters: Filters, count: int, cursor: str | None = None
+) -> Column:
+    since = to_text(midnight(call)) if status is Status.COMPLETED else None
+    found = await call.ledger.views.column(status, _query(filters, since, cursor))
+    more = None
+    if found.cursor is not None:
+        more = f"/board/{status}?{urlencode(_set(filters) | {'cursor': found.cursor})}"
+    return Column(status, COLUMNS[status], count, found.items, more)
+
+
+async def _choices(call: Call) -> dict[str, Any]:
+    views = call.ledger.views
+    return {
+        "projects": (await views.projects(limit=200)).projects,
+        "agents": [load.agent.name for load in await views.agents()],
+    }
+
+
+def _moves() -> dict[str, dict[str, str]]:
+    """From each status to each other: by which verb."""
+    moves: dict[str, dict[str, str]] = {}
+    for (source, target), verb in VERB_OF.items():
+        moves.setdefault(source, {})[target] = verb
+    return moves
+
+
+_BOARD = {
+    "moves": _moves(),
+    "words": WORDS,
+    "needs": {verb: rule.needs for verb, rule in RULES.items() if rule.needs},
+    "titles": COLUMNS,
+    "order": list(RULES),  # JSON objects have none
 }
 
 
 @endpoint("GET", "/", scope=READ, tag="dashboard", hidden=True)
-async def board(call: Call) -> Answer:
+async def board(call: Call, query: Filters) -> Answer:
     """The board: what stands where."""
-    views = call.ledger.views
-    counts, now = await views.counts(), call.ledger.clock.now()
-    columns = []
-    for status, title in COLUMNS.items():
-        items = await views.column(status, CARDS_A_PAGE)
-        cards = [
-            {"item": one, "age": span((now - from_text(one.updated_at)).total_seconds())}
-            for one in items
-        ]
-        columns.append(
-            {
-                "status": status,
-                "title": title,
-                "count": counts[status],
-                "more": counts[status] - len(items),
-                "empty": EMPTY[status],
-                "cards": cards,
-            }
-        )
-    return await page(call, "board.html", "board", columns=columns)
+    counts = await _tally(call, query)
+    columns = [await _column(call, one, query, counts[one]) for one in _statuses(query)]
+    return await page(
+        call, "board.html", "board", columns=columns, filters=query, told=_set(query),
+        board=_BOARD, **await _choices(call),
+    )  # fmt: skip
 
 
-ENDPOINTS = (board,)
+@endpoint("GET", "/board/{status}", scope=READ, tag="dashboard", hidden=True)
+async def column(call: Call, query: ColumnFilters) -> Answer:
+    """One column, from some page on: the board's script takes the cards of it."""
+    if call.id not in COLUMNS:
+        raise NotFound(f"there is no column {call.id!r}; there are {', '.join(COLUMNS)}")
+    status = Status(call.id)
+    counts = await _tally(call, query)
+    shown = await _column(call, status, query, counts.get(status, 0), query.cursor)
+    return await page(call, "column.html", "board", column=shown, told=_set(query))
+
+
+@endpoint("GET", "/board", scope=READ, tag="dashboard", hidden=True)
+async def cards(call: Call, query: CardFilters) -> Answer:
+    """Single cards as they stand now, and the counts, for a page that has heard of a change."""
+    counts = await _tally(call, query)
+    items = await call.ledger.views.some(query.id)
+    today = to_text(midnight(call))
+    plain = _query(query)
+    return fragment(
+        "cards.html",
+        items=[one for one in items if _shown(one, plain, query, today)],
+        columns=[Column(one, COLUMNS[one], count, [], None) for one, count in counts.items()],
+        attention=await attention(call),
+        **clock_values(call.ledger.clock.now()),
+    )
+
+
+def _shown(item: WorkItem, query: Query, filters: Filters, today: str) -> bool:
+    """Whether the board has a card for it, as the database would say."""
+    if item.status not in _statuses(filters):
+        return False
+    if item.status is Status.COMPLETED and (item.completed_at or "") <= today:
+        return False
+    wanted = (query.project_id, query.agent, query.type)
+    has = (item.project_id, item.assigned_agent, item.type)
+    if any(asked is not None and asked != one for asked, one in zip(wanted, has, strict=True)):
+        return False
+    if query.label is not None and query.label not in item.labels:
+        return False
+    return query.q is None or _says(item, query.q)
+
+
+def _says(item: WorkItem, text: str) -> bool:
+    """As the databases compare: capital letters of ASCII only."""
+    plain = text.encode().lower()
+    return any(plain in (one or "").encode().lower() for one in (item.description, item.body))
+
+
+ENDPOINTS = (board, cards, column)

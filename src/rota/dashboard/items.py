@@ -1,22 +1,182 @@
 """One item, and everything about it."""
 
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from rota.api.answers import Answer
 from rota.api.call import Call
+from rota.api.permits import SCOPE_OF
 from rota.api.routing import endpoint
+from rota.dashboard.markdown import rendered, web_address
 from rota.dashboard.rendering import page
-from rota.model.access import READ
-from rota.model.status import allowed_from
+from rota.dashboard.run_logs import log_of
+from rota.model.access import DISPATCH, READ, WORK, Caller
+from rota.model.errors import NotFound
+from rota.model.events import EventType
+from rota.model.runs import Run, RunFilter
+from rota.model.status import TERMINAL, Status, Verb, allowed_from
+from rota.model.work import WorkItem
+from rota.queue.views import EVENTS_SHOWN, Detail
+
+EVENTS_AT_ONCE = 15  # older ones are a click away
+RUNS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A verb as a button; with `asks`, a dialog comes first."""
+
+    label: str
+    asks: str | None = None  # what the dialog is headed
+    text: str = ""
+    kind: str = ""
+    agent: bool = False  # what the dialog asks for
+    address: bool = False
+    note: str = "Note (optional)"
+    needs_note: bool = False
+
+
+DEEDS: Mapping[Verb, Deed] = {
+    Verb.DISPATCH: Deed(
+        "Dispatch…",
+        "Who shall do it?",
+        "The agent gets it when it next asks for work, before anything else.",
+        "main",
+        agent=True,
+    ),
+    Verb.START: Deed("Start", kind="main"),
+    Verb.COMPLETE: Deed("Complete…", "Is it done?", kind="main"),
+    Verb.RESUME: Deed("Resume", kind="main"),
+    Verb.RETRY: Deed("Retry", kind="main"),
+    Verb.BLOCK: Deed(
+        "Block…", "What does it wait for?", note="What it waits for", needs_note=True
+    ),
+    Verb.HAND_OVER: Deed("Hand over…", "Hand it over to a review", address=True),
+    Verb.RELEASE: Deed("Release…", "Give it back to the queue", "Any agent may take it then."),
+    Verb.REOPEN: Deed(
+        "Reopen…",
+        "Send it back to the queue",
+        "Any agent may take it then.",
+        note="What is missing (optional)",
+    ),
+    Verb.FAIL: Deed(
+        "Fail…",
+        "Can it not be done?",
+        "It stands as failed until somebody retries it.",
+        "danger",
+        note="Why (optional)",
+    ),
+    Verb.CANCEL: Deed(
+        "Cancel…",
+        "Cancel this item?",
+        "Nobody will work on it any more. This cannot be taken back.",
+        "danger",
+        note="Why (optional)",
+    ),
+}
+# An item of a source is taken by way of its source, where everybody sees the claim.
+_TAKING = frozenset({Verb.DISPATCH, Verb.START, Verb.RESUME})
+# The dialogs that can end somebody's claim.
+FORCED = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.BLOCK, Verb.HAND_OVER, Verb.RELEASE})
+
+# What an event is called where its own name does not say it.
+WORDS: Mapping[str, str] = {
+    EventType.HANDED_OVER: "handed over to a review",
+    EventType.EDITED: "edited",
+    EventType.NOTED: "a note",
+    EventType.UNHELD: "hold taken off",
+    EventType.UNBLOCKED: "its last blocker is completed",
+    EventType.LATE_RESULT: "a late result, kept and not believed",
+    EventType.RUN_STARTED: "a run began",
+    EventType.RUN_FINISHED: "a run ended",
+    EventType.SIGNAL_CREATED: "a signal was made",
+    EventType.SIGNAL_FIRED: "a signal fired",
+    EventType.SIGNAL_CANCELLED: "a signal was cancelled",
+    EventType.SIGNAL_STOPPED: "a signal was stopped",
+    EventType.FOLLOW_UP_COMPLETED: "a follow-up was completed",
+}
 
 
 @endpoint("GET", "/items/{id}", scope=READ, tag="dashboard", hidden=True)
 async def item(call: Call) -> Answer:
     """One item with its history."""
-    detail = await call.ledger.views.detail(call.id)
-    explanation = await call.ledger.views.explain(call.id)
+    try:
+        detail = await call.ledger.views.detail(call.id)
+    except NotFound as error:
+        return await page(
+            call, "missing.html", "board", status=404, what="item", problem=error.message
+        )
     return await page(
-        call, "item.html", "board", item=detail.item, detail=detail, explanation=explanation,
-        allowed=allowed_from(detail.item.status),
+        call, "item.html", "board", item=detail.item, detail=detail,
+        **_rights(call.caller, detail.item), **_told(detail), **await _around(call, detail.item),
+        forced=FORCED, words_of=WORDS, web_address=web_address,
+        source_address=_source_address(detail.item),
     )  # fmt: skip
+
+
+def deeds(caller: Caller, item: WorkItem) -> dict[Verb, Deed]:
+    """What this caller may do to the item now, the likeliest first."""
+    if caller.agents is not None and item.assigned_agent not in caller.agents:
+        return {}
+    kept_away = _TAKING if item.source is not None else frozenset()
+    allowed = allowed_from(item.status).keys() - kept_away
+    return {verb: deed for verb, deed in DEEDS.items() if verb in allowed and _may(caller, verb)}
+
+
+def _may(caller: Caller, verb: Verb) -> bool:
+    return caller.may(SCOPE_OF[verb])
+
+
+def _rights(caller: Caller, item: WorkItem) -> dict[str, Any]:
+    """Buttons; and dialogs for all of them, because the buttons change while the page is open."""
+    may_steer = caller.may(DISPATCH)
+    return {
+        "deeds": deeds(caller, item),
+        "all_deeds": DEEDS,
+        "may_work": caller.may(WORK),
+        "may_steer": may_steer,
+        "may_hold": may_steer and (item.status not in TERMINAL or item.status is Status.FAILED),
+        "through_source": item.source is not None and bool(allowed_from(item.status)),
+    }
+
+
+def _told(detail: Detail) -> dict[str, Any]:
+    events = detail.events[::-1]
+    return {
+        "recent": events[:EVENTS_AT_ONCE],
+        "older": events[EVENTS_AT_ONCE:],
+        "is_cut": len(events) >= EVENTS_SHOWN,
+    }
+
+
+async def _around(call: Call, item: WorkItem) -> dict[str, Any]:
+    """What stands elsewhere in the ledger, and on disk."""
+    views = call.ledger.views
+    runs = await call.ledger.runs.find(RunFilter(work_item_id=item.id), RUNS_SHOWN + 1)
+    return {
+        "explanation": await views.explain(item.id),
+        "following": await views.following(item.id),
+        "project": await views.project(item.project_id) if item.project_id else None,
+        "agents": [load.agent.name for load in await views.agents()],
+        "runs": runs[:RUNS_SHOWN],
+        "more_runs": len(runs) > RUNS_SHOWN,
+        "run": runs[0] if runs else None,
+        "log": await _log(call, runs),
+        "body": await asyncio.to_thread(rendered, item.body) if item.body else None,
+    }
+
+
+async def _log(call: Call, runs: list[Run]) -> Any:
+    return await log_of(call, runs[0]) if runs else None
+
+
+def _source_address(item: WorkItem) -> str | None:
+    """Where people read it: a tracker's item carries that in its payload."""
+    if item.source is None or not isinstance(item.payload, dict):
+        return None
+    return web_address(item.payload.get("url"))
 
 
 ENDPOINTS = (item,)

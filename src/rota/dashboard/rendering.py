@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from http.cookies import CookieError, SimpleCookie
@@ -11,14 +12,19 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rota import __version__
-from rota.api.answers import Answer
+from rota.api.answers import Answer, Reply
 from rota.api.call import Call
+from rota.api.routing import Endpoint
 from rota.dashboard import assets
 from rota.model.clock import from_text, to_text
 from rota.model.status import Status
+from rota.model.work import WorkItem
+from rota.queue.views import Query
 
 HTML = b"text/html; charset=utf-8"
 ZONE_COOKIE = "rota_zone"  # where the viewer is, as the page's script says
+MOST_COUNTED = 10_000
+LAST_EVENT = "rota.last_event"
 NEEDS_A_PERSON = (Status.BLOCKED, Status.IN_REVIEW, Status.FAILED)
 MENU = (
     ("board", "/", "Board"),
@@ -47,6 +53,7 @@ def environment() -> Environment:
         "pretty": pretty,
         "words": lambda text: str(text).replace("_", " "),
         "plural": plural,
+        "source_link": source_link,
     }
     return made
 
@@ -68,6 +75,15 @@ def exact(moment: str) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """`1 run`, `2 runs`, `1,000 tries`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def source_link(item: WorkItem) -> str | None:
+    """Where it came from, or where its result is. Only addresses of the web become links."""
+    told = item.payload.get("url") if isinstance(item.payload, Mapping) and item.source else None
+    for address in (told, item.artifact_url):
+        if isinstance(address, str) and address.startswith(("https://", "http://")):
+            return address
+    return None
 
 
 def pretty(value: object) -> str:
@@ -92,20 +108,39 @@ def midnight(call: Call) -> datetime:
 
 async def shell(call: Call, here: str) -> dict[str, Any]:
     """What the frame of every page needs; `here` names the page in the menu."""
-    # Before anything is read: what happens meanwhile is then told again, and nothing is missed.
-    last_event = await call.ledger.views.last_event()
-    counts = await call.ledger.views.counts()
-    now = call.ledger.clock.now()
     return {
         "here": here,
-        "last_event": last_event,
-        "counts": counts,
-        "attention": sum(counts[status] for status in NEEDS_A_PERSON),
+        "last_event": call.scope[LAST_EVENT],
+        "attention": await attention(call),
+        "viewer": call.caller.name if call.caller.name != "anyone" else None,
+        **clock_values(call.ledger.clock.now()),
+    }
+
+
+async def attention(call: Call) -> int:
+    """How many items need a person."""
+    wanted = Query(statuses=NEEDS_A_PERSON)
+    return sum((await call.ledger.views.tally(wanted, MOST_COUNTED)).values())
+
+
+def clock_values(now: datetime) -> dict[str, Any]:
+    """What the macros that show times ask for."""
+    return {
         "now": to_text(now),
         "ago": lambda moment: span((now - from_text(moment)).total_seconds()),
         "until": lambda moment: span((from_text(moment) - now).total_seconds()),
-        "viewer": call.caller.name if call.caller.name != "anyone" else None,
     }
+
+
+def following(page: Endpoint) -> Endpoint:
+    """Notes where the log stood before anything was read: what happens meanwhile is then told to
+    the page once more, and nothing is missed."""
+
+    async def run(call: Call, *arguments: Any) -> Reply:
+        call.scope[LAST_EVENT] = await call.ledger.views.last_event()
+        return await page.run(call, *arguments)
+
+    return replace(page, run=run)
 
 
 def render(template: str, values: Mapping[str, Any]) -> bytes:

@@ -15,6 +15,17 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot in use: what it is used for, and since when."""
+
+    agent: str
+    number: int
+    item_id: str
+    title: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentLoad:
     """An agent with what is on its hands now."""
 

@@ -32,6 +32,7 @@ class EventType(StrEnum):
     AGENT_UPDATED = "agent.updated"
     BREAKER_OPENED = "agent.breaker_opened"  # too many failures in a row
     USAGE_LIMITED = "agent.usage_limited"  # its runtime's quota is used up
+    SCHEDULE_UPDATED = "schedule.updated"  # switched or triggered by somebody
     RUN_STARTED = "run.started"
     RUN_FINISHED = "run.finished"
     SOURCE_EVENT = "source.event"  # a webhook of a tracker was heard

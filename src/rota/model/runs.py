@@ -95,6 +95,18 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """The runs of one agent that stand alike, and what they have cost together."""
+
+    agent: str
+    status: RunStatus
+    runs: int
+    seconds: float
+    tokens: int
+    cost_usd: float | None  # None: no runtime told
+
+
+@dataclass(frozen=True, slots=True)
 class RunFilter:
     """None and empty: all of them."""
 

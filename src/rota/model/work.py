@@ -139,7 +139,9 @@ class ItemFilter:
     completed_after: str | None = None
     updated_after: str | None = None
     by_age: bool = False
+    by_end: bool = False  # the last to end first; of one terminal status
     after: tuple[int, str] | None = None  # priority and id of the last item shown
+    before: tuple[str, str] | None = None  # of `by_end`: end and id of the last item shown
     limit: int = 50
 
 

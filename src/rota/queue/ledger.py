@@ -7,6 +7,7 @@ from rota.model.clock import Clock, SystemClock
 from rota.queue.outside import OutsideWork
 from rota.queue.postbox import Postbox
 from rota.queue.service import WorkQueue
+from rota.queue.statistics import Figures
 from rota.queue.sweeper import Sweeper
 from rota.queue.tokens import Tokens
 from rota.queue.views import Views
@@ -27,6 +28,7 @@ class Ledger:
     admission: Admission
     post: Postbox
     schedules: Schedules
+    figures: Figures
     clock: Clock
     database: str  # its address, without secrets
 
@@ -51,6 +53,7 @@ class Ledger:
             Admission(store, clock),
             Postbox(store, clock),
             Schedules(store, clock),
+            Figures(store, clock),
             clock,
             store.url,
         )

@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rota.model.agents import AgentLoad
@@ -12,6 +12,7 @@ from rota.model.claims import Claim
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import BadCursor, InvalidInput, NotFound
 from rota.model.events import Event, EventFilter, EventType
+from rota.model.signals import FollowUp, Signal
 from rota.model.status import TERMINAL, Status
 from rota.model.work import MAX_PAGE, Dispatch, ItemFilter, Link, Project, WorkItem, check_text
 from rota.queue import explain, intake, moves
@@ -21,6 +22,7 @@ from rota.storage.port import Store, Topic, Transaction
 # A page up to this size is read on the event loop; see rota.storage.sqlite.
 SHORT_PAGE = 100
 EVENTS_SHOWN = 200
+FOLLOWING_SHOWN = 50  # follow-ups, and signals, of one item
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,14 @@ class Detail:
     @property
     def late_results(self) -> list[Event]:
         return [event for event in self.events if event.type == EventType.LATE_RESULT]
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What is to be done beside an item's own work, and what would ask for more."""
+
+    follow_ups: list[FollowUp]
+    signals: list[Signal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +94,29 @@ class Views:
         page = found[: query.limit]
         return Page(page, _cursor(page[-1], wanted.by_age) if more else None)
 
-    async def column(self, status: Status, limit: int) -> list[WorkItem]:
+    async def column(self, status: Status, query: Query) -> Page:
         """What a board shows of one status: what comes next, or what ended last."""
-        if status in TERMINAL:
-            return await self._store.read(lambda tx: tx.ended_items(status, limit))
-        return (await self.items(Query(statuses=(status,), limit=limit))).items
+        if status not in TERMINAL:
+            return await self.items(replace(query, statuses=(status,), since=None))
+        wanted = replace(
+            _filter(replace(query, statuses=(status,), cursor=None)),
+            by_age=False,
+            by_end=True,
+            before=None if query.cursor is None else _end(query.cursor),
+        )
+        found = await self._store.read(lambda tx: tx.list_items(wanted), long=True)
+        page = found[: query.limit]
+        more = len(found) > query.limit
+        return Page(page, _pack(["e", page[-1].completed_at, page[-1].id]) if more else None)
+
+    async def tally(self, query: Query, most: int) -> dict[Status, int]:
+        """How many items each of the statuses has, counted up to `most`."""
+        wanted = replace(_filter(replace(query, limit=1)), limit=most)
+        return await self._store.read(lambda tx: tx.tally_items(wanted), long=True)
+
+    async def some(self, item_ids: Sequence[str]) -> list[WorkItem]:
+        """Those that exist."""
+        return await self._store.read(lambda tx: tx.get_items(item_ids))
 
     async def item(self, item_id: str) -> WorkItem:
         return await self._store.read(lambda tx: moves.find(tx, item_id))
@@ -106,6 +134,15 @@ class Views:
             )
 
         return await self._store.read(body)
+
+    async def following(self, item_id: str) -> Following:
+        """By age, the oldest first."""
+        return await self._store.read(
+            lambda tx: Following(
+                tx.list_follow_ups(None, item_id, None, None, FOLLOWING_SHOWN),
+                tx.list_signals(None, item_id, None, FOLLOWING_SHOWN),
+            )
+        )
 
     async def explain(self, item_id: str) -> Explanation:
         now = to_text(self._clock.now())
@@ -227,6 +264,11 @@ def _position(cursor: str, by_age: bool) -> tuple[int, str]:
     if not isinstance(priority, int) or not 0 <= priority <= 9:
         raise _bad_cursor()
     return priority, _text(item_id)
+
+
+def _end(cursor: str) -> tuple[str, str]:
+    end, item_id = _read_cursor(cursor, "e", 2)
+    return _text(end), _text(item_id)
 
 
 def _text(part: Any) -> str:

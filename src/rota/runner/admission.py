@@ -69,6 +69,12 @@ class Admission:
 
         return await self._store.read(body, long=True)
 
+    async def limits(self) -> dict[str, AgentLimits]:
+        """Of all agents that have any, by name; those that are over are left out."""
+        now = to_text(self._clock.now())
+        found = await self._store.read(lambda tx: tx.list_limits())
+        return {one.agent: _holding(one, now) for one in found}
+
     async def standing(self, agent: str, timezone: str = "UTC") -> Standing:
         """The day begins at midnight there."""
         now = self._clock.now()

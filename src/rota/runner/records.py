@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rota.model.agents import Slot
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
 from rota.model.errors import NotFound, Refused
 from rota.model.events import EventType, NewEvent
 from rota.model.fleet import AgentSpec
-from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus
+from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus, Tally
 from rota.model.schedules import TriggerKind
 from rota.model.work import MAX_PAGE, WorkItem
 from rota.runner import admission
@@ -147,6 +148,30 @@ class RunBook:
     async def find(self, wanted: RunFilter = RunFilter(), limit: int = 50) -> list[Run]:  # noqa: B008
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(lambda tx: tx.list_runs(wanted, most))
+
+    async def open(self) -> list[Run]:
+        """Those that have not ended, newest first."""
+        return await self._store.read(lambda tx: tx.open_runs(MAX_PAGE))
+
+    async def tallies(self, since: str) -> list[Tally]:
+        return await self._store.read(lambda tx: tx.tallies(since), long=True)
+
+    async def latest(self, agents: Sequence[str]) -> dict[str, Run]:
+        """By agent."""
+        found = await self._store.read(lambda tx: tx.last_runs(agents), long=True)
+        return {run.agent: run for run in found}
+
+    async def latest_of(
+        self, wanted: Sequence[tuple[str, str, str]]
+    ) -> dict[tuple[str, str | None], Run]:
+        """By agent and schedule; those that began before the time that stands third are left
+        out."""
+        found = await self._store.read(lambda tx: tx.last_scheduled_runs(wanted), long=True)
+        return {(run.agent, run.schedule): run for run in found}
+
+    async def slots(self, agents: Sequence[str]) -> list[Slot]:
+        """What these agents have in hand."""
+        return await self._store.read(lambda tx: tx.slots_in_use(agents), long=True)
 
     def prune_logs(self) -> int:
         """Logs that nobody has written to for long go; the runs stay in the book."""

@@ -5,13 +5,14 @@ so it reaches the fleet also from a server that runs none, and outlives a crash.
 knows the agent takes it up when there is room.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
 from rota.model.clock import Clock, IdFactory, from_text, parse_time, to_text
 from rota.model.errors import Forbidden, NotFound, Refused
+from rota.model.events import EventType, NewEvent
 from rota.model.schedules import (
     Schedule,
     ScheduleState,
@@ -24,9 +25,17 @@ from rota.scheduler.due import IMPORTED, Rhythm
 from rota.scheduler.presence import DEAD_AFTER
 from rota.scheduler.roster import Roster
 from rota.storage.port import Store, Transaction
-from rota.storage.schedule_port import TriggerRecord
+from rota.storage.schedule_port import TriggerRecord, Wakings
 
-__all__ = ["LONGEST_MESSAGE", "MOST_WAITING", "Ask", "Attending", "Schedules", "TriggerRecord"]
+__all__ = [
+    "LONGEST_MESSAGE",
+    "MOST_WAITING",
+    "Ask",
+    "Attending",
+    "Schedules",
+    "TriggerRecord",
+    "Wakings",
+]
 
 MOST_WAITING = 100  # of one schedule
 LONGEST_MESSAGE = 64_000
@@ -88,12 +97,16 @@ class Schedules:
             raise NotFound(f"there is no trigger {trigger_id!r}", id=trigger_id)
         return found
 
+    async def past(self, names: Sequence[tuple[str, str]], since: str) -> list[Wakings]:
+        """What became of the triggers of these schedules, the earliest first."""
+        return await self._store.read(lambda tx: tx.wakings(names, since), long=True)
+
     def _alive_since(self) -> str:
         return to_text(self._clock.now() - _ALIVE_FOR)
 
     # switching
 
-    async def enable(self, agent: str, name: str) -> ScheduleState:
+    async def enable(self, agent: str, name: str, *, actor: str | None = None) -> ScheduleState:
         """It goes on from now: what passed while it was disabled is not made up for."""
         now, since = self._clock.now(), self._alive_since()
 
@@ -106,17 +119,21 @@ class Schedules:
             slot = rhythm.first(ended, now) if rhythm else None
             text = to_text(slot) if slot else None
             tx.enable_schedule(agent, name, text, text)
+            tx.append([_switched(agent, name, True, actor, to_text(now))])
             return _found(tx, agent, name, since)
 
         return await self._woken(body)
 
-    async def disable(self, agent: str, name: str) -> ScheduleState:
+    async def disable(self, agent: str, name: str, *, actor: str | None = None) -> ScheduleState:
         """What runs goes on; nothing new begins by the clock, by webhook or by chat."""
-        since = self._alive_since()
+        now, since = to_text(self._clock.now()), self._alive_since()
 
         def body(tx: Transaction) -> ScheduleState:
-            _found(tx, agent, name, since)
+            state = _found(tx, agent, name, since)
+            if not state.enabled:
+                return state
             tx.disable_schedule(agent, name)
+            tx.append([_switched(agent, name, False, actor, now)])
             return _found(tx, agent, name, since)
 
         return await self._woken(body)
@@ -138,13 +155,15 @@ class Schedules:
 
     # triggering
 
-    async def trigger(self, agent: str, name: str, message: str | None = None) -> Trigger:
+    async def trigger(
+        self, agent: str, name: str, message: str | None = None, *, actor: str | None = None
+    ) -> Trigger:
         """By a person: also what is disabled, and whatever its type."""
-        asked = await self.ask(Ask(agent, name, TriggerKind.MANUAL, message))
+        asked = await self.ask(Ask(agent, name, TriggerKind.MANUAL, message), actor=actor)
         assert asked is not None  # noqa: S101 - it has no delivery that could have been seen
         return asked
 
-    async def ask(self, ask: Ask) -> Trigger | None:
+    async def ask(self, ask: Ask, *, actor: str | None = None) -> Trigger | None:
         """None when the delivery was seen before."""
         if ask.message is not None:
             check_text(ask.message, "message", LONGEST_MESSAGE, empty=True)
@@ -161,6 +180,7 @@ class Schedules:
                     " with this agent running?"
                 )
             tx.insert_triggers([trigger])
+            tx.append([_triggered(trigger, actor)])
             return trigger
 
         asked = await self._store.transact(body)
@@ -243,6 +263,29 @@ def _found(tx: Transaction, agent: str, name: str, alive_since: str) -> Schedule
             schedule=name[:80],
         )
     return state
+
+
+def _switched(agent: str, name: str, enabled: bool, actor: str | None, now: str) -> NewEvent:
+    return NewEvent(
+        EventType.SCHEDULE_UPDATED,
+        now,
+        actor,
+        agent=agent,
+        reason="enabled" if enabled else "disabled",
+        data={"schedule": name, "enabled": enabled},
+    )
+
+
+def _triggered(trigger: Trigger, actor: str | None) -> NewEvent:
+    kind = str(trigger.kind)
+    return NewEvent(
+        EventType.SCHEDULE_UPDATED,
+        trigger.triggered_at,
+        actor or kind,
+        agent=trigger.agent,
+        reason="triggered",
+        data={"schedule": trigger.schedule, "triggered": kind, "trigger_id": trigger.id},
+    )
 
 
 def _demand_triggerable(state: ScheduleState, kind: TriggerKind) -> None:

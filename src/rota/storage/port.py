@@ -29,6 +29,7 @@ from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkIt
 from rota.storage.run_port import RunVerbs
 from rota.storage.schedule_port import ScheduleVerbs
 from rota.storage.signal_port import SignalVerbs
+from rota.storage.statistic_port import StatisticVerbs
 
 T = TypeVar("T")
 
@@ -117,7 +118,7 @@ class SchemaState:
     changed: list[str]  # applied, but the text differs from ours
 
 
-class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, Protocol):
+class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, Protocol):
     """The verbs of the ledger. Everything done here is committed together or not at all."""
 
     def wake(self, topic: Topic) -> None:
@@ -153,10 +154,11 @@ class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, Protocol):
         """Those that exist, in the order asked for."""
 
     def list_items(self, wanted: ItemFilter) -> list[WorkItem]:
-        """By priority and age, or by age alone (`by_age`); at most `limit`, after `after`."""
+        """By priority and age, by age alone (`by_age`), or by their end (`by_end`); at most
+        `limit`, after `after`."""
 
-    def ended_items(self, status: Status, limit: int) -> list[WorkItem]:
-        """Items in a terminal status, the last to end first."""
+    def tally_items(self, wanted: ItemFilter) -> dict[Status, int]:
+        """How many there are in each of the statuses, each counted up to `limit`."""
 
     def move(self, move: Move) -> WorkItem | None:
         """Make one guarded transition; None when a guard refused it and nothing changed."""

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, Spent
+from rota.model.agents import Slot
+from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, Spent, Tally
 
 
 class RunVerbs(Protocol):
@@ -36,6 +37,22 @@ class RunVerbs(Protocol):
 
     def spent(self, since: str, agent: str | None = None) -> Spent:
         """By the runs that began since then, of one agent or of all."""
+
+    def tallies(self, since: str) -> list[Tally]:
+        """The runs that began since then, by agent and status."""
+
+    def open_runs(self, limit: int) -> list[Run]:
+        """Those that have not ended, newest first."""
+
+    def last_runs(self, agents: Sequence[str]) -> list[Run]:
+        """The latest run of each of these agents that has had one; in no order."""
+
+    def last_scheduled_runs(self, wanted: Sequence[tuple[str, str, str]]) -> list[Run]:
+        """The latest run of each (agent, schedule), unless it began before the time that stands
+        third; in no order."""
+
+    def slots_in_use(self, agents: Sequence[str]) -> list[Slot]:
+        """By agent and number. An item is in its slot since it was last started or resumed."""
 
     # limits
     def get_limits(self, agent: str) -> AgentLimits | None: ...

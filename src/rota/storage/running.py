@@ -3,7 +3,17 @@
 import json
 from collections.abc import Sequence
 
-from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus, Spent
+from rota.model.agents import Slot
+from rota.model.runs import (
+    AgentLimits,
+    OutboxEntry,
+    Run,
+    RunEnd,
+    RunFilter,
+    RunStatus,
+    Spent,
+    Tally,
+)
 from rota.model.schedules import TriggerKind
 from rota.storage.primitives import Primitives, Row
 from rota.storage.rows import encode
@@ -88,6 +98,22 @@ class RunStatements(Primitives):
             row = self._one("spent_by_agent", since=since, agent=agent)
         runs, seconds, tokens, usd = row or (0, 0.0, 0, 0.0)
         return Spent(runs, float(seconds), int(tokens), float(usd))
+
+    def tallies(self, since: str) -> list[Tally]:
+        return [tally_of(row) for row in self._rows("tallies", since=since)]
+
+    def open_runs(self, limit: int) -> list[Run]:
+        return [run_of(row) for row in self._rows("open_runs", want=limit)]
+
+    def last_runs(self, agents: Sequence[str]) -> list[Run]:
+        return [run_of(row) for row in self._rows("last_runs", agents=encode(list(agents)))]
+
+    def last_scheduled_runs(self, wanted: Sequence[tuple[str, str, str]]) -> list[Run]:
+        rows = self._rows("last_scheduled_runs", rows=encode(list(wanted)))
+        return [run_of(row) for row in rows]
+
+    def slots_in_use(self, agents: Sequence[str]) -> list[Slot]:
+        return [Slot(*row) for row in self._rows("slots_in_use", agents=encode(list(agents)))]
 
     # limits
 
@@ -185,6 +211,12 @@ def run_of(row: Row) -> Run:
     values[23] = tuple(json.loads(values[23]))
     values[24] = bool(values[24])
     return Run(*values)
+
+
+def tally_of(row: Row) -> Tally:
+    agent, status, runs, seconds, tokens, usd = row
+    told = None if usd is None else float(usd)
+    return Tally(agent, RunStatus(status), runs, float(seconds), int(tokens), told)
 
 
 def letter_of(row: Row) -> OutboxEntry:

@@ -88,6 +88,18 @@ class TriggerRecord:
     error: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wakings:
+    """Triggers of one schedule that ended alike within the same ten minutes."""
+
+    agent: str
+    schedule: str
+    outcome: str  # "running" where there is none yet, "waiting" where nobody has taken it up
+    count: int
+    first_at: str
+    last_at: str
+
+
 class ScheduleVerbs(Protocol):
     """Part of `Transaction`."""
 
@@ -195,6 +207,9 @@ class ScheduleVerbs(Protocol):
         """Let a schedule of each agent that waits for room be looked at now: the longest due."""
 
     def get_trigger(self, trigger_id: str) -> TriggerRecord | None: ...
+
+    def wakings(self, names: Sequence[tuple[str, str]], since: str) -> list[Wakings]:
+        """Of these schedules, since then, the earliest first."""
 
     def prune_triggers(self, before: str, now: str) -> int:
         """Forget triggers that ended and are older than a time, and nodes that ended before it.

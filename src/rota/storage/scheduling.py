@@ -1,7 +1,9 @@
 """The verbs about nodes, schedules and triggers; the statements are in sql/schedules.sql."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 
+from rota.model.clock import first_id, from_text, to_text
 from rota.model.schedules import (
     ScheduleState,
     ScheduleType,
@@ -19,10 +21,13 @@ from rota.storage.schedule_port import (
     Standing,
     TriggerEnd,
     TriggerRecord,
+    Wakings,
 )
 
 # Columns that a change may name: a key of it becomes part of the statement.
 _CHANGEABLE = frozenset({"enabled", "slot", "next_at", "last_run_at", "last_error"})
+# A trigger is as old as its id, unless it had to wait until somebody took it up.
+_LONGEST_WAIT = timedelta(hours=6)
 _NODE_DIED = "the process that ran it died"
 _NODE_ENDED = "the process that ran it ended"
 
@@ -228,6 +233,11 @@ class ScheduleStatements(Primitives):
     def get_trigger(self, trigger_id: str) -> TriggerRecord | None:
         row = self._one("get_trigger", id=trigger_id)
         return TriggerRecord(trigger_of(row[:8]), *row[8:]) if row else None
+
+    def wakings(self, names: Sequence[tuple[str, str]], since: str) -> list[Wakings]:
+        begin = first_id(to_text(from_text(since) - _LONGEST_WAIT))
+        rows = self._rows("wakings", rows=encode(list(names)), since=since, begin=begin)
+        return [Wakings(*row) for row in rows]
 
     def prune_triggers(self, before: str, now: str) -> int:
         self._rows("prune_nodes", before=before)

@@ -120,6 +120,8 @@ def listing(wanted: ItemFilter) -> tuple[str, dict[str, object]]:
             terms.append("(priority, id) > (:at_priority, :at_id)")
     if wanted.by_age:
         return _by_age(wanted, terms, parameters), parameters
+    if wanted.by_end:
+        return _by_end(wanted, terms, parameters), parameters
     return _by_priority(wanted, terms, parameters), parameters
 
 
@@ -130,6 +132,33 @@ def _by_age(wanted: ItemFilter, terms: list[str], parameters: dict[str, object])
         terms = [f"status IN ({', '.join(':' + name for name in names)})", *terms]
     where = f" WHERE {' AND '.join(terms)}" if terms else ""
     return f"SELECT {item_columns()} FROM work_items{where} ORDER BY id LIMIT :limit"
+
+
+def _by_end(wanted: ItemFilter, terms: list[str], parameters: dict[str, object]) -> str:
+    (parameters["status"],) = wanted.statuses
+    terms = ["status = :status", "completed_at IS NOT NULL", *terms]
+    if wanted.before is not None:
+        parameters["at_end"], parameters["at_id"] = wanted.before
+        terms += ["completed_at <= :at_end", "(completed_at, id) < (:at_end, :at_id)"]
+    return (
+        f"SELECT {item_columns()} FROM work_items WHERE {' AND '.join(terms)}"
+        " ORDER BY completed_at DESC, id DESC LIMIT :limit"
+    )
+
+
+def tally(wanted: ItemFilter) -> tuple[str, dict[str, object]]:
+    """How many there are of each status, counted up to the limit: what nobody reads to the end
+    need not be counted to the end."""
+    terms, parameters = _conditions(wanted)
+    counts = []
+    for index, status in enumerate(wanted.statuses):
+        parameters[f"status_{index}"] = str(status)
+        where = " AND ".join([f"status = :status_{index}", *terms])
+        counts.append(
+            f"SELECT {index}, (SELECT count(*) FROM (SELECT 1 FROM work_items WHERE {where}"
+            f" LIMIT :limit) AS c{index})"
+        )
+    return " UNION ALL ".join(counts), parameters
 
 
 def _by_priority(wanted: ItemFilter, terms: list[str], parameters: dict[str, object]) -> str:

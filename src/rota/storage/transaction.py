@@ -31,8 +31,9 @@ from rota.storage.rows import (
 )
 from rota.storage.running import RunStatements
 from rota.storage.scheduling import ScheduleStatements
-from rota.storage.select import candidates, item_columns, listing, narrowed
+from rota.storage.select import candidates, item_columns, listing, narrowed, tally
 from rota.storage.signalling import SignalStatements
+from rota.storage.statistics import StatisticStatements
 from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, rows_of, seat, seated
 
 # Columns an edit may name: a key of `Edit.changes` becomes part of the statement.
@@ -55,7 +56,9 @@ def take_parameters(take: Take) -> dict[str, object]:
     return named
 
 
-class SqlTransaction(OutsideVerbs, ScheduleStatements, RunStatements, SignalStatements):
+class SqlTransaction(
+    OutsideVerbs, ScheduleStatements, RunStatements, SignalStatements, StatisticStatements
+):
     DIALECT: ClassVar[str]
     # The statements that write new items, a claim and a batch completion, in their order.
     SUBMIT: ClassVar[tuple[str, ...]]
@@ -146,8 +149,8 @@ class SqlTransaction(OutsideVerbs, ScheduleStatements, RunStatements, SignalStat
     def list_items(self, wanted: ItemFilter) -> list[WorkItem]:
         return [item_of(row) for row in self._text(*listing(wanted))]
 
-    def ended_items(self, status: Status, limit: int) -> list[WorkItem]:
-        return [item_of(row) for row in self._rows("ended_items", status=status, limit=limit)]
+    def tally_items(self, wanted: ItemFilter) -> dict[Status, int]:
+        return {wanted.statuses[row[0]]: int(row[1]) for row in self._text(*tally(wanted))}
 
     def move(self, move: Move) -> WorkItem | None:
         sources = move.sources

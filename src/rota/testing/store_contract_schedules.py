@@ -25,6 +25,7 @@ from rota.storage.schedule_port import (
     Standing,
     TriggerEnd,
     TriggerRecord,
+    Wakings,
 )
 from rota.testing.clock import ManualClock
 
@@ -504,6 +505,29 @@ class EndsContract:
         assert await store.read(lambda tx: tx.get_trigger(old.id)) is None
         assert (await record(store, open_)).trigger == open_
         assert (await record(store, young)).outcome == "succeeded"
+
+    async def test_wakings_gathers_what_ended_alike_within_ten_minutes(self, store: Store) -> None:
+        at = [_clock.text(seconds) for seconds in (-61, 0, 599, 600)]
+        ran = [trigger(triggered_at=one) for one in at]
+        failed, other = trigger(triggered_at=at[1]), trigger("push", triggered_at=at[1])
+        open_, asked = trigger(triggered_at=at[3]), trigger(node="", triggered_at=at[3])
+        unseen = trigger(agent="bob", triggered_at=at[1])
+        await inserted(store, *ran, failed, other, open_, asked, unseen)
+        ends = [TriggerEnd(one.id, "ada", one.schedule, "succeeded") for one in (*ran, other)]
+        ends.append(TriggerEnd(failed.id, "ada", "poll", "failed"))
+        await store.transact(lambda tx: tx.end_triggers(ends, LATER))
+        names = [("ada", "poll"), ("ada", "push")]
+        found = await store.read(lambda tx: tx.wakings(names, BEFORE))
+        assert sorted(found, key=lambda one: (one.first_at, one.schedule, one.outcome)) == [
+            Wakings("ada", "poll", "failed", 1, at[1], at[1]),
+            Wakings("ada", "poll", "succeeded", 2, at[1], at[2]),
+            Wakings("ada", "push", "succeeded", 1, at[1], at[1]),
+            Wakings("ada", "poll", "running", 1, at[3], at[3]),
+            Wakings("ada", "poll", "succeeded", 1, at[3], at[3]),
+            Wakings("ada", "poll", "waiting", 1, at[3], at[3]),
+        ]
+        assert [one.first_at for one in found] == sorted(one.first_at for one in found)
+        assert await store.read(lambda tx: tx.wakings([], BEFORE)) == []
 
 
 class SchedulesContract(

@@ -79,6 +79,13 @@ class RecordCalls(Calls):
         """`sweep` by the name it has in the dispatcher's routine."""
         return await self.sweep()
 
+    # figures
+
+    async def statistics(self, window: str = "24h", *, zone: str = "UTC") -> Json:
+        """What was done, how long it took, what failed and what it cost: by the hour of the last
+        `24h`, or by the day of the last `7d` or `30d`."""
+        return await self._one("GET", "/statistics", query={"window": window, "zone": zone})
+
     # events
 
     async def events(

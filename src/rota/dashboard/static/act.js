@@ -31,11 +31,8 @@ export class Refusal extends Error {
 
 function explain(problem, status) {
   const text = problem.detail || problem.title || `the server answered ${status}`;
-  const allowed = problem.allowed && Object.keys(problem.allowed).length
-    ? ` Allowed now: ${[].concat(Array.isArray(problem.allowed) ? problem.allowed : Object.keys(problem.allowed)).join(", ")}.`
-    : "";
   const errors = Array.isArray(problem.errors) ? ` ${problem.errors.map((one) => one.detail || one.message || "").join("; ")}` : "";
-  return `${text[0].toUpperCase()}${text.slice(1)}.${allowed}${errors}`.replace("..", ".");
+  return `${text[0].toUpperCase()}${text.slice(1)}.${errors}`.replace("..", ".");
 }
 
 // Resolves to the answer's JSON; throws a Refusal that says why in words.

@@ -37,7 +37,7 @@ function gather(event) {
 }
 
 function received(frame) {
-  if (frame.type === "resync") { after = frame.payload.after; socket.close(); return; }
+  if (frame.type === "feed.resync") { after = frame.payload.after; socket.close(); return; }
   if ("request_id" in frame) {
     clearTimeout(answer);
     if (frame.type === "subscribe" && frame.ok) {

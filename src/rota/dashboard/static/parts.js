@@ -5,7 +5,8 @@ import { localise } from "./times.js";
 
 const AT_MOST_EVERY = 400;
 const prefixes = (document.body.dataset.live || "").split(" ").filter(Boolean);
-const about = document.body.dataset.about; // an item's page hears of that item only
+// Ids of items or runs: such a page hears of those only.
+const about = (document.body.dataset.about || "").split(" ").filter(Boolean);
 let last = 0;
 let waiting = null;
 let running = false;
@@ -19,7 +20,7 @@ export function refreshSoon() {
 
 export async function fetchPage(address) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
-  if (answer.status === 401) {
+  if (answer.status === 401 || answer.redirected) {
     location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
     throw new Error("signed out");
   }
@@ -77,7 +78,7 @@ export function setTitle(title, icon) {
 
 const shown = (event) =>
   prefixes.some((prefix) => event.type.startsWith(prefix)) &&
-  (!about || event.payload.work_item_id === about);
+  (!about.length || [event.work_item_id, event.payload?.run_id].some((id) => about.includes(id)));
 
 if (prefixes.length) {
   onEvents(({ events, refused }) => {

@@ -62,6 +62,38 @@ SELECT count(*), coalesce(sum(seconds), 0.0), coalesce(sum(input_tokens + output
        coalesce(sum(cost_usd), 0.0)
 FROM runs WHERE started_at >= :since
 
+-- name: tallies
+SELECT agent, status, count(*), coalesce(sum(seconds), 0.0),
+       coalesce(sum(input_tokens + output_tokens), 0), sum(cost_usd)
+FROM runs WHERE started_at >= :since GROUP BY agent, status ORDER BY agent, status
+
+-- name: open_runs
+-- With the plus, SQLite sorts the few that are open, and does not read all by their ids.
+SELECT @run FROM runs WHERE ended_at IS NULL ORDER BY +id DESC LIMIT :want
+
+-- name: last_runs
+SELECT @run FROM runs WHERE id IN (
+  SELECT (SELECT r.id FROM runs r WHERE r.agent = a.value ORDER BY r.started_at DESC, r.id DESC
+          LIMIT 1)
+  FROM json_each(:agents) AS a)
+
+-- name: last_scheduled_runs
+-- Backwards through what the agent did since then; a schedule is no part of any index.
+SELECT @run FROM runs WHERE id IN (
+  SELECT (SELECT r.id FROM runs r WHERE r.agent = s.value ->> 0 AND r.schedule = s.value ->> 1
+            AND r.started_at >= s.value ->> 2
+          ORDER BY r.started_at DESC, r.id DESC LIMIT 1)
+  FROM json_each(:rows) AS s)
+
+-- name: slots_in_use
+SELECT w.assigned_agent, w.slot, w.id, w.description, coalesce(
+  (SELECT e.occurred_at FROM events e
+   WHERE e.work_item_id = w.id AND e.type IN ('work.started', 'work.resumed')
+   ORDER BY e.seq DESC LIMIT 1), w.updated_at)
+FROM json_each(:agents) AS a CROSS JOIN work_items w
+  ON w.assigned_agent = a.value AND w.status = 'in_progress'
+ORDER BY w.assigned_agent, w.slot
+
 -- name: get_limits
 SELECT agent, failures, breaker_until, usage_until, note FROM agent_limits WHERE agent = :agent
 

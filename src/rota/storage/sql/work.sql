@@ -81,10 +81,6 @@ SELECT min(lease_expires_at) FROM work_items WHERE lease_expires_at IS NOT NULL
 -- name: count_by_status
 SELECT status, count(*) FROM work_items GROUP BY status
 
--- name: ended_items
-SELECT @item FROM work_items WHERE status = :status AND completed_at IS NOT NULL
-ORDER BY completed_at DESC LIMIT :limit
-
 -- name: queued_before
 SELECT count(*) FROM (
   SELECT 1 FROM work_items

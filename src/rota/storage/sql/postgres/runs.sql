@@ -9,3 +9,29 @@ SELECT DISTINCT o.subject
 FROM json_array_elements_text(CAST(:subjects AS json)) AS s (value)
 JOIN outbox o ON o.subject = s.value
 WHERE o.delivered_at IS NULL AND o.failed_at IS NULL
+
+-- name: open_runs
+SELECT @run FROM runs WHERE ended_at IS NULL ORDER BY id DESC LIMIT :want
+
+-- name: last_runs
+SELECT @run FROM runs WHERE id = ANY (ARRAY(
+  SELECT (SELECT r.id FROM runs r WHERE r.agent = a.value ORDER BY r.started_at DESC, r.id DESC
+          LIMIT 1)
+  FROM json_array_elements_text(CAST(:agents AS json)) AS a (value)))
+
+-- name: last_scheduled_runs
+SELECT @run FROM runs WHERE id = ANY (ARRAY(
+  SELECT (SELECT r.id FROM runs r WHERE r.agent = s.value ->> 0 AND r.schedule = s.value ->> 1
+            AND r.started_at >= s.value ->> 2
+          ORDER BY r.started_at DESC, r.id DESC LIMIT 1)
+  FROM json_array_elements(CAST(:rows AS json)) AS s (value)))
+
+-- name: slots_in_use
+SELECT w.assigned_agent, w.slot, w.id, w.description, coalesce(
+  (SELECT e.occurred_at FROM events e
+   WHERE e.work_item_id = w.id AND e.type IN ('work.started', 'work.resumed')
+   ORDER BY e.seq DESC LIMIT 1), w.updated_at)
+FROM work_items w
+WHERE w.assigned_agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+  AND w.status = 'in_progress'
+ORDER BY w.assigned_agent, w.slot

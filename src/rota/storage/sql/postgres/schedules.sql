@@ -119,3 +119,13 @@ UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
     WHERE s.agent = r.value AND s.next_at > :now AND s.slot <= :now
       AND s.last_skip_reason IN ('at_capacity', 'already_running')
     ORDER BY s.slot, s.name LIMIT 1 FOR UPDATE SKIP LOCKED) AS f)
+
+-- name: wakings
+SELECT t.agent, t.schedule,
+       coalesce(t.outcome, CASE t.node WHEN '' THEN 'waiting' ELSE 'running' END) AS became,
+       count(*), min(t.triggered_at) AS first_at, max(t.triggered_at)
+FROM triggers t WHERE t.id >= :begin AND t.triggered_at >= :since
+  AND (t.agent, t.schedule) IN (SELECT value ->> 0, value ->> 1
+                                FROM json_array_elements(CAST(:rows AS json)) AS r (value))
+GROUP BY t.agent, t.schedule, became, substr(t.triggered_at, 1, 15)
+ORDER BY first_at, became

@@ -1,0 +1,71 @@
+"""The cookie of a signed-in browser: its name, how it is read, how it is set.
+
+Its value is the token itself; docs/decisions/0026 says why.
+"""
+
+import re
+from dataclasses import dataclass
+
+from rota.api.asgi import Headers
+
+PLAIN = "rota_token"
+# By https a browser takes this name only with Secure, Path=/ and no Domain: a neighbour below the
+# same domain cannot plant one.
+HOST_ONLY = f"__Host-{PLAIN}"
+_ALWAYS = "Path=/; HttpOnly; SameSite=Strict"
+_SPEAKABLE = re.compile(r"[A-Za-z0-9._~-]{1,500}")
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What a browser sent instead of an Authorization header."""
+
+    secret: str
+    host_only: bool
+
+
+def signed(headers: Headers) -> Signed | None:
+    """A header goes before the cookie: who sends one means that one."""
+    raw = headers.get(b"cookie")
+    if raw is None or b"authorization" in headers:
+        return None
+    pairs = _pairs(raw.decode("latin-1"))
+    if secret := _only(pairs, HOST_ONLY):
+        return Signed(secret, host_only=True)
+    if by_https(headers):  # there the other name is somebody else's
+        return None
+    secret = _only(pairs, PLAIN)
+    return Signed(secret, host_only=False) if secret else None
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    split = (part.partition("=") for part in text.split(";"))
+    return [(name.strip(), value.strip()) for name, _, value in split]
+
+
+def _only(pairs: list[tuple[str, str]], name: str) -> str | None:
+    """Two that differ: one was planted, and which cannot be told."""
+    values = {value for one, value in pairs if one == name}
+    return values.pop() if len(values) == 1 else None
+
+
+def can_be_kept(secret: str) -> bool:
+    return _SPEAKABLE.fullmatch(secret) is not None
+
+
+def by_https(headers: Headers) -> bool:
+    """Rota itself speaks plain HTTP, so the browser and the proxy are asked. Who lies gets a
+    cookie that is kept better than it need be."""
+    said = headers.get(b"x-forwarded-proto", b"").partition(b",")[0].strip().lower()
+    return said == b"https" or headers.get(b"origin", b"").startswith(b"https://")
+
+
+def signing_in(secret: str, *, https: bool) -> list[tuple[bytes, bytes]]:
+    """For as long as the browser is open: no Max-Age."""
+    text = f"{HOST_ONLY}={secret}; {_ALWAYS}; Secure" if https else f"{PLAIN}={secret}; {_ALWAYS}"
+    return [(b"set-cookie", text.encode())]
+
+
+def signing_out() -> list[tuple[bytes, bytes]]:
+    gone = (f"{PLAIN}=; {_ALWAYS}", f"{HOST_ONLY}=; {_ALWAYS}; Secure")
+    return [(b"set-cookie", f"{text}; Max-Age=0".encode()) for text in gone]

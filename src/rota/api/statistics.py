@@ -1,0 +1,145 @@
+"""Figures of the past: throughput, lead time, time in status, depth, cost."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from rota.api.answers import Answer, json_answer
+from rota.api.bodies import Strict
+from rota.api.call import Call
+from rota.api.routing import endpoint
+from rota.api.schemas import Spending
+from rota.model import statistics
+from rota.model.access import READ
+from rota.model.runs import Spent
+from rota.model.statistics import Window, read_window
+
+WindowName = Annotated[str, Meta(extra_json_schema={"enum": [str(one) for one in Window]})]
+ZoneName = Annotated[
+    str, Meta(max_length=64, pattern="^[A-Za-z0-9_+/-]+$", examples=["Europe/Berlin"])
+]
+
+
+class StatisticsQuery(Strict, frozen=True):
+    window: WindowName = Window.DAY.value
+    zone: ZoneName = "UTC"
+
+
+class Spread(Struct, frozen=True):
+    """Seconds; `measured` says of how many items."""
+
+    measured: int
+    p50: float | None
+    p90: float | None
+
+
+class Period(Struct, frozen=True):
+    """One hour or day; `ends` is not part of it."""
+
+    begins: str
+    ends: str
+    created: int
+    completed: int
+    failed: int
+    cancelled: int
+    open: int  # at its end; of the running one: now
+    lead_time: Spread
+    spent: Spending  # by the runs that began in it
+
+
+class StatusCount(Struct, frozen=True):
+    status: str
+    items: int
+
+
+class StatusTime(Struct, frozen=True):
+    status: str
+    time: Spread
+
+
+class Failures(Struct, frozen=True):
+    reason: str
+    items: int
+
+
+class RunCount(Struct, frozen=True):
+    status: str
+    runs: int
+
+
+class Statistics(Struct, frozen=True):
+    """Items count by how they stand now: one that failed and was retried has not failed."""
+
+    window: Window
+    zone: str
+    now: str
+    open: int
+    open_by_status: list[StatusCount]
+    created: int
+    completed: int
+    failed: int
+    cancelled: int
+    lead_time: Spread
+    time_in_status: list[StatusTime]
+    failures: list[Failures]
+    runs: list[RunCount]
+    spent: Spending
+    periods: list[Period]
+
+
+@endpoint("GET", "/statistics", scope=READ, tag="statistics", gives=Statistics)
+async def show_statistics(call: Call, query: StatisticsQuery) -> Answer:
+    """Look back: what was done, how long it took, what failed and what it cost.
+
+    By the hour for `24h`, else by the day; days go from midnight to midnight in `zone`. What is
+    counted is counted exactly. Lead times are those of 512 items of each hour or day at most,
+    times in a status those of the 1,000 items that ended last, reasons those of the last 10,000
+    failures.
+    """
+    found = await call.ledger.figures.over(read_window(query.window), query.zone)
+    return json_answer(_statistics_of(found))
+
+
+def _statistics_of(found: statistics.Statistics) -> Statistics:
+    return Statistics(
+        found.window,
+        found.zone,
+        found.now,
+        found.open,
+        [StatusCount(status, count) for status, count in found.standing.items()],
+        found.created,
+        found.completed,
+        found.failed,
+        found.cancelled,
+        _spread_of(found.lead_time),
+        [StatusTime(status, _spread_of(one)) for status, one in found.time_in_status.items()],
+        [Failures(reason, count) for reason, count in found.failures],
+        [RunCount(status, count) for status, count in found.runs.items()],
+        _spending_of(found.spent),
+        [_period_of(one) for one in found.periods],
+    )
+
+
+def _period_of(one: statistics.Period) -> Period:
+    return Period(
+        one.begins,
+        one.ends,
+        one.created,
+        one.completed,
+        one.failed,
+        one.cancelled,
+        one.open,
+        _spread_of(one.lead_time),
+        _spending_of(one.spent),
+    )
+
+
+def _spread_of(one: statistics.Spread) -> Spread:
+    return Spread(one.measured, one.p50, one.p90)
+
+
+def _spending_of(spent: Spent) -> Spending:
+    return Spending(spent.runs, spent.seconds, spent.tokens, spent.cost_usd)
+
+
+ENDPOINTS = (show_statistics,)

@@ -1,0 +1,89 @@
+"""The board in the terminal."""
+
+import asyncio
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.session import command
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+    from rota.terminal.board import BoardClient
+    from rota.terminal.filters import Filters
+    from rota.terminal.transport import Told
+
+
+@command("board", example="rota board --agent smith --label urgent")
+@click.option("--project", "project_id", help="Items of this project, by its id.")
+@click.option("--agent", help="Items of this agent.")
+@click.option("--type", help="Items of this kind.")
+@click.option("--label", help="Items with this label.")
+@click.option("--search", "q", help="Items whose text contains this.")
+@click.option("--once", is_flag=True, help="Print it as text, and end; so too in a pipe.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True,
+    help="At most so many of each column, with --once.",
+)  # fmt: skip
+@click.option("--light", is_flag=True, help="Dark letters on a light ground.")
+def board(
+    session: "Session", /, once: bool, limit: int, light: bool, **filters: str | None
+) -> None:
+    """Watch the board and move its cards, in the terminal.
+
+    Press ? there for its keys. It follows the ledger by itself.
+    """
+    from rota.terminal.filters import Filters
+
+    wanted = Filters(**filters)
+    if once or session.as_json or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        asyncio.run(_print(session, wanted, limit))
+    elif find_spec("textual") is None:
+        raise click.ClickException(
+            "the board needs a package that is not installed: pip install 'rota[board]'"
+            " (without it, `rota board --once` prints the board as text)"
+        )
+    else:
+        asyncio.run(_show(session, wanted, light))
+
+
+def _client(session: "Session") -> "tuple[BoardClient, Told]":
+    from rota.cli.destination import application, server_of
+    from rota.client.pooled import PooledTransport
+    from rota.terminal.board import BoardClient
+    from rota.terminal.transport import Threaded, Told
+
+    url = server_of(session)
+    told = Told(Threaded(application(session)) if url is None else PooledTransport(url))
+    return BoardClient(actor=session.actor_name, transport=told), told
+
+
+async def _print(session: "Session", wanted: "Filters", limit: int) -> None:
+    from rota.terminal.board import Board
+    from rota.terminal.plain import document, text_lines
+
+    client, _ = _client(session)
+    async with client:
+        shown = Board(client, wanted, limit)
+        await shown.load()
+    if session.as_json:
+        session.output.document(document(shown))
+    else:
+        print("\n".join(text_lines(shown)))
+
+
+async def _show(session: "Session", wanted: "Filters", light: bool) -> None:
+    import logging
+
+    from rota.terminal.app import BoardApp
+
+    logging.disable(logging.CRITICAL)  # it would be written across the board
+    client, told = _client(session)
+    async with client:
+        app = BoardApp(client, told, wanted, session.output.via or "", light=light)
+        await app.board.load()  # where nothing can be read, that is said without a screen
+        await app.run_async()
+    if app.failure is not None:
+        raise app.failure

@@ -1,0 +1,98 @@
+"""What a browser is shown when something went wrong. No page here asks the database: it may be
+what went wrong."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from rota.api.answers import Answer
+from rota.api.asgi import Headers, Scope
+from rota.api.cookies import signed, signing_out
+from rota.api.problems import headers, status_of
+from rota.api.routing import Endpoint
+from rota.dashboard.rendering import HTML, render
+from rota.dashboard.signing import address, led_to
+from rota.model.access import Caller
+from rota.model.clock import SystemClock, to_text
+from rota.model.errors import RotaError, Unauthenticated
+
+_JSON = ("application/json", "application/problem+json")
+_TITLES: Mapping[int, str] = {
+    403: "Not allowed",
+    404: "Nothing is here",
+    500: "Something went wrong here",
+    503: "The database does not answer",
+}
+
+
+def error_page(error: RotaError, scope: Scope, endpoint: Endpoint | None) -> Answer | None:
+    """None where a problem document is right: for programs."""
+    asked: Headers = dict(scope["headers"])
+    if not _is_for_a_person(asked, endpoint):
+        return None
+    if isinstance(error, Unauthenticated):
+        return _unknown(error, scope, asked)
+    return _page(error, scope)
+
+
+def _is_for_a_person(asked: Headers, endpoint: Endpoint | None) -> bool:
+    accept = asked.get(b"accept", b"").decode("latin-1").lower()
+    page, data = _weight(accept, "text/html"), max(_weight(accept, one) for one in _JSON)
+    of_dashboard = endpoint is not None and endpoint.tag == "dashboard"
+    return page > data or (page == data and (page > 0 or of_dashboard))
+
+
+def _weight(accept: str, media_type: str) -> float:
+    """How much it is wanted by its own name; `*/*` is what programs say."""
+    for one in accept.split(","):
+        name, *parameters = (part.strip() for part in one.split(";"))
+        if name == media_type:
+            return next((_number(part[2:]) for part in parameters if part.startswith("q=")), 1.0)
+    return 0.0
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _unknown(error: RotaError, scope: Scope, asked: Headers) -> Answer | None:
+    """A person is asked to sign in; who sent a header knows what it is about, and a script has to
+    be told by a status."""
+    if b"authorization" in asked or asked.get(b"sec-fetch-mode", b"navigate") != b"navigate":
+        return None
+    if scope["method"] not in ("GET", "HEAD"):
+        return _page(error, scope)
+    path, query = scope.get("raw_path") or b"/", scope["query_string"]
+    wanted = (path + b"?" + query if query else path).decode("latin-1")
+    return led_to(address(wanted), signing_out() if signed(asked) else [])
+
+
+def _page(error: RotaError, scope: Scope) -> Answer:
+    status = status_of(error)
+    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    # A message about the database may say where it is, and nobody has been asked for a token yet.
+    said = None if status == 503 else _sentence(error.message)
+    values = {"status": status, "title": title, "said": said, "path": scope["path"][:200]}
+    values["required"] = error.details.get("required")
+    kept = [(name.encode(), value.encode()) for name, value in headers(error).items()]
+    return Answer(status, render("error.html", _frame(scope) | values), HTML, kept)
+
+
+def _frame(scope: Scope) -> dict[str, Any]:
+    caller: Caller | None = scope.get("rota.caller")
+    known = caller is not None and caller.name != "anyone"
+    return {
+        "here": "",
+        "last_event": 0,
+        "attention": 0,
+        "now": to_text(SystemClock().now()),
+        "viewer": caller.name if caller and known else None,
+    }
+
+
+def _sentence(text: str) -> str:
+    begun = text[:1].upper() + text[1:]
+    return begun if begun.endswith((".", "!", "?")) else f"{begun}."

@@ -1,0 +1,123 @@
+"""What people and agents wrote, as HTML: Markdown in which nothing runs and nothing is loaded."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markupsafe import Markup
+
+LONGEST_RENDERED = 20_000  # characters; the worst of that length costs a quarter of a second
+LONGEST_ADDRESS = 2_000
+_KEPT = 64  # texts; a page that is open is rendered anew whenever its item moves
+_WEB = frozenset({"http", "https"})
+_BARE = re.compile(r"""\bhttps?://[^\s<>"'`\\]+""")
+_BEHIND = ".,;:!?)]}*_~"  # what ends the sentence, not the address
+_ATTRIBUTES = 'rel="noopener noreferrer nofollow"'
+# The page has its own h1 and h2.
+_LEVELS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
+
+
+def web_address(text: object) -> str | None:
+    """The text, if it is an address that a person may be sent to; other text stays text.
+
+    A name before the host (`https://github.com@evil.example`) is there to deceive."""
+    if not isinstance(text, str) or not text.isprintable() or set(text) & set(' "<>\\`'):
+        return None
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname
+    except ValueError:
+        return None
+    plain = parts.scheme in _WEB and bool(host) and "@" not in parts.netloc
+    return text if plain and len(text) <= LONGEST_ADDRESS else None
+
+
+def rendered(text: str) -> Markup | None:
+    """None: it is so long that it is only shown as it was written."""
+    return _rendered(text) if len(text) <= LONGEST_RENDERED else None
+
+
+@lru_cache(_KEPT)
+def _rendered(text: str) -> Markup:
+    # Markup is what the renderer below has made: it escapes all that was written.
+    return Markup(_READER.render(text))  # noqa: S704
+
+
+def _is_link(address: str) -> bool:
+    return web_address(address) is not None or _is_mail(address)
+
+
+def _is_mail(address: str) -> bool:
+    return address.lower().startswith("mailto:") and address.isascii() and address.isprintable()
+
+
+def _anchor(address: str, text: str) -> str:
+    return f'<a href="{escapeHtml(address)}" {_ATTRIBUTES}>{escapeHtml(text)}</a>'
+
+
+def _in_link(tokens: Sequence[Token], index: int) -> bool:
+    kinds = [token.type for token in tokens[:index]]
+    return kinds.count("link_open") > kinds.count("link_close")
+
+
+def _with_links(text: str) -> Iterator[str]:
+    """Addresses become links also where nobody has marked them as such."""
+    end = 0
+    for found in _BARE.finditer(text):
+        address = found[0].rstrip(_BEHIND)
+        if web_address(address) is None:
+            continue
+        yield escapeHtml(text[end : found.start()]) + _anchor(address, address)
+        end = found.start() + len(address)
+    yield escapeHtml(text[end:])
+
+
+class _Renderer(RendererHTML):
+    """Each method renders the tokens of its name."""
+
+    def text(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        content = tokens[idx].content
+        if "://" not in content or _in_link(tokens, idx):
+            return escapeHtml(content)
+        return "".join(_with_links(content))
+
+    def image(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """A link to it: loading it would tell its host who reads this, and when."""
+        token = tokens[idx]
+        shown = f"image: {token.content or 'without a description'}"
+        if _in_link(tokens, idx):
+            return escapeHtml(shown)
+        return _anchor(str(token.attrs["src"]), shown)
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return f'<a href="{escapeHtml(str(tokens[idx].attrs["href"]))}" {_ATTRIBUTES}>'
+
+    def heading_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return f"<{_LEVELS[tokens[idx].tag]}>"
+
+    def heading_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return f"</{_LEVELS[tokens[idx].tag]}>\n"
+
+    # Their alignment would be a style attribute, which the page's policy forbids.
+    def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "<th>"
+
+    def td_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "<td>"
+
+
+class _Reader(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802 - its name there
+        """What is no link stays what was written."""
+        return _is_link(url)
+
+
+_READER = _Reader(
+    "commonmark", {"html": False, "breaks": True}, renderer_cls=_Renderer
+).enable(["table", "strikethrough"])  # fmt: skip

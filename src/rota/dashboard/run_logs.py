@@ -1,0 +1,100 @@
+"""The end of a run's log, as a page shows it before its script goes on from there."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any
+
+from rota.api.call import Call
+from rota.dashboard.rendering import zone_of
+from rota.model.clock import from_text
+from rota.model.runs import Run
+from rota.model.schedules import TriggerKind
+from rota.runner.logs import for_people
+
+END_BYTES = 1024 * 1024  # what a script reads of a long log
+LINES_SHOWN = 200
+LONGEST_SHOWN = 4_000  # characters of one line
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    ts: str
+    clock: str  # the time of day where the viewer is
+    who: str  # stderr, rota, the name of a tool; nothing where the agent itself speaks
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """`start` is an offset behind a line: where a script begins to read."""
+
+    lines: list[LogLine]
+    start: int
+    size: int
+    elsewhere: str | None = None  # the node that has it
+
+    @property
+    def is_cut(self) -> bool:
+        return self.start > 0
+
+
+async def log_of(call: Call, run: Run) -> LogEnd:
+    path = call.ledger.runs.log(run.id)
+    foreign = run.node != call.ledger.runs.node and run.trigger is not TriggerKind.WORKER
+    if foreign and not path.exists():
+        return LogEnd([], 0, 0, run.node)
+    return await asyncio.to_thread(_end, path, zone_of(call))
+
+
+def _end(path: Path, zone: tzinfo) -> LogEnd:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            start = max(0, size - END_BYTES)
+            file.seek(start)
+            data = file.read(size - start)
+    except OSError:
+        return LogEnd([], 0, 0)
+    if start:  # in the middle of a line, most likely
+        behind = data.find(b"\n") + 1
+        start, data = start + behind, data[behind:]
+    whole = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+    return LogEnd([_line(one, zone) for one in whole[-LINES_SHOWN:]], start, size)
+
+
+def _line(raw: bytes, zone: tzinfo) -> LogLine:
+    try:
+        entry = json.loads(raw)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        entry = {"text": raw.decode(errors="replace")}
+    ts, text = str(entry.get("ts", "")), _plain(str(entry.get("text", "")))
+    left_out = len(text) - LONGEST_SHOWN
+    if left_out > 0:
+        text = f"{text[:LONGEST_SHOWN]} … {left_out:,} more characters"
+    return LogLine(_plain(ts), _clock(ts, zone), _plain(_who(entry))[:40], text)
+
+
+def _plain(text: str) -> str:
+    """JSON can spell half a character, which no page can hold."""
+    return for_people(text).encode(errors="replace").decode()
+
+
+def _who(entry: dict[str, Any]) -> str:
+    """As log.js has it."""
+    if entry.get("stream") in ("stderr", "rota"):
+        return str(entry["stream"])
+    if entry.get("type") in ("text", None):
+        return ""
+    return str(entry.get("tool") or entry["type"])
+
+
+def _clock(ts: str, zone: tzinfo) -> str:
+    try:
+        return from_text(ts).astimezone(zone).strftime("%H:%M:%S")
+    except (ValueError, OverflowError):
+        return ""

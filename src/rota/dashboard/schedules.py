@@ -1,0 +1,138 @@
+"""Schedules: when each wakes its agent, what became of it, and why it did not."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from rota.api.answers import Answer
+from rota.api.bodies import AgentName, Cursor, Strict
+from rota.api.call import Call
+from rota.api.routing import endpoint
+from rota.dashboard import rules
+from rota.dashboard.rendering import page, zone_of
+from rota.dashboard.strip import LEGEND, Strip, begin_of, strip_of
+from rota.model.access import READ
+from rota.model.clock import to_text
+from rota.model.errors import BadCursor, Forbidden, NotFound
+from rota.model.runs import Run
+from rota.model.schedules import ScheduleState, ScheduleType
+from rota.model.work import NAME
+from rota.scheduler.due import Rhythm
+from rota.scheduler.service import Wakings
+
+PAGE = 50
+# How far back a run is looked for that is not of the last trigger.
+LOOK_BACK = timedelta(days=1)
+_ADDRESSES = {ScheduleType.WEBHOOK: "hooks", ScheduleType.CHAT: "chat"}
+
+
+class SchedulesQuery(Strict, frozen=True):
+    agent: AgentName | None = None
+    after: Cursor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    state: ScheduleState
+    words: str
+    exactly: str
+    run: Run | None  # the last that is known
+    outcome: str | None  # of the last trigger
+    address: str | None
+    trouble: str | None  # why nobody can reach the address
+    strip: Strip
+
+    @property
+    def name(self) -> str:
+        return f"{self.state.agent}/{self.state.name}"
+
+    @property
+    def run_is_last(self) -> bool:
+        """The last trigger has led to this run, and was not in vain."""
+        return self.run is not None and self.run.started_at >= (self.state.last_run_at or "")
+
+
+@endpoint("GET", "/ui/schedules", scope=READ, tag="dashboard", hidden=True)
+async def schedules(call: Call, query: SchedulesQuery) -> Answer:
+    """When agents wake."""
+    after = None if query.after is None else _place(query.after)
+    found = await call.ledger.schedules.find(query.agent, after, PAGE + 1)
+    panels = await _panels(call, found[:PAGE])
+    more = panels[-1].name if len(found) > PAGE else None
+    return await page(
+        call, "schedules.html", "schedules", panels=panels, more=more, legend=LEGEND,
+        agent=query.agent, first=after is None, zone=zone_of(call).key,
+    )  # fmt: skip
+
+
+def _place(cursor: str) -> tuple[str, str]:
+    agent, _, name = cursor.partition("/")
+    if not NAME.fullmatch(agent) or not NAME.fullmatch(name):
+        raise BadCursor("after: not one of ours; begin at /ui/schedules", field="after")
+    return agent, name
+
+
+async def _panels(call: Call, states: Sequence[ScheduleState]) -> list[Panel]:
+    """The past of all of them by one read each, however many there are."""
+    now, zone = call.ledger.clock.now(), zone_of(call)
+    names = [(one.agent, one.name) for one in states]
+    past = defaultdict[tuple[str, str], list[Wakings]](list)
+    for one in await call.ledger.schedules.past(names, to_text(begin_of(now))):
+        past[one.agent, one.schedule].append(one)
+    runs = await call.ledger.runs.latest_of(_wanted(states, now))
+    return [
+        _panel(call, state, past[name], runs.get(name), now, zone)
+        for name, state in zip(names, states, strict=True)
+    ]
+
+
+def _wanted(states: Sequence[ScheduleState], now: datetime) -> list[tuple[str, str, str]]:
+    since = to_text(now - LOOK_BACK)
+    return [
+        (one.agent, one.name, min(one.last_run_at, since))
+        for one in states
+        if one.last_run_at is not None
+    ]
+
+
+def _panel(
+    call: Call,
+    state: ScheduleState,
+    past: list[Wakings],
+    run: Run | None,
+    now: datetime,
+    zone: ZoneInfo,
+) -> Panel:
+    rhythm = Rhythm.known(state.definition)
+    last = max(past, key=lambda one: one.last_at, default=None)
+    address = _address(state)
+    return Panel(
+        state,
+        rules.in_words(rhythm),
+        rules.exactly(rhythm),
+        run,
+        last.outcome if last else None,
+        address,
+        _trouble(call, state) if address else None,
+        strip_of(state, past, now, zone),
+    )
+
+
+def _address(state: ScheduleState) -> str | None:
+    room = _ADDRESSES.get(state.type)
+    return f"/{room}/{state.agent}/{state.name}" if room else None
+
+
+def _trouble(call: Call, state: ScheduleState) -> str | None:
+    if state.type is not ScheduleType.WEBHOOK:
+        return None
+    try:
+        call.ledger.schedules.secret_env(state.agent, state.name)
+    except (Forbidden, NotFound) as error:
+        return error.message
+    return None
+
+
+ENDPOINTS = (schedules,)

@@ -1,0 +1,387 @@
+// The board in motion: cards come, go and change by the feed; people move them by mouse, menu or
+// key. Cards are made by the server; here they are only put where they belong.
+import { announce, ask, call, complain } from "./act.js";
+import { onEvents } from "./feed.js";
+import { onKey, typing } from "./keys.js";
+import { fetchPage, setTitle } from "./parts.js";
+import { localise } from "./times.js";
+
+const AT_ONCE = 200; // more cards than this, and the page is fetched as a whole
+const AT_MOST_EVERY = 120;
+const board = document.getElementById("board");
+const { moves, words, needs, titles, order } = JSON.parse(board.dataset.board);
+const filters = new URLSearchParams(location.search);
+
+const columnOf = (status) => board.querySelector(`.column[data-status="${status}"]`);
+const cardOf = (id) => document.getElementById(`i-${id}`);
+const nameOf = (card) => card.querySelector(".name").textContent;
+const allCards = () => [...board.querySelectorAll(".card")];
+
+// what changes elsewhere
+
+const heard = new Set();
+let asking = false;
+let asked = 0;
+
+function hear(events) {
+  for (const event of events) if (event.work_item_id) heard.add(event.work_item_id);
+  if (heard.size && !asking) setTimeout(update, Math.max(0, asked + AT_MOST_EVERY - Date.now()));
+  asking ||= heard.size > 0;
+}
+
+async function update() {
+  const ids = [...heard];
+  heard.clear();
+  asked = Date.now();
+  try {
+    if (ids.length > AT_ONCE) await reload();
+    else put(ids, await fetchPage(`/board?${new URLSearchParams([...filters, ...ids.map((id) => ["id", id])])}`));
+  } catch {
+    for (const id of ids) heard.add(id); // when the server is back, the feed goes on, and so do we
+  }
+  asking = false;
+}
+
+function put(ids, page) {
+  localise(page);
+  const fresh = new Map([...page.querySelectorAll(".card")].map((card) => [card.dataset.id, card]));
+  const told = [];
+  for (const id of ids) {
+    const old = cardOf(id);
+    const card = fresh.get(id);
+    if (card && old && old.dataset.status !== card.dataset.status) told.push(`${nameOf(card)}: ${titles[card.dataset.status]}`);
+    place(old, card);
+  }
+  for (const count of page.querySelectorAll(".count")) {
+    const shown = board.querySelector(`.count[data-of="${count.dataset.of}"]`);
+    if (shown) shown.textContent = count.textContent;
+  }
+  document.getElementById("attention").replaceChildren(...page.getElementById("attention").childNodes);
+  setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
+  if (told.length) announce(told.length > 3 ? `${told.length} items moved` : told.join(". "));
+  showPicked();
+}
+
+function place(old, card) {
+  if (!card) { remove(old); return; }
+  const kept = old && { focus: old.contains(document.activeElement), picked: old.classList.contains("picked"), status: old.dataset.status };
+  const next = successor(old, card);
+  if (next === undefined) { remove(old); return; } // it belongs to a page that is not loaded
+  if (old && old.isEqualNode(card)) return;
+  if (kept?.picked) pick(card, true);
+  if (kept?.status !== card.dataset.status) card.classList.add("moved");
+  const list = columnOf(card.dataset.status).querySelector(".cards");
+  old?.remove();
+  list.insertBefore(document.adoptNode(card), next);
+  if (kept?.focus) card.focus({ preventScroll: true });
+}
+
+// The card before which this one stands: null at the end, undefined behind what is loaded.
+function successor(old, card) {
+  const column = columnOf(card.dataset.status);
+  if (!column) return undefined;
+  const down = column.dataset.order === "down";
+  for (const other of column.querySelector(".cards").children) {
+    if (other === old) continue;
+    if (down ? other.dataset.key < card.dataset.key : other.dataset.key > card.dataset.key) return other;
+  }
+  return column.querySelector(".more") ? undefined : null;
+}
+
+function remove(card) {
+  if (!card) return;
+  const neighbour = card.nextElementSibling || card.previousElementSibling;
+  const focused = card.contains(document.activeElement);
+  card.remove();
+  if (focused) neighbour?.focus();
+}
+
+async function reload() {
+  const page = await fetchPage(location.href);
+  localise(page);
+  for (const column of page.querySelectorAll(".column")) columnOf(column.dataset.status).replaceWith(document.adoptNode(column));
+  document.getElementById("attention").replaceChildren(...page.getElementById("attention").childNodes);
+  setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
+  showPicked();
+  watchEnds();
+}
+
+onEvents(({ events, refused }) => {
+  if (refused && refused.status === 401) fetchPage(location.href).catch(() => {});
+  if (events) hear(events);
+});
+
+// pages of a column
+
+const ends = new IntersectionObserver((seen) => {
+  for (const { isIntersecting, target } of seen) if (isIntersecting) more(target);
+}, { rootMargin: "300px" });
+
+function watchEnds() {
+  for (const link of board.querySelectorAll(".more")) ends.observe(link);
+}
+
+async function more(link) {
+  ends.unobserve(link);
+  if (link.dataset.busy) return;
+  link.dataset.busy = "yes";
+  try {
+    const page = await fetchPage(link.href);
+    localise(page);
+    const list = link.parentElement.querySelector(".cards");
+    for (const card of page.querySelectorAll(".card")) {
+      cardOf(card.dataset.id)?.remove();
+      list.append(document.adoptNode(card));
+    }
+    const next = page.querySelector("a.more");
+    if (!next) { link.remove(); return; }
+    link.href = next.getAttribute("href");
+    delete link.dataset.busy;
+    ends.observe(link);
+  } catch {
+    delete link.dataset.busy;
+    link.textContent = "More (could not be loaded; click to try again)";
+  }
+}
+
+board.addEventListener("click", (event) => {
+  const link = event.target.closest(".more");
+  if (!link || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  more(link);
+});
+
+// moves
+
+function verbsOf(card) {
+  const possible = Object.values(moves[card.dataset.status] || {});
+  return order.filter((verb) => possible.includes(verb));
+}
+
+const commonVerbs = (cards) => verbsOf(cards[0]).filter((verb) => cards.every((one) => verbsOf(one).includes(verb)));
+
+async function act(cards, verb, body) {
+  const refused = [];
+  for (const card of cards) {
+    try {
+      await call(`POST /work/${card.dataset.id}/${verb}`, body);
+    } catch (error) {
+      refused.push(cards.length > 1 ? `${nameOf(card)}: ${error.message}` : error.message);
+    }
+  }
+  const done = cards.length - refused.length;
+  if (done) announce(`${words[verb][0]}: ${done === 1 ? nameOf(cards[0]) : `${done} items`}`);
+  if (refused.length) throw new Error(refused.join(" "));
+  clearPicked();
+}
+
+function propose(cards, verb) {
+  const claimed = cards.filter((card) => card.dataset.claimed && card.dataset.status === "in_progress");
+  const dialog = document.getElementById("move");
+  const wanted = new Set([needs[verb], "notes", ...(claimed.length ? ["force"] : [])]);
+  if (!needs[verb] && !claimed.length && verb !== "cancel" && verb !== "fail") {
+    act(cards, verb, {}).catch((error) => complain(error.message));
+    return;
+  }
+  document.getElementById("move-title").textContent = `${words[verb][0]}: ${cards.length === 1 ? nameOf(cards[0]) : `${cards.length} items`}`;
+  document.getElementById("move-text").textContent = words[verb][1];
+  document.getElementById("move-do").textContent = words[verb][0];
+  for (const label of dialog.querySelectorAll("[data-for]")) {
+    const field = label.querySelector("input, textarea");
+    label.hidden = !wanted.has(label.dataset.for);
+    field.disabled = label.hidden;
+    field.required = label.dataset.for === needs[verb] || label.dataset.for === "force";
+    if (field.type !== "checkbox") field.value = "";
+    else field.checked = false;
+  }
+  dialog.querySelector("[data-for=force] span").textContent =
+    `Take it from ${claimed.map((card) => card.dataset.claimed).join(", ")}, who is at work on it`;
+  ask(dialog, (body) => act(cards, verb, body));
+}
+
+function moveTo(cards, target) {
+  const staying = cards.filter((card) => card.dataset.status !== target);
+  const verbs = new Set(staying.map((card) => moves[card.dataset.status]?.[target]));
+  if (!staying.length) return;
+  if (verbs.size === 1 && !verbs.has(undefined)) { propose(staying, [...verbs][0]); return; }
+  explain(staying.find((card) => !moves[card.dataset.status]?.[target]) || staying[0], target);
+}
+
+// The server knows best why not, and what is allowed instead.
+async function explain(card, target) {
+  try {
+    await call(`PATCH /work/${card.dataset.id}`, { status: target });
+  } catch (error) {
+    complain(`${nameOf(card)}: ${error.message}`);
+  }
+}
+
+// by mouse
+
+let dragged = [];
+
+board.addEventListener("dragstart", (event) => {
+  const card = event.target.closest(".card");
+  if (!card) return;
+  dragged = card.classList.contains("picked") ? picked() : [card];
+  event.dataTransfer.effectAllowed = "move";
+  event.dataTransfer.setData("text/plain", dragged.map((one) => one.dataset.id).join(" "));
+  for (const one of dragged) one.classList.add("dragged");
+  for (const column of board.querySelectorAll(".column")) {
+    const target = column.dataset.status;
+    const may = dragged.every((one) => one.dataset.status === target || moves[one.dataset.status]?.[target]);
+    column.classList.add(may ? "may" : "may-not");
+  }
+});
+board.addEventListener("dragover", (event) => { if (dragged.length) event.preventDefault(); });
+board.addEventListener("drop", (event) => {
+  const column = event.target.closest(".column");
+  if (!column || !dragged.length) return;
+  event.preventDefault();
+  moveTo(dragged, column.dataset.status);
+});
+board.addEventListener("dragend", () => {
+  for (const one of dragged) one.classList.remove("dragged");
+  for (const column of board.querySelectorAll(".column")) column.classList.remove("may", "may-not");
+  dragged = [];
+});
+
+// by menu
+
+const menu = document.getElementById("menu");
+let menuOf = null;
+
+function openMenu(card) {
+  const cards = card.classList.contains("picked") ? picked() : [card];
+  menu.replaceChildren(...commonVerbs(cards).map((verb) => entry(words[verb][0], () => propose(cards, verb))),
+    entry("Open", () => card.querySelector(".name").click()));
+  menu.hidden = false;
+  menuOf = card;
+  const at = card.querySelector(".menu").getBoundingClientRect();
+  menu.style.left = `${Math.max(8, Math.min(at.left, innerWidth - menu.offsetWidth - 8))}px`;
+  menu.style.top = `${Math.max(8, Math.min(at.bottom + 4, innerHeight - menu.offsetHeight - 8))}px`;
+  menu.firstElementChild.focus();
+}
+
+function entry(text, act) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.setAttribute("role", "menuitem");
+  button.textContent = text;
+  button.addEventListener("click", () => { closeMenu(); act(); });
+  return button;
+}
+
+function closeMenu() {
+  if (menu.hidden) return;
+  menu.hidden = true;
+  menuOf?.focus();
+  menuOf = null;
+}
+
+menu.addEventListener("keydown", (event) => {
+  const all = [...menu.children];
+  const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+  if (event.key === "Escape" || event.key === "Tab") closeMenu();
+  else if (step) all[(all.indexOf(document.activeElement) + step + all.length) % all.length].focus();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest(".card .menu");
+  if (button) { event.preventDefault(); openMenu(button.closest(".card")); return; }
+  if (!menu.contains(event.target)) closeMenu();
+});
+
+// several at once
+
+const toolbar = document.getElementById("picked");
+const picked = () => allCards().filter((card) => card.classList.contains("picked"));
+
+function pick(card, on) {
+  card.classList.toggle("picked", on);
+  card.querySelector(".pick").checked = on;
+}
+
+function clearPicked() {
+  for (const card of picked()) pick(card, false);
+  showPicked();
+}
+
+function showPicked() {
+  const cards = picked();
+  toolbar.hidden = cards.length === 0;
+  if (!cards.length) return;
+  const text = document.createElement("span");
+  text.textContent = `${cards.length} selected`;
+  const buttons = [...commonVerbs(cards).map((verb) => [words[verb][0], () => propose(picked(), verb)]), ["Clear", clearPicked]];
+  toolbar.replaceChildren(text, ...buttons.map(([label, act]) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "button";
+    button.textContent = label;
+    button.addEventListener("click", act);
+    return button;
+  }));
+}
+
+board.addEventListener("change", (event) => {
+  if (!event.target.matches(".pick")) return;
+  pick(event.target.closest(".card"), event.target.checked);
+  showPicked();
+});
+
+// by key
+
+const current = () => document.activeElement?.closest?.(".card");
+
+function focusCard(card) {
+  if (!card) return;
+  card.focus();
+  card.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+function step(by) {
+  const card = current();
+  focusCard(card ? (by > 0 ? card.nextElementSibling : card.previousElementSibling) : board.querySelector(".card"));
+}
+
+function aside(by) {
+  const card = current();
+  if (!card) { focusCard(board.querySelector(".card")); return; }
+  const columns = [...board.querySelectorAll(".column")];
+  const row = [...card.parentElement.children].indexOf(card);
+  for (let at = columns.indexOf(card.closest(".column")) + by; columns[at]; at += by) {
+    const cards = columns[at].querySelectorAll(".card");
+    if (cards.length) { focusCard(cards[Math.min(row, cards.length - 1)]); return; }
+  }
+}
+
+for (const [names, act] of [
+  [["j", "ArrowDown"], () => step(1)],
+  [["k", "ArrowUp"], () => step(-1)],
+  [["l", "ArrowRight"], () => aside(1)],
+  [["h", "ArrowLeft"], () => aside(-1)],
+]) {
+  for (const name of names) onKey(name, () => act());
+}
+onKey("Enter", (event) => {
+  if (event.target !== current()) return false;
+  current().querySelector(".name").click();
+  return true;
+});
+onKey("m", () => { const card = current(); if (!card) return false; openMenu(card); return true; });
+onKey("x", () => {
+  const card = current();
+  if (!card) return false;
+  pick(card, !card.classList.contains("picked"));
+  showPicked();
+  return true;
+});
+onKey("n", () => { document.getElementById("add").click(); });
+onKey("Escape", (event) => { if (typing(event)) return false; clearPicked(); return true; });
+
+for (const field of document.querySelectorAll("#filters select")) field.addEventListener("change", () => field.form.requestSubmit());
+
+watchEnds();

@@ -1,0 +1,231 @@
+"""What became of a schedule's triggers, and when it triggers next: a day with now in its middle.
+
+Places are given in percent of the width, so that the drawing fits a phone and its words keep
+their size.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from rota.dashboard.rules import in_words
+from rota.model.clock import from_text
+from rota.model.runs import RunStatus
+from rota.model.schedules import ScheduleState, SkipReason
+from rota.scheduler.due import Rhythm
+from rota.scheduler.service import Wakings
+
+HALF = timedelta(hours=12)
+HOUR = timedelta(hours=1)
+MOST = 24  # marks of either half; beyond that they would run into each other
+LABEL_EVERY = 3  # hours
+
+
+class Kind(StrEnum):
+    """What a mark looks like: a shape and a colour each."""
+
+    GOOD = "good"
+    PARTLY = "partly"
+    BAD = "bad"
+    STOPPED = "stopped"
+    NOTHING = "nothing"
+    OPEN = "open"
+    COMING = "coming"
+
+
+LEGEND = {
+    Kind.GOOD: "succeeded",
+    Kind.PARTLY: "partly done",
+    Kind.BAD: "failed, timed out or lost",
+    Kind.STOPPED: "cancelled",
+    Kind.NOTHING: "not started: no work, or kept from it",
+    Kind.OPEN: "running or waiting for room",
+    Kind.COMING: "to come",
+}
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(SkipReason, Kind.NOTHING),
+    SkipReason.SOURCE_ERROR: Kind.BAD,
+    RunStatus.SUCCEEDED: Kind.GOOD,
+    RunStatus.PARTIAL: Kind.PARTLY,
+    RunStatus.FAILED: Kind.BAD,
+    RunStatus.TIMED_OUT: Kind.BAD,
+    RunStatus.LOST: Kind.BAD,
+    RunStatus.CLAIM_LOST: Kind.BAD,
+    RunStatus.CANCELLED: Kind.STOPPED,
+    RunStatus.RUNNING: Kind.OPEN,
+    "waiting": Kind.OPEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    kind: Kind
+    x: float
+    when: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Triggers to come that are too many to be marked."""
+
+    x: float
+    width: float
+    when: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    marks: tuple[Mark, ...]
+    band: Band | None
+    ticks: tuple[Tick, ...]
+    label: str  # all of it in one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class _Day:
+    now: datetime
+    zone: ZoneInfo
+
+    @property
+    def begin(self) -> datetime:
+        return self.now - HALF
+
+    @property
+    def end(self) -> datetime:
+        return self.now + HALF
+
+    def x(self, moment: datetime) -> float:
+        part = (moment - self.begin) / (2 * HALF)
+        return round(100 * min(max(part, 0.0), 1.0), 2)
+
+    def text(self, moment: datetime, form: str = "%a %H:%M") -> str:
+        return moment.astimezone(self.zone).strftime(form)
+
+
+def begin_of(now: datetime) -> datetime:
+    """Since when the past is shown."""
+    return _minute(now) - HALF
+
+
+def strip_of(
+    state: ScheduleState, past: Sequence[Wakings], now: datetime, zone: ZoneInfo
+) -> Strip:
+    # To the minute: a page that is fetched again within it looks the same.
+    day = _Day(_minute(now), zone)
+    rhythm = Rhythm.known(state.definition)
+    marks, coming = _past(past, day), _coming(state, rhythm, day)
+    band = None
+    if len(coming) > MOST:
+        band, coming = _band(coming[0], rhythm, day), coming[:1]
+    ahead = [_ahead(moment, n, rhythm, day) for n, moment in enumerate(coming)]
+    return Strip(
+        (*marks, *ahead), band, tuple(_ticks(day)), _label(state, past, len(ahead), band)
+    )
+
+
+def _minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
+
+
+# the past
+
+
+def kind_of(outcome: str) -> Kind:
+    return _KINDS.get(outcome, Kind.STOPPED)
+
+
+def _past(past: Sequence[Wakings], day: _Day) -> list[Mark]:
+    close = _gathered(past, timedelta(minutes=10), day)
+    return close if len(close) <= MOST else _gathered(past, HOUR, day)
+
+
+def _gathered(past: Sequence[Wakings], span: timedelta, day: _Day) -> list[Mark]:
+    """One mark for all that looks alike within a span."""
+    groups: dict[tuple[Kind, int], list[Wakings]] = defaultdict(list)
+    for one in past:
+        at = from_text(one.first_at)
+        groups[kind_of(one.outcome), int(at.timestamp() // span.total_seconds())].append(one)
+    marks = [_mark(kind, group, day) for (kind, _), group in groups.items()]
+    return sorted(marks, key=lambda mark: mark.x)
+
+
+def _mark(kind: Kind, group: Sequence[Wakings], day: _Day) -> Mark:
+    first = from_text(min(one.first_at for one in group))
+    last = from_text(max(one.last_at for one in group))
+    when = day.text(first)
+    if day.text(last) != when:
+        when += f" to {day.text(last, '%H:%M')}"
+    return Mark(kind, day.x(first + (last - first) / 2), when, _told(group))
+
+
+def _told(group: Sequence[Wakings]) -> str:
+    counts = Counter[str]()
+    for one in group:
+        counts[one.outcome.replace("_", " ")] += one.count
+    only = sum(counts.values()) == 1
+    return ", ".join(what if only else f"{count} × {what}" for what, count in counts.items())
+
+
+# what is to come
+
+
+def _coming(state: ScheduleState, rhythm: Rhythm | None, day: _Day) -> list[datetime]:
+    """One more than are marked, at most: a rule that strikes every second is not walked through."""
+    if state.next_run_at is None or state.slot is None:
+        return []
+    first, slot, moments = from_text(state.next_run_at), from_text(state.slot), []
+    while first <= day.end and len(moments) <= MOST:
+        moments.append(first)
+        if rhythm is None:
+            break
+        # Jitter is in the next time alone; those behind it are computed from the rule, and from now
+        # on where nobody was there to wake it.
+        slot = rhythm.after(max(first if rhythm.interval is not None else slot, day.now))
+        first = max(slot, first)
+    return moments
+
+
+def _ahead(moment: datetime, n: int, rhythm: Rhythm | None, day: _Day) -> Mark:
+    # An interval counts from the end of the run before, and nobody knows that yet.
+    about = "about " if n and rhythm is not None and rhythm.interval is not None else ""
+    late = moment <= day.now
+    return Mark(
+        Kind.COMING, day.x(max(moment, day.now)), about + day.text(moment),
+        "due now" if late else "to come",
+    )  # fmt: skip
+
+
+def _band(first: datetime, rhythm: Rhythm | None, day: _Day) -> Band:
+    begin = day.x(max(first, day.now))
+    return Band(begin, round(100 - begin, 2), f"from {day.text(first)} on", in_words(rhythm))
+
+
+# around it
+
+
+def _ticks(day: _Day) -> Iterator[Tick]:
+    """At the full hours of the viewer's clock, in real time: a day may have 23 of them, or 25."""
+    local = day.begin.astimezone(day.zone)
+    moment = day.begin + timedelta(minutes=-local.minute % 60)
+    while moment <= day.end:
+        hour = moment.astimezone(day.zone).hour
+        label = f"{hour:02}" if hour % LABEL_EVERY == 0 else None
+        yield Tick(day.x(moment), day.text(moment, "%a") if hour == 0 else label)
+        moment += HOUR
+
+
+def _label(state: ScheduleState, past: Sequence[Wakings], ahead: int, band: Band | None) -> str:
+    became = _told(past) if past else "nothing"
+    coming = f"{band.what} {band.when}" if band else f"{ahead or 'none'} to come"
+    return f"{state.agent}/{state.name}, last 12 hours: {became}; next 12 hours: {coming}"

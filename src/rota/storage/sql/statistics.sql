@@ -1,0 +1,42 @@
+-- Figures over a stretch of time: each reads one index between two places of it.
+
+-- name: count_open
+SELECT status, count(*) FROM work_items
+WHERE status IN ('queued', 'dispatched', 'in_progress', 'blocked', 'in_review') GROUP BY status
+
+-- name: count_created
+-- Ids tell when an item was made. The rows themselves are wide, so a narrow index is read in forty
+-- pieces: one for each status and priority.
+SELECT count(*) FROM work_items INDEXED BY work_items_by_status
+WHERE status IN ('queued', 'dispatched', 'in_progress', 'blocked', 'in_review', 'completed',
+                 'failed', 'cancelled')
+  AND priority IN (1, 2, 3, 4, 5) AND id >= :first AND id < :beyond
+
+-- name: count_ended
+SELECT count(*) FROM work_items
+WHERE status = :status AND completed_at IS NOT NULL
+  AND completed_at >= :begins AND completed_at < :ends
+
+-- name: last_ended
+SELECT id, created_at, completed_at FROM work_items
+WHERE status = :status AND completed_at IS NOT NULL
+  AND completed_at >= :begins AND completed_at < :ends
+ORDER BY completed_at DESC LIMIT :want
+
+-- name: arrivals
+SELECT work_item_id, to_status, occurred_at FROM events
+WHERE work_item_id IN (SELECT value FROM json_each(:items)) AND to_status IS NOT NULL
+ORDER BY work_item_id, seq
+
+-- name: failure_reasons
+SELECT reason, count(*) FROM (
+  SELECT reason FROM work_items
+  WHERE status = 'failed' AND completed_at IS NOT NULL
+    AND completed_at >= :begins AND completed_at < :ends
+  ORDER BY completed_at DESC LIMIT :want) AS latest
+GROUP BY reason ORDER BY count(*) DESC, reason
+
+-- name: spent_by_status
+SELECT status, count(*), coalesce(sum(seconds), 0.0),
+       coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0)
+FROM runs WHERE started_at >= :begins AND started_at < :ends GROUP BY status

@@ -1,0 +1,116 @@
+"""From a key to a move: what has to be asked is asked, and a refusal is put into words."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.text import one_line, shortened
+from rota.model.errors import ClaimedByAnother, RotaError
+from rota.terminal.deeds import Blank, Deed
+from rota.terminal.dialogs import Ask, Confirm
+
+if TYPE_CHECKING:
+    from rota.terminal.app import BoardApp
+
+Json = dict[str, Any]
+
+_TITLE = 40
+_NEW_ITEM = (
+    Blank("description", "What is to be done?", needed=True),
+    Blank("type", "Type", value="work"),
+    Blank("priority", "Priority, 1 (highest) to 5", value="3"),
+    Blank("agent", "Only for this agent (may be left empty)"),
+    Blank("labels", "Labels, with commas (may be left empty)"),
+    Blank("body", "More about it (may be left empty)"),
+)
+
+
+async def carry_out(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> None:
+    answers = await _answers(app, deed, items)
+    if answers is None:
+        return
+    done, refused = 0, []
+    for item in items:
+        why = await _one(app, deed, item, answers)
+        done += why is None
+        if why:
+            refused.append(f"“{shortened(item['description'], _TITLE)}”: {why}")
+    app.picked -= {item["id"] for item in items}
+    app.show()
+    _report(app, deed, items, done, refused)
+
+
+async def _answers(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> dict[str, str] | None:
+    if not deed.blanks:
+        return {}
+    blanks = [
+        replace(blank, value=items[0]["assigned_agent"] or "") if blank.name == "agent" else blank
+        for blank in deed.blanks
+    ]
+    agents = [one["name"] for one in await _agents(app)] if deed.name == "dispatch" else []
+    heading = f"{deed.label}: {named(items)}"
+    return await app.push_screen_wait(Ask(heading, blanks, agents))
+
+
+async def _agents(app: "BoardApp") -> list[Json]:
+    try:
+        return await app.client.agents()
+    except RotaError:  # they are only suggestions
+        return []
+
+
+async def _one(app: "BoardApp", deed: Deed, item: Json, answers: dict[str, str]) -> str | None:
+    """None when it was done, else why not."""
+    act = getattr(app.client, deed.name)
+    try:
+        try:
+            await act(item["id"], **answers)
+        except ClaimedByAnother as error:
+            question = f"{said(error, item)}. End that claim and {deed.words} all the same?"
+            if not deed.forcible or not await app.push_screen_wait(Confirm(question)):
+                return said(error, item)
+            await act(item["id"], **answers, force=True)
+    except RotaError as error:
+        return said(error, item)
+    return None
+
+
+def said(error: RotaError, item: Json) -> str:
+    """The ledger's words, with “it” for the item's id."""
+    return one_line(error.message).replace(item["id"], "it")
+
+
+def named(items: Sequence[Json]) -> str:
+    return shortened(items[0]["description"], 60) if len(items) == 1 else f"{len(items)} items"
+
+
+def _report(
+    app: "BoardApp", deed: Deed, items: Sequence[Json], done: int, refused: Sequence[str]
+) -> None:
+    if refused:
+        also = f"{done} of {len(items)} done; " if len(items) > 1 else ""
+        app.say(f"{deed.label} refused: {also}{'; '.join(refused)}", bad=True)
+    else:
+        app.say(f"{deed.label}: {named(items)}, done")
+
+
+async def add(app: "BoardApp") -> None:
+    answers = await app.push_screen_wait(Ask("A new item", _NEW_ITEM))
+    if answers is None:
+        return
+    try:
+        fields = _fields(answers)
+        item = await app.client.work_add(**fields)
+    except RotaError as error:
+        app.say(f"Not added: {one_line(error.message)}", bad=True)
+        return
+    app.say(f"Added: {shortened(item['description'], 60)}")
+
+
+def _fields(answers: dict[str, str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"type": "work", **answers}
+    if "labels" in fields:
+        fields["labels"] = [one.strip() for one in fields["labels"].split(",") if one.strip()]
+    if fields.get("priority", "").isdigit():  # else the ledger says what is wrong with it
+        fields["priority"] = int(fields["priority"])
+    return fields

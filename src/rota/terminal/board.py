@@ -1,0 +1,172 @@
+"""The columns of the board, and what of the ledger stands in them."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rota.client import WorkQueueClient
+from rota.client._async.calls import content, next_cursor, not_ours
+from rota.model.clock import to_text
+from rota.model.status import Status
+from rota.model.work import MAX_PAGE
+from rota.terminal.filters import Filters
+
+Json = dict[str, Any]
+
+PAGE = 100
+TITLES: Mapping[Status, str] = {
+    Status.QUEUED: "Queued",
+    Status.DISPATCHED: "Dispatched",
+    Status.IN_PROGRESS: "In progress",
+    Status.BLOCKED: "Blocked",
+    Status.IN_REVIEW: "In review",
+    Status.COMPLETED: "Done today",
+    Status.FAILED: "Failed",
+}
+EMPTY: Mapping[Status, str] = {
+    Status.QUEUED: "Nothing waits. Press a to add an item.",
+    Status.DISPATCHED: "Nothing waits to be picked up.",
+    Status.IN_PROGRESS: "Nobody is at work.",
+    Status.BLOCKED: "Nothing needs your help.",
+    Status.IN_REVIEW: "Nothing waits for a review.",
+    Status.COMPLETED: "Nothing is done yet today.",
+    Status.FAILED: "Nothing has failed.",
+}
+# The API lists what has ended in the order of its making. Where more has ended today than a page
+# holds, the latest are found by looking back less far.
+_LOOKING_BACK = tuple(timedelta(minutes=minutes) for minutes in (24 * 60, 240, 60, 15, 4, 1))
+_COUNT = re.compile(r'^rota_items\{status="(\w+)"\} ([0-9.e+]+)$', re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: list[Json]
+    cursor: str | None
+
+
+class BoardClient(WorkQueueClient):
+    """A client that knows pages: a board shows the first of them, and more when it is asked."""
+
+    async def page(self, query: Json) -> Page:
+        answer = await self._answered(self._request("GET", "/work", query=query), True)
+        items = content(answer)
+        if not isinstance(items, list):
+            raise not_ours()
+        return Page(items, next_cursor(answer.headers.get("link", "")))
+
+    async def counts(self) -> dict[str, int]:
+        """How many items there are of each status."""
+        answer = await self._answered(self._request("GET", "/metrics"), True)
+        figures = _COUNT.findall(answer.body.decode(errors="replace"))
+        return {status: int(float(number)) for status, number in figures}
+
+
+@dataclass(slots=True)
+class Column:
+    status: Status
+    items: list[Json] = field(default_factory=list)
+    cursor: str | None = None  # where its next page begins
+    cut: bool = False  # older ones are not shown, and cannot be paged to
+    total: int | None = None
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.status]
+
+    @property
+    def has_more(self) -> bool:
+        return self.cursor is not None or self.cut
+
+    @property
+    def count(self) -> str:
+        if not self.has_more:
+            return f"{len(self.items):,}"
+        if self.total is not None:
+            return f"{max(self.total, len(self.items)):,}"
+        return f"{len(self.items):,}+"
+
+    def place_of(self, item_id: str | None) -> int | None:
+        return next((n for n, item in enumerate(self.items) if item["id"] == item_id), None)
+
+
+class Board:
+    def __init__(self, client: BoardClient, filters: Filters, page: int = PAGE) -> None:
+        self.client = client
+        self.filters = filters
+        self.columns = {status: Column(status) for status in TITLES}
+        self._page = page
+
+    async def load(self, statuses: Collection[Status] = tuple(TITLES)) -> None:
+        """Read columns again, as far as they were open."""
+        for status in statuses:
+            await self._load(self.columns[status])
+        await self._count()
+
+    async def more(self, status: Status) -> None:
+        """Open the next page of a column."""
+        column = self.columns[status]
+        if column.cursor is not None:
+            page = await self._read(status, self._page, column.cursor)
+            known = {item["id"] for item in column.items}
+            column.items += [item for item in page.items if item["id"] not in known]
+            column.cursor = page.cursor
+
+    def find(self, item_id: str | None) -> tuple[Column, int] | None:
+        for column in self.columns.values():
+            place = column.place_of(item_id)
+            if place is not None:
+                return column, place
+        return None
+
+    async def _load(self, column: Column) -> None:
+        if column.status is Status.COMPLETED:
+            await self._load_ended(column)
+            return
+        wanted = max(self._page, len(column.items))
+        found: dict[str, Json] = {}
+        cursor: str | None = None
+        while len(found) < wanted:
+            limit = min(wanted - len(found), MAX_PAGE)
+            page = await self._read(column.status, limit, cursor)
+            # An item whose priority was changed meanwhile may stand on two pages.
+            found |= {item["id"]: item for item in page.items}
+            cursor = page.cursor
+            if cursor is None:
+                break
+        column.items, column.cursor = list(found.values()), cursor
+
+    async def _load_ended(self, column: Column) -> None:
+        page, today = Page([], None), _midnight()
+        for back in _LOOKING_BACK:
+            since = max(today, datetime.now(UTC) - back)
+            page = await self._read(column.status, 2 * self._page, since=to_text(since))
+            if page.cursor is None:
+                column.cut = since > today
+                break
+        else:
+            column.cut = True
+        column.items = sorted(page.items, key=lambda item: item["completed_at"], reverse=True)
+
+    async def _read(
+        self, status: Status, limit: int, cursor: str | None = None, since: str | None = None
+    ) -> Page:
+        asked = {"status": status, "limit": limit, "cursor": cursor, "since": since}
+        return await self.client.page({**self.filters.query(), **asked})
+
+    async def _count(self) -> None:
+        """Only where pages are left to be read, and the figures are of all items."""
+        counted = not self.filters.query() and any(
+            column.cursor is not None for column in self.columns.values()
+        )
+        totals = await self.client.counts() if counted else {}
+        for column in self.columns.values():
+            ended = column.status is Status.COMPLETED  # the figure is not of today
+            column.total = None if ended else totals.get(column.status)
+
+
+def _midnight() -> datetime:
+    """When the viewer's day began."""
+    here = datetime.now().astimezone()
+    return here.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)

@@ -1,0 +1,90 @@
+"""What a person can do to an item: the verbs of the status machine, and holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rota.model.status import Status, Verb, allowed_from
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """Something that a person is asked for; `name` is the client's word for it."""
+
+    name: str
+    label: str
+    needed: bool = False
+    value: str = ""
+
+
+_WHY = Blank("notes", "Why? (may be left empty)")
+_RESULT = Blank("notes", "The result (may be left empty)")
+_FAULT = Blank("notes", "What went wrong? (may be left empty)")
+_QUESTION = Blank("notes", "What does it wait for?", needed=True)
+_MISSING = Blank("notes", "What is missing? (may be left empty)")
+_AGENT = Blank("agent", "To which agent?", needed=True)
+_HAND_OVER = (
+    Blank("artifact_url", "Where is the result? (URL)", needed=True),
+    Blank("notes", "What to look at (may be left empty)"),
+)
+_RELEASE = Blank("reason", "Why? (may be left empty)")
+_HOLD = Blank("reason", "Why shall nobody pick it up?", needed=True)
+_NOTE = Blank("notes", "Your note", needed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """`name` is the client's method; a verb where it moves the item."""
+
+    name: str
+    key: str
+    label: str
+    blanks: tuple[Blank, ...] = ()
+    forcible: bool = False  # can end somebody's claim
+
+    @property
+    def words(self) -> str:
+        return self.label.lower()
+
+
+# Release, reopen and retry share a key: no status has two of them, and each leads to the queue.
+DEEDS: Mapping[str, Deed] = {
+    deed.name: deed
+    for deed in (
+        Deed(Verb.DISPATCH, "d", "Dispatch", (_AGENT,)),
+        Deed(Verb.START, "s", "Start"),
+        Deed(Verb.COMPLETE, "c", "Complete", (_RESULT,), True),
+        Deed(Verb.BLOCK, "b", "Block", (_QUESTION,), True),
+        Deed(Verb.RESUME, "u", "Resume"),
+        Deed(Verb.HAND_OVER, "v", "Hand over", _HAND_OVER, True),
+        Deed(Verb.FAIL, "f", "Fail", (_FAULT,), True),
+        Deed(Verb.RELEASE, "r", "Release", (_RELEASE,), True),
+        Deed(Verb.REOPEN, "r", "Reopen", (_MISSING,)),
+        Deed(Verb.RETRY, "r", "Retry"),
+        Deed(Verb.CANCEL, "x", "Cancel", (_WHY,)),
+        Deed("hold", "o", "Hold", (_HOLD,)),
+        Deed("unhold", "o", "Unhold"),
+        Deed("note", "n", "Note", (_NOTE,)),
+    )
+}
+
+
+def possible(item: Json) -> list[Deed]:
+    """What may be done to it now, in the order of the table."""
+    moves = {str(verb) for verb in allowed_from(Status(item["status"]))}
+    other = "hold" if item["hold_reason"] is None else "unhold"
+    return [deed for deed in DEEDS.values() if deed.name in {*moves, other, "note"}]
+
+
+def by_key(item: Json, key: str) -> Deed | None:
+    return next((deed for deed in possible(item) if deed.key == key), None)
+
+
+def refusal(item: Json, words: str) -> str:
+    """Why a key does nothing, without asking the ledger in vain."""
+    ways = [deed.words for deed in possible(item) if deed.name in set(Verb)]
+    status = str(item["status"]).replace("_", " ")
+    can = f"possible: {', '.join(ways)}" if ways else "nothing is: this status is final"
+    return f"it is {status}; {words} is not possible from there ({can})"

@@ -1,0 +1,150 @@
+"""What stands over the board for a moment: questions, the menu, and help."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
+from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from rota.cli.text import one_line
+from rota.terminal.deeds import Blank, Deed
+
+_ESCAPE = Binding("escape", "dismiss(None)", "Close")
+
+
+class Ask(ModalScreen[dict[str, str] | None]):
+    """Some lines to fill in: enter goes on, escape gives up."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [_ESCAPE]
+
+    def __init__(self, heading: str, blanks: Sequence[Blank], known: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._heading = heading
+        self._blanks = blanks
+        self._known = known  # names of agents
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label(one_line(self._heading), classes="heading", markup=False)
+            for blank in self._blanks:
+                yield Label(blank.label, markup=False)
+                yield Input(blank.value, id=blank.name, suggester=self._suggester(blank))
+            yield Label("", id="missing", markup=False)
+            yield Label("enter: go on   escape: leave it", classes="quiet", markup=False)
+
+    def _suggester(self, blank: Blank) -> SuggestFromList | None:
+        return SuggestFromList(self._known) if blank.name == "agent" and self._known else None
+
+    @on(Input.Submitted)
+    def go_on(self, event: Input.Submitted) -> None:
+        """To the next line, or, from the last one, to the end."""
+        names = [blank.name for blank in self._blanks]
+        place = names.index(event.input.id or "")
+        if place + 1 < len(names):
+            self.query_one(f"#{names[place + 1]}", Input).focus()
+            return
+        answers = {name: self.query_one(f"#{name}", Input).value.strip() for name in names}
+        for blank in self._blanks:
+            if blank.needed and not answers[blank.name]:
+                self.query_one("#missing", Label).update(f"This is needed: {blank.label}")
+                self.query_one(f"#{blank.name}", Input).focus()
+                return
+        self.dismiss({name: value for name, value in answers.items() if value})
+
+
+class Menu(ModalScreen[str | None]):
+    """All that may be done to an item; its own keys work here, too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _ESCAPE,
+        Binding("j", "down", show=False),
+        Binding("k", "up", show=False),
+    ]
+
+    def __init__(self, heading: str, deeds: Sequence[Deed]) -> None:
+        super().__init__()
+        self._heading = heading
+        self._deeds = deeds
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label(one_line(self._heading), classes="heading", markup=False)
+            options = [
+                Option(Text(f"{deed.key}  {deed.label}"), id=deed.name) for deed in self._deeds
+            ]
+            yield OptionList(*options, markup=False)
+            yield Label("enter: choose   escape: leave it", classes="quiet", markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        chosen = [deed.name for deed in self._deeds if deed.key == event.key]
+        if chosen:
+            event.stop()
+            self.dismiss(chosen[0])
+
+    @on(OptionList.OptionSelected)
+    def chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+    def action_down(self) -> None:
+        self.query_one(OptionList).action_cursor_down()
+
+    def action_up(self) -> None:
+        self.query_one(OptionList).action_cursor_up()
+
+
+class Confirm(ModalScreen[bool]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n", "dismiss(False)", "No"),
+        Binding("escape", "dismiss(False)", "No"),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label(one_line(self._question), markup=False)
+            yield Label("y: yes   n: no", classes="quiet", markup=False)
+
+
+HELP = """\
+h j k l, arrows   to another card            g, G   to the first, the last
+enter             open the item              space  pick it, for several at once
+m                 what may be done to it     escape let go of what is picked
+/                 show only some             a      add an item
+
+What may be done, where the item's status allows it:
+d dispatch    s start     c complete   b block     u resume
+v hand over   f fail      x cancel     o hold, or take the hold off
+r back to the queue: release, reopen, retry        n note
+
+In the filter, name:value narrows: project, agent, type, label. Other words are
+searched for. An empty filter shows everything.
+
+A card has its priority (P1 is highest), how long ago it changed, its agent, and
+held, leased, waits for N, try N where that is so.
+
+? this help   ctrl+r read again   ctrl+t light or dark   q quit
+"""
+
+
+class Help(ModalScreen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _ESCAPE,
+        Binding("question_mark,q,enter", "dismiss(None)", "Close"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog wide"):
+            yield Label("Keys", classes="heading")
+            yield Static(HELP, markup=False)
+            yield Label("escape: close", classes="quiet")

@@ -1,0 +1,108 @@
+"""One item in full, over the board; it follows the item's events."""
+
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from rota.cli.text import one_line
+from rota.model.errors import RotaError
+from rota.terminal.card import facts_of
+from rota.terminal.deeds import DEEDS, possible
+from rota.terminal.item_text import countdown, whole
+
+if TYPE_CHECKING:
+    from rota.terminal.app import BoardApp
+
+Json = dict[str, Any]
+
+_RUNS_SHOWN = 20
+_LOOK_SECONDS = 10.0  # a heartbeat extends a lease and leaves no event
+_KEYS = sorted({deed.key for deed in DEEDS.values()})
+
+
+class ItemScreen(ModalScreen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,left,h", "dismiss(None)"),
+        Binding("j", "scroll('down')"),
+        Binding("k", "scroll('up')"),
+        Binding("m", "app.menu"),
+        Binding("question_mark", "app.help"),
+        *(Binding(key, f"app.deed('{key}')") for key in _KEYS),
+    ]
+
+    def __init__(self, item: Json) -> None:
+        super().__init__()
+        self.item = item
+        self._looked = time.monotonic()
+
+    @property
+    def board(self) -> "BoardApp":
+        app: Any = self.app
+        board: BoardApp = app
+        return board
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="item") as pane:
+            pane.can_focus = True
+            yield Static(one_line(self.item["description"]), classes="heading", markup=False)
+            yield Static("", id="facts", markup=False)
+            yield Static("", id="claim", markup=False)
+            yield Static("reading …", id="rest", markup=False)
+        yield Static("", id="said", markup=False)
+        yield Static("", id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+        self.read_again()
+        self.set_interval(1, self._tick)
+
+    def touched(self, item_id: str | None) -> None:
+        """Something happened to an item."""
+        if item_id == self.item["id"]:
+            self.read_again()
+
+    def read_again(self) -> None:
+        self._looked = time.monotonic()
+        self.run_worker(self._read(), exclusive=True)
+
+    def say(self, text: str, bad: bool) -> None:
+        said = self.query_one("#said", Static)
+        said.update(one_line(text))
+        said.set_class(bad, "bad")
+
+    async def _read(self) -> None:
+        client, item_id = self.board.client, self.item["id"]
+        try:
+            item = await client.work_get(item_id)
+            explained = await client.explain(item_id)
+            runs = await client.list_runs(work_item_id=item_id, limit=_RUNS_SHOWN)
+        except RotaError as error:
+            self.say(error.message, True)
+            return
+        self.item = {**item, "lease_expires_at": item.get("lease_expires_at")}
+        self._show(whole(item, explained, runs))
+
+    def _show(self, text: Any) -> None:
+        item = self.item
+        self.query_one(".heading", Static).update(one_line(item["description"]))
+        status = str(item["status"]).replace("_", " ")
+        self.query_one("#facts", Static).update(" · ".join([status, *facts_of(item)]))
+        self.query_one("#rest", Static).update(text)
+        verbs = [f"{deed.key} {deed.words}" for deed in possible(item)]
+        self.query_one("#keys", Static).update("  ".join([*verbs, "m menu", "escape back"]))
+        self._tick()
+
+    def _tick(self) -> None:
+        claim = self.item.get("claim")
+        self.query_one("#claim", Static).update(countdown(self.item) if claim else "")
+        if claim and time.monotonic() - self._looked > _LOOK_SECONDS:
+            self.read_again()
+
+    def action_scroll(self, way: str) -> None:
+        pane = self.query_one(VerticalScroll)
+        pane.scroll_down() if way == "down" else pane.scroll_up()

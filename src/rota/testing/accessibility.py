@@ -1,0 +1,89 @@
+"""What keeps people from using a page: found by axe-core, and by a few checks that it lacks.
+
+axe-core is the npm package that others judge pages with; `make components` fetches it. What it has
+no rule for, or cannot see in one look at the page, stands here: a focus that can be seen, targets
+that a thumb can hit, a page that does not scroll sideways, one heading of the first level.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rota.testing import npm
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HOME = npm.CACHE / "axe"
+AXE = "axe-core@4.14.0"
+PACKAGES = {
+    AXE: "sha512-9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK8"
+    "1IBRXmSxHfMAOkSqQeRxT/0dwNDz2GOm3zzpcQ==",
+}
+TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+
+_RUN = """
+async ({ tags, only }) => {
+  const which = only ? { type: "rule", values: only } : { type: "tag", values: tags };
+  const found = await axe.run(document, { runOnly: which, resultTypes: ["violations"] });
+  return found.violations.flatMap((rule) => rule.nodes.map((node) =>
+    `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary.replace(/\\s+/g, " ")}`));
+}
+"""
+
+# Elements of a closed dialog or details have no boxes; those are looked at when they are open.
+_OWN = """
+() => {
+  const faults = [];
+  const name = (one) => one.id ? `${one.localName}#${one.id}` : one.outerHTML.slice(0, 90);
+  const headings = document.querySelectorAll("h1").length;
+  if (headings !== 1) faults.push(`one-h1: there are ${headings}`);
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) {
+    faults.push(`sideways: the page is ${root.scrollWidth} wide in ${root.clientWidth}`);
+  }
+  const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+  for (const one of document.querySelectorAll(controls)) {
+    const box = one.getBoundingClientRect();
+    if (!box.width || !box.height || one.disabled || one.matches(":disabled")) continue;
+    const inText = one.localName === "a" && getComputedStyle(one).display === "inline";
+    if (!inText && (box.width < 24 || box.height < 24)) {
+      faults.push(`target-size: ${name(one)} is ${Math.round(box.width)} by ${Math.round(box.height)}`);
+    }
+    one.focus({ preventScroll: true, focusVisible: true });
+    if (document.activeElement !== one) continue;
+    const focused = getComputedStyle(one);
+    const ring = parseFloat(focused.outlineWidth) >= 1 && focused.outlineStyle !== "none";
+    if (!ring && focused.boxShadow === "none") faults.push(`focus-visible: ${name(one)}`);
+    one.blur();
+  }
+  return faults;
+}
+"""
+
+
+def find_axe() -> Path | None:
+    return npm.find_file(HOME, PACKAGES, "axe-core/axe.min.js")
+
+
+def install_command() -> tuple[str, ...]:
+    return npm.install_command(HOME, PACKAGES)
+
+
+@cache
+def _axe() -> str:
+    found = find_axe()
+    if found is None:
+        raise RuntimeError("axe-core is missing: run `make components`")
+    return found.read_text()
+
+
+def barriers(page: "Page", *rules: str) -> list[str]:
+    """What axe-core finds, by all its rules or by these; and what the checks above do."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(_axe())  # not by a script element, which the page's policy would refuse
+    chosen: dict[str, Any] = {"tags": list(TAGS), "only": list(rules) or None}
+    found: list[str] = page.evaluate(_RUN, chosen)
+    if not rules:
+        found += page.evaluate(_OWN)
+    return found
