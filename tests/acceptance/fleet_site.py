@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError
 
-from tests.acceptance.terminal import ROTA, ThisProcess, environment, until
+from rota.testing import zygote
+from tests.acceptance.terminal import ThisProcess, environment, until
 
 ACTOR = Path(__file__).with_name("fleet_actor.py")
 QUEUE = {"type": "queue"}
@@ -30,11 +31,11 @@ class Node:
         self._place = place
         self._variables = variables
         self._words = words
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: zygote.Process | None = None
         self.state = place / ".rota"
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> zygote.Process:
         assert self._process is not None
         return self._process
 
@@ -55,8 +56,8 @@ class Node:
     def start(self) -> "Node":
         self._place.mkdir(exist_ok=True)
         with (self._place / "up.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*ROTA, "up", "--port", "0", *self._words],
+            self._process = zygote.start(
+                ["up", "--port", "0", *self._words],
                 cwd=self._place,
                 env=environment(**self._variables),
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,8 @@
-"""A terminal for tests of the command line: real processes, or this one where they are many."""
+"""A terminal for tests of the command line: real processes, or this one where they are many.
+
+The processes are forks of one that has imported everything (`rota.testing.zygote`). Those of the
+README, of `test_cli_terminal` and of the faults are started from nothing.
+"""
 
 import json
 import os
@@ -14,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 from rota.cli import main
+from rota.testing import zygote
 
 ROTA = [sys.executable, "-m", "rota.cli"]
 _OURS = ("ROTA_", "DATABASE_URL", "PORT", "NO_COLOR", "FORCE_COLOR", "_ROTA_COMPLETE")
@@ -32,16 +37,8 @@ class Terminal:
     variables: dict[str, str] = field(default_factory=dict)
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*ROTA, *words],
-            cwd=self.place,
-            env=environment(**self.variables),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        variables = environment(**self.variables)
+        return zygote.run(words, env=variables, cwd=self.place, input=stdin, timeout=60)
 
     def type(self, *words: str, stdin: str = "", code: int = 0) -> str:
         done = self.run(*words, stdin=stdin)
@@ -71,14 +68,13 @@ class ThisProcess(Terminal):
 
 
 @contextmanager
-def running_server(place: Path, *words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    server = subprocess.Popen(
-        [*ROTA, "up", "--port", "0", *words],
+def running_server(place: Path, *words: str, **variables: str) -> Iterator[zygote.Process]:
+    server = zygote.start(
+        ["up", "--port", "0", *words],
         cwd=place,
         env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
     )
     assert server.stdout is not None
     try:

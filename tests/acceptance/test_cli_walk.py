@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.testing import zygote
 from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment, running_server
 
 
@@ -155,12 +156,11 @@ def test_texts_come_from_files_and_standard_input(shell: Terminal, tmp_path: Pat
 def test_a_claim_waits_for_work(shell: Terminal) -> None:
     shell.type("add", "Opens the database")
     shell.type("claim", "--agent", "bob")
-    waiting = subprocess.Popen(
-        [*ROTA, "claim", "--agent", "ann", "--wait", "30s", "--json"],
+    waiting = zygote.start(
+        ["claim", "--agent", "ann", "--wait", "30s", "--json"],
         cwd=shell.place,
         env=environment(),
         stdout=subprocess.PIPE,
-        text=True,
     )
     item = shell.type("add", "Worth the wait").strip()
     out, _ = waiting.communicate(timeout=30)
@@ -176,13 +176,12 @@ def test_watch_follows_until_it_is_interrupted(tmp_path: Path, served: bool) -> 
 
     def watched() -> None:
         first = shell.type("add", "Before").strip()
-        following = subprocess.Popen(
-            [*ROTA, "watch", "--since", "0", "--json"],
+        following = zygote.start(
+            ["watch", "--since", "0", "--json"],
             cwd=tmp_path,
             env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         assert following.stdout is not None
         assert json.loads(following.stdout.readline())["data"]["work_item_id"] == first
@@ -205,12 +204,11 @@ def test_watch_goes_on_when_the_server_is_restarted(tmp_path: Path) -> None:
         url = json.loads((tmp_path / ".rota" / "server.json").read_text())["url"]
         port = url.rpartition(":")[2]
         first = shell.type("add", "Before").strip()
-        following = subprocess.Popen(
-            [*ROTA, "watch", "--since", "0", "--json", "--url", url],
+        following = zygote.start(
+            ["watch", "--since", "0", "--json", "--url", url],
             cwd=tmp_path,
             env=environment(),
             stdout=subprocess.PIPE,
-            text=True,
         )
         assert following.stdout is not None
         assert json.loads(following.stdout.readline())["data"]["work_item_id"] == first

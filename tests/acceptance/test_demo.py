@@ -17,7 +17,8 @@ import pytest
 from rota.cli import demo
 from rota.config import StateDir
 from rota.config.loading import load_fleet
-from tests.acceptance.terminal import ROTA, Terminal, environment, until
+from rota.testing import zygote
+from tests.acceptance.terminal import Terminal, environment, until
 
 Json = dict[str, Any]
 
@@ -25,7 +26,7 @@ Json = dict[str, Any]
 class Playing:
     """A demo under way, as a program reads it."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: zygote.Process) -> None:
         self.process = process
         assert process.stdout is not None
         self._lines = process.stdout
@@ -66,11 +67,11 @@ def left_of(home: Path) -> list[str]:
 
 @contextmanager
 def playing(*words: str, **variables: str) -> Iterator[Playing]:
-    process = subprocess.Popen(
-        [*ROTA, "demo", "--json", "--port", "0", *words],
+    process = zygote.start(
+        ["demo", "--json", "--port", "0", *words],
         env=environment(**variables),
+        cwd=Path.cwd(),
         stdout=subprocess.PIPE,
-        text=True,
     )
     try:
         yield Playing(process)

@@ -6,11 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from rota.testing.browser import Chromium, Page, Visit, chromium
 from tests.browser.site import Site, served_site
 from tests.conftest import require
+from tools.showroom import furnish
 
 Visits = Callable[..., Visit]
 
@@ -39,6 +41,15 @@ def browser() -> Iterator[Chromium]:
 def site(tmp_path: Path) -> Iterator[Site]:
     """The dashboard on an empty ledger, without tokens."""
     with served_site(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def showroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A few hours of a fleet's work, on every page something to see. Only to be looked at."""
+    home = tmp_path_factory.mktemp("showroom")
+    anyio.run(lambda: furnish(home, days=0.15))
+    with served_site(home / ".rota") as running:
         yield running
 
 

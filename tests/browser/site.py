@@ -55,6 +55,7 @@ class Site:
 
 @contextmanager
 def served_site(home: Path) -> Iterator[Site]:
+    """What is in `home/rota.db`, or an empty ledger."""
     settings = ApiSettings(remember_seconds=0.05)
     with (
         serve(

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from rota.queue import Ledger
 from rota.queue.views import Query
 from rota.storage import migrations, postgres, sqlite
 from rota.storage.migrations import Migration
-from rota.testing import audit
+from rota.testing import audit, zygote
 from rota.testing.postgres import find_binaries, own_postgres
 from rota.testing.standing import bring_to, order
 from tests.contract.upgrades import ALL, NEXT, demand_whole, first_only, in_processes, look, new
@@ -71,10 +70,7 @@ def sql(url: str, statement: str) -> list[Any]:
 
 
 def rota(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rota.cli", "--db", url, *arguments],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+    return zygote.run(["--db", url, *arguments], env=os.environ, cwd=ROOT)
 
 
 # from nothing

@@ -14,7 +14,7 @@ from rota.app import make_store
 from rota.model.status import Status
 from rota.model.work import ItemFilter, NewItem
 from rota.storage.port import Transaction
-from rota.storage.select import candidates, listing
+from rota.storage.select import candidates, listing, tally
 from rota.storage.statements import load_statements, to_psycopg
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
@@ -78,6 +78,18 @@ LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
     "a list by project": (
         lists(statuses=(Status.QUEUED,), project_id="p-1"),
         "work_items_by_project",
+    ),
+    "what ended last": (
+        lists(statuses=(Status.COMPLETED,), by_end=True, limit=WANT),
+        "work_items_by_end",
+    ),
+    "what ended before that": (
+        lists(statuses=(Status.COMPLETED,), by_end=True, limit=WANT, before=(NOW, PLACE[1])),
+        "work_items_by_end",
+    ),
+    "how many there are, up to a few": (
+        lambda _: [tally(ItemFilter((Status.BLOCKED, Status.COMPLETED), limit=WANT))],
+        "work_items_by",
     ),
     "items that are due": (named("promote_due", now=NOW), "work_items_deferred"),
     "when the next item is due": (named("next_due"), "work_items_deferred"),
@@ -160,7 +172,7 @@ CLAIMED = (
 
 PROJECTS = "INSERT INTO projects VALUES ('p-{0}', 'p', NULL, 'now', 'now')"
 DONE = (
-    "UPDATE work_items SET status = 'completed', outcome = 'success', completed_at = 'now'"
+    "UPDATE work_items SET status = 'completed', outcome = 'success', completed_at = substr(id, 25)"
     " WHERE assigned_agent IS NULL AND substr(id, 35) IN ('10', '20', '30', '40', '50', '60')"
     " AND source IS NULL"
 )

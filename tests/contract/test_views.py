@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -314,6 +315,53 @@ async def test_counts_and_loads(ledger: Ledger) -> None:
     loads = {load.agent.name: load for load in await ledger.views.agents()}
     assert (loads["a-in-progress"].in_progress, loads["a-dispatched"].dispatched) == (1, 1)
     assert set(loads) == {"a-in-progress", "a-dispatched"}
+
+
+async def test_a_column_of_what_has_ended_goes_backwards_page_by_page(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    await queue.set_agent("ada", max_concurrent=9)
+    before = await bring_to(queue, Status.COMPLETED, type="bug")
+    clock.advance(10)
+    since = clock.text(-1)
+    ended = []
+    for number in range(5):
+        clock.advance(number % 2)  # some end in the same moment
+        ended.append(await bring_to(queue, Status.COMPLETED, type="bug", labels=(f"l{number}",)))
+    await bring_to(queue, Status.FAILED)
+    wanted = Query(type="bug", since=since, limit=2)
+    found, cursor = [], None
+    for size in (2, 2, 1):
+        page = await views.column(Status.COMPLETED, replace(wanted, cursor=cursor))
+        assert len(page.items) == size
+        found += [item.id for item in page.items]
+        cursor = page.cursor
+    assert cursor is None
+    assert found == [item.id for item in reversed(ended)]
+    everything = await views.column(Status.COMPLETED, Query())
+    assert [item.id for item in everything.items] == [*found, before.id]
+    one = await views.column(Status.COMPLETED, Query(label="l3"))
+    assert [item.id for item in one.items] == [ended[3].id]
+    with pytest.raises(BadCursor):
+        await views.column(Status.COMPLETED, Query(cursor="nonsense"))
+
+
+async def test_a_tally_counts_up_to_its_limit_and_obeys_the_filters(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    await queue.set_agent("ada", max_concurrent=9)
+    for number in range(4):
+        await queue.submit(NewItem("bug" if number else "chore", "x", labels=("red",)))
+    await bring_to(queue, Status.COMPLETED)
+    clock.advance(60)
+    await bring_to(queue, Status.COMPLETED)
+    asked = (Status.QUEUED, Status.COMPLETED, Status.BLOCKED)
+    assert await views.tally(Query(statuses=asked), 100) == dict(zip(asked, (4, 2, 0), strict=True))
+    assert await views.tally(Query(statuses=asked), 2) == dict(zip(asked, (2, 2, 0), strict=True))
+    narrow = Query(statuses=(Status.QUEUED,), type="bug", label="red", q="X")
+    assert await views.tally(narrow, 100) == {Status.QUEUED: 3}
+    today = Query(statuses=(Status.COMPLETED,), since=clock.text(-1))
+    assert await views.tally(today, 100) == {Status.COMPLETED: 1}
 
 
 async def test_a_living_database_says_so(views: Views) -> None:

@@ -1,7 +1,6 @@
 """`label-state`: the spelling that others know, with the same commands underneath."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -10,28 +9,18 @@ from pathlib import Path
 import pytest
 
 from rota.cli import label_state
+from rota.testing import zygote
 from rota.testing.tracker import TrackerStub, tracker_stub
 from tests.acceptance.terminal import environment
 from tests.integration.tracked import HOLD, MANAGED, READY, REPO, WORKING, Tracked
-
-LABEL_STATE = [
-    *(sys.executable, "-c", "import sys; from rota.cli import label_state; sys.exit(label_state())")
-]
 
 
 @dataclass
 class LabelState(Tracked):
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*LABEL_STATE, *words],
-            cwd=self.place,
-            env=environment(**self.variables),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        variables = environment(**self.variables)
+        entry = "rota.cli:label_state"
+        return zygote.run(words, env=variables, cwd=self.place, input=stdin, entry=entry)
 
 
 @pytest.fixture(scope="module")

@@ -294,6 +294,7 @@ def make_asgi(
     from rota.dashboard import dashboard_endpoints
     from rota.dashboard.errors import error_page
 
+    knows = (lambda: fleet.fleet) if fleet else None  # it changes when the file is read again
     return create_app(
         ledger,
         ApiSettings(
@@ -303,7 +304,7 @@ def make_asgi(
         ),
         stopping=stopping,
         endpoints=[
-            *(dashboard_endpoints() if settings.dashboard else ()),
+            *(dashboard_endpoints(knows) if settings.dashboard else ()),
             *hook_endpoints(fleet.receivers if fleet else ()),
             *config_endpoints(fleet.reload if fleet else None),
             *signal_endpoints(signals),

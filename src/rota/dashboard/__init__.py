@@ -1,14 +1,22 @@
 """The dashboard in a browser, served by `rota up` at `/`. Each page is a module."""
 
+from collections.abc import Callable
+
 from rota.api.routing import Endpoint
-from rota.dashboard import assets, board, items, runs, signing
+from rota.dashboard import assets, board, items, overview, runs, schedules, signing
+from rota.dashboard.agents import agent_endpoints
 from rota.dashboard.rendering import following
+from rota.model.fleet import Fleet
 
 
-def dashboard_endpoints() -> tuple[Endpoint, ...]:
+def dashboard_endpoints(fleet: Callable[[], Fleet] | None = None) -> tuple[Endpoint, ...]:
+    """`fleet` tells what this server's configuration says, where it has one."""
     pages = (
         *board.ENDPOINTS,
         *items.ENDPOINTS,
+        *overview.ENDPOINTS,
         *runs.ENDPOINTS,
+        *agent_endpoints(fleet),
+        *schedules.ENDPOINTS,
     )
     return (*assets.ENDPOINTS, *signing.ENDPOINTS, *map(following, pages))

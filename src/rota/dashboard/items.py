@@ -10,10 +10,10 @@ from rota.api.call import Call
 from rota.api.permits import SCOPE_OF
 from rota.api.routing import endpoint
 from rota.dashboard.markdown import rendered, web_address
+from rota.dashboard.prose import pieces
 from rota.dashboard.rendering import page
-from rota.dashboard.run_logs import log_of
+from rota.dashboard.run_logs import LogEnd, log_of
 from rota.model.access import DISPATCH, READ, WORK, Caller
-from rota.model.errors import NotFound
 from rota.model.events import EventType
 from rota.model.runs import Run, RunFilter
 from rota.model.status import TERMINAL, Status, Verb, allowed_from
@@ -50,9 +50,7 @@ DEEDS: Mapping[Verb, Deed] = {
     Verb.COMPLETE: Deed("Complete…", "Is it done?", kind="main"),
     Verb.RESUME: Deed("Resume", kind="main"),
     Verb.RETRY: Deed("Retry", kind="main"),
-    Verb.BLOCK: Deed(
-        "Block…", "What does it wait for?", note="What it waits for", needs_note=True
-    ),
+    Verb.BLOCK: Deed("Block…", "What does it wait for?", note="What it waits for", needs_note=True),
     Verb.HAND_OVER: Deed("Hand over…", "Hand it over to a review", address=True),
     Verb.RELEASE: Deed("Release…", "Give it back to the queue", "Any agent may take it then."),
     Verb.REOPEN: Deed(
@@ -102,16 +100,11 @@ WORDS: Mapping[str, str] = {
 @endpoint("GET", "/items/{id}", scope=READ, tag="dashboard", hidden=True)
 async def item(call: Call) -> Answer:
     """One item with its history."""
-    try:
-        detail = await call.ledger.views.detail(call.id)
-    except NotFound as error:
-        return await page(
-            call, "missing.html", "board", status=404, what="item", problem=error.message
-        )
+    detail = await call.ledger.views.detail(call.id)
     return await page(
         call, "item.html", "board", item=detail.item, detail=detail,
         **_rights(call.caller, detail.item), **_told(detail), **await _around(call, detail.item),
-        forced=FORCED, words_of=WORDS, web_address=web_address,
+        forced=FORCED, words_of=WORDS, web_address=web_address, pieces=pieces,
         source_address=_source_address(detail.item),
     )  # fmt: skip
 
@@ -144,7 +137,9 @@ def _rights(caller: Caller, item: WorkItem) -> dict[str, Any]:
 
 def _told(detail: Detail) -> dict[str, Any]:
     events = detail.events[::-1]
+    blockers = [link.blocker_id for link in detail.blocked_by]
     return {
+        "item_addresses": {one: f"/items/{one}" for one in blockers},
         "recent": events[:EVENTS_AT_ONCE],
         "older": events[EVENTS_AT_ONCE:],
         "is_cut": len(events) >= EVENTS_SHOWN,
@@ -156,6 +151,7 @@ async def _around(call: Call, item: WorkItem) -> dict[str, Any]:
     views = call.ledger.views
     runs = await call.ledger.runs.find(RunFilter(work_item_id=item.id), RUNS_SHOWN + 1)
     return {
+        "run_addresses": {run.id: f"/ui/runs/{run.id}" for run in runs},
         "explanation": await views.explain(item.id),
         "following": await views.following(item.id),
         "project": await views.project(item.project_id) if item.project_id else None,
@@ -168,8 +164,8 @@ async def _around(call: Call, item: WorkItem) -> dict[str, Any]:
     }
 
 
-async def _log(call: Call, runs: list[Run]) -> Any:
-    return await log_of(call, runs[0]) if runs else None
+async def _log(call: Call, runs: list[Run]) -> LogEnd:
+    return await log_of(call, runs[0]) if runs else LogEnd([], 0, 0)
 
 
 def _source_address(item: WorkItem) -> str | None:

@@ -14,7 +14,7 @@ from rota.dashboard.scales import Unit, spelled, ticks
 
 WIDTH, HEIGHT = 380, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 12, 22
-MOST_LABELS = 6
+MOST_LABELS = 7
 GAP = 0.22  # of a place that stays free between two bars
 ROW, BAR = 20, 9
 LONGEST_LABEL = 40
@@ -89,8 +89,9 @@ def rows(plot: Plot) -> Markup:
         drawn.append(_row_text(plot, place, label, top))
         for order, one in enumerate(plot.series):
             value = _known(one.values[place]) or 0.0
-            box = _Box(1, top + ROW + order * BAR, max(value * wide, 1.0), BAR - 1)
-            drawn.append(_bar(plot, order, box))
+            if value > 0:
+                box = _Box(1, top + ROW + order * BAR, max(value * wide, 1.0), BAR - 1)
+                drawn.append(_bar(plot, order, box))
     return _svg(plot, max(1, len(plot.labels)) * height, drawn)
 
 

@@ -13,7 +13,7 @@ from rota.dashboard.markdown import web_address
 from rota.dashboard.rendering import page
 from rota.dashboard.run_logs import log_of
 from rota.model.access import DISPATCH, READ
-from rota.model.errors import InvalidInput, NotFound
+from rota.model.errors import InvalidInput
 from rota.model.runs import Run, RunFilter, RunStatus
 
 RUNS_A_PAGE = 50
@@ -67,12 +67,7 @@ def _address(query: RunsQuery, last: Run | None = None) -> str:
 @endpoint("GET", "/ui/runs/{id}", scope=READ, tag="dashboard", hidden=True)
 async def run(call: Call) -> Answer:
     """One run with its log."""
-    try:
-        found = await call.ledger.runs.get(call.id)
-    except NotFound as error:
-        return await page(
-            call, "missing.html", "runs", status=404, what="run", problem=error.message
-        )
+    found = await call.ledger.runs.get(call.id)
     return await page(
         call, "run.html", "runs", run=found, log=await log_of(call, found),
         web_address=web_address, may_cancel=call.caller.may(DISPATCH),

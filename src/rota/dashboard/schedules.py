@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from rota.api.answers import Answer
 from rota.api.bodies import AgentName, Cursor, Strict
@@ -75,7 +74,7 @@ def _place(cursor: str) -> tuple[str, str]:
 
 
 async def _panels(call: Call, states: Sequence[ScheduleState]) -> list[Panel]:
-    """The past of all of them by one read each, however many there are."""
+    """The past of all of them is read at once, however many there are."""
     now, zone = call.ledger.clock.now(), zone_of(call)
     names = [(one.agent, one.name) for one in states]
     past = defaultdict[tuple[str, str], list[Wakings]](list)
@@ -83,7 +82,7 @@ async def _panels(call: Call, states: Sequence[ScheduleState]) -> list[Panel]:
         past[one.agent, one.schedule].append(one)
     runs = await call.ledger.runs.latest_of(_wanted(states, now))
     return [
-        _panel(call, state, past[name], runs.get(name), now, zone)
+        _panel(call, state, runs.get(name), past[name], strip_of(state, past[name], now, zone))
         for name, state in zip(names, states, strict=True)
     ]
 
@@ -98,25 +97,19 @@ def _wanted(states: Sequence[ScheduleState], now: datetime) -> list[tuple[str, s
 
 
 def _panel(
-    call: Call,
-    state: ScheduleState,
-    past: list[Wakings],
-    run: Run | None,
-    now: datetime,
-    zone: ZoneInfo,
+    call: Call, state: ScheduleState, run: Run | None, past: Sequence[Wakings], strip: Strip
 ) -> Panel:
     rhythm = Rhythm.known(state.definition)
     last = max(past, key=lambda one: one.last_at, default=None)
-    address = _address(state)
     return Panel(
         state,
         rules.in_words(rhythm),
         rules.exactly(rhythm),
         run,
         last.outcome if last else None,
-        address,
-        _trouble(call, state) if address else None,
-        strip_of(state, past, now, zone),
+        _address(state),
+        _trouble(call, state),
+        strip,
     )
 
 

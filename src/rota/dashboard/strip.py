@@ -118,9 +118,7 @@ def begin_of(now: datetime) -> datetime:
     return _minute(now) - HALF
 
 
-def strip_of(
-    state: ScheduleState, past: Sequence[Wakings], now: datetime, zone: ZoneInfo
-) -> Strip:
+def strip_of(state: ScheduleState, past: Sequence[Wakings], now: datetime, zone: ZoneInfo) -> Strip:
     # To the minute: a page that is fetched again within it looks the same.
     day = _Day(_minute(now), zone)
     rhythm = Rhythm.known(state.definition)
@@ -129,9 +127,7 @@ def strip_of(
     if len(coming) > MOST:
         band, coming = _band(coming[0], rhythm, day), coming[:1]
     ahead = [_ahead(moment, n, rhythm, day) for n, moment in enumerate(coming)]
-    return Strip(
-        (*marks, *ahead), band, tuple(_ticks(day)), _label(state, past, len(ahead), band)
-    )
+    return Strip((*marks, *ahead), band, tuple(_ticks(day)), _label(state, past, len(ahead), band))
 
 
 def _minute(moment: datetime) -> datetime:
@@ -184,7 +180,8 @@ def _coming(state: ScheduleState, rhythm: Rhythm | None, day: _Day) -> list[date
     """One more than are marked, at most: a rule that strikes every second is not walked through."""
     if state.next_run_at is None or state.slot is None:
         return []
-    first, slot, moments = from_text(state.next_run_at), from_text(state.slot), []
+    first, slot = from_text(state.next_run_at), from_text(state.slot)
+    moments: list[datetime] = []
     while first <= day.end and len(moments) <= MOST:
         moments.append(first)
         if rhythm is None:

@@ -85,12 +85,16 @@ class Signals:
                 if old is not None and _is_same(old, new):
                     continue
                 if old is not None:
-                    tx.end_signal(old.id, SignalStatus.CANCELLED, now)
+                    self._drop(tx, old, now)
                 insert(tx, self._signal(new, "configuration", now), now)
             for old in kept.values():
-                tx.end_signal(old.id, SignalStatus.CANCELLED, now)
+                self._drop(tx, old, now)
 
         await self._store.transact(body)
+
+    def _drop(self, tx: Transaction, old: Signal, now: str) -> None:
+        if tx.end_signal(old.id, SignalStatus.CANCELLED, now):
+            tx.append([_event(EventType.SIGNAL_CANCELLED, old, "configuration", now)])
 
     # looking
 
@@ -107,9 +111,12 @@ class Signals:
         *,
         after: str | None = None,
         limit: int = 50,
+        newest: bool = False,
     ) -> list[Signal]:
         most = max(1, min(limit, MAX_PAGE))
-        return await self._store.read(lambda tx: tx.list_signals(status, work_item_id, after, most))
+        return await self._store.read(
+            lambda tx: tx.list_signals(status, work_item_id, after, most, newest=newest)
+        )
 
     async def failed(self, limit: int = 50) -> list[FiringRecord]:
         return await self.firings(FiringStatus.FAILED, limit)
@@ -117,7 +124,7 @@ class Signals:
     async def firings(self, status: FiringStatus, limit: int = 50) -> list[FiringRecord]:
         """The oldest first."""
         most = max(1, min(limit, MAX_PAGE))
-        return await self._store.read(lambda tx: tx.list_firings(status, most))
+        return await self._store.read(lambda tx: tx.list_firings(status, most), long=True)
 
     async def test(self, new: NewSignal) -> list[Event]:
         """Which of the latest events would have fired it; nothing is stored."""

@@ -28,8 +28,10 @@ class SignalVerbs(Protocol):
         work_item_id: str | None,
         after: str | None,
         limit: int,
+        *,
+        newest: bool = False,
     ) -> list[Signal]:
-        """By age."""
+        """By age; the newest first if that is asked for, and then `after` goes on to older ones."""
 
     def named_signals(self) -> list[Signal]:
         """Active ones that came from the configuration."""

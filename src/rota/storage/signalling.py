@@ -53,12 +53,14 @@ class SignalStatements(Primitives):
         work_item_id: str | None,
         after: str | None,
         limit: int,
+        *,
+        newest: bool = False,
     ) -> list[Signal]:
         rows = self._rows(
-            "list_signals",
+            "newest_signals" if newest else "list_signals",
             status=status or "",
             item=work_item_id or "",
-            after=after or "",
+            after=after or ("~" if newest else ""),
             want=limit,
         )
         return [signal_of(row) for row in rows]

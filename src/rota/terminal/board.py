@@ -1,5 +1,6 @@
 """The columns of the board, and what of the ledger stands in them."""
 
+import asyncio
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -97,21 +98,30 @@ class Board:
         self.filters = filters
         self.columns = {status: Column(status) for status in TITLES}
         self._page = page
+        self._reading = asyncio.Lock()  # a page that came behind another list would leave a gap
+
+    def narrow(self, filters: Filters) -> None:
+        """To be loaded again, from the first page on."""
+        self.filters = filters
+        for column in self.columns.values():
+            del column.items[self._page :]
 
     async def load(self, statuses: Collection[Status] = tuple(TITLES)) -> None:
         """Read columns again, as far as they were open."""
-        for status in statuses:
-            await self._load(self.columns[status])
-        await self._count()
+        async with self._reading:
+            for status in statuses:
+                await self._load(self.columns[status])
+            await self._count()
 
     async def more(self, status: Status) -> None:
         """Open the next page of a column."""
         column = self.columns[status]
-        if column.cursor is not None:
-            page = await self._read(status, self._page, column.cursor)
-            known = {item["id"] for item in column.items}
-            column.items += [item for item in page.items if item["id"] not in known]
-            column.cursor = page.cursor
+        async with self._reading:
+            if column.cursor is not None:
+                page = await self._read(status, self._page, column.cursor)
+                known = {item["id"] for item in column.items}
+                column.items += [item for item in page.items if item["id"] not in known]
+                column.cursor = page.cursor
 
     def find(self, item_id: str | None) -> tuple[Column, int] | None:
         for column in self.columns.values():

@@ -22,7 +22,7 @@ def card_lines(
 
 
 def facts_of(item: Json, now: datetime | None = None) -> list[str]:
-    """What matters most comes first: the end may be cut off. None has a plain space in it."""
+    """What matters most comes first: the end may be cut off."""
     now = now or datetime.now(UTC)
     words = [
         f"P{item['priority']}",
@@ -31,7 +31,7 @@ def facts_of(item: Json, now: datetime | None = None) -> list[str]:
         *marks_of(item, now),
         one_line(item["type"]),
     ]
-    return [word.replace(" ", "\u00a0") for word in words if word]
+    return [word for word in words if word]
 
 
 def marks_of(item: Json, now: datetime) -> list[str]:

@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from rota.cli.text import one_line
 from rota.terminal.deeds import Blank, Deed
 
+_AGENTS_NAMED = 12
 _ESCAPE = Binding("escape", "dismiss(None)", "Close")
 
 
@@ -31,13 +32,21 @@ class Ask(ModalScreen[dict[str, str] | None]):
         self._known = known  # names of agents
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with VerticalScroll(classes="dialog", can_focus=False):
             yield Label(one_line(self._heading), classes="heading", markup=False)
             for blank in self._blanks:
-                yield Label(blank.label, markup=False)
-                yield Input(blank.value, id=blank.name, suggester=self._suggester(blank))
+                yield Label(self._label(blank), markup=False)
+                yield Input(
+                    blank.value, id=blank.name, suggester=self._suggester(blank), compact=True
+                )
             yield Label("", id="missing", markup=False)
             yield Label("enter: go on   escape: leave it", classes="quiet", markup=False)
+
+    def _label(self, blank: Blank) -> str:
+        agents = ", ".join(self._known[:_AGENTS_NAMED])
+        return (
+            f"{blank.label} There are {agents}" if agents and blank.name == "agent" else blank.label
+        )
 
     def _suggester(self, blank: Blank) -> SuggestFromList | None:
         return SuggestFromList(self._known) if blank.name == "agent" and self._known else None
@@ -117,23 +126,21 @@ class Confirm(ModalScreen[bool]):
 
 
 HELP = """\
-h j k l, arrows   to another card            g, G   to the first, the last
-enter             open the item              space  pick it, for several at once
-m                 what may be done to it     escape let go of what is picked
-/                 show only some             a      add an item
+arrows, h j k l   to another card
+g, G              to the first card, to the last
+enter             open the item
+m                 what may be done to it
+space, escape     pick cards to act on together; let go of them
+/                 show only some: agent:NAME type:NAME label:NAME
+                  project:ID, and words to search for
+a, n              add an item; leave a note on one
 
-What may be done, where the item's status allows it:
-d dispatch    s start     c complete   b block     u resume
-v hand over   f fail      x cancel     o hold, or take the hold off
-r back to the queue: release, reopen, retry        n note
+d dispatch   s start     c complete   b block   u resume
+v hand over  f fail      x cancel     o hold, or take the hold off
+r back to the queue: release, reopen, retry
 
-In the filter, name:value narrows: project, agent, type, label. Other words are
-searched for. An empty filter shows everything.
-
-A card has its priority (P1 is highest), how long ago it changed, its agent, and
-held, leased, waits for N, try N where that is so.
-
-? this help   ctrl+r read again   ctrl+t light or dark   q quit
+?, q              this help; quit
+ctrl+r, ctrl+t    read everything again; light or dark
 """
 
 

@@ -99,7 +99,9 @@ class ItemScreen(ModalScreen[None]):
 
     def _tick(self) -> None:
         claim = self.item.get("claim")
-        self.query_one("#claim", Static).update(countdown(self.item) if claim else "")
+        shown = self.query_one("#claim", Static)
+        shown.display = bool(claim)
+        shown.update(countdown(self.item) if claim else "")
         if claim and time.monotonic() - self._looked > _LOOK_SECONDS:
             self.read_again()
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.text import Text
 
-from rota.cli.columns import event_line
 from rota.cli.show import facts_of
 from rota.cli.text import lines, local_time, one_line, span
 
@@ -38,7 +37,7 @@ def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tup
     yield "Blocks", "\n".join(map(_link, links["blocks"]))
     yield "Runs", "\n".join(map(_run, runs))
     yield "Dispatches", "\n".join(map(_dispatch, reversed(item["dispatch_log"])))
-    yield "Timeline", "\n".join(map(event_line, reversed(item["events"])))
+    yield "Timeline", "\n".join(map(_event, reversed(item["events"])))
 
 
 def countdown(item: Json, now: datetime | None = None) -> str:
@@ -77,6 +76,18 @@ def _facts(item: Json) -> Iterator[str]:
 
 def _link(link: Json) -> str:
     return one_line(f"{link['status']}: {link['description']} ({link['id']})")
+
+
+def _event(event: Json) -> str:
+    said = event["payload"] or {}
+    words = [
+        local_time(event["occurred_at"])[:19],
+        event["type"].removeprefix("work."),
+        f"by {event['actor']}" if event["actor"] else "",
+        f"({event['reason']})" if event["reason"] else "",
+        f": {said['notes']}" if said.get("notes") else "",
+    ]
+    return one_line(" ".join(filter(None, words)))
 
 
 def _run(run: Json) -> str:

@@ -83,11 +83,14 @@ class ToldStream:
         self._told = told
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Whoever leaves it has not lost it."""
         try:
             async for chunk in self._inner:
                 yield chunk
-        finally:
+        except RotaError:
             self._told.tell(False)
+            raise
+        self._told.tell(False)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

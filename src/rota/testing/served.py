@@ -61,7 +61,7 @@ def serve(
     *,
     clock: Clock | None = None,
     logs: Path = Path(".rota/runs"),
-    endpoints: Sequence[Endpoint] = (),
+    endpoints: Sequence[Endpoint] | Callable[[Signals], Sequence[Endpoint]] = (),
     mounts: Sequence[Mount] = (),
     ws: WsLimits | None = None,
     error_page: ErrorPage | None = None,
@@ -71,7 +71,8 @@ def serve(
     async def main() -> None:
         async with open_store(database, clock) as store:
             ledger, signals = Ledger.on(store, clock, logs=logs), Signals(store, clock)
-            ours = [*endpoints, *signal_endpoints(signals)]
+            more = endpoints(signals) if callable(endpoints) else endpoints
+            ours = [*more, *signal_endpoints(signals)]
             api = create_app(
                 ledger, settings, endpoints=ours, mounts=mounts, ws=ws, error_page=error_page
             )

@@ -94,8 +94,12 @@ export function ask(dialog, act) {
   problem.setAttribute("role", "alert");
   problem.textContent = "";
   form.append(problem);
+  // The first button of a form is what Enter presses: that must not be the one that closes.
+  for (const button of form.querySelectorAll("button[value=close]")) {
+    button.type = "button";
+    button.onclick = () => dialog.close();
+  }
   form.onsubmit = async (event) => {
-    if (event.submitter?.value === "close") { dialog.close(); event.preventDefault(); return; }
     event.preventDefault();
     problem.textContent = "";
     try {

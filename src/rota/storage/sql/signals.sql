@@ -28,6 +28,11 @@ SELECT @signal FROM work_signals WHERE id > :after
   AND (:status = '' OR status = :status) AND (:item = '' OR work_item_id = :item)
 ORDER BY id LIMIT :want
 
+-- name: newest_signals
+SELECT @signal FROM work_signals WHERE id < :after
+  AND (:status = '' OR status = :status) AND (:item = '' OR work_item_id = :item)
+ORDER BY id DESC LIMIT :want
+
 -- name: named_signals
 SELECT @signal FROM work_signals WHERE status = 'active' AND configured = 1 ORDER BY name
 

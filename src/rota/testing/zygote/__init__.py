@@ -11,6 +11,6 @@ same in all children, and `/proc/PID/environ` and `cmdline` are those of the zyg
     with zygote.start(["up", "--port", "0"], env=env, cwd=place, stdout=PIPE) as server: …
 """
 
-from rota.testing.zygote.client import Forked, run, start, the_zygote
+from rota.testing.zygote.client import Forked, Process, run, start, the_zygote
 
-__all__ = ["Forked", "run", "start", "the_zygote"]
+__all__ = ["Forked", "Process", "run", "start", "the_zygote"]

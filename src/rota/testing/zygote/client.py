@@ -191,6 +191,9 @@ class Forked:
         return tuple(heard.get(p) if p is not None else None for p in (self.stdout, self.stderr))  # type: ignore[return-value]
 
 
+Process = Forked | subprocess.Popen[Any]
+
+
 def start(
     words: Sequence[str],
     *,
@@ -201,7 +204,7 @@ def start(
     stderr: int | IO[Any] | None = None,
     text: bool = True,
     entry: str = ROTA,
-) -> "Forked | subprocess.Popen[Any]":
+) -> Process:
     """`rota WORDS …` in a process of its own: a fork, or where that cannot be, a true start."""
     zygote = the_zygote()
     if not zygote.suits(env):

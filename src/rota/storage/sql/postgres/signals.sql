@@ -9,6 +9,12 @@ SELECT @signal FROM work_signals WHERE id > :after
   AND (CAST(:item AS text) = '' OR work_item_id = :item)
 ORDER BY id LIMIT :want
 
+-- name: newest_signals
+SELECT @signal FROM work_signals WHERE id < :after
+  AND (CAST(:status AS text) = '' OR status = :status)
+  AND (CAST(:item AS text) = '' OR work_item_id = :item)
+ORDER BY id DESC LIMIT :want
+
 -- name: take_firings
 UPDATE work_signal_firings SET status = 'processing', attempt = attempt + 1, lease_owner = :owner,
   lease_expires_at = :until, next_attempt_at = :until

@@ -1,0 +1,112 @@
+"""What is shown of one agent."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rota.dashboard.budgets import Spending, money, spent_by
+from rota.model.agents import Agent, Slot
+from rota.model.fleet import AgentSpec
+from rota.model.runs import AgentLimits, Run, RunStatus, Tally
+
+MOST_BOXES = 24  # of one agent; there may be a thousand slots
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """In words; the kind is a colour as well."""
+
+    kind: str
+    words: str
+    until: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A slot in use, by an item or by a run without one."""
+
+    title: str
+    address: str
+    since: str
+    run: Run | None
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What an agent's runs came to since the viewer's midnight."""
+
+    by_status: Mapping[RunStatus, int]
+    tokens: int
+    cost: str | None  # None: no runtime told
+
+    @classmethod
+    def of(cls, tallies: Sequence[Tally]) -> "Today":
+        spent = spent_by(tallies)
+        told = any(one.cost_usd is not None for one in tallies)
+        counts = {one.status: one.runs for one in tallies}
+        return cls(counts, spent.tokens, money(spent.cost_usd) if told else None)
+
+    @property
+    def runs(self) -> int:
+        return sum(self.by_status.values())
+
+    @property
+    def ended(self) -> int:
+        return sum(runs for status, runs in self.by_status.items() if status.ended)
+
+    @property
+    def succeeded(self) -> int:
+        return self.by_status.get(RunStatus.SUCCEEDED, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    agent: Agent
+    spec: AgentSpec | None  # None: this server's configuration does not have it
+    state: State
+    boxes: Sequence[Box]
+    dispatched: int
+    today: Today
+    limits: AgentLimits
+    spending: Spending
+    last: Run | None
+
+    @property
+    def free(self) -> int:
+        return max(0, self.agent.max_concurrent - len(self.boxes))
+
+    @property
+    def free_shown(self) -> int:
+        return min(self.free, max(0, MOST_BOXES - len(self.boxes)))
+
+
+def state_of(
+    agent: Agent, limits: AgentLimits, own: Spending, fleets: Spending, *, busy: bool
+) -> State:
+    """What keeps an agent from running, in the order in which it is asked before a run."""
+    if agent.paused:
+        return State("paused", "paused")
+    if limits.usage_until:
+        return State("held", "quota used up", limits.usage_until, limits.note)
+    if limits.breaker_until:
+        return State("failed", "breaker open", limits.breaker_until, limits.note)
+    if own.used_up:
+        return State("held", "budget used up", own.again, own.used_up)
+    if fleets.used_up:
+        return State("held", "budget of the fleet used up", fleets.again, fleets.used_up)
+    return State("running", "at work") if busy else State("idle", "idle")
+
+
+def boxes_of(slots: Sequence[Slot], running: Sequence[Run]) -> list[Box]:
+    """Items first, by slot; then what runs without one."""
+    runs = {run.work_item_id: run for run in running if run.work_item_id is not None}
+    held = {one.item_id for one in slots}
+    boxes = [
+        Box(one.title, f"/items/{one.item_id}", one.since, runs.get(one.item_id)) for one in slots
+    ]
+    others = [run for run in reversed(running) if run.work_item_id not in held]
+    return boxes + [
+        Box(run.item_title or f"a run of {run.schedule or 'a worker'}", f"/ui/runs/{run.id}",
+            run.started_at, run)
+        for run in others
+    ]  # fmt: skip

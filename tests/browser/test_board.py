@@ -1,0 +1,171 @@
+"""The board, as a person uses it."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from rota.testing.browser import PHONE, Page, Visit
+from tests.browser.conftest import Visits
+from tests.browser.site import Site
+
+
+def opened(page: Page, path: str = "/") -> Page:
+    page.goto(path)
+    expect(page.locator("#feed")).to_contain_text("Live")
+    return page
+
+
+def card(page: Page, status: str, text: str) -> Locator:
+    return page.locator(f".column.{status} .card", has_text=text)
+
+
+def test_an_item_is_added_dispatched_by_drag_and_blocked_with_a_note(
+    site: Site, page: Page
+) -> None:
+    opened(page)
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("What is to be done").fill("Paint the gate")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(card(page, "queued", "Paint the gate")).to_be_visible()
+
+    card(page, "queued", "Paint the gate").drag_to(page.locator(".column.dispatched .scroll"))
+    page.locator("#move").get_by_label("Agent").fill("zoe")
+    page.get_by_role("button", name="Dispatch").click()
+    expect(card(page, "dispatched", "Paint the gate")).to_contain_text("zoe")
+    expect(page.locator("#announce")).to_contain_text("Paint the gate: Dispatched")
+
+    card(page, "dispatched", "Paint the gate").get_by_role("button", name="Moves for").click()
+    page.get_by_role("menuitem", name="Start").click()
+    card(page, "in_progress", "Paint the gate").get_by_role("button", name="Moves for").click()
+    page.get_by_role("menuitem", name="Block").click()
+    page.locator("#move-do").click()  # the field is required: the browser keeps it open
+    expect(page.locator("#move")).to_be_visible()
+    page.locator("#move").get_by_label("Notes").fill("Which green?")
+    page.locator("#move-do").click()
+    expect(card(page, "blocked", "Paint the gate")).to_contain_text("Which green?")
+    expect(page.locator("#attention")).to_have_text("1 item needs a person")
+    expect(page).to_have_title("(1) Board · Rota")
+    assert page.locator("link[rel=icon]").get_attribute("href") == "/icon/1"
+    (item,) = site.client.work_list()
+    assert (item["status"], item["assigned_agent"]) == ("blocked", "zoe")
+
+
+def test_a_move_that_is_not_allowed_explains_itself_and_changes_nothing(
+    site: Site, page: Page, visit: Visit
+) -> None:
+    site.add("Paint the gate")
+    opened(page)
+    visit.tolerate("status of 409")
+    card(page, "queued", "Paint the gate").drag_to(page.locator(".column.completed .scroll"))
+    expect(page.locator("#messages")).to_contain_text("completed is not possible from there")
+    expect(card(page, "queued", "Paint the gate")).to_be_visible()
+    assert [item["status"] for item in site.client.work_list()] == ["queued"]
+
+
+def test_what_an_agent_works_on_is_taken_from_it_only_on_purpose(site: Site, page: Page) -> None:
+    site.add("Paint the gate")
+    (claimed,) = site.client.claim("ann", lease_seconds=600)
+    opened(page)
+    expect(card(page, "in_progress", "Paint the gate")).to_contain_text("lease in")
+    card(page, "in_progress", "Paint the gate").get_by_role("button", name="Moves for").click()
+    page.get_by_role("menuitem", name="Release").click()
+    page.locator("#move-do").click()  # not without the tick
+    expect(page.locator("#move")).to_be_visible()
+    page.get_by_label("Take it from ann").check()
+    page.locator("#move-do").click()
+    expect(card(page, "queued", "Paint the gate")).to_be_visible()
+    assert site.client.work_get(claimed["id"])["claim"] is None
+
+
+def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> None:
+    first = site.add("First", priority=2)
+    opened(page)
+    urgent = site.add("Urgent", priority=1)
+    expect(page.locator(".column.queued .card .name")).to_have_text(["Urgent", "First"])
+    site.client.work_dispatch(first, "ann", start=False)
+    expect(card(page, "dispatched", "First")).to_be_visible()
+    expect(page.locator(".column.queued .count")).to_have_text("1")
+    site.client.work_update(urgent, status="cancelled")
+    expect(page.locator(".column.queued .card")).to_have_count(0)
+    expect(page.locator(".column.queued")).to_contain_text("Nothing waits")
+
+
+def test_filters_are_in_the_address_and_hold_for_what_comes_later(site: Site, page: Page) -> None:
+    site.add("Paint the gate", type="bug", labels=["garden"])
+    site.add("Mend the roof", type="chore")
+    opened(page)
+    page.keyboard.press("/")
+    page.keyboard.type("GATE")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?q=GATE*")
+    expect(page.locator(".card .name")).to_have_text(["Paint the gate"])
+    expect(page.locator("#feed")).to_contain_text("Live")
+    site.add("Another roof")
+    site.add("Another gate")
+    expect(page.locator(".card .name")).to_have_text(["Paint the gate", "Another gate"])
+    expect(page.locator(".column.queued .count")).to_have_text("2")
+    opened(page, "/?label=garden&type=bug")
+    expect(page.locator(".card .name")).to_have_text(["Paint the gate"])
+    page.reload()
+    expect(page.get_by_label("Label", exact=True)).to_have_value("garden")
+
+
+def test_everything_can_be_done_by_keys(site: Site, page: Page) -> None:
+    for name in ("One", "Two", "Three"):
+        site.add(name)
+    site.client.work_dispatch(site.add("Sent"), "ann", start=False)
+    opened(page)
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    expect(card(page, "queued", "Two")).to_be_focused()
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_role("toolbar")).to_contain_text("2 selected")
+    page.keyboard.press("m")
+    expect(page.get_by_role("menuitem", name="Dispatch")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.type("zoe")
+    page.keyboard.press("Enter")
+    expect(page.locator(".column.dispatched .card")).to_have_count(3)
+    expect(page.get_by_role("toolbar")).to_be_hidden()
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("k")
+    page.keyboard.press("l")
+    expect(page.locator(".column.dispatched .card").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/items/*")
+    page.keyboard.press("g")
+    page.keyboard.press("b")
+    page.wait_for_url(f"{site.url}/")
+
+
+def test_five_thousand_items_come_page_by_page(site: Site, page: Page) -> None:
+    for start in range(0, 5_000, 1_000):
+        site.client.work_add_many(
+            [{"type": "chore", "description": f"Item {start + n}"} for n in range(1_000)]
+        )
+    opened(page)
+    expect(page.locator(".column.queued .count")).to_have_text("5,000")
+    shown = page.locator(".column.queued .card")
+    expect(shown).to_have_count(30)
+    page.locator(".column.queued .more").scroll_into_view_if_needed()
+    expect(shown.nth(59)).to_be_attached()
+    names = page.locator(".column.queued .name").all_text_contents()
+    assert names[:60] == [f"Item {n}" for n in range(60)]
+    site.add("Behind all of them", priority=5)
+    expect(page.locator(".column.queued .count")).to_have_text("5,001")
+    urgent = site.add("Before all of them", priority=1)
+    expect(shown.first).to_have_attribute("data-id", urgent)
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_the_board_never_scrolls_sideways_as_a_page(site: Site, visits: Visits, size: str) -> None:
+    site.add("A" * 300)
+    site.add("word " * 60)
+    page = opened(visits(site.url, **({"viewport": PHONE} if size == "phone" else {})).page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(page.locator(".card").first).to_have_attribute("data-status", re.compile("queued"))

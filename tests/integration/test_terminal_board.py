@@ -1,0 +1,423 @@
+"""The board in a terminal, against a real server, driven by keys."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from rota.cli.board import _client
+from rota.cli.session import Session
+from rota.client.pooled import PooledTransport
+from rota.model.status import Status
+from rota.terminal.app import BoardApp
+from rota.terminal.board import Board, BoardClient
+from rota.terminal.filters import Filters
+from rota.terminal.item_screen import ItemScreen
+from rota.terminal.transport import Told
+from rota.testing.served import Served, serve
+
+WIDE, NARROW = (160, 45), (80, 24)
+SECONDS = 10
+
+
+class Seat:
+    """Somebody who sits before the board."""
+
+    def __init__(self, app: BoardApp, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def until(self, true: Callable[[], object]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not true():
+            assert time.monotonic() < deadline, self.screen
+            await self.pilot.pause(0.01)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def write(self, text: str) -> None:
+        self.app.screen.query_one("Input:focus", Input).value = text
+        await self.press("enter")
+
+    @property
+    def screen(self) -> str:
+        """What the terminal shows, as text."""
+        width, height = self.app.size
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in strips[:height])
+
+    def line(self, name: str) -> str:
+        return str(self.app.front.query_one(f"#{name}", Static).visual)
+
+    def titles(self, status: Status) -> list[str]:
+        return [item["description"] for item in self.app.board.columns[status].items]
+
+
+@asynccontextmanager
+async def sitting(url: str, size: tuple[int, int] = WIDE, filters: str = "") -> AsyncIterator[Seat]:
+    told = Told(PooledTransport(url))
+    async with BoardClient(actor="ann", transport=told) as client:
+        app = BoardApp(client, told, Filters.of(filters), url)
+        async with app.run_test(size=size) as pilot:
+            seat = Seat(app, pilot)
+            await seat.until(lambda: app.front.live and app.front.read_at)
+            yield seat
+
+
+@pytest.fixture
+def served(database: str, tmp_path: Path) -> Iterator[Served]:
+    with serve(database, logs=tmp_path / "runs") as server:  # by the clock on the wall
+        yield server
+
+
+def add(http: httpx2.Client, title: str, **fields: object) -> str:
+    body = {"type": "chore", "description": title, **fields}
+    answer = http.post("/work", json=body)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def moved(http: httpx2.Client, item: str, *verbs: str) -> str:
+    bodies: dict[str, dict[str, object]] = {
+        "dispatch": {"assigned_agent": "smith"},
+        "block": {"notes": "which of the two?"},
+        "hand_over": {"artifact_url": "https://example.org/1"},
+    }
+    for verb in verbs:
+        answer = http.post(f"/work/{item}/{verb}", json=bodies.get(verb, {}))
+        assert answer.status_code == 200, answer.text
+    return item
+
+
+async def test_every_column_shows_its_cards_and_follows_what_others_do(
+    http: httpx2.Client, served: Served
+) -> None:
+    ways = {
+        "Waiting": (),
+        "Named": ("dispatch",),
+        "Stuck": ("dispatch", "start", "block"),
+        "Looked at": ("dispatch", "start", "hand_over"),
+        "Ended": ("dispatch", "start", "complete"),
+        "Broken": ("dispatch", "start", "fail"),
+        "Begun": ("dispatch", "start"),
+    }
+    items = {title: moved(http, add(http, title, priority=2), *way) for title, way in ways.items()}
+    http.post(f"/work/{items['Waiting']}/hold", json={"reason": "budget"})
+    claimed = add(http, "Leased", assigned_agent="bob")
+    http.post("/work/claim", json={"agent": "bob", "lease_seconds": 900})
+    async with sitting(served.url) as seat:
+        board = seat.app.board
+        assert {status: len(column.items) for status, column in board.columns.items()} == {
+            status: 2 if status is Status.IN_PROGRESS else 1 for status in board.columns
+        }
+        for title in (*ways, "Leased", "Queued 1", "Done today 1", "P2", "held", "no lease"):
+            assert title in seat.screen
+        assert "P3 0s bob leased chore" in seat.screen.replace("\u00a0", " ")
+
+        # Another client works meanwhile.
+        other = add(http, "Brand new")
+        await seat.until(lambda: "Brand new" in seat.screen and "Queued 2" in seat.screen)
+        moved(http, other, "cancel")
+        http.patch(f"/work/{items['Named']}", json={"description": "Renamed"})
+        http.post(f"/work/{claimed}/release", json={"force": True})
+        await seat.until(
+            lambda: "Renamed" in seat.screen and "Brand new" not in seat.screen
+            and seat.titles(Status.QUEUED) == ["Waiting", "Leased"]
+        )  # fmt: skip
+
+
+async def test_moves_by_menu_and_by_key_ask_for_what_they_need(
+    http: httpx2.Client, served: Served
+) -> None:
+    item = add(http, "Mend the gate")
+    async with sitting(served.url, NARROW) as seat:
+
+        def stands(status: Status) -> Callable[[], bool]:
+            return lambda: seat.titles(status) == ["Mend the gate"]
+
+        assert "d dispatch" in seat.line("keys")
+        await seat.press("m")
+        assert "d  Dispatch" in seat.screen
+        assert "Complete" not in seat.screen
+        await seat.press("enter")
+        await seat.until(lambda: "To which agent?" in seat.screen)
+        await seat.press("enter")  # nothing is not an agent
+        assert "This is needed" in seat.screen
+        await seat.write("smith")
+        await seat.until(stands(Status.DISPATCHED))
+        await seat.press("l", "s")
+        await seat.until(stands(Status.IN_PROGRESS))
+
+        await seat.press("right", "b", "enter")  # block needs a note
+        assert "This is needed: What does it wait for?" in seat.screen
+        await seat.write("which of the two?")
+        await seat.until(stands(Status.BLOCKED))
+        assert http.get(f"/work/{item}").json()["notes"] == "which of the two?"
+
+        await seat.press("l", "u")
+        await seat.until(stands(Status.IN_PROGRESS))
+        await seat.press("h", "v")
+        await seat.write("https://example.org/pull/1")
+        await seat.press("enter")
+        await seat.until(stands(Status.IN_REVIEW))
+        await seat.press("l", "l", "r")
+        await seat.press("enter")
+        await seat.until(stands(Status.QUEUED))
+        events = [event["type"] for event in http.get("/events").json()]
+        assert events[-1] == "work.reopened"
+        assert http.get("/events").json()[-1]["actor"] == "ann"
+
+
+async def test_a_refused_move_explains_itself(http: httpx2.Client, served: Served) -> None:
+    moved(http, add(http, "One"), "dispatch", "start")
+    two = moved(http, add(http, "Two"), "dispatch")
+    three = add(http, "Three", assigned_agent="bob")
+    http.post("/work/claim", json={"agent": "bob", "lease_seconds": 900})
+    async with sitting(served.url, NARROW) as seat:
+        await seat.press("l", "c")  # not from here: said without asking
+        assert "it is dispatched; complete is not possible from there" in seat.line("said")
+        assert "possible: start, release, cancel" in seat.line("said")
+        await seat.press("s")  # refused by the ledger
+        await seat.until(lambda: "Start refused" in seat.line("said"))
+        assert "agent 'smith' already works on 1 of 1 items" in seat.line("said")
+        assert http.get(f"/work/{two}").json()["status"] == "dispatched"
+
+        await seat.press("l", "j", "r", "enter")  # somebody's claim is not ended by accident
+        await seat.until(lambda: "End that claim" in seat.screen)
+        assert "it is claimed by 'bob'" in seat.screen
+        await seat.press("n")
+        await seat.until(lambda: "Release refused" in seat.line("said"))
+        assert http.get(f"/work/{three}").json()["status"] == "in_progress"
+        await seat.press("r", "enter")
+        await seat.until(lambda: "End that claim" in seat.screen)
+        await seat.press("y")
+        await seat.until(lambda: seat.titles(Status.QUEUED) == ["Three"])
+
+
+async def test_several_cards_are_moved_together(http: httpx2.Client, served: Served) -> None:
+    for title in ("One", "Two", "Three"):
+        add(http, title)
+    held = add(http, "Four")
+    async with sitting(served.url) as seat:
+        await seat.press("space", "space")
+        assert "2 picked" in seat.line("bar")
+        await seat.press("x", "enter")
+        await seat.until(lambda: seat.titles(Status.QUEUED) == ["Three", "Four"])
+        assert "Cancel: 2 items, done" in seat.line("said")
+        await seat.press("G", "o")
+        await seat.write("wait for the budget")
+        await seat.until(lambda: "held" in seat.screen)
+        assert http.get(f"/work/{held}").json()["hold_reason"] == "wait for the budget"
+        await seat.press("o")
+        await seat.until(lambda: "held" not in seat.screen)
+
+
+async def test_an_item_opens_with_all_that_is_known_and_follows_it(
+    http: httpx2.Client, served: Served
+) -> None:
+    blocker = add(http, "Before")
+    item = add(
+        http, "Mend the gate", body="First line\nsecond line", payload={"gate": 3},
+        assigned_agent="bob", priority=1,
+    )  # fmt: skip
+    add(http, "After", blocked_by=[item])
+    (claim,) = http.post("/work/claim", json={"agent": "bob", "lease_seconds": 900}).json()
+    run = {"agent": "bob", "work_item_id": item, "token": claim["claim"]["token"]}
+    assert http.post("/runs", json=run).status_code == 201
+    async with sitting(served.url) as seat:
+        await seat.press("l", "l", "enter")
+        await seat.until(lambda: "Where it stands" in seat.screen)
+        for text in ("second line", '"gate": 3', "lapses in 14:", "'bob' works on it", "running",
+                     "Blocks", "After", "submitted", "c complete"):  # fmt: skip
+            assert text in seat.screen, text
+        http.post(f"/work/{item}/note", json={"notes": "the hinge is next"})
+        await seat.until(lambda: "the hinge is next" in seat.screen)
+        await seat.press("n")
+        await seat.write("so be it")
+        await seat.until(lambda: "noted by ann : so be it" in seat.screen)
+        await seat.press("escape", "h", "h", "h")
+        assert not isinstance(seat.app.screen, ItemScreen)
+        assert seat.app.front.current is not None
+        assert seat.app.front.current["id"] == blocker
+
+
+async def test_filters_narrow_the_board_from_outside_and_inside(
+    http: httpx2.Client, served: Served
+) -> None:
+    add(http, "Red gate", type="bug_fix", labels=["urgent"])
+    add(http, "Blue gate", assigned_agent="smith")
+    add(http, "Green door", type="bug_fix")
+    async with sitting(served.url, filters="type:bug_fix") as seat:
+        assert seat.titles(Status.QUEUED) == ["Red gate", "Green door"]
+        assert "only type:bug_fix" in seat.line("bar")
+        for written, shown in (
+            ("gate", ["Red gate", "Blue gate"]),
+            ("label:urgent", ["Red gate"]),
+            ("agent:smith gate", ["Blue gate"]),
+            ("it's not there", []),
+            ("", ["Red gate", "Blue gate", "Green door"]),
+        ):
+            await seat.press("slash")
+            await seat.write(written)
+            await seat.until(lambda shown=shown: seat.titles(Status.QUEUED) == shown)
+        add(http, "Red door")
+        await seat.until(lambda: "Red door" in seat.screen)
+
+
+async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
+    http: httpx2.Client, served: Served
+) -> None:
+    moved(http, add(http, "Broken"), "dispatch", "start", "fail")
+    async with sitting(served.url, NARROW) as seat:
+        assert "Nothing waits. Press a" in seat.screen.replace("\n", " ")
+        assert "Failed 1 ▸" in seat.line("beside")
+        await seat.press("a")
+        await seat.write("Say hello")
+        await seat.write("greeting")
+        await seat.write("9")  # no priority
+        await seat.press("enter", "enter", "enter")
+        await seat.until(lambda: "Not added: " in seat.line("said"))
+        await seat.press("a")
+        for text in ("Say hello", "greeting", "1", "", "kind, polite", "in all languages"):
+            await seat.write(text)
+        await seat.until(lambda: "Say hello" in seat.screen)
+        (item,) = http.get("/work?status=queued").json()
+        assert (item["type"], item["priority"]) == ("greeting", 1)
+        assert item["labels"] == ["kind", "polite"]
+
+        await seat.press(*"lllllll")
+        assert "◂ Queued 1" in seat.line("beside")
+        assert "Broken" in seat.screen
+        assert "Say hello" not in seat.screen
+        await seat.press("r")
+        await seat.until(lambda: seat.titles(Status.QUEUED) == ["Say hello", "Broken"])
+        await seat.press("question_mark")
+        assert "back to the queue" in seat.screen
+        await seat.press("escape", "ctrl+t", "q")
+        assert not seat.app.is_running or seat.app._exit
+
+
+async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Served) -> None:
+    for hundred in range(5):
+        batch = [
+            {"type": "chore", "description": f"Card {hundred * 1000 + n}"} for n in range(1000)
+        ]
+        assert http.post("/work/batch", json=batch).status_code == 201
+    async with sitting(served.url) as seat:
+        column = seat.app.board.columns[Status.QUEUED]
+        assert len(column.items) == 100
+        assert "Queued 5,000" in seat.screen
+        for page in (200, 300):
+            await seat.press("G")
+            await seat.until(lambda page=page: len(column.items) == page)
+        began = time.monotonic()
+        await seat.press(*"jjjjjkkkkk")
+        assert time.monotonic() - began < 2  # drawn by the lines that are seen
+        assert "Card 199" in seat.screen
+        current = seat.app.front.current
+        add(http, "Urgent", priority=1)
+        await seat.until(lambda: seat.titles(Status.QUEUED)[0] == "Urgent")
+        assert seat.app.front.current == current  # what others do does not move the cursor
+        assert len(column.items) == 300
+        assert "Queued 5,001" in seat.screen
+
+        ended = [
+            moved(http, item["id"], "dispatch", "start", "complete") for item in column.items[:3]
+        ]
+        await seat.until(lambda: len(seat.titles(Status.COMPLETED)) == 3)
+        shown = [item["id"] for item in seat.app.board.columns[Status.COMPLETED].items]
+        assert shown == ended[::-1]  # what ended last comes first
+        narrow = Board(seat.app.client, Filters(), page=1)  # more ended today than a page holds
+        await narrow.load([Status.COMPLETED])
+        assert narrow.columns[Status.COMPLETED].count == "0+"
+
+
+HOSTILE = [
+    "\x1b]0;owned\x07\x1b[2J",
+    "\x9b31mred",
+    "\u202edrow\u2066",
+    "[bold]no[/bold] [@click=app.quit]markup[/]",
+    "[link=https://example.org]x[/link",
+    "a\u2028b\u2029c\td",
+    "👩‍👩‍👧‍👦漢字" * 30,
+    "x" * 400,
+    "\u0301" * 50,
+    "{{ 7*7 }} $primary %s",
+]
+
+
+async def test_what_strangers_write_is_text(http: httpx2.Client, served: Served) -> None:
+    items = [
+        add(http, f"{n} {text}", type="t", body=text, labels=[text[:20]])
+        for n, text in enumerate(HOSTILE)
+    ]
+    for item, text in zip(items, HOSTILE, strict=True):
+        http.post(f"/work/{item}/hold", json={"reason": text})
+        http.post(f"/work/{item}/note", json={"notes": text})
+    async with sitting(served.url, (60, 60)) as seat:
+        for _ in HOSTILE:
+            await seat.press("m")
+            seen = seat.screen
+            await seat.press("escape", "enter")
+            await seat.until(lambda: "Where it stands" in seat.screen)
+            seen += seat.screen
+            await seat.press("escape", "c", "j")
+            seen += seat.screen
+            bad = set("\x1b\x07\x9b\u202e\u2066\u2028\u2029\t") & set(seen)
+            assert not bad
+            assert all(len(line) <= 60 for line in seen.splitlines())
+        assert "[bold]no[/bold]" in seat.screen
+        assert "{{ 7*7 }} $primary %s" in seat.screen
+
+
+async def test_a_lost_connection_is_said_and_made_good(database: str) -> None:
+    from rota.daemon import bind
+
+    with serve(database) as first:
+        port = first.port
+        async with sitting(first.url) as seat:
+            first.stop()
+            await seat.until(lambda: "CONNECTION LOST" in seat.screen)
+            await seat.press("a")
+            await seat.write("Nobody hears")
+            await seat.press(*["enter"] * 5)
+            await seat.until(lambda: "Not added: cannot reach" in seat.line("said"))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("rota.testing.served.bind", lambda host, _: bind(host, port))
+                with serve(database) as second, httpx2.Client(base_url=second.url) as http:
+                    add(http, "Missed")  # perhaps before the board is back
+                    await seat.until(lambda: "Missed" in seat.screen and " live" in seat.screen)
+                    add(http, "Heard")
+                    await seat.until(lambda: "Heard" in seat.screen)
+
+
+async def test_without_a_server_the_board_follows_the_database_itself(tmp_path: Path) -> None:
+    session = Session(database=f"sqlite:///{tmp_path}/rota.db", actor="ann")
+    client, told = _client(session)
+    async with client, BoardClient(transport=_client(session)[1]) as other:
+        app = BoardApp(client, told, Filters(), "database")
+        async with app.run_test(size=NARROW) as pilot:
+            seat = Seat(app, pilot)
+            await seat.until(lambda: app.front.live and app.front.read_at)
+            await other.work_add("chore", "Mend the gate")
+            await seat.until(lambda: "Mend the gate" in seat.screen)
+            await seat.press("x", "enter")
+            await seat.until(lambda: not seat.titles(Status.QUEUED))
+
+
+async def test_a_revoked_token_ends_it_with_words(database: str) -> None:
+    with serve(database) as served:
+        secret = served.run(lambda: served.ledger.tokens.create("t", ("read",)))[1]
+        told = Told(PooledTransport(served.url))
+        async with BoardClient(token=f"{secret}x", transport=told) as client:
+            app = BoardApp(client, told, Filters(), served.url)
+            async with app.run_test() as pilot:
+                await Seat(app, pilot).until(lambda: app.failure is not None)
+            assert app.failure is not None
+            assert app.failure.code == "unauthenticated"
