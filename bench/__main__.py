@@ -37,8 +37,8 @@ def main(
     as_json: bool,
     directory: Path | None,
 ) -> None:
-    """Measure Rota beside its peers. Suites: sqlite postgres depth pickup http startup runs
-    schedules."""
+    """Measure Rota beside its peers. Without names, every suite; bench/README.md says what each
+    measures."""
     defaults = _QUICK if quick else _FULL
     options = suites.Options(
         items=items or int(defaults["items"]),

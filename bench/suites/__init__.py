@@ -19,6 +19,7 @@ NAMES = (
     "schedules",
     "signals",
     "feed",
+    "dashboard",
 )
 
 

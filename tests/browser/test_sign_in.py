@@ -80,9 +80,10 @@ def test_a_page_of_another_port_can_neither_act_nor_read_nor_listen(
     sign_in(page, secret)
     page.wait_for_url(f"{site.url}/")
     visit.tolerate(".")
-    evil = "http://127.0.0.1:1/evil"
+    evil = "http://127.0.0.1:8765/evil"
     page.route(evil, lambda route: route.fulfill(body="<h1>evil</h1>", content_type="text/html"))
     page.goto(evil)
+    assert page.evaluate("origin") == "http://127.0.0.1:8765"
     tried = page.evaluate(
         """async (url) => {
           const ask = (path, options) => fetch(url + path, {credentials: "include", ...options})

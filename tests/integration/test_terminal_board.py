@@ -1,18 +1,22 @@
 """The board in a terminal, against a real server, driven by keys."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx2
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from rota.cli.board import _client
 from rota.cli.session import Session
 from rota.client.pooled import PooledTransport
+from rota.daemon import bind
 from rota.model.status import Status
 from rota.terminal.app import BoardApp
 from rota.terminal.board import Board, BoardClient
@@ -48,9 +52,8 @@ class Seat:
     @property
     def screen(self) -> str:
         """What the terminal shows, as text."""
-        width, height = self.app.size
         strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text for strip in strips[:height])
+        return "\n".join(strip.text for strip in strips)
 
     def line(self, name: str) -> str:
         return str(self.app.front.query_one(f"#{name}", Static).visual)
@@ -118,7 +121,7 @@ async def test_every_column_shows_its_cards_and_follows_what_others_do(
         }
         for title in (*ways, "Leased", "Queued 1", "Done today 1", "P2", "held", "no lease"):
             assert title in seat.screen
-        assert "P3 0s bob leased chore" in seat.screen.replace("\u00a0", " ")
+        assert "P3 0s bob leased chore" in seat.screen
 
         # Another client works meanwhile.
         other = add(http, "Brand new")
@@ -294,7 +297,7 @@ async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
         await seat.press(*"lllllll")
         assert "◂ Queued 1" in seat.line("beside")
         assert "Broken" in seat.screen
-        assert "Say hello" not in seat.screen
+        assert "greeting" not in seat.screen
         await seat.press("r")
         await seat.until(lambda: seat.titles(Status.QUEUED) == ["Say hello", "Broken"])
         await seat.press("question_mark")
@@ -335,7 +338,7 @@ async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Ser
         assert shown == ended[::-1]  # what ended last comes first
         narrow = Board(seat.app.client, Filters(), page=1)  # more ended today than a page holds
         await narrow.load([Status.COMPLETED])
-        assert narrow.columns[Status.COMPLETED].count == "0+"
+        assert narrow.columns[Status.COMPLETED].count == "2+"
 
 
 HOSTILE = [
@@ -371,30 +374,32 @@ async def test_what_strangers_write_is_text(http: httpx2.Client, served: Served)
             seen += seat.screen
             bad = set("\x1b\x07\x9b\u202e\u2066\u2028\u2029\t") & set(seen)
             assert not bad
-            assert all(len(line) <= 60 for line in seen.splitlines())
+            assert all(cell_len(line) <= 60 for line in seen.splitlines())
         assert "[bold]no[/bold]" in seat.screen
         assert "{{ 7*7 }} $primary %s" in seat.screen
 
 
-async def test_a_lost_connection_is_said_and_made_good(database: str) -> None:
-    from rota.daemon import bind
-
-    with serve(database) as first:
-        port = first.port
-        async with sitting(first.url) as seat:
-            first.stop()
+async def test_a_lost_connection_is_said_and_made_good(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as first, ExitStack() as second:
+        served = first.enter_context(serve(database))
+        async with sitting(served.url) as seat:
+            await asyncio.to_thread(first.close)
             await seat.until(lambda: "CONNECTION LOST" in seat.screen)
             await seat.press("a")
             await seat.write("Nobody hears")
             await seat.press(*["enter"] * 5)
             await seat.until(lambda: "Not added: cannot reach" in seat.line("said"))
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("rota.testing.served.bind", lambda host, _: bind(host, port))
-                with serve(database) as second, httpx2.Client(base_url=second.url) as http:
-                    add(http, "Missed")  # perhaps before the board is back
-                    await seat.until(lambda: "Missed" in seat.screen and " live" in seat.screen)
-                    add(http, "Heard")
-                    await seat.until(lambda: "Heard" in seat.screen)
+            same_port = partial(bind, port=served.port)
+            monkeypatch.setattr("rota.testing.served.bind", lambda host, _: same_port(host))
+            again = second.enter_context(serve(database))
+            with httpx2.Client(base_url=again.url) as http:
+                add(http, "Missed")  # perhaps before the board is back
+                await seat.until(lambda: "Missed" in seat.screen and "  live" in seat.screen)
+                add(http, "Heard")
+                await seat.until(lambda: "Heard" in seat.screen)
+                assert "CONNECTION LOST" not in seat.screen
 
 
 async def test_without_a_server_the_board_follows_the_database_itself(tmp_path: Path) -> None:

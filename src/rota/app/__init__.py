@@ -304,7 +304,7 @@ def make_asgi(
         ),
         stopping=stopping,
         endpoints=[
-            *(dashboard_endpoints(knows) if settings.dashboard else ()),
+            *(dashboard_endpoints(knows, signals=signals) if settings.dashboard else ()),
             *hook_endpoints(fleet.receivers if fleet else ()),
             *config_endpoints(fleet.reload if fleet else None),
             *signal_endpoints(signals),

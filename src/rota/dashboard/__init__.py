@@ -6,10 +6,14 @@ from rota.api.routing import Endpoint
 from rota.dashboard import assets, board, items, overview, runs, schedules, signing
 from rota.dashboard.agents import agent_endpoints
 from rota.dashboard.rendering import following
+from rota.dashboard.signals import signal_pages
 from rota.model.fleet import Fleet
+from rota.signals import Signals
 
 
-def dashboard_endpoints(fleet: Callable[[], Fleet] | None = None) -> tuple[Endpoint, ...]:
+def dashboard_endpoints(
+    fleet: Callable[[], Fleet] | None = None, *, signals: Signals | None = None
+) -> tuple[Endpoint, ...]:
     """`fleet` tells what this server's configuration says, where it has one."""
     pages = (
         *board.ENDPOINTS,
@@ -18,5 +22,6 @@ def dashboard_endpoints(fleet: Callable[[], Fleet] | None = None) -> tuple[Endpo
         *runs.ENDPOINTS,
         *agent_endpoints(fleet),
         *schedules.ENDPOINTS,
+        *(signal_pages(signals) if signals else ()),
     )
     return (*assets.ENDPOINTS, *signing.ENDPOINTS, *map(following, pages))

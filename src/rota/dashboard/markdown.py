@@ -16,7 +16,7 @@ LONGEST_RENDERED = 20_000  # characters; the worst of that length costs a quarte
 LONGEST_ADDRESS = 2_000
 _KEPT = 64  # texts; a page that is open is rendered anew whenever its item moves
 _WEB = frozenset({"http", "https"})
-_BARE = re.compile(r"""\bhttps?://[^\s<>"'`\\]+""")
+_BARE = re.compile(r"""\bhttps?://[^\s<>"'`]+""")
 _BEHIND = ".,;:!?)]}*_~"  # what ends the sentence, not the address
 _ATTRIBUTES = 'rel="noopener noreferrer nofollow"'
 # The page has its own h1 and h2.

@@ -5,7 +5,7 @@ from rota.api.bodies import Strict
 from rota.api.call import Call
 from rota.api.routing import endpoint
 from rota.api.statistics import WindowName
-from rota.dashboard.panels import panels
+from rota.dashboard.overview_panels import panels
 from rota.dashboard.rendering import page, zone_of
 from rota.dashboard.scales import Unit, spelled
 from rota.model.access import READ

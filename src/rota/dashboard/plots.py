@@ -98,7 +98,7 @@ def rows(plot: Plot) -> Markup:
 def sample(plot: Plot, order: int, *, line: bool) -> Markup:
     """What a series looks like, for the legend."""
     one = plot.series[order]
-    drawn = _line(one, order, [(1.0, 6.0), (19.0, 6.0)]) if line else _sample_bar(plot, order)
+    drawn = _line(one, order, [(4.0, 6.0), (16.0, 6.0)]) if line else _sample_bar(plot, order)
     return Markup(
         '<svg class="sample" viewBox="0 0 20 12" width="20" height="12" aria-hidden="true">{}</svg>'
     ).format(drawn)

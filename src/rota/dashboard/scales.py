@@ -19,7 +19,7 @@ _ROUND_SECONDS = (
 _DAY = 86_400.0
 _SMALLEST = {Unit.COUNT: 1.0, Unit.SECONDS: 1.0, Unit.DOLLARS: 0.01}
 _THOUSANDS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_SPANS = ((_DAY, "d"), (3_600.0, "h"), (60.0, "m"), (1.0, "s"))
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def ticks(top: float, unit: Unit) -> Sequence[float]:
@@ -53,16 +53,14 @@ def spelled(value: float, unit: Unit) -> str:
 
 
 def span(seconds: float) -> str:
-    """In its two greatest units: 45s, 2h 50m, 3d."""
+    """Two units while the greater is below ten of them: 45s, 24m, 2h 50m, 3d."""
     if 0 < seconds < 10 and seconds != int(seconds):
         return f"{seconds:.1f}s"
-    left = int(seconds)
-    for size, (greater, unit) in enumerate(_SPANS):
-        if left >= greater:
-            whole, rest = divmod(left, int(greater))
-            smaller, name = _SPANS[min(size + 1, len(_SPANS) - 1)]
-            more = int(rest // smaller) if rest else 0
-            return f"{whole}{unit} {more}{name}" if more else f"{whole}{unit}"
+    for (size, unit), (smaller, below) in zip(_SPANS, [*_SPANS[1:], (1, "")], strict=True):
+        if seconds >= size:
+            whole, rest = divmod(int(seconds), size)
+            more = rest // smaller if whole < 10 else 0
+            return f"{whole}{unit} {more}{below}" if more else f"{whole}{unit}"
     return "0s"
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 from rota.cli.text import age, one_line
 from rota.model.status import TERMINAL, Status
@@ -15,8 +15,8 @@ _TITLE_LINES = 2
 
 def card_lines(
     item: Json, width: int, most: int, now: datetime | None = None
-) -> tuple[list[str], list[str]]:
-    """The title and the facts, together no more than fit on a card."""
+) -> tuple[list[list[str]], list[list[str]]]:
+    """The words of the title and the facts, together no more than fit on a card."""
     title = wrapped(one_line(item["description"]).split(" "), width, _TITLE_LINES)
     return title, wrapped(facts_of(item, now), width, most - len(title))
 
@@ -52,35 +52,21 @@ def _ahead(moment: str | None, now: datetime) -> bool:
     return moment is not None and datetime.fromisoformat(moment) > now
 
 
-def wrapped(words: list[str], width: int, most: int) -> list[str]:
+def wrapped(words: list[str], width: int, most: int) -> list[list[str]]:
     """At most so many lines of so many cells; what is cut off leaves a mark."""
-    lines: list[str] = []
-    line = ""
-    for word in words:
-        joined = f"{line} {word}" if line else word
-        if cell_len(joined) <= width:
-            line = joined
-            continue
-        if line and len(lines) + 1 >= most:
-            return [*lines, _cut(joined, width)]
-        if line:
-            lines.append(line)
-        line = word
-        while cell_len(line) > width and len(lines) + 1 < most:
-            head = _head(line, width)
-            lines.append(head)
-            line = line[len(head) :]
-        if cell_len(line) > width:
-            return [*lines, _cut(line, width)]
-    return [*lines, line] if line else lines
-
-
-def _head(text: str, width: int) -> str:
-    """As many whole characters as fit; at least one, however narrow it is."""
-    end = len(text)
-    while end > 1 and cell_len(text[:end]) > width:
-        end -= 1
-    return text[:end]
+    lines: list[list[str]] = []
+    for piece in (piece for word in words for piece in chop_cells(word, max(1, width))):
+        room = width - cell_len(" ".join(lines[-1])) - 1 if lines else -1
+        if cell_len(piece) <= room:
+            lines[-1].append(piece)
+        elif len(lines) < most:
+            lines.append([piece])
+        else:
+            whole = room < 1  # and the last word has to make room for the mark
+            last = lines[-1].pop() if whole else piece
+            lines[-1].append(_cut(last, cell_len(last) if whole else room))
+            break
+    return lines
 
 
 def _cut(text: str, width: int) -> str:

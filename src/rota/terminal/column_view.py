@@ -117,7 +117,7 @@ class ColumnView(ScrollView, can_focus=False):
 
     def _told(self, text: str, y: int, width: int) -> Strip:
         lines = wrapped(text.split(), width - _MARGIN, 6)
-        words = lines[y] if 0 <= y < len(lines) else ""
+        words = " ".join(lines[y]) if 0 <= y < len(lines) else ""
         quiet = self.get_component_rich_style("column--empty")
         return _strip([(" " * _MARGIN + words, quiet)], width, self.rich_style)
 
@@ -130,10 +130,10 @@ class ColumnView(ScrollView, can_focus=False):
         mark = ("▌" if current else " ") + ("✓" if picked and row == 0 else " ")
         if row < len(title):
             style = self._style("column--title", *always)
-            return _strip([(mark + title[row], style)], width, style)
-        line = facts[row - len(title)] if row - len(title) < len(facts) else ""
+            return _strip([(mark + " ".join(title[row]), style)], width, style)
+        line = facts[row - len(title)] if row - len(title) < len(facts) else []
         plain = self._style("column--facts", *always)
-        words = [(f"{word} ", self._style(_class_of(word), *always)) for word in line.split(" ")]
+        words = [(f"{word} ", self._style(_class_of(word), *always)) for word in line]
         return _strip([(mark, plain), *words], width, plain)
 
     def _style(self, *names: str) -> Style:

@@ -1,8 +1,9 @@
 """What keeps people from using a page: found by axe-core, and by a few checks that it lacks.
 
 axe-core is the npm package that others judge pages with; `make components` fetches it. What it has
-no rule for, or cannot see in one look at the page, stands here: a focus that can be seen, targets
-that a thumb can hit, a page that does not scroll sideways, one heading of the first level.
+no rule for, or cannot see in one look at the page, stands here: a focus that can be seen, a page
+that does not scroll sideways, one heading of the first level, ids that are unique and lead somewhere,
+tables with headers.
 """
 
 from functools import cache
@@ -25,7 +26,9 @@ TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 _RUN = """
 async ({ tags, only }) => {
   const which = only ? { type: "rule", values: only } : { type: "tag", values: tags };
-  const found = await axe.run(document, { runOnly: which, resultTypes: ["violations"] });
+  // Off by default, because it is young: a target is 24 pixels, or has as much room about it.
+  const rules = only ? {} : { "target-size": { enabled: true } };
+  const found = await axe.run(document, { runOnly: which, rules, resultTypes: ["violations"] });
   return found.violations.flatMap((rule) => rule.nodes.map((node) =>
     `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary.replace(/\\s+/g, " ")}`));
 }
@@ -42,14 +45,21 @@ _OWN = """
   if (root.scrollWidth > root.clientWidth) {
     faults.push(`sideways: the page is ${root.scrollWidth} wide in ${root.clientWidth}`);
   }
+  const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+  for (const id of new Set(ids.filter((id, n) => ids.indexOf(id) !== n))) faults.push(`unique-id: ${id}`);
+  for (const kind of ["aria-labelledby", "aria-describedby", "aria-controls", "for", "list"]) {
+    for (const one of document.querySelectorAll(`[${kind}]`)) {
+      const lost = one.getAttribute(kind).split(/\\s+/).filter((id) => id && !ids.includes(id));
+      if (lost.length) faults.push(`reference: ${name(one)} names ${lost}`);
+    }
+  }
+  for (const one of document.querySelectorAll("table")) {
+    if (!one.querySelector("th") && one.rows.length) faults.push(`table-headers: ${name(one)}`);
+  }
   const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
   for (const one of document.querySelectorAll(controls)) {
     const box = one.getBoundingClientRect();
     if (!box.width || !box.height || one.disabled || one.matches(":disabled")) continue;
-    const inText = one.localName === "a" && getComputedStyle(one).display === "inline";
-    if (!inText && (box.width < 24 || box.height < 24)) {
-      faults.push(`target-size: ${name(one)} is ${Math.round(box.width)} by ${Math.round(box.height)}`);
-    }
     one.focus({ preventScroll: true, focusVisible: true });
     if (document.activeElement !== one) continue;
     const focused = getComputedStyle(one);
