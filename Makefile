@@ -11,7 +11,7 @@ PYTEST := $(PYTHON) -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test faults check docs bench components lock
+.PHONY: help up demo test faults check docs bench components screenshots lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,15 +43,18 @@ bench: .venv/bench.stamp ## measure Rota, and other queues beside it
 components: .venv/dev.stamp ## get what the tests need beyond Python packages, and say what is missing
 	$(PYTHON) -m tools.components
 
+screenshots: .venv/dev.stamp ## take the pictures in docs/images anew, of a fleet that is played
+	$(PYTHON) -m tools.screenshots
+
 # Each lock is held to the one before it, so that all of them fit into the one environment.
 # uv.lock is not used, because it names the package index it was made with: these files hold hashes
 # instead, and any mirror can serve them.
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11
 lock: | $(UV) ## compile requirements/*.lock again; ARGS=--upgrade takes new versions
 	$(LOCK) $(ARGS) requirements/build.in -o requirements/build.lock
-	$(LOCK) $(ARGS) pyproject.toml --extra board -o requirements/run.lock
-	$(LOCK) $(ARGS) pyproject.toml --extra board --group test --group check -c requirements/run.lock -o requirements/dev.lock
-	$(LOCK) $(ARGS) pyproject.toml --extra board --group test --group check --group bench -c requirements/dev.lock -o requirements/bench.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp -o requirements/run.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --group test --group check -c requirements/run.lock -o requirements/dev.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --group test --group check --group bench -c requirements/dev.lock -o requirements/bench.lock
 
 # A stamp says that its lock is installed; it is older than a lock that has changed since. Each lock
 # contains the one before, so they share an environment. Rota itself is installed in place.

@@ -25,6 +25,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             require(component)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest tests begin first, else one of them runs alone at the end.
+
+    Each worker of xdist is given a piece of the list, so each piece begins with some of them.
+    """
+    workers: int = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    early = [item for item in items if item.get_closest_marker("early")]
+    others = [item for item in items if not item.get_closest_marker("early")]
+    size = -(-len(others) // workers)
+    items[:] = [
+        item
+        for worker in range(workers)
+        for item in [*early[worker::workers], *others[worker * size : (worker + 1) * size]]
+    ]
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"  # the only event loop Rota runs on

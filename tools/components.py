@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import psycopg
 
 from rota.testing import accessibility
-from rota.testing.chromium import NAMES, VARIABLE, find_chromium
+from rota.testing.chromium import VARIABLE, find_chromium
 from rota.testing.emulator import (
     EMULATOR,
     EmulatorFailed,
@@ -131,7 +131,7 @@ COMPONENTS = {
     ),
     "chromium": Component(
         needed_for="tests of the dashboard in a browser, and its pictures",
-        how_to_get=f"your system's package chromium ({', '.join(NAMES)}), or name one in {VARIABLE}",
+        how_to_get=f"your system's package chromium, or one that {VARIABLE} names",
         find=find_chromium,
         probe=_chromium_version,
         install=_by_apt("chromium"),

@@ -11,12 +11,13 @@ import heapq
 import itertools
 import json
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, AsyncIterator
+from typing import Any
 
 import httpx2
 
@@ -42,7 +43,9 @@ fleet:
 
 defaults:
   # In the showroom nobody is in a hurry: an agent says what it does, and stays at it.
-  runtime: {type: command, command: [sh, -c, "echo 'reading the item'; echo 'looking for the cause'; sleep 900"]}
+  runtime:
+    type: command
+    command: [sh, -c, "echo 'reading the item'; echo 'looking for the cause'; sleep 900"]
   timeout: 20m
 
 agents:
@@ -64,16 +67,33 @@ agents:
   - name: cleo
     description: writes, and does what is left
     work_source: {type: queue, types: [docs, chore]}
+    instances: {max_concurrent: 2}
     schedules:
       look: {type: interval, interval: 20m, prompt: "Do this:"}
 
   - name: dora
     description: wakes by the clock, whether there is work or not
     schedules:
-      report: {type: cron, cron: "0 7 * * 1-5", timezone: Europe/Berlin, prompt: "Write the report of the day."}
+      report:
+        {type: cron, cron: "0 7 * * 1-5", timezone: Europe/Berlin, prompt: "Write the report."}
       tidy: {type: cron, cron: "30 */6 * * *", prompt: "Remove what nobody needs any more."}
 """
-TYPES = {"ada": ("bug_fix",), "brin": ("code_review",), "cleo": ("docs", "chore")}
+TYPES = {"ada": ("bug_fix",), "brin": ("code_review",), "cleo": ("docs", "chore", "follow_up")}
+DEEDS = (
+    ("bug_fix", "{} shows old prices"),
+    ("code_review", "Review: {}, fewer queries"),
+    ("docs", "Describe {}"),
+    ("bug_fix", "{} forgets its filter"),
+    ("chore", "Remove old flags from {}"),
+    ("code_review", "Review: tests of {}"),
+    ("bug_fix", "{} is slow"),
+    ("docs", "New pictures of {}"),
+)
+PLACES = (
+    "the cart", "the invoice list", "the sign-up form", "the search page", "the stock report",
+    "the price import", "the newsletter form", "the order history", "the gift cards",
+    "the returns page", "the shipping rates", "the tax settings", "the product page",
+)  # fmt: skip
 LOG = (
     ("stdout", "reading the item"),
     ("stdout", "looked through 14 files; the cause is in orders/totals.py"),
@@ -84,6 +104,19 @@ LOG = (
 )
 QUESTION = "Half of it is done. Which of the two formats is meant, the old or the new?"
 AN_HOUR = 3600.0
+
+
+def _samples(dice: random.Random) -> Iterator[Sample]:
+    """Those of `rota demo`, and then as many as are wanted."""
+    yield from (*SAMPLES, *MORE)
+    while True:
+        for place in dice.sample(PLACES, len(PLACES)):
+            kind, title = dice.choice(DEEDS)
+            what = title.format(place)
+            project = dice.choice(("Shop", "Website"))
+            yield Sample(
+                project, kind, what[0].upper() + what[1:], dice.choice((1, 2, 2, 3, 3, 3, 4, 5))
+            )
 
 
 @dataclass
@@ -114,7 +147,8 @@ class Story:
 
     async def ask(self, method: str, path: str, body: Any = None, actor: str = "sam") -> Any:
         answer = await self.http.request(method, path, json=body, headers={"Rota-Actor": actor})
-        assert answer.is_success, answer.text
+        if not answer.is_success:
+            raise RuntimeError(f"{method} {path}: {answer.text}")
         return answer.json() if answer.content else None
 
     # people
@@ -122,7 +156,8 @@ class Story:
     async def open(self) -> None:
         for name in dict.fromkeys(one.project for one in SAMPLES):
             self.projects[name] = (await self.ask("POST", "/projects", {"name": name}))["id"]
-        await self.ask("PATCH", "/agents/ada", {"max_concurrent": 2})
+        for agent in ("ada", "cleo"):
+            await self.ask("PATCH", f"/agents/{agent}", {"max_concurrent": 2})
         for spec in (
             {"name": "look-at-failures", "max_fires": None,
              "trigger": {"kind": "work_item.status.transition", "to": ["failed"]},
@@ -147,9 +182,19 @@ class Story:
             "body": "Seen by a customer.\n\n- how often: every time\n- since: the last release",
         }
         await self.ask("POST", "/work", body)
-        for agent, types in TYPES.items():
-            if sample.type in types:
-                self.later(self.dice.uniform(30, 400), lambda agent=agent: self.look(agent))
+        agent = next(agent for agent, types in TYPES.items() if sample.type in types)
+        self.later(self.dice.uniform(30, 400), partial(self.look, agent))
+
+    async def direct(self) -> None:
+        """Something that is named for somebody who has not begun yet, and a question."""
+        waiting = await self.ask("GET", "/work?status=queued&limit=6")
+        for item in waiting[-2:]:
+            await self.ask("POST", f"/work/{item['id']}/dispatch", {"assigned_agent": "dora"})
+        for item in waiting[:1]:
+            await self.ask("POST", f"/work/{item['id']}/dispatch", {"assigned_agent": "eve"})
+            await self.ask("POST", f"/work/{item['id']}/start", {}, "eve")
+            why = {"notes": "The staging server is down."}
+            await self.ask("POST", f"/work/{item['id']}/block", why, "eve")
 
     async def settle(self, item: str) -> None:
         """A person answers, or looks at what was handed over."""
@@ -166,10 +211,8 @@ class Story:
             token = item["claim"]["token"]
             begun = {"agent": agent, "work_item_id": item["id"], "token": token}
             run = await self.ask("POST", "/runs", {**begun, "schedule": "look"}, agent)
-            self.later(
-                self.dice.lognormvariate(6.2, 0.7),
-                lambda run=run, item=item, token=token: self.end(agent, run, item, token),
-            )
+            lasts = self.dice.lognormvariate(6.2, 0.7)
+            self.later(lasts, partial(self.end, agent, run, item, token))
 
     async def end(self, agent: str, run: Json, item: Json, token: str) -> None:
         await self.say(run)
@@ -180,7 +223,7 @@ class Story:
                 ("failed", "fail", {"notes": "2 of 214 tests failed"}),
                 ("partial", "block", {"notes": QUESTION}),
             ),
-            (80, 8, 7, 5),
+            (84, 7, 5, 4),
         )[0]
         thousand = self.dice.randint(8, 90)
         ended = {
@@ -192,8 +235,8 @@ class Story:
         await self.ask("POST", f"/runs/{run['id']}/end", ended, agent)
         await self.ask("POST", f"/work/{item['id']}/{verb}", {"token": token, **more}, agent)
         if verb != "complete":
-            self.later(self.dice.uniform(1, 20) * AN_HOUR, lambda: self.settle(item["id"]))
-        self.later(self.dice.uniform(20, 200), lambda: self.look(agent))
+            self.later(self.dice.uniform(1, 20) * AN_HOUR, partial(self.settle, item["id"]))
+        self.later(self.dice.uniform(20, 200), partial(self.look, agent))
 
     async def say(self, run: Json) -> None:
         lines = (
@@ -221,18 +264,20 @@ async def _stage(home: Path, start: datetime, until: datetime, seed: int) -> Asy
             idle = info.schedule.name == "look" and dice.random() < 0.7
             return TriggerOutcome.skipped(SkipReason.NO_WORK) if idle else None
 
-        scheduler = Scheduler(store, node="showroom", clock=clock, on_trigger=woken, rng=dice)
+        scheduler = Scheduler(
+            store, node="showroom", clock=clock, on_trigger=woken, rng=dice.random
+        )
         signals = SignalScheduler(store, owner="showroom", clock=clock)
         transport = httpx2.ASGITransport(app=api)
         async with httpx2.AsyncClient(transport=transport, base_url="http://rota") as http:
-            story = Story(http, clock, until, dice, itertools.cycle((*SAMPLES, *MORE)))
+            story = Story(http, clock, until, dice, _samples(dice))
 
             async def wake() -> None:
                 await scheduler.tick()
                 await scheduler.idle()
                 await signals.tick()
 
-            story.at(max(start, until - timedelta(hours=25)), lambda: _opened(scheduler, home))
+            story.at(max(start, until - timedelta(hours=25)), partial(_opened, scheduler, home))
             for minutes in range(24 * 60 + 30, 0, -10):
                 if until - timedelta(minutes=minutes) > start:
                     story.at(until - timedelta(minutes=minutes), wake)
@@ -251,7 +296,7 @@ def _arrivals(start: datetime, until: datetime, dice: random.Random) -> Iterator
         yield moment
         rate = 9 if 7 <= moment.hour < 18 else 1.5
         moment += timedelta(hours=dice.expovariate(rate))
-    yield from (until - timedelta(minutes=n) for n in (9, 7, 5, 4, 3, 2, 1))
+    yield from (until - timedelta(seconds=25 * n) for n in range(14, 2, -1))
 
 
 async def furnish(home: Path, *, days: float, seed: int = 4, now: datetime | None = None) -> None:
@@ -262,4 +307,5 @@ async def furnish(home: Path, *, days: float, seed: int = 4, now: datetime | Non
         await story.open()
         for moment in _arrivals(start, until, story.dice):
             story.at(moment, story.arrive)
+        story.at(until - timedelta(seconds=50), story.direct)
         await story.play()

@@ -32,8 +32,13 @@ MAX_FRAME_BYTES = 1024 * 1024  # of WebSockets, as of bodies
 CHORE_SECONDS = 3.0  # that a chore has to end what it is doing, when the server ends
 
 
+class Waitable(Protocol):
+    async def wait(self) -> object: ...
+
+
 class Chore(Protocol):
-    """One small duty with its own interval; an event `woken`, if it has one, cuts a pause short."""
+    """One small duty with its own interval; `woken`, if it has one, cuts a pause short: an event,
+    or whatever can be waited for like one."""
 
     @property
     def name(self) -> str: ...
@@ -88,9 +93,9 @@ async def run_chore(chore: Chore, stopping: asyncio.Event) -> None:
         await _rest(pause, stopping, getattr(chore, "woken", None))
 
 
-async def _rest(pause: float, stopping: asyncio.Event, woken: asyncio.Event | None) -> None:
+async def _rest(pause: float, stopping: asyncio.Event, woken: Waitable | None) -> None:
     """Until the time is up, somebody wakes the chore, or everything ends."""
-    events = [event for event in (stopping, woken) if event is not None]
+    events: list[Waitable] = [event for event in (stopping, woken) if event is not None]
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)

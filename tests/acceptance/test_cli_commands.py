@@ -253,6 +253,7 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
     shapes: dict[str, type] = {
         "list": list,
         "ready": list,
+        "board": dict,
         f"show {item}": dict,
         f"explain {item}": dict,
         f"edit {item} --priority 1": dict,

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from rota.api import ApiSettings
 from rota.api.hooks import Receiver, hook_endpoints
@@ -18,6 +19,7 @@ SETTINGS = ApiSettings(
 )
 
 
+@pytest.mark.early
 def test_schemathesis_finds_nothing_that_the_document_does_not_say(tmp_path: Path) -> None:
     hooks = hook_endpoints([Receiver("github", "ada/engine", lambda: "secret", lambda: None)])
     database, logs = f"sqlite:///{tmp_path}/rota.db", tmp_path / "runs"

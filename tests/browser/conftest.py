@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from rota.config.loading import load_fleet
 from rota.testing.browser import Chromium, Page, Visit, chromium
 from tests.browser.site import Site, served_site
 from tests.conftest import require
@@ -49,7 +50,7 @@ def showroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A few hours of a fleet's work, on every page something to see. Only to be looked at."""
     home = tmp_path_factory.mktemp("showroom")
     anyio.run(lambda: furnish(home, days=0.15))
-    with served_site(home / ".rota") as running:
+    with served_site(home / ".rota", load_fleet(home / "rota.yaml").fleet) as running:
         yield running
 
 

@@ -11,6 +11,7 @@ from rota.api.ws_limits import WsLimits
 from rota.client import SyncWorkQueueClient
 from rota.dashboard import dashboard_endpoints
 from rota.dashboard.errors import error_page
+from rota.model.fleet import Fleet
 from rota.testing.served import Served, serve
 
 PAGES = ("/", "/ui/overview", "/ui/agents", "/ui/schedules", "/ui/runs", "/ui/signals")
@@ -54,14 +55,15 @@ class Site:
 
 
 @contextmanager
-def served_site(home: Path) -> Iterator[Site]:
+def served_site(home: Path, fleet: Fleet | None = None) -> Iterator[Site]:
     """What is in `home/rota.db`, or an empty ledger."""
+    configured = (lambda: fleet) if fleet else None
     settings = ApiSettings(remember_seconds=0.05)
     with (
         serve(
             f"sqlite:///{home}/rota.db", settings, logs=home / "runs",
-            endpoints=dashboard_endpoints(), error_page=error_page,
-            ws=WsLimits(recheck_seconds=0.2),
+            endpoints=lambda signals: dashboard_endpoints(configured, signals=signals),
+            error_page=error_page, ws=WsLimits(recheck_seconds=0.2),
         ) as served,
         SyncWorkQueueClient(served.url, actor="sam") as client,
     ):  # fmt: skip

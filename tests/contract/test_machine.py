@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -564,5 +565,6 @@ def run(url: str, examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.early
 def test_both_databases_do_what_the_model_says(empty_postgres: str) -> None:
     run(empty_postgres, examples=25, steps=25)

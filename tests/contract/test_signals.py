@@ -1,11 +1,13 @@
 """When this happens, that follows, exactly once: on both databases."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from rota.daemon import run_chore
 from rota.model.claims import ClaimRequest, Completion
 from rota.model.clock import to_text
 from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
@@ -19,9 +21,9 @@ from rota.queue import WorkQueue
 from rota.queue.hearing import Heard
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
-from rota.signals import Signals, SignalScheduler
-from rota.signals.processor import LEASE_SECONDS, MOST_ATTEMPTS
-from rota.storage.port import Store
+from rota.signals import SignalChore, Signals, SignalScheduler
+from rota.signals.processor import LEASE_SECONDS, MOST_ATTEMPTS, POLL_SECONDS
+from rota.storage.port import Store, Topic
 from rota.testing.clock import ManualClock
 from rota.testing.standing import WAY, order
 
@@ -599,3 +601,17 @@ async def test_a_signal_about_an_item_that_is_not_there_is_refused(scene: Scene)
 
 def test_times_are_written_as_everywhere(clock: ManualClock) -> None:
     assert to_text(clock.now()) == clock.text()
+
+
+async def test_a_server_that_ends_does_not_wait_for_the_next_firing(scene: Scene) -> None:
+    stopping = asyncio.Event()
+    chore = SignalChore(scene.store, scene.processor)
+    running = asyncio.create_task(run_chore(chore, stopping))
+    signal = await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    async with asyncio.timeout(POLL_SECONDS):  # a commit wakes it
+        while await scene.firings(signal) != [(FiringStatus.ENQUEUED, None)]:
+            await scene.store.wait(Topic.EVENTS, scene.store.counter(Topic.EVENTS), 0.05)
+    stopping.set()
+    async with asyncio.timeout(POLL_SECONDS / 4):
+        await running

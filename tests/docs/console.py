@@ -5,6 +5,9 @@ All blocks of a page run in one shell, on a terminal, in an empty directory with
 A comment `<!-- file: NAME -->` before a block saves the block as that file beforehand; a comment
 `<!-- server: none -->` anywhere leaves the server out.
 
+`rota` is a fork there (`rota.testing.zygote`), but on the README, whose commands are started from
+nothing.
+
 In what is shown, ids and tokens stand for any, but always for the same one; times, ages and `…`
 stand for whatever comes.
 """
@@ -25,10 +28,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.testing import zygote
 from tests.docs.pages import Block, blocks
 
 PRINTED_URL = "http://127.0.0.1:8080"
 BIN = Path(sys.executable).parent
+PATH = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
 STARTING_SECONDS = 30.0
 SCRIPT_SECONDS = 120.0
 
@@ -83,6 +88,8 @@ def check(page: Path, directory: Path, replaced: Mapping[str, str] | None = None
         real, variables = dict(replaced or {}), {}
         if _WITHOUT_SERVER not in page.read_text():
             real[PRINTED_URL] = variables["ROTA_URL"] = stack.enter_context(server(directory))
+        if page.name != "README.md":
+            variables["PATH"] = f"{zygote.the_zygote().scripts()}:{PATH}"
         _prepare(page, directory, real)
         steps = steps_on(page)
         commands = [_exchanged(step.command, real) for step in steps]
@@ -112,7 +119,7 @@ def _prepare(page: Path, directory: Path, real: Mapping[str, str]) -> None:
 def environment(directory: Path, **more: str) -> dict[str, str]:
     """None of ours: what a variable of the one who tests says must not change the outcome."""
     return {
-        "PATH": f"{BIN}:{os.environ.get('PATH', os.defpath)}",
+        "PATH": PATH,
         "HOME": str(directory),
         "LOGNAME": "you",
         "LANG": "C.UTF-8",
@@ -128,12 +135,13 @@ def environment(directory: Path, **more: str) -> dict[str, str]:
 def server(directory: Path) -> Iterator[str]:
     """`rota up` on a free port and the state directory that a reader has: `.rota`."""
     with (directory / "server.log").open("wb") as log:
-        running = subprocess.Popen(
-            [BIN / "rota", "up", "--port", "0"],
+        running = zygote.start(
+            ["up", "--port", "0"],
             cwd=directory,
             env=environment(directory),
             stdout=log,
             stderr=subprocess.STDOUT,
+            program=BIN / "rota",
         )
         try:
             yield _url_of(running, directory)
@@ -142,7 +150,7 @@ def server(directory: Path) -> Iterator[str]:
             running.wait(STARTING_SECONDS)
 
 
-def _url_of(running: "subprocess.Popen[bytes]", directory: Path) -> str:
+def _url_of(running: zygote.Process, directory: Path) -> str:
     deadline = time.monotonic() + STARTING_SECONDS
     while time.monotonic() < deadline and running.poll() is None:
         try:

@@ -79,6 +79,7 @@ def tell_many(seeds: Iterable[int], parts: Parts) -> Tally:
     return tally
 
 
+@pytest.mark.early
 @pytest.mark.parametrize(
     ("parts", "seeds"), [(COMMENTS, range(800)), (STRICT, range(250))], ids=["comments", "strict"]
 )

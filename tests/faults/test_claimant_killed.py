@@ -238,6 +238,7 @@ async def deaths(
     return ends
 
 
+@pytest.mark.early
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "deeds",

@@ -22,6 +22,7 @@ def place(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
+@pytest.mark.early
 @pytest.mark.parametrize("where", ["sqlite", "postgres"])
 def test_every_item_is_completed_once_though_the_server_is_killed(
     request: pytest.FixtureRequest, place: Site, where: str, figure: Callable[[str], None]

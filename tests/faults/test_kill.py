@@ -15,6 +15,7 @@ Start = Callable[..., Process]
 Figure = Callable[[str], None]
 
 
+@pytest.mark.early
 async def test_a_killed_server_has_lost_doubled_and_undone_nothing(
     server: Server, database: str, figure: Figure
 ) -> None:

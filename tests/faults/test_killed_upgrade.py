@@ -1,6 +1,7 @@
-"""An upgrade of PostgreSQL, killed before each of its statements; tests/contract has a sample."""
+"""An upgrade, killed before each of its statements; tests/contract has a sample."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,14 @@ from tests.contract.upgrades import demand_whole
 
 @pytest.mark.long
 @pytest.mark.parametrize("start_from", ["nothing", "first", "old"])
-def test_an_upgrade_of_postgres_killed_before_every_statement(
-    postgres_url: str, start_from: str, figure: Callable[[str], None]
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+def test_an_upgrade_killed_before_every_statement(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    where: str,
+    start_from: str,
+    figure: Callable[[str], None],
 ) -> None:
-    demand_whole(postgres_url, start_from, 1, figure)
+    lite = f"sqlite:///{tmp_path}/db/rota.db"
+    url = lite if where == "sqlite" else request.getfixturevalue("postgres_url")
+    demand_whole(url, start_from, 1, figure)

@@ -257,6 +257,7 @@ async def verdicts(base: Path, walker: Process) -> dict[str, list[str | Assertio
     return found
 
 
+@pytest.mark.early
 async def test_a_process_killed_at_any_step_leaves_an_item_that_goes_on(
     tmp_path: Path, start: Start, figure: Callable[[str], None]
 ) -> None:

@@ -89,6 +89,7 @@ def terminate(own: OwnPostgres) -> None:
     cut(own, "rota-wake")
 
 
+@pytest.mark.early
 async def test_nothing_is_lost_while_postgres_stops_crashes_and_cuts_connections(
     server: Server, own: OwnPostgres, figure: Figure
 ) -> None:

@@ -24,6 +24,7 @@ Start = Callable[..., Process]
 Figure = Callable[[str], None]
 
 
+@pytest.mark.early
 async def test_eight_processes_complete_every_item_exactly_once(
     database: str, start: Start, figure: Figure
 ) -> None:

@@ -166,6 +166,7 @@ def report(figure: Figure, story: Story, verdict: Verdict, hours: float) -> None
     )
 
 
+@pytest.mark.early
 def test_every_slot_is_run_exactly_once(
     postgres_url: str, tmp_path: Path, start: Callable[..., Process], figure: Figure
 ) -> None:

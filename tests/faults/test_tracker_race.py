@@ -215,6 +215,7 @@ def comment_of(raw: dict[str, Any]) -> Comment:
     return Comment(raw["id"], author, raw["body"], at, at)
 
 
+@pytest.mark.early
 @pytest.mark.parametrize(
     "size",
     [(2, 4, 40), pytest.param((20, 10, 200), marks=pytest.mark.long)],

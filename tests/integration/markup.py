@@ -3,6 +3,21 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+# Words that would be more than words if somebody forgot to escape them.
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "[x](javascript:alert(1)) ![x](data:image/svg+xml,<svg/onload=alert(1)>) <javascript:alert(1)>",
+    "[x](JaVa&#115;cript:alert(1)) [y](//evil.example/x) [z](vbscript:x)",
+    "{{ 7 * 7 }} {% raw %}",
+    "</textarea></pre></dialog><h1>",
+    "\u202egnp.exe\u2066\u200f\ufeff \x07\x1b]8;;https://evil.example\x07x",
+    "https://github.com@evil.example/ http://[ https://a\\b.example",
+    "&lt;b&gt; &amp;amp; \u2028 \U000e0041",
+)
 VOID = frozenset({"meta", "link", "img", "input", "br", "hr", "source", "wbr"})
 
 

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,7 +13,7 @@ import pytest
 
 from rota.dashboard import dashboard_endpoints
 from rota.dashboard.rules import exactly, in_words
-from rota.dashboard.strip import Kind, Strip, strip_of
+from rota.dashboard.strip import Kind, Strip, strip_of, ticks_of
 from rota.model.claims import ClaimRequest
 from rota.model.clock import to_text
 from rota.model.fleet import AgentSpec, Breaker, Budget, Fleet, Limits
@@ -33,6 +32,7 @@ from rota.scheduler.due import Rhythm
 from rota.scheduler.service import Wakings
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
+from tests.integration.markup import Element, Markup
 
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
@@ -56,47 +56,28 @@ def served(database: str, clock: ManualClock, tmp_path: Path) -> Iterator[Served
         yield server
 
 
-class Part(HTMLParser):
-    """The text and the tags of the element with an id."""
-
-    def __init__(self, page: str, element: str) -> None:
-        super().__init__()
-        self._element, self._depth = element, 0
-        self.words: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(page)
-        assert self.tags, f"there is no {element}"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        if self._depth or found.get("id") == self._element:
-            self.tags.append((tag, found))
-            self._depth += tag not in {"br", "input", "img", "tr", "td", "th"}
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self._depth:
-            self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._depth -= bool(self._depth)
-
-    def handle_data(self, data: str) -> None:
-        if self._depth:
-            self.words.append(data)
+@dataclass(frozen=True, slots=True)
+class Part:
+    element: Element
 
     @property
     def text(self) -> str:
-        return " ".join("".join(self.words).split())
+        return " ".join(self.element.text.split())
 
-    def all(self, tag: str, attribute: str) -> list[str | None]:
-        return [found[attribute] for name, found in self.tags if name == tag and attribute in found]
+    def all(self, tag: str, attribute: str) -> list[str]:
+        found = self.element.all(tag)
+        return [one[attribute] for one in found if attribute in one.attributes]
+
+
+def part_of(page: str, name: str) -> Part:
+    return Part(Markup(page).by_id(name))
 
 
 def agent_part(http: httpx2.Client, name: str, **cookies: str) -> Part:
     headers = {"cookie": "; ".join(f"{key}={value}" for key, value in cookies.items())}
     answer = http.get("/ui/agents", headers=headers)
     assert answer.status_code == 200, answer.text
-    return Part(answer.text, f"agent-{name}")
+    return part_of(answer.text, f"agent-{name}")
 
 
 def ran(served: Served, agent: str, end: RunEnd | None, spec: AgentSpec | None = None) -> Run:
@@ -130,7 +111,7 @@ def test_what_an_agent_does_is_said_in_words(http: httpx2.Client, served: Served
     assert f"/ui/runs/{run.id}" in agent_part(http, "emil").all("a", "href")
     assert "at work" in agent_part(http, "emil").text
     page = http.get("/ui/agents").text
-    assert "4 agents: 2 at work, 2 idle" in Part(page, "panel-names").text
+    assert "4 agents: 2 at work, 2 idle" in part_of(page, "panel-names").text
     assert "<script>alert" not in page
 
 
@@ -173,8 +154,7 @@ def test_a_quota_and_a_budget_that_are_used_up_say_so(http: httpx2.Client, serve
     assert "idle" in agent_part(http, "ada").text
     ran(served, "dora", RunEnd(RunStatus.SUCCEEDED, usage=Usage(1_000)), SPENDER)
     assert "budget of the fleet used up until" in agent_part(http, "ada").text
-    assert "1,030 of 1,000 tokens used up" in Part(
-        http.get("/ui/agents").text, "fleet-budget"
+    assert "1,030 of 1,000 tokens used up" in part_of(http.get("/ui/agents").text, "fleet-budget"
     ).text  # fmt: skip
 
 
@@ -264,7 +244,7 @@ def wakes(served: Served, clock: ManualClock) -> Iterator[Wakes]:
 def schedule_part(http: httpx2.Client, name: str) -> Part:
     answer = http.get("/ui/schedules")
     assert answer.status_code == 200, answer.text
-    return Part(answer.text, f"s/ada/{name}")
+    return part_of(answer.text, f"s/ada/{name}")
 
 
 def test_schedules_of_each_type_say_when_they_wake(http: httpx2.Client, wakes: Wakes) -> None:
@@ -306,7 +286,7 @@ def test_a_schedule_is_switched_by_buttons_that_fit(http: httpx2.Client, wakes: 
     part = schedule_part(http, "poll")
     assert part.all("button", "data-call")[1] == "POST /schedules/ada/poll/enable"
     assert "not by itself: it is disabled" in part.text
-    assert "5 schedules, 1 disabled" in Part(http.get("/ui/schedules").text, "panel-names").text
+    assert "5 schedules, 1 disabled" in part_of(http.get("/ui/schedules").text, "panel-names").text
 
 
 @on_both_databases
@@ -487,17 +467,15 @@ def test_the_day_of_the_clock_change_has_its_own_hours() -> None:
     strip = strip_of(state(rule, rule.after(spring)), [], spring, BERLIN)
     # 02:30 does not exist there; Rota wakes right after the gap, at 03:00 there, 01:00 in UTC.
     assert coming(strip) == [(62.5, "Sun 03:00")]
-    labels = [tick.label for tick in strip.ticks if tick.label]
+    labels = [tick.label for tick in ticks_of(spring, BERLIN) if tick.label]
     assert labels == ["12", "15", "18", "21", "Sun", "03", "06", "09", "12"]
-    places = {tick.label: tick.x for tick in strip.ticks}
+    places = {tick.label: tick.x for tick in ticks_of(spring, BERLIN)}
     assert places["03"] - places["Sun"] == pytest.approx(100 * 2 / 24, abs=0.02)
     autumn = datetime(2026, 10, 24, 22, tzinfo=UTC)
-    places = {
-        tick.label: tick.x for tick in strip_of(state(rule), [], autumn, BERLIN).ticks
-    }  # fmt: skip
+    places = {tick.label: tick.x for tick in ticks_of(autumn, BERLIN)}
     assert places["03"] - places["Sun"] == pytest.approx(100 * 4 / 24, abs=0.02)
-    half = strip_of(state(rule), [], NOON, ZoneInfo("Asia/Kolkata"))
-    assert half.ticks[0].x == pytest.approx(100 * 0.5 / 24, abs=0.02)
+    first = next(ticks_of(NOON, ZoneInfo("Asia/Kolkata")))  # half an hour off
+    assert first.x == pytest.approx(100 * 0.5 / 24, abs=0.02)
 
 
 @on_both_databases
@@ -510,8 +488,8 @@ def test_the_strip_shows_the_triggers_that_the_ledger_has(
     ]
     served.run(lambda: served.store.transact(lambda tx: tx.insert_triggers(triggers)))
     part = schedule_part(http, "poll")
-    uses = [found for tag, found in part.tags if tag == "use"]
-    assert ("#m-open", "25.0%") in [(one["href"], one["x"]) for one in uses]
+    uses = part.element.all("use")
+    assert ("#m-open", "25.0%") in [(one["href"], one.attributes.get("x")) for one in uses]
     assert len([one for one in uses if one["href"] == "#m-open"]) == 1
     assert part.all("svg", "role") == ["img"]
     assert "Fri 06:00: running" in part.text

@@ -17,8 +17,7 @@ from rota.model.runs import Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
-from tests.integration.markup import Markup, demand_harmless
-from tests.integration.test_dashboard_item import HOSTILE
+from tests.integration.markup import HOSTILE, Markup, demand_harmless
 
 
 @pytest.fixture
@@ -194,7 +193,8 @@ def test_a_log_is_read_by_people_without_script(
     run = begun(served)
     path = write(
         served, run, said("ready", stream="rota", type="worktree"), said("I look.", type="text"),
-        said("pytest -q", type="tool", tool="Bash"), said("\x1b[31mE 1\x1b[0m\x07", stream="stderr"),
+        said("pytest -q", type="tool", tool="Bash"),
+        said("\x1b[31mE 1\x1b[0m\x07", stream="stderr"),
         *(said(text) for text in HOSTILE), said("half \ud800 a letter"), ["no", "object"],
         {"text": {"a": 1}, "ts": 7, "type": ["x"]},
     )  # fmt: skip
@@ -242,7 +242,7 @@ def test_of_a_long_log_the_end_is_shown_and_a_script_begins_behind_a_line(
     assert "hidden" not in page.by_id("log-note").attributes
     start = page.by_id("log-head")["data-from"]
     rest = http.get(f"/runs/{run.id}/log", params={"offset": start}).text.splitlines()
-    assert 0 < int(start)
+    assert int(start) > 0
     assert LINES_SHOWN < len(rest) < 600
     assert all("text" in json.loads(line) for line in rest)
 

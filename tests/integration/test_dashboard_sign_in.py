@@ -98,9 +98,7 @@ def test_a_browser_is_led_to_the_form_and_from_there_to_the_page_it_wanted(
     assert 'type="password" autocomplete="current-password"' in form.text
     entered = sign_in(f" {secret} ", next="/items/x?q=a%20b")
     assert (entered.status_code, entered.headers["location"]) == (303, "/items/x?q=a%20b")
-    assert entered.headers["set-cookie"] == (
-        f"{PLAIN}={secret}; Path=/; HttpOnly; SameSite=Strict"
-    )
+    assert entered.headers["set-cookie"] == (f"{PLAIN}={secret}; Path=/; HttpOnly; SameSite=Strict")
     page = http.get("/", headers=HTML)  # the client keeps the cookie
     assert page.status_code == 200
     assert "boss" in page.text
@@ -265,7 +263,9 @@ def test_no_other_page_signs_a_browser_in_or_out(
     assert http.post(path, data={"token": secret}, headers=rebound).status_code == 421
 
 
-def test_a_neighbour_cannot_plant_a_cookie(served: Served, http: httpx2.Client, secret: str) -> None:
+def test_a_neighbour_cannot_plant_a_cookie(
+    served: Served, http: httpx2.Client, secret: str
+) -> None:
     two = {"Cookie": f"{PLAIN}=rota_planted; {PLAIN}={secret}"}
     assert code(http.get("/work", headers=two)) == (401, "unauthenticated")
     both = {"Cookie": f"{PLAIN}=rota_planted; {HOST_ONLY}={secret}"}
@@ -313,9 +313,7 @@ def test_a_websocket_and_a_stream_take_the_cookie_of_our_own_page_only(
         assert answer.status_code == 200
 
 
-def test_a_page_hears_over_its_websocket_that_it_is_signed_out(
-    served: Served, secret: str
-) -> None:
+def test_a_page_hears_over_its_websocket_that_it_is_signed_out(served: Served, secret: str) -> None:
     """A browser hides the status of a refused handshake from the page."""
     headers = cookie(secret) | {"Origin": served.url}
     with wired(served.url, headers) as ws:

@@ -11,6 +11,7 @@ import pytest
 from rota.cli.hooks import hook
 from rota.cli.issue import issue
 from rota.cli.sources import source
+from rota.testing import zygote
 from rota.testing.tracker import TrackerStub, tracker_stub
 from tests.acceptance.terminal import ThisProcess, environment, running_server
 from tests.integration.tracked import (
@@ -337,9 +338,15 @@ class Pusher:
 
 @pytest.fixture
 def pusher(here: Tracked) -> Pusher:
+    """Its hook calls the `rota` that installed it: here one that is forked."""
     made = Pusher(here)
-    config = str(here.place / "rota.yaml")
-    status = here.json("hook", "install", "tree", "--config", config)
+    done = zygote.run(
+        ["hook", "install", "tree", "--config", str(here.place / "rota.yaml"), "--json"],
+        env=environment(**here.variables),
+        cwd=here.place,
+        program=zygote.the_zygote().scripts() / "rota",
+    )
+    status = json.loads(done.stdout)["data"]
     assert (status["state"], status["chained"]) == ("installed", False)
     return made
 
@@ -362,7 +369,9 @@ def test_a_push_is_refused_while_somebody_else_works_on_what_it_closes(
     assert not (pusher.tree / ".rota").exists()
 
 
-def test_somebody_elses_claim_is_seen_also_behind_his_hold(here: Tracked, pusher: Pusher) -> None:
+def test_somebody_elses_claim_is_seen_also_behind_his_hold(here: Tracked) -> None:
+    pusher = Pusher(here)
+    here.type("hook", "install", "tree", "--config", str(here.place / "rota.yaml"))
     number = here.issue()
     here.configure(trusted=[here.control.user("bob")])
     here.variables[TOKEN] = here.control.token("bob")

@@ -1,6 +1,7 @@
 """The board in a terminal, against a real server, driven by keys."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -43,9 +44,15 @@ class Seat:
             await self.pilot.pause(0.01)
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        """As `Pilot.press` does, which also waits until the whole process, with the server in it,
+        has nothing to do."""
+        for key in keys:
+            self.app.simulate_key(key)
+            for _ in range(4):  # from the key to the action, to its worker, to a new screen
+                await self.pilot.pause(0)
 
     async def write(self, text: str) -> None:
+        await self.until(lambda: self.app.screen.query("Input:focus"))
         self.app.screen.query_one("Input:focus", Input).value = text
         await self.press("enter")
 
@@ -121,7 +128,7 @@ async def test_every_column_shows_its_cards_and_follows_what_others_do(
         }
         for title in (*ways, "Leased", "Queued 1", "Done today 1", "P2", "held", "no lease"):
             assert title in seat.screen
-        assert "P3 0s bob leased chore" in seat.screen
+        assert re.search(r"P3 \d+s bob leased", seat.screen)
 
         # Another client works meanwhile.
         other = add(http, "Brand new")
@@ -207,7 +214,7 @@ async def test_several_cards_are_moved_together(http: httpx2.Client, served: Ser
     for title in ("One", "Two", "Three"):
         add(http, title)
     held = add(http, "Four")
-    async with sitting(served.url) as seat:
+    async with sitting(served.url, NARROW) as seat:
         await seat.press("space", "space")
         assert "2 picked" in seat.line("bar")
         await seat.press("x", "enter")
@@ -219,6 +226,12 @@ async def test_several_cards_are_moved_together(http: httpx2.Client, served: Ser
         assert http.get(f"/work/{held}").json()["hold_reason"] == "wait for the budget"
         await seat.press("o")
         await seat.until(lambda: "held" not in seat.screen)
+
+        await seat.pilot.click("#queued", offset=(5, 1))  # the mouse, too
+        assert seat.app.front.current is not None
+        assert seat.app.front.current["description"] == "Three"
+        await seat.pilot.click("#queued", offset=(5, 1))
+        await seat.until(lambda: isinstance(seat.app.screen, ItemScreen))
 
 
 async def test_an_item_opens_with_all_that_is_known_and_follows_it(
@@ -237,13 +250,13 @@ async def test_an_item_opens_with_all_that_is_known_and_follows_it(
         await seat.press("l", "l", "enter")
         await seat.until(lambda: "Where it stands" in seat.screen)
         for text in ("second line", '"gate": 3', "lapses in 14:", "'bob' works on it", "running",
-                     "Blocks", "After", "submitted", "c complete"):  # fmt: skip
+                     "Blocks", "After", "Dispatches", "c complete"):  # fmt: skip
             assert text in seat.screen, text
         http.post(f"/work/{item}/note", json={"notes": "the hinge is next"})
         await seat.until(lambda: "the hinge is next" in seat.screen)
         await seat.press("n")
         await seat.write("so be it")
-        await seat.until(lambda: "noted by ann : so be it" in seat.screen)
+        await seat.until(lambda: "noted by ann: so be it" in seat.screen)
         await seat.press("escape", "h", "h", "h")
         assert not isinstance(seat.app.screen, ItemScreen)
         assert seat.app.front.current is not None
@@ -256,7 +269,7 @@ async def test_filters_narrow_the_board_from_outside_and_inside(
     add(http, "Red gate", type="bug_fix", labels=["urgent"])
     add(http, "Blue gate", assigned_agent="smith")
     add(http, "Green door", type="bug_fix")
-    async with sitting(served.url, filters="type:bug_fix") as seat:
+    async with sitting(served.url, NARROW, "type:bug_fix") as seat:
         assert seat.titles(Status.QUEUED) == ["Red gate", "Green door"]
         assert "only type:bug_fix" in seat.line("bar")
         for written, shown in (
@@ -325,10 +338,10 @@ async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Ser
         assert "Card 199" in seat.screen
         current = seat.app.front.current
         add(http, "Urgent", priority=1)
-        await seat.until(lambda: seat.titles(Status.QUEUED)[0] == "Urgent")
+        await seat.until(lambda: "Queued 5,001" in seat.screen)
+        assert seat.titles(Status.QUEUED)[0] == "Urgent"
         assert seat.app.front.current == current  # what others do does not move the cursor
         assert len(column.items) == 300
-        assert "Queued 5,001" in seat.screen
 
         ended = [
             moved(http, item["id"], "dispatch", "start", "complete") for item in column.items[:3]
@@ -341,6 +354,28 @@ async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Ser
         assert narrow.columns[Status.COMPLETED].count == "2+"
 
 
+async def test_columns_change_all_at_once(http: httpx2.Client, served: Served) -> None:
+    """Else a key that is pressed meanwhile would be for a card that nobody has seen."""
+    seen = []
+
+    class Peeking(BoardClient):
+        async def counts(self) -> dict[str, int]:
+            seen.append(len(board.columns[Status.QUEUED].items))
+            return await super().counts()
+
+    async with Peeking(served.url) as client:
+        board = Board(client, Filters(), page=1)
+        add(http, "One")
+        add(http, "Two")
+        await board.load()
+        await board.load([Status.FAILED])
+        column = board.columns[Status.QUEUED]
+        assert (seen, len(column.items), column.count) == ([0, 1], 1, "2")
+        board.columns[Status.QUEUED].items.clear()
+        await asyncio.gather(board.load(), board.more(Status.QUEUED))
+        assert [item["description"] for item in column.items] == ["One", "Two"]
+
+
 HOSTILE = [
     "\x1b]0;owned\x07\x1b[2J",
     "\x9b31mred",
@@ -348,7 +383,7 @@ HOSTILE = [
     "[bold]no[/bold] [@click=app.quit]markup[/]",
     "[link=https://example.org]x[/link",
     "a\u2028b\u2029c\td",
-    "👩‍👩‍👧‍👦漢字" * 30,
+    "👩‍👩‍👧‍👦" * 30 + "漢字" * 30,
     "x" * 400,
     "\u0301" * 50,
     "{{ 7*7 }} $primary %s",
@@ -356,27 +391,23 @@ HOSTILE = [
 
 
 async def test_what_strangers_write_is_text(http: httpx2.Client, served: Served) -> None:
-    items = [
-        add(http, f"{n} {text}", type="t", body=text, labels=[text[:20]])
-        for n, text in enumerate(HOSTILE)
-    ]
-    for item, text in zip(items, HOSTILE, strict=True):
+    for text in (" ".join(HOSTILE[:4]), " ".join(HOSTILE[4:7]), " ".join(HOSTILE[7:])):
+        item = add(http, text, type="t", body=text, labels=[text[:20]])
         http.post(f"/work/{item}/hold", json={"reason": text})
         http.post(f"/work/{item}/note", json={"notes": text})
-    async with sitting(served.url, (60, 60)) as seat:
-        for _ in HOSTILE:
-            await seat.press("m")
-            seen = seat.screen
+    async with sitting(served.url, (60, 30)) as seat:
+        for place in range(3):
+            await seat.press(*"j" * place, "c", "m")
+            seen = [seat.screen]
             await seat.press("escape", "enter")
             await seat.until(lambda: "Where it stands" in seat.screen)
-            seen += seat.screen
-            await seat.press("escape", "c", "j")
-            seen += seat.screen
-            bad = set("\x1b\x07\x9b\u202e\u2066\u2028\u2029\t") & set(seen)
-            assert not bad
-            assert all(cell_len(line) <= 60 for line in seen.splitlines())
-        assert "[bold]no[/bold]" in seat.screen
-        assert "{{ 7*7 }} $primary %s" in seat.screen
+            seen.append(seat.screen)
+            await seat.press("escape", "g")
+            lines = "\n".join(seen).split("\n")
+            assert not set("\x1b\x07\x9b\u202e\u2066\u2028\u2029\t") & set("".join(lines))
+            assert [line for line in lines if cell_len(line) > 60] == []
+            shown = ("[@click=app.quit]markup[/]", "漢字漢字", "{{ 7*7 }} $primary")
+            assert shown[place] in seen[1]
 
 
 async def test_a_lost_connection_is_said_and_made_good(
@@ -387,10 +418,6 @@ async def test_a_lost_connection_is_said_and_made_good(
         async with sitting(served.url) as seat:
             await asyncio.to_thread(first.close)
             await seat.until(lambda: "CONNECTION LOST" in seat.screen)
-            await seat.press("a")
-            await seat.write("Nobody hears")
-            await seat.press(*["enter"] * 5)
-            await seat.until(lambda: "Not added: cannot reach" in seat.line("said"))
             same_port = partial(bind, port=served.port)
             monkeypatch.setattr("rota.testing.served.bind", lambda host, _: same_port(host))
             again = second.enter_context(serve(database))

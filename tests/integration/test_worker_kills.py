@@ -30,6 +30,7 @@ def yard(tmp_path: Path, database: str) -> Iterator[Yard]:
     server.kill()
 
 
+@pytest.mark.early
 @pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 def test_killed_workers_lose_no_item_and_complete_none_twice(
     yard: Yard, figure: Callable[[str], None]

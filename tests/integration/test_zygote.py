@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from rota.testing.zygote.client import Zygote, ZygoteGone, true_program
 from tests.acceptance.terminal import environment, until
 
 ACTS = """
-import atexit, json, locale, os, random, signal, subprocess, sys, tempfile, threading, time, uuid, warnings
+import atexit, json, locale, os, random, signal, subprocess, sys, tempfile, threading, time, uuid
+import warnings
 
 
 def tell():
@@ -26,7 +26,7 @@ def tell():
         "argv": sys.argv[1:],
         "cwd": os.getcwd(),
         "environ": dict(os.environ),
-        "c environ": sorted(subprocess.run("env", stdout=subprocess.PIPE).stdout.decode().split("\\n")),
+        "c environ": sorted(subprocess.check_output("env", text=True).split("\\n")),
         "path": sys.path,
         "warnings": [sys.warnoptions, [str(one) for one in warnings.filters]],
         "signals": {str(one): str(signal.getsignal(one)).split(" at ")[0]
@@ -257,7 +257,8 @@ def test_a_fork_that_takes_too_long_is_ended(place: Path) -> None:
 def test_forks_run_beside_each_other_and_hold_nothing_of_each_other(place: Path) -> None:
     waiting = [under_way(place, "wait") for _ in range(4)]
     assert len({one.pid for one in waiting}) == 4
-    assert json.loads(act(place, "tell").stdout)["files"] == ["0", "1", "2", "3"]  # the last is the directory
+    # The last one is the directory that it reads.
+    assert json.loads(act(place, "tell").stdout)["files"] == ["0", "1", "2", "3"]
     for one in reversed(waiting):
         one.kill()
         assert one.communicate(timeout=10) == ("", None)  # its pipe ends with it

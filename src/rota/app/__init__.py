@@ -288,14 +288,17 @@ def make_asgi(
 ) -> "Api":
     """The faces of a server as one ASGI app."""
     from rota.api import ApiSettings, create_app
+    from rota.api.app import Mount
     from rota.api.fleet_config import config_endpoints
     from rota.api.hooks import hook_endpoints
     from rota.api.signals import signal_endpoints
     from rota.dashboard import dashboard_endpoints
     from rota.dashboard.errors import error_page
+    from rota.mcp.http import PATH, McpFace
+    from rota.model.access import READ
 
     knows = (lambda: fleet.fleet) if fleet else None  # it changes when the file is read again
-    return create_app(
+    api = create_app(
         ledger,
         ApiSettings(
             host=settings.host,
@@ -309,8 +312,10 @@ def make_asgi(
             *config_endpoints(fleet.reload if fleet else None),
             *signal_endpoints(signals),
         ],
+        mounts=[Mount(PATH, McpFace(lambda: api, f"the server at {settings.url}"), READ)],
         error_page=error_page if settings.dashboard else None,
     )
+    return api
 
 
 @asynccontextmanager

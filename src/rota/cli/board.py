@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ from rota.cli.session import command
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
+    from rota.terminal.app import BoardApp
     from rota.terminal.board import BoardClient
     from rota.terminal.filters import Filters
     from rota.terminal.transport import Told
@@ -40,13 +40,21 @@ def board(
     wanted = Filters(**filters)
     if once or session.as_json or not (sys.stdout.isatty() and sys.stdin.isatty()):
         asyncio.run(_print(session, wanted, limit))
-    elif find_spec("textual") is None:
+    else:
+        asyncio.run(_show(session, _app(), wanted, light))
+
+
+def _app() -> "type[BoardApp]":
+    try:
+        from rota.terminal.app import BoardApp
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
         raise click.ClickException(
             "the board needs a package that is not installed: pip install 'rota[board]'"
             " (without it, `rota board --once` prints the board as text)"
-        )
-    else:
-        asyncio.run(_show(session, wanted, light))
+        ) from None
+    return BoardApp
 
 
 def _client(session: "Session") -> "tuple[BoardClient, Told]":
@@ -74,15 +82,15 @@ async def _print(session: "Session", wanted: "Filters", limit: int) -> None:
         print("\n".join(text_lines(shown)))
 
 
-async def _show(session: "Session", wanted: "Filters", light: bool) -> None:
+async def _show(
+    session: "Session", board_app: "type[BoardApp]", wanted: "Filters", light: bool
+) -> None:
     import logging
-
-    from rota.terminal.app import BoardApp
 
     logging.disable(logging.CRITICAL)  # it would be written across the board
     client, told = _client(session)
     async with client:
-        app = BoardApp(client, told, wanted, session.output.via or "", light=light)
+        app = board_app(client, told, wanted, session.output.via or "", light=light)
         await app.board.load()  # where nothing can be read, that is said without a screen
         await app.run_async()
     if app.failure is not None:

@@ -17,6 +17,11 @@ SECTIONS: Sections = {
         "doctor": ("rota.cli.doctor:doctor", "Check that everything is in order."),
         "db": ("rota.cli.database:db", "Look after the database."),
     },
+    "Coding agents": {
+        "setup": ("rota.cli.setup:setup", "Make a coding agent use Rota, or no longer."),
+        "mcp": ("rota.cli.mcp:mcp", "Serve the ledger to a coding agent by MCP."),
+        "prime": ("rota.cli.prime:prime", "Tell an agent how to work here, and what there is."),
+    },
     "Submit and look": {
         "add": ("rota.cli.items:add", "Submit a work item."),
         "list": ("rota.cli.items:list_items", "List items by priority and age."),

@@ -99,7 +99,7 @@ def _facts(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("runs", ", ".join(f"{one['runs']} {one['status']}" for one in found["runs"])),
         ("spent", f"{spent['tokens']} tokens, {spent['cost_usd']:.2f} USD"),
         *(
-            (f"in {one['status'].replace('_', ' ')}", _between(one["time"]))
+            (f"time {one['status'].replace('_', ' ')}", _between(one["time"]))
             for one in found["time_in_status"]
         ),
         ("failures", "\n".join(f"{one['items']} × {one['reason']}" for one in found["failures"])),

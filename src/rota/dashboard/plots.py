@@ -39,7 +39,7 @@ class Plot:
 
     @property
     def is_empty(self) -> bool:
-        return not any(value for one in self.series for value in one.values if value is not None)
+        return not any(_known(value) for one in self.series for value in one.values)
 
     def tip(self, place: int) -> str:
         told = [

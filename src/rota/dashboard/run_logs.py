@@ -14,7 +14,7 @@ from rota.model.runs import Run
 from rota.model.schedules import TriggerKind
 from rota.runner.logs import for_people
 
-END_BYTES = 1024 * 1024  # what a script reads of a long log
+END_BYTES = 512 * 1024  # what a script reads of a long log
 LINES_SHOWN = 200
 LONGEST_SHOWN = 4_000  # characters of one line
 

@@ -11,7 +11,7 @@ from rota.api.call import Call
 from rota.api.routing import endpoint
 from rota.dashboard import rules
 from rota.dashboard.rendering import page, zone_of
-from rota.dashboard.strip import LEGEND, Strip, begin_of, strip_of
+from rota.dashboard.strip import LEGEND, Strip, begin_of, strip_of, ticks_of
 from rota.model.access import READ
 from rota.model.clock import to_text
 from rota.model.errors import BadCursor, Forbidden, NotFound
@@ -57,12 +57,14 @@ class Panel:
 async def schedules(call: Call, query: SchedulesQuery) -> Answer:
     """When agents wake."""
     after = None if query.after is None else _place(query.after)
+    zone = zone_of(call)
     found = await call.ledger.schedules.find(query.agent, after, PAGE + 1)
     panels = await _panels(call, found[:PAGE])
     more = panels[-1].name if len(found) > PAGE else None
     return await page(
         call, "schedules.html", "schedules", panels=panels, more=more, legend=LEGEND,
-        agent=query.agent, first=after is None, zone=zone_of(call).key,
+        agent=query.agent, first=after is None, zone=zone.key,
+        ticks=list(ticks_of(call.ledger.clock.now(), zone)),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from rota.dashboard.scales import span
 from rota.model.clock import from_text
 from rota.model.signals import Action, ActionKind, Condition, TriggerOn
 
-_SHORTEST_LIST = 4  # of values that are told one by one
+_LONGEST_LIST = 4  # of values that are told one by one
 
 
 def waits_for(
@@ -33,9 +33,9 @@ def waits_for(
 
 
 def _moves(condition: Condition, of_item: bool, project: str | None) -> str:
-    words = [f"{_subject(condition, of_item, project)} becomes {_either(condition.to)}"]
+    words = [f"{_subject(condition, of_item, project)} becomes {_either(_spelled(condition.to))}"]
     if condition.from_:
-        words.append(f"after it was {_either(condition.from_)}")
+        words.append(f"after it was {_either(_spelled(condition.from_))}")
     if condition.reasons:
         words.append(f"with the reason {_either(condition.reasons)}")
     if condition.nth > 1:
@@ -60,7 +60,7 @@ def _subject(condition: Condition, of_item: bool, project: str | None) -> str:
 
 def _gathers(condition: Condition, project: str | None) -> str:
     each = "All" if condition.kind is TriggerOn.ALL_IN else "One"
-    status = _either(condition.to)
+    status = _either(_spelled(condition.to))
     if condition.project_id:
         are = "are" if each == "All" else "is"
         return (
@@ -77,9 +77,8 @@ def _time(condition: Condition, zone: tzinfo, of_item: bool, project: str | None
         return f"It is {from_text(condition.at).astimezone(zone):%Y-%m-%d %H:%M %Z}"
     long = span(condition.after_seconds or 0)
     if condition.while_in:
-        return (
-            f"{_subject(condition, of_item, project)} has been {_either(condition.to)} for {long}"
-        )
+        subject = _subject(condition, of_item, project)
+        return f"{subject} has been {_either(_spelled(condition.to))} for {long}"
     return f"{long} have passed since the signal was made"
 
 
@@ -89,7 +88,9 @@ def _run(condition: Condition) -> str:
         words.append(f"of agent {condition.agent}")
     if condition.schedule:
         words.append(f"by the schedule {condition.schedule}")
-    words.append(f"ends as {_either(condition.outcomes)}" if condition.outcomes else "ends")
+    words.append(
+        f"ends as {_either(_spelled(condition.outcomes))}" if condition.outcomes else "ends"
+    )
     return " ".join(words)
 
 
@@ -156,12 +157,16 @@ def _both(names: Iterable[str]) -> str:
 
 
 def _listed(names: Iterable[str], word: str) -> str:
-    spelled = [name.replace("_", " ") for name in names]
-    if len(spelled) > _SHORTEST_LIST:
-        spelled = [*spelled[: _SHORTEST_LIST - 1], f"{len(spelled) - _SHORTEST_LIST + 1} more"]
-    if len(spelled) == 1:
-        return spelled[0]
-    return f"{', '.join(spelled[:-1])} {word} {spelled[-1]}"
+    told = list(names)
+    if len(told) > _LONGEST_LIST:
+        told = [*told[: _LONGEST_LIST - 1], f"{len(told) - _LONGEST_LIST + 1} more"]
+    if len(told) == 1:
+        return told[0]
+    return f"{', '.join(told[:-1])} {word} {told[-1]}"
+
+
+def _spelled(statuses: Iterable[str]) -> list[str]:
+    return [status.replace("_", " ") for status in statuses]
 
 
 def _nth(number: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -22,6 +22,7 @@ from rota.signals import Signals
 SIGNALS_A_PAGE = 30
 MOST_FAILED = 100
 MOST_FOLLOW_UPS = 50
+MOST_ITEMS = 5  # that a condition names
 
 
 class Show(StrEnum):
@@ -64,7 +65,7 @@ def signal_pages(signals: Signals) -> tuple[Endpoint, ...]:
             more=shown[-1].id if len(found) > SIGNALS_A_PAGE else None, before=before,
             failed=failed[:MOST_FAILED], failed_count=len(failed), most_failed=MOST_FAILED,
             of_failed=of_failed, follow_ups=follow_ups, projects=projects,
-            titles=await _titles(call, [*shown, *failed, *follow_ups]),
+            titles=await _titles(call, _items_of(shown, failed, follow_ups)), most_items=MOST_ITEMS,
             may_steer=call.caller.may(DISPATCH), may_work=call.caller.may(WORK),
         )  # fmt: skip
 
@@ -113,10 +114,17 @@ async def _projects(call: Call, signals: Iterable[Signal]) -> dict[str, str]:
     }
 
 
-async def _titles(call: Call, about: Iterable[Any]) -> dict[str, str]:
-    """The titles of the items that these are about."""
+def _items_of(
+    shown: Iterable[Signal], failed: Iterable[FiringRecord], follow_ups: Iterable[FollowUp]
+) -> set[str]:
+    about: list[Signal | FiringRecord | FollowUp] = [*shown, *failed, *follow_ups]
+    named = {one.work_item_id for one in about if one.work_item_id}
+    return named | {item for one in shown for item in one.condition.items[:MOST_ITEMS]}
+
+
+async def _titles(call: Call, items: Iterable[str]) -> dict[str, str]:
     titles = {}
-    for item in {one.work_item_id for one in about if one.work_item_id}:
+    for item in items:
         try:
             titles[item] = (await call.ledger.views.item(item)).description
         except NotFound:  # a firing may outlive its item

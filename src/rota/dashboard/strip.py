@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from rota.dashboard.rules import in_words
@@ -20,6 +21,8 @@ from rota.scheduler.service import Wakings
 
 HALF = timedelta(hours=12)
 HOUR = timedelta(hours=1)
+# How much of a time, as it is written, stays the same for so long.
+TEN_MINUTES, AN_HOUR = len("2026-05-01T19:4"), len("2026-05-01T19")
 MOST = 24  # marks of either half; beyond that they would run into each other
 LABEL_EVERY = 3  # hours
 
@@ -88,7 +91,6 @@ class Tick:
 class Strip:
     marks: tuple[Mark, ...]
     band: Band | None
-    ticks: tuple[Tick, ...]
     label: str  # all of it in one sentence
 
 
@@ -122,12 +124,11 @@ def strip_of(state: ScheduleState, past: Sequence[Wakings], now: datetime, zone:
     # To the minute: a page that is fetched again within it looks the same.
     day = _Day(_minute(now), zone)
     rhythm = Rhythm.known(state.definition)
-    marks, coming = _past(past, day), _coming(state, rhythm, day)
-    band = None
+    marks, coming, band = _past(past, day), _coming(state, day), None
     if len(coming) > MOST:
         band, coming = _band(coming[0], rhythm, day), coming[:1]
     ahead = [_ahead(moment, n, rhythm, day) for n, moment in enumerate(coming)]
-    return Strip((*marks, *ahead), band, tuple(_ticks(day)), _label(state, past, len(ahead), band))
+    return Strip((*marks, *ahead), band, _label(state, past, len(ahead), band))
 
 
 def _minute(moment: datetime) -> datetime:
@@ -142,18 +143,19 @@ def kind_of(outcome: str) -> Kind:
 
 
 def _past(past: Sequence[Wakings], day: _Day) -> list[Mark]:
-    close = _gathered(past, timedelta(minutes=10), day)
-    return close if len(close) <= MOST else _gathered(past, HOUR, day)
-
-
-def _gathered(past: Sequence[Wakings], span: timedelta, day: _Day) -> list[Mark]:
-    """One mark for all that looks alike within a span."""
-    groups: dict[tuple[Kind, int], list[Wakings]] = defaultdict(list)
-    for one in past:
-        at = from_text(one.first_at)
-        groups[kind_of(one.outcome), int(at.timestamp() // span.total_seconds())].append(one)
+    groups = _gathered(past, TEN_MINUTES)
+    if len(groups) > MOST:
+        groups = _gathered(past, AN_HOUR)
     marks = [_mark(kind, group, day) for (kind, _), group in groups.items()]
     return sorted(marks, key=lambda mark: mark.x)
+
+
+def _gathered(past: Sequence[Wakings], span: int) -> dict[tuple[Kind, str], list[Wakings]]:
+    """What looks alike within a span becomes one mark."""
+    groups = defaultdict[tuple[Kind, str], list[Wakings]](list)
+    for one in past:
+        groups[kind_of(one.outcome), one.first_at[:span]].append(one)
+    return groups
 
 
 def _mark(kind: Kind, group: Sequence[Wakings], day: _Day) -> Mark:
@@ -176,21 +178,26 @@ def _told(group: Sequence[Wakings]) -> str:
 # what is to come
 
 
-def _coming(state: ScheduleState, rhythm: Rhythm | None, day: _Day) -> list[datetime]:
-    """One more than are marked, at most: a rule that strikes every second is not walked through."""
+def _coming(state: ScheduleState, day: _Day) -> tuple[datetime, ...]:
     if state.next_run_at is None or state.slot is None:
-        return []
-    first, slot = from_text(state.next_run_at), from_text(state.slot)
+        return ()
+    return _times(state.definition, state.next_run_at, state.slot, day.now)
+
+
+@lru_cache(maxsize=2048)  # a page that is fetched again asks for the same
+def _times(definition: str, next_at: str, slot_at: str, now: datetime) -> tuple[datetime, ...]:
+    """One more than are marked, at most: a rule that strikes every second is not walked through."""
+    rhythm, first, slot = Rhythm.known(definition), from_text(next_at), from_text(slot_at)
     moments: list[datetime] = []
-    while first <= day.end and len(moments) <= MOST:
+    while first <= now + HALF and len(moments) <= MOST:
         moments.append(first)
         if rhythm is None:
             break
         # Jitter is in the next time alone; those behind it are computed from the rule, and from now
         # on where nobody was there to wake it.
-        slot = rhythm.after(max(first if rhythm.interval is not None else slot, day.now))
+        slot = rhythm.after(max(first if rhythm.interval is not None else slot, now))
         first = max(slot, first)
-    return moments
+    return tuple(moments)
 
 
 def _ahead(moment: datetime, n: int, rhythm: Rhythm | None, day: _Day) -> Mark:
@@ -211,8 +218,9 @@ def _band(first: datetime, rhythm: Rhythm | None, day: _Day) -> Band:
 # around it
 
 
-def _ticks(day: _Day) -> Iterator[Tick]:
+def ticks_of(now: datetime, zone: ZoneInfo) -> Iterator[Tick]:
     """At the full hours of the viewer's clock, in real time: a day may have 23 of them, or 25."""
+    day = _Day(_minute(now), zone)
     local = day.begin.astimezone(day.zone)
     moment = day.begin + timedelta(minutes=-local.minute % 60)
     while moment <= day.end:

@@ -132,17 +132,32 @@ def _by_signal(batch: list[FiringRecord]) -> list[list[FiringRecord]]:
     return list(groups.values())
 
 
+class Commits:
+    """Can be waited for like an event: there is news once an event was committed anywhere."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen = 0
+
+    def look(self) -> None:
+        """What has been committed up to now is no news any more."""
+        self._seen = self._store.counter(Topic.EVENTS)
+
+    async def wait(self) -> None:
+        await self._store.wait(Topic.EVENTS, self._seen, POLL_SECONDS)
+
+
 class SignalChore:
     """A chore for the daemon: it goes on as soon as an event was committed anywhere."""
 
     name = "signals"
 
     def __init__(self, store: Store, signals: SignalScheduler) -> None:
-        self._store = store
         self._signals = signals
+        self.woken = Commits(store)
 
     async def tick(self) -> float:
-        seen = self._store.counter(Topic.EVENTS)
+        self.woken.look()
         await self._signals.tick()
-        await self._store.wait(Topic.EVENTS, seen, await self._signals.pause())
-        return 0.0
+        # Not waited for here: a server that ends would have to wait with us.
+        return await self._signals.pause()

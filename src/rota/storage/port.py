@@ -26,6 +26,7 @@ from rota.model.sources import (
 )
 from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
+from rota.storage.exchange_port import ExchangeVerbs
 from rota.storage.run_port import RunVerbs
 from rota.storage.schedule_port import ScheduleVerbs
 from rota.storage.signal_port import SignalVerbs
@@ -118,7 +119,9 @@ class SchemaState:
     changed: list[str]  # applied, but the text differs from ours
 
 
-class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, Protocol):
+class Transaction(
+    ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, ExchangeVerbs, Protocol
+):
     """The verbs of the ledger. Everything done here is committed together or not at all."""
 
     def wake(self, topic: Topic) -> None:

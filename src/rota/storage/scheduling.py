@@ -27,7 +27,7 @@ from rota.storage.schedule_port import (
 # Columns that a change may name: a key of it becomes part of the statement.
 _CHANGEABLE = frozenset({"enabled", "slot", "next_at", "last_run_at", "last_error"})
 # A trigger is as old as its id, unless it had to wait until somebody took it up.
-_LONGEST_WAIT = timedelta(hours=6)
+_LONGEST_WAIT = timedelta(hours=1)
 _NODE_DIED = "the process that ran it died"
 _NODE_ENDED = "the process that ran it ended"
 

@@ -15,6 +15,7 @@ from rota.model.claims import Claim, ClaimResult
 from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.status import TERMINAL, Outcome, Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
+from rota.storage.exchanging import ExchangeStatements
 from rota.storage.outside import OutsideVerbs
 from rota.storage.port import Edit, Finish, Move, Take, Topic
 from rota.storage.rows import (
@@ -57,7 +58,12 @@ def take_parameters(take: Take) -> dict[str, object]:
 
 
 class SqlTransaction(
-    OutsideVerbs, ScheduleStatements, RunStatements, SignalStatements, StatisticStatements
+    OutsideVerbs,
+    ScheduleStatements,
+    RunStatements,
+    SignalStatements,
+    StatisticStatements,
+    ExchangeStatements,
 ):
     DIALECT: ClassVar[str]
     # The statements that write new items, a claim and a batch completion, in their order.

@@ -1,5 +1,6 @@
 """The board on the screen."""
 
+import asyncio
 import os
 from datetime import datetime
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from rota.model.errors import RotaError
+from rota.model.errors import Forbidden, RotaError, Unauthenticated
 from rota.model.status import Status
 from rota.terminal import acting
 from rota.terminal.board import Board, BoardClient
@@ -24,6 +25,7 @@ from rota.terminal.transport import Told
 Json = dict[str, Any]
 
 _TICK_SECONDS = 10.0
+_AGAIN_SECONDS = 2.0
 _NEAR_THE_END = 10
 _KEYS = sorted({deed.key for deed in DEEDS.values()})
 
@@ -87,11 +89,16 @@ class BoardApp(App[None]):
 
     @work
     async def _listen(self) -> None:
-        try:
-            await self._following.listen()
-        except RotaError as error:  # refused for good: a token that was revoked
-            self.failure = error
-            self.exit()
+        while self.failure is None:
+            try:
+                await self._following.listen()
+            except (Unauthenticated, Forbidden) as error:  # a token that was revoked
+                self.failure = error
+                self.exit()
+            except RotaError as error:  # something on the way, and perhaps not for long
+                self._told(False)
+                self._failed(error)
+                await asyncio.sleep(_AGAIN_SECONDS)
 
     def show(self) -> None:
         self.front.show(self.picked)

@@ -88,6 +88,10 @@ class Column:
             return f"{max(self.total, len(self.items)):,}"
         return f"{len(self.items):,}+"
 
+    def become(self, other: "Column") -> None:
+        self.items, self.cursor, self.cut = other.items, other.cursor, other.cut
+        self.total = other.total
+
     def place_of(self, item_id: str | None) -> int | None:
         return next((n for n, item in enumerate(self.items) if item["id"] == item_id), None)
 
@@ -107,11 +111,14 @@ class Board:
             del column.items[self._page :]
 
     async def load(self, statuses: Collection[Status] = tuple(TITLES)) -> None:
-        """Read columns again, as far as they were open."""
+        """Read columns again, as far as they were open. They change all at once, at the end: a
+        key that is pressed meanwhile is meant for what is seen."""
         async with self._reading:
-            for status in statuses:
-                await self._load(self.columns[status])
-            await self._count()
+            read = await asyncio.gather(*map(self._column, statuses))
+            columns = {**self.columns, **{column.status: column for column in read}}
+            await self._count(columns.values())
+            for column in read:
+                self.columns[column.status].become(column)
 
     async def more(self, status: Status) -> None:
         """Open the next page of a column."""
@@ -130,34 +137,31 @@ class Board:
                 return column, place
         return None
 
-    async def _load(self, column: Column) -> None:
-        if column.status is Status.COMPLETED:
-            await self._load_ended(column)
-            return
-        wanted = max(self._page, len(column.items))
+    async def _column(self, status: Status) -> Column:
+        if status is Status.COMPLETED:
+            return await self._ended()
+        wanted = max(self._page, len(self.columns[status].items))
         found: dict[str, Json] = {}
         cursor: str | None = None
         while len(found) < wanted:
-            limit = min(wanted - len(found), MAX_PAGE)
-            page = await self._read(column.status, limit, cursor)
+            page = await self._read(status, min(wanted - len(found), MAX_PAGE), cursor)
             # An item whose priority was changed meanwhile may stand on two pages.
             found |= {item["id"]: item for item in page.items}
             cursor = page.cursor
             if cursor is None:
                 break
-        column.items, column.cursor = list(found.values()), cursor
+        return Column(status, list(found.values()), cursor)
 
-    async def _load_ended(self, column: Column) -> None:
-        page, today = Page([], None), _midnight()
+    async def _ended(self) -> Column:
+        page, today, since = Page([], None), _midnight(), None
+        limit = min(2 * self._page, MAX_PAGE)
         for back in _LOOKING_BACK:
             since = max(today, datetime.now(UTC) - back)
-            page = await self._read(column.status, 2 * self._page, since=to_text(since))
+            page = await self._read(Status.COMPLETED, limit, since=to_text(since))
             if page.cursor is None:
-                column.cut = since > today
                 break
-        else:
-            column.cut = True
-        column.items = sorted(page.items, key=lambda item: item["completed_at"], reverse=True)
+        items = sorted(page.items, key=lambda item: item["completed_at"], reverse=True)
+        return Column(Status.COMPLETED, items, cut=since != today or page.cursor is not None)
 
     async def _read(
         self, status: Status, limit: int, cursor: str | None = None, since: str | None = None
@@ -165,13 +169,11 @@ class Board:
         asked = {"status": status, "limit": limit, "cursor": cursor, "since": since}
         return await self.client.page({**self.filters.query(), **asked})
 
-    async def _count(self) -> None:
+    async def _count(self, columns: Collection[Column]) -> None:
         """Only where pages are left to be read, and the figures are of all items."""
-        counted = not self.filters.query() and any(
-            column.cursor is not None for column in self.columns.values()
-        )
-        totals = await self.client.counts() if counted else {}
-        for column in self.columns.values():
+        unread = any(column.cursor is not None for column in columns)
+        totals = await self.client.counts() if unread and not self.filters.query() else {}
+        for column in columns:
             ended = column.status is Status.COMPLETED  # the figure is not of today
             column.total = None if ended else totals.get(column.status)
 

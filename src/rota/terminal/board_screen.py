@@ -27,6 +27,7 @@ class BoardScreen(Screen[None]):
         self._where = where
         self._at = 0
         self._picked: Collection[str] = ()
+        self._written: dict[str, str] = {}
         self.live: bool | None = None  # None before it was known
         self.read_at: datetime | None = None
 
@@ -68,10 +69,7 @@ class BoardScreen(Screen[None]):
         self._show_keys()
 
     def say(self, text: str, bad: bool) -> None:
-        said = self._line("said")
-        said.update(one_line(text))
-        said.display = bool(text)
-        said.set_class(bad, "bad")
+        self._write("said", one_line(text), layout=True).set_class(bad, "bad")
 
     def show(self, picked: Collection[str]) -> None:
         self._picked = picked
@@ -103,9 +101,7 @@ class BoardScreen(Screen[None]):
         )
         ends = (f"◂ {before}" if before else "", f"{after} ▸" if after else "")
         gap = max(3, self.app.size.width - 2 - sum(map(len, ends)))
-        line = self._line("beside")
-        line.display = bool(left or right)
-        line.update((" " * gap).join(ends))
+        self._write("beside", (" " * gap).join(ends) if left or right else "")
 
     def show_bar(self) -> None:
         parts = ["Rota", one_line(self._where), self._state()]
@@ -113,9 +109,7 @@ class BoardScreen(Screen[None]):
             parts.append(f"only {one_line(self._board.filters)}")
         if self._picked:
             parts.append(f"{len(self._picked)} picked")
-        bar = self._line("bar")
-        bar.update("  ".join(parts))
-        bar.set_class(self.live is False, "lost")
+        self._write("bar", "  ".join(parts)).set_class(self.live is False, "lost")
 
     def _state(self) -> str:
         if self.live is None:
@@ -133,7 +127,13 @@ class BoardScreen(Screen[None]):
         room = max(0, self.app.size.width - len(_ALWAYS) - 4)
         while some and len("  ".join(some)) > room:
             some.pop()
-        self._line("keys").update(f"{'  '.join(some):<{room}}  {_ALWAYS}")
+        self._write("keys", f"{'  '.join(some):<{room}}  {_ALWAYS}")
 
-    def _line(self, name: str) -> Static:
-        return self.query_one(f"#{name}", Static)
+    def _write(self, name: str, text: str, layout: bool = False) -> Static:
+        """Only what has changed is drawn; an empty line takes no room."""
+        line = self.query_one(f"#{name}", Static)
+        if self._written.get(name) != text:
+            self._written[name] = text
+            line.update(text, layout=layout)
+            line.display = bool(text)
+        return line

@@ -49,6 +49,8 @@ class ColumnView(ScrollView, can_focus=False):
         self.place = 0
         self.picked: frozenset[str] = frozenset()
         self._current_id: str | None = None
+        self._shown: tuple[object, ...] = ()
+        self._plain = Style()
 
     @property
     def lines(self) -> int:
@@ -68,7 +70,12 @@ class ColumnView(ScrollView, can_focus=False):
         self.place = self.place if found is None else found
         self.place = max(0, min(self.place, len(self.column.items) - 1))
         self._current_id = self.current_id
-        self.border_title = f"{self.column.title} {self.column.count}"
+        title = f"{self.column.title} {self.column.count}"
+        shown = (self.column.items, len(self.column.items), picked, self.place, title)
+        if self._shown and all(a is b or a == b for a, b in zip(shown, self._shown, strict=True)):
+            return
+        self._shown = shown
+        self.border_title = title
         self._measure()
         self.refresh()
 
@@ -103,8 +110,12 @@ class ColumnView(ScrollView, can_focus=False):
 
     # drawing
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._plain = self.rich_style  # worked out anew each time it is asked for
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
+        width = self.size.width
         place, row = divmod(y + self.scroll_offset.y, self.lines + 1)
         if not self.column.items:
             return self._told(EMPTY[self.column.status], y, width)
@@ -112,14 +123,14 @@ class ColumnView(ScrollView, can_focus=False):
             # Behind the last card; what it says is at the end of the list.
             return self._told("… there are more" if self.column.has_more else "", row, width)
         if row >= self.lines:
-            return Strip.blank(width, style)
+            return Strip.blank(width, self._plain)
         return self._card_line(place, row, width)
 
     def _told(self, text: str, y: int, width: int) -> Strip:
         lines = wrapped(text.split(), width - _MARGIN, 6)
         words = " ".join(lines[y]) if 0 <= y < len(lines) else ""
         quiet = self.get_component_rich_style("column--empty")
-        return _strip([(" " * _MARGIN + words, quiet)], width, self.rich_style)
+        return _strip([(" " * _MARGIN + words, quiet)], width, self._plain)
 
     def _card_line(self, place: int, row: int, width: int) -> Strip:
         item = self.column.items[place]

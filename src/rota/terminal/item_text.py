@@ -26,18 +26,17 @@ def whole(item: Json, explained: Json, runs: Sequence[Json]) -> Text:
 
 
 def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tuple[str, str]]:
-    links = item["links"]
-    payload = item["payload"]
+    links, payload = item["links"], item["payload"]
     yield "Where it stands", "\n".join(_explained(explained))
     yield "Body", item["body"] or ""
     yield "Notes", item["notes"] or ""
-    yield "Facts", "\n".join(_facts(item))
-    yield "Payload", "" if payload is None else json.dumps(payload, indent=2, ensure_ascii=False)
     yield "Waits for", "\n".join(map(_link, links["blocked_by"]))
     yield "Blocks", "\n".join(map(_link, links["blocks"]))
     yield "Runs", "\n".join(map(_run, runs))
-    yield "Dispatches", "\n".join(map(_dispatch, reversed(item["dispatch_log"])))
     yield "Timeline", "\n".join(map(_event, reversed(item["events"])))
+    yield "Dispatches", "\n".join(map(_dispatch, reversed(item["dispatch_log"])))
+    yield "Facts", "\n".join(_facts(item))
+    yield "Payload", "" if payload is None else json.dumps(payload, indent=2, ensure_ascii=False)
 
 
 def countdown(item: Json, now: datetime | None = None) -> str:
@@ -85,9 +84,9 @@ def _event(event: Json) -> str:
         event["type"].removeprefix("work."),
         f"by {event['actor']}" if event["actor"] else "",
         f"({event['reason']})" if event["reason"] else "",
-        f": {said['notes']}" if said.get("notes") else "",
     ]
-    return one_line(" ".join(filter(None, words)))
+    notes = f": {said['notes']}" if said.get("notes") else ""
+    return one_line(" ".join(filter(None, words)) + notes)
 
 
 def _run(run: Json) -> str:

@@ -88,8 +88,7 @@ class Visit:
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            place = message.location.get("url", "") if message.location else ""
-            self.faults.append(f"console: {message.text} ({place})")
+            self.faults.append(f"console: {message.text} ({message.location.get('url', '')})")
 
     def _asked(self, request: Request) -> None:
         self._went(request.url)

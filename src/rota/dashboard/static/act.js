@@ -83,6 +83,7 @@ async function send(button, body) {
     return true;
   } finally {
     button.disabled = false;
+    if (document.activeElement === document.body) button.focus(); // a disabled one has lost it
   }
 }
 

@@ -24,9 +24,16 @@ if (names) {
   const shown = [...document.querySelectorAll("#panels > [data-part]")].map((one) => `${one.id} `).join("");
   new MutationObserver(() => {
     const now = document.getElementById("panel-names");
-    if (now && now.dataset.names !== shown && !document.querySelector("dialog[open]")) location.reload();
+    const open = document.querySelector("dialog[open]");
+    if (!now || now.dataset.names === shown) return;
+    if (open) open.addEventListener("close", () => location.reload(), { once: true });
+    else location.reload();
   }).observe(names.parentElement, { childList: true });
 }
+
+// Hours and days are drawn by the server, which did not know on a first visit where the viewer is.
+const zone = document.getElementById("panels")?.dataset.zone;
+if (zone && zone !== Intl.DateTimeFormat().resolvedOptions().timeZone) refresh();
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-dialog=slots]");

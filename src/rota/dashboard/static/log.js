@@ -6,6 +6,7 @@ const MOST_LINES = 5000;
 const MOST_CHARACTERS = 2000000;
 const LONGEST_LINE = 10000;
 const MOST_MATCHES = 1000;
+const GATHER = 60;
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 15000;
 const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
@@ -17,7 +18,7 @@ const state = document.getElementById("log-state");
 const search = document.getElementById("log-search");
 const counted = document.getElementById("log-found");
 const followButton = document.getElementById("log-follow");
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 let source = null; // { run, offset, isFresh, stop }
 let characters = 0;
@@ -70,21 +71,28 @@ function rowOf(line) {
 
 const size = (row) => row.lastChild.textContent.length;
 
+// What comes within a moment is put in place together, and of very many lines only those are made
+// that will stay.
+let pending = [];
+
 function add(lines) {
-  const fragment = document.createDocumentFragment();
-  // Of many lines at once only those are made that will stay.
-  const kept = lines.slice(-MOST_LINES);
-  isCut ||= lines.length > kept.length;
-  const rows = kept.map(rowOf);
-  fragment.append(...rows);
+  if (!pending.length) setTimeout(placePending, GATHER);
+  pending = pending.concat(lines);
+}
+
+function placePending() {
+  const lines = pending;
+  pending = [];
+  if (!source || !lines.length) return;
+  isCut ||= lines.length > MOST_LINES;
+  const rows = lines.slice(-MOST_LINES).map(rowOf);
   if (source.isFresh) clear();
   source.isFresh = false;
-  place.append(fragment);
+  place.append(...rows);
   for (const row of rows) characters += size(row);
   trim();
   if (query) find(rows.filter((row) => row.isConnected));
   if (follows) toEnd();
-  lastTop = place.scrollTop;
 }
 
 function clear() {
@@ -94,16 +102,16 @@ function clear() {
 }
 
 function trim() {
-  let gone = 0;
-  while (place.childElementCount > MOST_LINES || (characters > MOST_CHARACTERS && place.childElementCount > 1)) {
+  let count = place.childElementCount;
+  const before = count;
+  for (; count > MOST_LINES || (characters > MOST_CHARACTERS && count > 1); count -= 1) {
     characters -= size(place.firstElementChild);
     place.firstElementChild.remove();
-    gone += 1;
   }
-  isCut ||= gone > 0;
-  if (gone) matches = matches.filter((match) => match.row.isConnected);
+  isCut ||= count < before;
+  matches = matches.filter((match) => match.row.isConnected);
   note.hidden = !isCut;
-  note.textContent = `The last ${place.childElementCount.toLocaleString()} lines are shown; all of them are in the download.`;
+  note.textContent = `The last ${count.toLocaleString()} lines are shown; all of them are in the download.`;
 }
 
 // following
@@ -126,22 +134,34 @@ place.addEventListener("scroll", () => {
   else if (!follows && atEnd && place.scrollTop > lastTop) follow(true);
   lastTop = place.scrollTop;
 });
+new ResizeObserver(() => { if (follows) toEnd(); }).observe(place); // a phone was turned
 followButton.addEventListener("click", () => follow(!follows));
 onKey("f", () => follow(!follows));
 
 // searching
 
 let query = "";
-let matches = []; // { row, start, end }
-let at = -1;
+let matches = []; // { row, start, end }, of the newest lines if there are very many
+let isCapped = false;
+let current = null;
+
+function matchesIn(row) {
+  const found = [];
+  const text = row.lastChild.textContent.toLowerCase();
+  for (let start = text.indexOf(query); start >= 0; start = text.indexOf(query, start + query.length)) {
+    found.push({ row, start, end: start + query.length });
+  }
+  return found;
+}
 
 function find(rows) {
-  for (const row of rows) {
-    const text = row.lastChild.textContent.toLowerCase();
-    for (let start = text.indexOf(query); start >= 0 && matches.length < MOST_MATCHES; start = text.indexOf(query, start + query.length)) {
-      matches.push({ row, start, end: start + query.length });
-    }
+  const found = [];
+  for (let index = rows.length - 1; index >= 0 && found.length < MOST_MATCHES; index -= 1) {
+    found.push(...matchesIn(rows[index]).reverse());
   }
+  const all = [...matches, ...found.reverse()];
+  isCapped ||= all.length >= MOST_MATCHES;
+  matches = all.slice(-MOST_MATCHES);
   show();
 }
 
@@ -151,35 +171,46 @@ function rangeOf({ row, start, end }) {
   return new StaticRange({ startContainer: node, startOffset: Math.min(start, length), endContainer: node, endOffset: Math.min(end, length) });
 }
 
+function inWords() {
+  if (!query) return "";
+  if (!matches.length) return "not found";
+  const many = isCapped ? `the last ${matches.length.toLocaleString()}` : matches.length.toLocaleString();
+  const at = matches.indexOf(current);
+  return at < 0 ? `${many} found` : `${(at + 1).toLocaleString()} of ${many}`;
+}
+
 function show() {
-  const many = matches.length >= MOST_MATCHES ? `${MOST_MATCHES.toLocaleString()} or more` : String(matches.length);
-  counted.textContent = !query ? "" : !matches.length ? "not found" : at < 0 ? `${many} found` : `${at + 1} of ${many}`;
+  if (!matches.includes(current)) current = null;
+  counted.textContent = inWords();
   for (const row of place.querySelectorAll(".current")) row.classList.remove("current");
-  matches[at]?.row.classList.add("current");
+  current?.row.classList.add("current");
   if (!("highlights" in CSS)) return;
   CSS.highlights.set("log-found", new Highlight(...matches.map(rangeOf)));
-  const current = new Highlight(...(matches[at] ? [rangeOf(matches[at])] : []));
-  current.priority = 1;
-  CSS.highlights.set("log-current", current);
+  const here = new Highlight(...(current ? [rangeOf(current)] : []));
+  here.priority = 1;
+  CSS.highlights.set("log-current", here);
 }
 
 function look() {
   const wanted = search.value.toLowerCase();
-  if (wanted === query) return;
+  if (wanted === query) return false;
   query = wanted;
   matches = [];
-  at = -1;
-  if (!query) { show(); return; }
+  isCapped = false;
+  current = null;
+  if (!query) { show(); return true; }
   find(place.querySelectorAll(".line"));
-  if (matches.length) step(-1);
+  step(-1);
+  return true;
 }
 
+// The first look begins at the end, where the newest lines are.
 function step(by) {
   if (!matches.length) return;
-  // The first look begins at the end, where the newest lines are.
-  at = at < 0 ? (by > 0 ? 0 : matches.length - 1) : (at + by + matches.length) % matches.length;
+  const at = matches.indexOf(current);
+  current = at < 0 ? matches.at(by > 0 ? 0 : -1) : matches.at((at + by) % matches.length);
   follow(false);
-  matches[at].row.scrollIntoView({ block: "nearest" });
+  current.row.scrollIntoView({ block: "nearest" });
   lastTop = place.scrollTop;
   show();
 }
@@ -189,11 +220,10 @@ search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTim
 search.addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
   event.preventDefault();
-  look();
-  step(event.shiftKey ? -1 : 1);
+  look() || step(event.shiftKey ? -1 : 1);
 });
-document.getElementById("log-next").addEventListener("click", () => { look(); step(1); });
-document.getElementById("log-previous").addEventListener("click", () => { look(); step(-1); });
+document.getElementById("log-next").addEventListener("click", () => look() || step(1));
+document.getElementById("log-previous").addEventListener("click", () => look() || step(-1));
 
 // reading
 
@@ -266,7 +296,7 @@ function begin() {
   const head = document.getElementById("log-head");
   const run = head.dataset.run;
   if (source && source.run === run) return;
-  if (source) { source.stop.abort(); clear(); }
+  if (source) { source.stop.abort(); pending = []; clear(); }
   source = null;
   for (const one of [place, document.getElementById("log-tools")]) one.hidden = !run;
   if (!run) return;

@@ -63,9 +63,10 @@ SELECT count(*), coalesce(sum(seconds), 0.0), coalesce(sum(input_tokens + output
 FROM runs WHERE started_at >= :since
 
 -- name: tallies
-SELECT agent, status, count(*), coalesce(sum(seconds), 0.0),
+-- By an expression, because SQLite would else read all runs for the order of an index.
+SELECT agent || '' AS who, status, count(*), coalesce(sum(seconds), 0.0),
        coalesce(sum(input_tokens + output_tokens), 0), sum(cost_usd)
-FROM runs WHERE started_at >= :since GROUP BY agent, status ORDER BY agent, status
+FROM runs WHERE started_at >= :since GROUP BY who, status ORDER BY who, status
 
 -- name: open_runs
 -- With the plus, SQLite sorts the few that are open, and does not read all by their ids.

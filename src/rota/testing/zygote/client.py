@@ -204,8 +204,12 @@ def start(
     stderr: int | IO[Any] | None = None,
     text: bool = True,
     entry: str = ROTA,
+    program: Path | None = None,
 ) -> Process:
-    """`rota WORDS …` in a process of its own: a fork, or where that cannot be, a true start."""
+    """`rota WORDS …` in a process of its own: a fork, or where that cannot be, a true start.
+
+    `program` is the script that it believes to be, as the first of its arguments.
+    """
     zygote = the_zygote()
     if not zygote.suits(env):
         return subprocess.Popen(
@@ -216,7 +220,7 @@ def start(
     with ExitStack() as after:
         streams = _Streams(after, text)
         theirs = (streams.input(stdin), streams.output(1, stdout), streams.output(2, stderr))
-        argv = [_program(entry), *words]
+        argv = [str(program or _program(entry)), *words]
         connection = zygote.connect()
         ask(connection, Order(entry, argv, encoded, os.fsencode(Path(cwd).absolute())), theirs)
     return Forked(
@@ -285,11 +289,11 @@ def run(
     cwd: Path | str,
     input: str = "",  # noqa: A002 - subprocess's name
     timeout: float = 60,
-    entry: str = ROTA,
+    **facts: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Like `subprocess.run` with captured text."""
+    """Like `subprocess.run` with captured text; `facts` are those of `start`."""
     pipe = subprocess.PIPE
-    with start(words, env=env, cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe, entry=entry) as one:
+    with start(words, env=env, cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe, **facts) as one:
         try:
             out, err = one.communicate(input, timeout)
         except subprocess.TimeoutExpired:

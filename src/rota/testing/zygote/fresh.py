@@ -39,7 +39,7 @@ def begin(order: Order, stdio: list[int]) -> None:
 def _warn_as_told(options: str) -> None:
     sys.warnoptions[:] = [one for one in options.split(",") if one]
     for action in sys.warnoptions:
-        warnings.simplefilter(action)  # type: ignore[arg-type]
+        warnings.simplefilter(action)
 
 
 def _open_streams() -> None:
@@ -57,7 +57,7 @@ def _open_streams() -> None:
 def _writer(fd: int, name: str, errors: str, *, lines: bool, at_once: bool) -> TextIOWrapper:
     raw = _file(fd, name, "w")
     if at_once:
-        return TextIOWrapper(raw, "utf-8", errors, write_through=True)  # type: ignore[type-var]
+        return TextIOWrapper(raw, "utf-8", errors, write_through=True)
     return TextIOWrapper(BufferedWriter(raw), "utf-8", errors, line_buffering=lines)
 
 

@@ -65,7 +65,8 @@ class Server:
         while True:
             for key, _ in self._selector.select():
                 if key.fd == 0:
-                    return self._end()
+                    self._end()
+                    return None
                 if key.fileobj is self._woken:
                     self._reap()
                 elif key.fileobj is self._listener:

@@ -4,7 +4,7 @@ Copied as a program of its own with SOCKET, ENTRY and PROGRAM above it, and run 
 imports only what is built in, so that it costs a hundredth of a second.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _socket
 import marshal
 import posix

@@ -3,7 +3,7 @@
 SELECT value ->> 0 AS id, (value ->> 1)::int AS epoch, value ->> 2 AS token, value ->> 3 AS agent,
        (value ->> 4)::int AS slot, value ->> 5 AS dispatch_id, value ->> 6 AS expires_at,
        (value ->> 7)::float8 AS lease_seconds, value ->> 8 AS project_id, k
-FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k)
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS r (value, k)
 
 -- name: seats
 -- The last column is no EXISTS, of which the planner makes one pass over the whole table.
@@ -12,7 +12,7 @@ SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
   coalesce((SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
             AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL LIMIT 1), 0)
-FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
+FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS r (value)
 LEFT JOIN agents a ON a.name = r.value
 
 -- name: take_items
@@ -44,9 +44,9 @@ WHERE e.source = 'dispatched' OR dispatch_id IS NOT NULL
 ORDER BY k, e.source DESC
 
 -- name: finishable
-SELECT @item_w FROM json_array_elements(CAST(:rows AS json)) AS r (value)
+SELECT @item_w FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r (value)
 JOIN work_items w ON w.id = r.value ->> 0
-WHERE w.id = ANY (ARRAY(SELECT value ->> 0 FROM json_array_elements(CAST(:rows AS json))))
+WHERE w.id = ANY (ARRAY(SELECT value ->> 0 FROM jsonb_array_elements(CAST(:rows AS jsonb))))
   AND w.status = 'in_progress'
   AND w.claim_token = r.value ->> 1
 FOR UPDATE OF w
@@ -56,7 +56,7 @@ WITH r AS MATERIALIZED (
   SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS notes, value ->> 3 AS actor,
          value ->> 4 AS project_id, value ->> 5 AS agent, (value ->> 6)::int AS epoch,
          value ->> 7 AS data, k
-  FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS j (value, k)
+  FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS j (value, k)
 ), done AS (
   UPDATE work_items w SET
     came_from = w.status, status = 'completed', reason = 'complete', updated_at = :now,

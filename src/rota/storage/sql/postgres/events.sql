@@ -3,7 +3,7 @@ INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, r
                     from_status, to_status, epoch, data)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
        value ->> 7, value ->> 8, (value ->> 9)::int, value ->> 10
-FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k) ORDER BY k
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS r (value, k) ORDER BY k
 
 -- name: events_after
 -- Numbers are handed out before commit, so number order is not commit order. Readers follow

@@ -6,7 +6,7 @@ RETURNING @letter
 
 -- name: pending_subjects
 SELECT DISTINCT o.subject
-FROM json_array_elements_text(CAST(:subjects AS json)) AS s (value)
+FROM jsonb_array_elements_text(CAST(:subjects AS jsonb)) AS s (value)
 JOIN outbox o ON o.subject = s.value
 WHERE o.delivered_at IS NULL AND o.failed_at IS NULL
 
@@ -17,14 +17,14 @@ SELECT @run FROM runs WHERE ended_at IS NULL ORDER BY id DESC LIMIT :want
 SELECT @run FROM runs WHERE id = ANY (ARRAY(
   SELECT (SELECT r.id FROM runs r WHERE r.agent = a.value ORDER BY r.started_at DESC, r.id DESC
           LIMIT 1)
-  FROM json_array_elements_text(CAST(:agents AS json)) AS a (value)))
+  FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS a (value)))
 
 -- name: last_scheduled_runs
 SELECT @run FROM runs WHERE id = ANY (ARRAY(
   SELECT (SELECT r.id FROM runs r WHERE r.agent = s.value ->> 0 AND r.schedule = s.value ->> 1
             AND r.started_at >= s.value ->> 2
           ORDER BY r.started_at DESC, r.id DESC LIMIT 1)
-  FROM json_array_elements(CAST(:rows AS json)) AS s (value)))
+  FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS s (value)))
 
 -- name: slots_in_use
 SELECT w.assigned_agent, w.slot, w.id, w.description, coalesce(
@@ -32,6 +32,6 @@ SELECT w.assigned_agent, w.slot, w.id, w.description, coalesce(
    WHERE e.work_item_id = w.id AND e.type IN ('work.started', 'work.resumed')
    ORDER BY e.seq DESC LIMIT 1), w.updated_at)
 FROM work_items w
-WHERE w.assigned_agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+WHERE w.assigned_agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
   AND w.status = 'in_progress'
 ORDER BY w.assigned_agent, w.slot

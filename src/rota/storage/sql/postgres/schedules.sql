@@ -2,13 +2,13 @@
 -- By an array the planner looks the agents up; by a join it may read the whole table.
 SELECT agent, name, type, definition, configured, enabled, next_at, slot, last_completed_at,
        source
-FROM schedules WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+FROM schedules WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
 
 -- name: put_schedules
 INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot, source)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, (value ->> 4)::int, (value ->> 5)::int,
        value ->> 6, value ->> 7, value ->> 8
-FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS r (value, k) ORDER BY k
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS r (value, k) ORDER BY k
 ON CONFLICT (agent, name) DO UPDATE SET
   type = excluded.type, definition = excluded.definition, configured = excluded.configured,
   enabled = excluded.enabled, next_at = excluded.next_at, slot = excluded.slot,
@@ -16,10 +16,10 @@ ON CONFLICT (agent, name) DO UPDATE SET
 
 -- name: rest_schedules
 UPDATE schedules SET next_at = NULL, slot = NULL WHERE next_at IS NOT NULL
-  AND agent NOT IN (SELECT json_array_elements_text(CAST(:agents AS json)))
+  AND agent NOT IN (SELECT jsonb_array_elements_text(CAST(:agents AS jsonb)))
 
 -- name: drop_schedules
-DELETE FROM schedules s USING json_array_elements(CAST(:rows AS json)) AS r (value)
+DELETE FROM schedules s USING jsonb_array_elements(CAST(:rows AS jsonb)) AS r (value)
 WHERE s.agent = r.value ->> 0 AND s.name = r.value ->> 1
 
 -- name: due_schedules
@@ -30,13 +30,13 @@ ORDER BY next_at, agent, name LIMIT :want FOR UPDATE SKIP LOCKED
 
 -- name: ahead_of
 SELECT agent, name, definition, slot, next_at FROM schedules
-WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
   AND next_at > :now FOR UPDATE SKIP LOCKED
 
 -- name: lock_agents
 -- In one order everywhere, so that two nodes cannot wait for each other.
 SELECT pg_advisory_xact_lock(1383035492, hashtext(name)) FROM (
-  SELECT value AS name FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
+  SELECT value AS name FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS r (value)
   ORDER BY hashtext(value) OFFSET 0) AS in_order
 
 -- name: open_triggers
@@ -45,7 +45,7 @@ WITH o AS MATERIALIZED (
   SELECT agent, schedule FROM triggers WHERE ended_at IS NULL AND node <> ''
 )
 SELECT agent, schedule, count(*) FROM o
-WHERE agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json))))
+WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
 GROUP BY agent, schedule
 
 -- name: count_waiting
@@ -58,14 +58,14 @@ SELECT count(*) FROM o WHERE agent = :agent AND schedule = :schedule
 INSERT INTO triggers (id, agent, schedule, slot, kind, node, triggered_at, message)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
        value ->> 7
-FROM json_array_elements(CAST(:rows AS json)) AS r (value)
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r (value)
 ON CONFLICT DO NOTHING RETURNING id
 
 -- name: advance_schedules
 WITH r AS MATERIALIZED (
   SELECT value ->> 0 AS agent, value ->> 1 AS name, value ->> 2 AS expected, value ->> 3 AS slot,
          value ->> 4 AS next_at, (value ->> 5)::int AS ran, value ->> 6 AS skip
-  FROM json_array_elements(CAST(:rows AS json)) AS j (value)
+  FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS j (value)
 )
 UPDATE schedules s SET
   slot = r.slot, next_at = r.next_at,
@@ -88,16 +88,16 @@ FOR UPDATE OF t, s SKIP LOCKED
 
 -- name: end_triggers
 UPDATE triggers t SET ended_at = :now, outcome = r.value ->> 1, error = r.value ->> 2
-FROM json_array_elements(CAST(:rows AS json)) AS r (value)
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r (value)
 WHERE t.id = r.value ->> 0 AND t.ended_at IS NULL
-  AND t.id = ANY (ARRAY(SELECT value ->> 0 FROM json_array_elements(CAST(:rows AS json))))
+  AND t.id = ANY (ARRAY(SELECT value ->> 0 FROM jsonb_array_elements(CAST(:rows AS jsonb))))
 RETURNING t.id
 
 -- name: note_ends
 WITH r AS MATERIALIZED (
   SELECT value ->> 0 AS agent, value ->> 1 AS name, value ->> 2 AS error, value ->> 3 AS skip,
          value ->> 4 AS slot, value ->> 5 AS next_at, (value ->> 6)::int AS keep
-  FROM json_array_elements(CAST(:rows AS json)) AS j (value)
+  FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS j (value)
 )
 UPDATE schedules s SET
   last_completed_at = :now,
@@ -113,7 +113,7 @@ FROM r WHERE s.agent = r.agent AND s.name = r.name AND s.agent = ANY (ARRAY(SELE
 -- name: free_waiting
 UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
   SELECT f.agent, f.name
-  FROM json_array_elements_text(CAST(:agents AS json)) AS r (value)
+  FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS r (value)
   CROSS JOIN LATERAL (
     SELECT s.agent, s.name FROM schedules s
     WHERE s.agent = r.value AND s.next_at > :now AND s.slot <= :now
@@ -126,6 +126,6 @@ SELECT t.agent, t.schedule,
        count(*), min(t.triggered_at) AS first_at, max(t.triggered_at)
 FROM triggers t WHERE t.id >= :begin AND t.triggered_at >= :since
   AND (t.agent, t.schedule) IN (SELECT value ->> 0, value ->> 1
-                                FROM json_array_elements(CAST(:rows AS json)) AS r (value))
+                                FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r (value))
 GROUP BY t.agent, t.schedule, became, substr(t.triggered_at, 1, 15)
 ORDER BY first_at, became

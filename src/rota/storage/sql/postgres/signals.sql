@@ -1,6 +1,6 @@
 -- name: insert_signal_keys
 INSERT INTO signal_keys (key, signal_id)
-SELECT value, :id FROM json_array_elements_text(CAST(:keys AS json))
+SELECT value, :id FROM jsonb_array_elements_text(CAST(:keys AS jsonb))
 
 -- name: list_signals
 -- Parameters that are compared with nothing but themselves need their type.
@@ -27,17 +27,17 @@ RETURNING @firing
 
 -- name: count_moves
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
-  AND to_status IN (SELECT json_array_elements_text(CAST(:statuses AS json)))
+  AND to_status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb)))
 
 -- name: count_outside
-SELECT count(*) FROM json_array_elements_text(CAST(:items AS json)) AS i (value)
+SELECT count(*) FROM jsonb_array_elements_text(CAST(:items AS jsonb)) AS i (value)
 WHERE NOT EXISTS (
   SELECT 1 FROM work_items w WHERE w.id = i.value
-  AND w.status IN (SELECT json_array_elements_text(CAST(:statuses AS json))))
+  AND w.status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb))))
 
 -- name: count_project
 SELECT count(*), count(*) FILTER (
-  WHERE status IN (SELECT json_array_elements_text(CAST(:statuses AS json))))
+  WHERE status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb))))
 FROM work_items WHERE project_id = :id
 
 -- name: list_follow_ups

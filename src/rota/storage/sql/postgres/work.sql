@@ -1,6 +1,6 @@
 -- name: insert_items
 WITH r AS MATERIALIZED (
-  SELECT value, k FROM json_array_elements(CAST(:rows AS json)) WITH ORDINALITY AS j (value, k)
+  SELECT value, k FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS j (value, k)
 ), stored AS (
   INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
                           assigned_agent, pinned, created_by, created_at, updated_at, labels,

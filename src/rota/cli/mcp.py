@@ -1,0 +1,62 @@
+"""MCP over standard input and output."""
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.session import command
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+
+_MISSING = "MCP needs a package that is not installed: pip install 'rota[mcp]'"
+
+
+@command("mcp", example="rota mcp --agent smith")
+@click.option("--agent", help="Whom it acts for; without, each claim has to say so.")
+def mcp(session: "Session", /, agent: str | None) -> None:
+    """Serve the ledger to a coding agent by MCP, over standard input and output.
+
+    It is started by the agent's own program; `rota setup` writes that down. It talks to the
+    running server, or opens the database, as other commands do. A server has MCP at /mcp, too.
+    """
+    from rota.model.work import check_name
+
+    if agent is not None:
+        check_name(agent, "agent")
+    if find_spec("mcp") is None:
+        raise click.ClickException(_MISSING)
+    _quietly()
+    asyncio.run(_serve(session, agent))
+
+
+def _quietly() -> None:
+    """Standard output belongs to the protocol."""
+    import logging
+
+    from rota.config.logs import configure_logging
+
+    configure_logging(logging.WARNING)
+
+
+async def _serve(session: "Session", agent: str | None) -> None:
+    from rota.cli.seats import seated, seen_file
+    from rota.mcp.stdio import monotonic_of, serve
+
+    seen = seen_file(session, agent)
+
+    def seen_at() -> float:
+        return monotonic_of(_changed_at(seen))
+
+    async with seated(session, agent) as (seat, ledger):
+        await serve(seat, ledger, seen_at)
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

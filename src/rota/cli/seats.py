@@ -1,0 +1,65 @@
+"""A seat for an agent: a way to the ledger on the event loop, by server or by database."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rota.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+    from rota.mcp.seat import Seat
+
+
+@asynccontextmanager
+async def seated(session: "Session", agent: str | None) -> AsyncIterator["tuple[Seat, str]"]:
+    """The seat, and the ledger in words."""
+    from rota.cli.destination import server_of
+    from rota.client import WorkQueueClient
+    from rota.client.pooled import PooledTransport
+    from rota.mcp.seat import Seat
+
+    actor = session.actor or agent or session.actor_name
+    url = server_of(session)
+    if url is not None:
+        async with WorkQueueClient(actor=actor, transport=PooledTransport(url)) as client:
+            yield Seat(client, agent), f"the server at {url}"
+        return
+    from rota.app import local_asgi
+    from rota.mcp.loopback import Loopback
+
+    async with (
+        local_asgi(session.settings) as api,
+        WorkQueueClient(actor=actor, transport=Loopback(api)) as client,
+    ):
+        yield Seat(client, agent, alone=True), _database(session)
+
+
+def _database(session: "Session") -> str:
+    """Without what a URL may hold beside the name."""
+    database = session.settings.database
+    return "a PostgreSQL database" if _is_remote(database) else f"the database {database}"
+
+
+def _is_remote(database: str) -> bool:
+    return database.startswith(("postgresql://", "postgres://"))
+
+
+def has_ledger(session: "Session") -> bool:
+    """Is there one to look at? Looking must not make one."""
+    from rota.app import sqlite_path
+    from rota.cli.destination import server_of
+
+    database = session.settings.database
+    if server_of(session) is not None or _is_remote(database):
+        return True
+    try:
+        return sqlite_path(database).exists()
+    except InvalidInput:
+        return True  # whoever opens it will say what is wrong
+
+
+def seen_file(session: "Session", agent: str | None) -> Path:
+    """Touched by the hook of a coding agent whenever it uses a tool."""
+    return session.settings.state_dir / "agents" / f"{agent or 'anybody'}.seen"

@@ -1,0 +1,154 @@
+"""What the tools take. The ledger checks the values; here stands what an agent has to know."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, ValidationError, convert, json
+
+from rota.model.errors import InvalidInput
+
+Text = str
+Id = Annotated[str, Meta(description="The item's id.")]
+Token = Annotated[
+    str | None,
+    Meta(
+        description="The claim's token from work_claim. May be left out in the conversation that"
+        " claimed the item over stdio."
+    ),
+]
+Agent = Annotated[
+    str | None,
+    Meta(description="Your agent name; needed unless the server was started with one."),
+]
+StatusName = Literal[
+    "queued", "dispatched", "in_progress", "blocked", "in_review", "completed", "failed",
+    "cancelled",
+]  # fmt: skip
+
+
+class Arguments(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class List(Arguments, frozen=True):
+    ready: Annotated[bool, Meta(description="Only what could be claimed now.")] = False
+    status: list[StatusName] | None = None
+    agent: Annotated[str | None, Meta(description="Items of this agent.")] = None
+    type: Text | None = None
+    label: Text | None = None
+    project_id: Text | None = None
+    search: Annotated[str | None, Meta(description="Words the item contains.")] = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+class Show(Arguments, frozen=True):
+    id: Id
+
+
+class Claim(Arguments, frozen=True):
+    agent: Agent = None
+    id: Annotated[
+        str | None, Meta(description="Take exactly this item; default: the best there is.")
+    ] = None
+    types: list[str] | None = None
+    labels: list[str] | None = None
+    project_id: Text | None = None
+    lease_seconds: Annotated[
+        float | None, Meta(description="How long it is yours without a sign of life; default 900.")
+    ] = None
+    wait_seconds: Annotated[
+        float, Meta(ge=0, le=30, description="Wait so long for work to appear.")
+    ] = 0
+
+
+class Progress(Arguments, frozen=True):
+    id: Id
+    token: Token = None
+    progress: Annotated[str | None, Meta(description="How far it is, in a few words.")] = None
+    notes: Annotated[str | None, Meta(description="A lasting note on the item.")] = None
+
+
+class Complete(Arguments, frozen=True):
+    id: Id
+    notes: Annotated[str | None, Meta(description="What was done, and how it was checked.")] = None
+    token: Token = None
+    artifact_url: Annotated[str | None, Meta(description="Where the result is: a PR.")] = None
+    review: Annotated[
+        bool, Meta(description="Somebody has to review artifact_url before it counts as done.")
+    ] = False
+
+
+class Return(Arguments, frozen=True):
+    id: Id
+    how: Annotated[
+        Literal["release", "block", "fail"],
+        Meta(
+            description="release: back to the queue, another may take it. block: it waits for"
+            " something that notes name. fail: it cannot be done."
+        ),
+    ]
+    notes: Annotated[str, Meta(description="Why, and what you found out; the next one reads it.")]
+    token: Token = None
+
+
+class Add(Arguments, frozen=True):
+    description: Annotated[str, Meta(description="One line: what is to be done.")]
+    type: Annotated[str, Meta(description="Kind of work: bug_fix, chore, …")] = "work"
+    body: Annotated[str | None, Meta(description="Details, Markdown.")] = None
+    priority: Annotated[int, Meta(ge=1, le=5, description="1 is the highest.")] = 3
+    labels: list[str] | None = None
+    blocked_by: Annotated[list[str] | None, Meta(description="Ids that must be done first.")] = None
+    assigned_agent: Annotated[str | None, Meta(description="Only this agent may take it.")] = None
+    project_id: Text | None = None
+    payload: Annotated[dict[str, Any] | None, Meta(description="Fields for programs.")] = None
+    idempotency_key: Annotated[
+        str | None, Meta(description="The same key never adds a second item.")
+    ] = None
+
+
+class SignalAdd(Arguments, frozen=True):
+    on_status: Annotated[
+        list[StatusName], Meta(description="When an item comes into one of these.")
+    ]
+    title: Annotated[str, Meta(description="Of the new item that is then submitted.")]
+    item_id: Annotated[str | None, Meta(description="Only this item; default: any.")] = None
+    of_type: Annotated[str | None, Meta(description="Only items of this type.")] = None
+    body: Text | None = None
+    assigned_agent: Annotated[str | None, Meta(description="Who shall do the new item.")] = None
+    max_fires: Annotated[int, Meta(ge=1, description="How often at most.")] = 1
+
+
+class ScheduleTrigger(Arguments, frozen=True):
+    agent: Annotated[str, Meta(description="The agent to wake.")]
+    schedule: Annotated[str, Meta(description="The schedule's name.")]
+    message: Annotated[str | None, Meta(description="Told to the agent.")] = None
+
+
+def read(kind: type[Arguments], given: dict[str, Any] | None) -> Any:
+    """Forgiving in form ("3" is a number), because models are not strict; not in content."""
+    try:
+        return convert(given or {}, kind, strict=False)
+    except ValidationError as error:
+        raise InvalidInput(f"the arguments cannot be right: {error}") from None
+
+
+def schema(kind: type[Arguments]) -> dict[str, Any]:
+    """As small as it can be: a model reads all of them before it begins."""
+    (one,) = (
+        part for name, part in json.schema(kind)["$defs"].items() if name == kind.__name__
+    )
+    required = {"required": one["required"]} if one["required"] else {}
+    return {
+        "type": "object",
+        "properties": {name: _small(part) for name, part in one["properties"].items()},
+        **required,
+        "additionalProperties": False,
+    }
+
+
+def _small(part: dict[str, Any]) -> dict[str, Any]:
+    """Optional is said by not being required; null need not be offered too."""
+    chosen = [one for one in part.pop("anyOf", ()) if one != {"type": "null"}]
+    if part.get("default", 0) is None:
+        del part["default"]
+    whole = {**(chosen[0] if chosen else {}), **part}
+    return {"type": "string", **whole} if "enum" in whole else whole

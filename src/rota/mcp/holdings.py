@@ -1,0 +1,60 @@
+"""What a conversation has claimed, so that its agent need not repeat tokens.
+
+Nothing here is needed for correctness: the ledger judges every token. Whoever lost this (a new
+process, a stateless request) passes the token that `work_claim` gave.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Holding:
+    token: str
+    lease_seconds: float
+    beaten_at: float
+
+
+@dataclass(slots=True)
+class Holdings:
+    monotonic: Callable[[], float] = time.monotonic
+    _held: dict[str, Holding] = field(default_factory=dict)
+    _lost: list[str] = field(default_factory=list)
+
+    def take(self, item_id: str, token: str, lease_seconds: float) -> None:
+        self._held[item_id] = Holding(token, lease_seconds, self.monotonic())
+
+    def token(self, item_id: str) -> str | None:
+        held = self._held.get(item_id)
+        return held.token if held else None
+
+    def beaten(self, item_id: str) -> None:
+        if item_id in self._held:
+            self._held[item_id].beaten_at = self.monotonic()
+
+    def drop(self, item_id: str) -> None:
+        self._held.pop(item_id, None)
+
+    def lose(self, item_id: str) -> None:
+        """The agent does not know it yet; it is told with its next answer."""
+        if self._held.pop(item_id, None) is not None:
+            self._lost.append(item_id)
+
+    def news(self) -> list[str]:
+        lost, self._lost = self._lost, []
+        return lost
+
+    def due(self, alive_at: float) -> list[tuple[str, str]]:
+        """Ids and tokens to be kept: of a third of a lease gone by, where the agent has shown a
+        sign of life since they were last kept."""
+        now = self.monotonic()
+        return [
+            (item_id, one.token)
+            for item_id, one in self._held.items()
+            if now - one.beaten_at >= one.lease_seconds / 3 and alive_at > one.beaten_at
+        ]
+
+    @property
+    def shortest_lease(self) -> float | None:
+        return min((one.lease_seconds for one in self._held.values()), default=None)

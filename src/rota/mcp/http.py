@@ -1,0 +1,101 @@
+"""`/mcp`: every request is a conversation of its own, so that any server can answer it.
+
+Tokens, Host, Origin and scopes are checked before a request comes here, and once more by the API
+that its tools call with the caller's own headers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from rota.api.answers import problem_answer
+from rota.api.asgi import AsgiApp, Headers, Receive, Scope, Send
+from rota.api.problems import MethodNotAllowed
+from rota.client import WorkQueueClient
+from rota.client.retries import NO_RETRIES
+from rota.mcp.loopback import Loopback
+from rota.mcp.seat import Seat
+from rota.model.access import Caller
+from rota.model.errors import NotFound, RotaError
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+PATH = "/mcp"
+MAX_BODY_BYTES = 1024 * 1024
+# Whose request it is, and how it may be judged.
+_OF_THE_CALLER = (
+    b"host", b"authorization", b"cookie", b"origin", b"sec-fetch-site", b"sec-fetch-mode",
+    b"rota-actor",
+)  # fmt: skip
+
+
+class McpFace:
+    def __init__(self, api: Callable[[], AsgiApp], ledger: str) -> None:
+        """`api` is asked for late: this face is a part of it."""
+        self._api = api
+        self._ledger = ledger
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            _demand(scope)
+            answer = await _sdk()
+        except RotaError as error:
+            await problem_answer(error).deliver(receive, send)
+            return
+        headers: Headers = dict(scope["headers"])
+        caller = {name: headers[name] for name in _OF_THE_CALLER if name in headers}
+        address = (scope.get("client") or ("",))[0]
+        transport = Loopback(self._api(), caller, address)
+        async with WorkQueueClient(
+            "http://localhost", transport=transport, retries=NO_RETRIES
+        ) as client:
+            seat = Seat(client, _agent_of(scope["rota.caller"]))
+            await answer(seat, self._ledger, scope, receive, send)
+
+
+def _agent_of(caller: Caller) -> str | None:
+    """A token of one agent names it."""
+    return next(iter(caller.agents)) if caller.agents and len(caller.agents) == 1 else None
+
+
+def _demand(scope: Scope) -> None:
+    if scope["type"] != "http" or scope["path"].rstrip("/") != PATH:
+        raise NotFound(f"there is nothing at {scope['path'][:200]!r}; MCP is at {PATH}")
+    if scope["method"] != "POST":
+        raise MethodNotAllowed(
+            "MCP here is POST only: there is no stream to follow and no session to end",
+            headers={"allow": "POST"},
+        )
+    if find_spec("mcp") is None:
+        raise NotFound(
+            "this server was installed without MCP; install it with: pip install 'rota[mcp]'"
+        )
+
+
+Answering = Callable[[Seat, str, Scope, Receive, Send], Awaitable[None]]
+
+
+async def _sdk() -> Answering:
+    """More than a second of imports, paid by the first request and not on the event loop."""
+    return await asyncio.to_thread(_imported)
+
+
+def _imported() -> Answering:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
+
+    from rota.mcp.server import make_server  # noqa: PLC0415
+
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+
+    async def answer(seat: Seat, ledger: str, scope: Scope, receive: Receive, send: Send) -> None:
+        server: Server[Any] = make_server(seat, ledger)
+        manager = StreamableHTTPSessionManager(
+            server, json_response=True, stateless=True, max_request_body_size=MAX_BODY_BYTES
+        )
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    return answer

@@ -1,0 +1,114 @@
+"""Pictures of every page, for docs/images: `make screenshots`.
+
+A week of a fleet's work is played on a ledger of its own (tools/showroom.py), `rota up` goes on
+from there, and a browser looks at it.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from rota.config import StateDir
+from rota.testing.browser import Chromium, chromium
+from tools.showroom import furnish
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+DAYS = 7
+MOST_BYTES = 150_000
+STARTING_SECONDS = 30.0
+DESK = {"viewport": {"width": 1280, "height": 680}}
+PHONE = {"viewport": {"width": 390, "height": 780}, "is_mobile": True, "has_touch": True}
+
+
+@contextmanager
+def _server(home: Path) -> Iterator[str]:
+    state = home / ".rota"
+    place = ["--state-dir", str(state), "--db", str(state / "rota.db")]
+    program = [sys.executable, "-m", "rota.cli", *place, "up", "--port", "0"]
+    program += ["--config", str(home / "rota.yaml")]
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
+    with subprocess.Popen(program, cwd=home, env=ours, stdout=subprocess.DEVNULL) as server:
+        try:
+            yield _url(server, state)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _url(server: "subprocess.Popen[bytes]", state: Path) -> str:
+    deadline = time.monotonic() + STARTING_SECONDS
+    while (found := StateDir(state).running()) is None:
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit("the server did not start; its words are above")
+        time.sleep(0.05)  # another process: there is nothing to wait on but its file
+    return found.url
+
+
+def _pages(url: str) -> dict[str, str]:
+    """An item and a run that have something to tell."""
+    with httpx2.Client(base_url=url) as http:
+        (asking, *_) = http.get("/runs", params={"status": "partial", "limit": 1}).json()
+        (run, *_) = http.get("/runs", params={"status": "succeeded", "limit": 1}).json()
+    return {
+        "board": "/",
+        "item": f"/items/{asking['work_item_id']}",
+        "overview": "/ui/overview",
+        "agents": "/ui/agents",
+        "schedules": "/ui/schedules",
+        "signals": "/ui/signals",
+        "runs": "/ui/runs",
+        "run": f"/ui/runs/{run['id']}",
+    }
+
+
+def _shoot(browser: Chromium, url: str, pages: dict[str, str], suffix: str, **options: Any) -> None:
+    def take() -> None:
+        with browser.visiting(url, **options) as visit:
+            for name, path in pages.items():
+                visit.page.goto(path)
+                if path != "/sign-in":
+                    visit.page.wait_for_selector("#feed[data-state=on]")
+                visit.page.screenshot(path=IMAGES / f"{name}{suffix}.png", animations="disabled")
+
+    browser.run(take)
+
+
+def _sign_in(browser: Chromium, url: str) -> None:
+    """Last: from the first token on, nobody gets in without."""
+    httpx2.post(f"{url}/tokens", json={"name": "boss", "scopes": ["admin"]}).raise_for_status()
+    small = {"width": 1280, "height": 480}
+    _shoot(browser, url, {"sign-in": "/sign-in"}, "", viewport=small)
+
+
+def main() -> int:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="rota-showroom-") as place:
+        home = Path(place)
+        asyncio.run(furnish(home, days=DAYS))
+        with _server(home) as url, chromium() as browser:
+            pages = _pages(url)
+            _shoot(browser, url, pages, "", **DESK)
+            _shoot(browser, url, {"board": "/"}, "-dark", color_scheme="dark", **DESK)
+            _shoot(browser, url, {"board": "/"}, "-phone", **PHONE)
+            _sign_in(browser, url)
+    heavy = False
+    for picture in sorted(IMAGES.glob("*.png")):
+        size = picture.stat().st_size
+        heavy = heavy or size > MOST_BYTES
+        print(
+            f"{picture.name:20} {size / 1000:6.0f} kB{'  TOO LARGE' if size > MOST_BYTES else ''}"
+        )
+    return int(heavy)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
