@@ -1,10 +1,14 @@
 """Signing in and out, as a person does it."""
 
+import pytest
 from playwright.sync_api import expect
 
-from rota.testing.browser import Chromium, Page, Visit
+from rota.testing.accessibility import barriers
+from rota.testing.browser import PHONE, Chromium, Page, Visit
 from tests.browser.conftest import Visits
 from tests.browser.site import Site
+
+pytestmark = pytest.mark.needs("chromium")
 
 
 def sign_in(page: Page, secret: str) -> None:
@@ -69,6 +73,19 @@ def test_signing_in_needs_no_script(site: Site, visits: Visits, browser: Chromiu
     page.wait_for_url("**/sign-in")
     page.goto("/")
     assert page.url == f"{site.url}/sign-in"
+
+
+@pytest.mark.needs("axe")
+def test_everybody_can_use_the_form(site: Site, visits: Visits, browser: Chromium) -> None:
+    site.token("read")
+    for options in ({"viewport": PHONE}, {"color_scheme": "dark"}):
+        visit = visits(site.url, **options)
+        visit.tolerate("status of 401")
+        visit.page.goto("/")
+        assert barriers(visit.page) == []
+        sign_in(visit.page, "rota_wrong")
+        visit.page.get_by_text("Where do I get a token?").click()
+        assert barriers(visit.page) == []
 
 
 def test_a_page_of_another_port_can_neither_act_nor_read_nor_listen(

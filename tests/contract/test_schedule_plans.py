@@ -48,6 +48,7 @@ CHECK: dict[str, tuple[dict[str, Any], str]] = {
     "lose_triggers": ({"now": NOW, "error": "x"}, "triggers_open"),
     "take_up": ({"id": "t", "node": "n", "now": NOW}, "PRIMARY"),
     "prune_triggers": ({"before": "2000"}, "triggers_by_age"),
+    "wakings": ({"rows": '[["agent-7","s7"]]', "since": NOW, "begin": "t9999"}, "PRIMARY"),
 }  # fmt: skip
 
 

@@ -266,7 +266,8 @@ def test_no_other_page_signs_a_browser_in_or_out(
 def test_a_neighbour_cannot_plant_a_cookie(
     served: Served, http: httpx2.Client, secret: str
 ) -> None:
-    two = {"Cookie": f"{PLAIN}=rota_planted; {PLAIN}={secret}"}
+    other = served.run(lambda: served.ledger.tokens.create("other", ["admin"]))[1]
+    two = {"Cookie": f"{PLAIN}={other}; {PLAIN}={secret}"}
     assert code(http.get("/work", headers=two)) == (401, "unauthenticated")
     both = {"Cookie": f"{PLAIN}=rota_planted; {HOST_ONLY}={secret}"}
     assert http.get("/work", headers=both).status_code == 200
@@ -372,6 +373,20 @@ def test_errors_are_pages_for_people_with_the_headers_of_pages(
     assert found["/ui/away"].headers["retry-after"] == "1"
     hostile = http.get("/<script>alert(1)</script>", headers=shown)
     assert "<script>alert" not in hostile.text
+
+
+def test_the_page_about_a_database_that_is_away_does_without_it(
+    served: Served, http: httpx2.Client
+) -> None:
+    served.run(served.store.close)
+    for path in ("/", "/items/x", "/nowhere"):
+        away = http.get(path, headers=HTML)
+        assert away.status_code == 503, path
+        assert "The database does not answer" in away.text
+        assert "/static/" in away.text
+    style = away.text.partition('rel="stylesheet" href="')[2].partition('"')[0]
+    assert http.get(style).status_code == 200
+    assert code(http.get("/work"))[0] == 503
 
 
 def test_files_of_the_dashboard_have_their_types(http: httpx2.Client, secret: str) -> None:

@@ -27,7 +27,7 @@ from rota.terminal.transport import Told
 from rota.testing.served import Served, serve
 
 WIDE, NARROW = (160, 45), (80, 24)
-SECONDS = 10
+SECONDS = 30  # on a busy machine
 
 
 class Seat:

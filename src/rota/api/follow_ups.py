@@ -9,6 +9,7 @@ from rota.api.signal_wire import (
     ClaimFollowUp,
     CompleteFollowUp,
     FollowUpQuery,
+    HeartbeatFollowUp,
     ReleaseFollowUp,
     place_of,
     status_of,
@@ -54,6 +55,18 @@ def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
         return empty_answer() if taken is None else json_answer(wire.claimed_of(taken))
 
     @endpoint(
+        "POST", "/follow-ups/{id}/heartbeat", scope=WORK, tag=TAG, gives=wire.FollowUp,
+        refuses=(409,),
+    )  # fmt: skip
+    async def heartbeat_follow_up(call: Call, body: HeartbeatFollowUp) -> Answer:
+        """Keep a follow-up for another lease. 409 `claim_lost`: stop working on it."""
+        await _demand_own(call, signals, body.token)
+        kept = await signals.extend_follow_up(
+            call.id, body.token, lease_seconds=body.lease_seconds
+        )
+        return json_answer(wire.follow_up_of(kept))
+
+    @endpoint(
         "POST", "/follow-ups/{id}/complete", scope=WORK, tag=TAG, gives=wire.FollowUp,
         refuses=(409,),
     )  # fmt: skip
@@ -93,6 +106,7 @@ def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
         list_follow_ups,
         show_follow_up,
         claim_follow_up,
+        heartbeat_follow_up,
         complete_follow_up,
         cancel_follow_up,
         release_follow_up,

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from rota.api.signal_wire import FollowUp
 from rota.model.status import Outcome, Status
 
 
@@ -114,6 +115,7 @@ class ItemDetail(ItemFields, frozen=True, kw_only=True):
     events: list[Event]
     claim: ClaimView | None
     links: Links
+    follow_ups: list[FollowUp]  # the oldest 50
     late_results: list[Event]
 
 

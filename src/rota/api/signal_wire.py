@@ -1,6 +1,7 @@
 """Signals, their firings, and follow-ups, as they go over the wire."""
 
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
@@ -66,6 +67,7 @@ class SignalQuery(Strict, frozen=True):
 class FiringQuery(Strict, frozen=True):
     status: FiringStatusName = FiringStatus.FAILED.value
     limit: Limit = 50
+    cursor: Cursor | None = None
 
 
 class FollowUpQuery(Strict, frozen=True):
@@ -80,6 +82,13 @@ class FollowUpQuery(Strict, frozen=True):
 
 class ClaimFollowUp(Strict, frozen=True):
     agent: AgentName
+    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
+
+
+class HeartbeatFollowUp(Strict, frozen=True):
+    """`lease_seconds`: counted from now."""
+
+    token: ClaimToken
     lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
 
 
@@ -101,8 +110,31 @@ class ReleaseFollowUp(Strict, frozen=True):
 def place_of(cursor: str | None) -> str | None:
     """The id behind which a page begins."""
     if cursor is not None and not _PLACE.fullmatch(cursor):
-        raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
+        raise _bad_cursor()
     return cursor
+
+
+def firing_cursor(firing: signals.FiringRecord) -> str:
+    """Ids of firings do not ascend, so the moment goes before."""
+    return urlsafe_b64encode(f"{firing.created_at} {firing.id}".encode()).decode().rstrip("=")
+
+
+def firing_place(cursor: str | None) -> tuple[str, str] | None:
+    """When the last firing of the page before was made, and its id."""
+    if cursor is None:
+        return None
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except ValueError:
+        raise _bad_cursor() from None
+    created_at, space, last = text.partition(" ")
+    if not space or "\0" in text:
+        raise _bad_cursor()
+    return created_at, last
+
+
+def _bad_cursor() -> BadCursor:
+    return BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
 
 
 def status_of(kind: type[S], name: str | None) -> S | None:

@@ -6,7 +6,15 @@ from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
 from rota.api.follow_ups import follow_up_endpoints
 from rota.api.routing import Endpoint, endpoint
-from rota.api.signal_wire import FiringQuery, NewSignal, SignalQuery, place_of, status_of
+from rota.api.signal_wire import (
+    FiringQuery,
+    NewSignal,
+    SignalQuery,
+    firing_cursor,
+    firing_place,
+    place_of,
+    status_of,
+)
 from rota.api.wire import event_of
 from rota.model import signals as model
 from rota.model.access import DISPATCH, READ
@@ -68,12 +76,18 @@ def signal_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
         found = await signals.test(_read(signals, body))
         return json_answer([event_of(one) for one in found])
 
-    @endpoint("GET", "/signals/firings", scope=READ, tag=TAG, gives=list[wire.Firing])
+    @endpoint(
+        "GET", "/signals/firings", scope=READ, tag=TAG, gives=list[wire.Firing], refuses=(400,),
+        sets=("Link",),
+    )  # fmt: skip
     async def list_firings(call: Call, query: FiringQuery) -> Answer:
         """List firings that stand so, the oldest first; those that failed unless said otherwise."""
         status = status_of(FiringStatus, query.status) or FiringStatus.FAILED
-        found = await signals.firings(status, query.limit)
-        return json_answer([wire.firing_of(one) for one in found])
+        place = firing_place(query.cursor)
+        found = await signals.firings(status, query.limit, after=place)
+        full = len(found) == query.limit
+        headers = call.next_page(cursor=firing_cursor(found[-1])) if full else None
+        return json_answer([wire.firing_of(one) for one in found], 200, headers)
 
     @endpoint(
         "POST", "/signals/firings/{firing}/retry", scope=DISPATCH, tag=TAG, gives=wire.Firing,

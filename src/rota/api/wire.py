@@ -26,6 +26,7 @@ from rota.api.schemas import (
     Token,
     TokenWithSecret,
 )
+from rota.api.signal_wire import follow_up_of
 from rota.model import access, agents, claims, events, sources, work
 from rota.queue.claiming import Finished
 from rota.queue.explain import Explanation
@@ -67,6 +68,7 @@ def detail_of(detail: Detail) -> ItemDetail:
         links=Links(
             [_blocker(one) for one in detail.blocked_by], [*map(_dependent, detail.blocks)]
         ),
+        follow_ups=[follow_up_of(one) for one in detail.follow_ups],
         late_results=[event_of(one) for one in detail.late_results],
     )
 

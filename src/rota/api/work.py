@@ -122,7 +122,7 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
 
 @endpoint("GET", "/work/{id}", scope=READ, tag=TAG, gives=schemas.ItemDetail, sets=("ETag",))
 async def show_work(call: Call) -> Answer:
-    """Look at one item, with its history, claim and links."""
+    """Look at one item, with its history, claim, links and follow-ups."""
     detail = await call.ledger.views.detail(call.id)
     return json_answer(wire.detail_of(detail), 200, {"etag": f'"{detail.item.version}"'})
 

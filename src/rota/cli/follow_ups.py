@@ -77,6 +77,21 @@ def claim(session: "Session", /, agent: str, lease_seconds: float | None) -> Non
     session.output.say(f"when it is done: {how} --notes …")
 
 
+@follow_up.member("heartbeat", example="rota follow-up heartbeat FOLLOW_UP --token TOKEN")
+@click.argument("follow_up")
+@click.option("--token", required=True, help="Its lease's.")
+@click.option("--lease", "lease_seconds", type=Span(), help="For how long.  [default: 15m]")
+def heartbeat(
+    session: "Session", /, follow_up: str, token: str, lease_seconds: float | None
+) -> None:
+    """Keep a follow-up for another lease; exit code 7 says to stop working on it."""
+    kept = session.client.heartbeat_follow_up(follow_up, token, lease_seconds=lease_seconds)
+    if session.as_json:
+        session.output.document(kept)
+    else:
+        print(f"{kept['id']} is yours until {local_time(kept['lease_expires_at'])}")
+
+
 @follow_up.member("done", example="rota follow-up done FOLLOW_UP --token TOKEN --notes 'asked'")
 @click.argument("follow_up")
 @click.option("--token", help="Its lease's; not needed while nobody has it.")

@@ -25,7 +25,6 @@ def show(session: "Session", /, item: str) -> None:
     client = session.client
     detail = client.work_get(item)
     detail["signals"] = client.list_signals(work_item_id=detail["id"], limit=_FOLLOWING_SHOWN)
-    detail["follow_ups"] = client.follow_ups(work_item_id=detail["id"], limit=_FOLLOWING_SHOWN)
     session.output.facts(detail, [*facts_of(detail), *_history(detail)])
 
 

@@ -72,7 +72,7 @@ async def import_ledger(
             f"{path}, up to line {tally.line}: the ledger does not take this: {error.message}",
             file=str(path),
         ) from error
-    return Imported(checked.records, dict(tally.stored), tally.skipped)
+    return Imported(checked.records, dict(+tally.stored), tally.skipped)
 
 
 def _store_all(tx: Transaction, checked: Checked, tally: _Tally) -> None:

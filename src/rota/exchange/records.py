@@ -16,6 +16,7 @@ VERSION = 1
 LONGEST_LINE = 8 * 1024 * 1024  # more than the longest item there can be
 DEEPEST = 64
 HEADER, END = "header", "end"
+_PARTS = ("kind", "version", "data")
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z:._-]{0,199}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -23,10 +24,11 @@ _LARGEST = 2**63
 
 
 def line_of(shape: Shape, row: Row) -> bytes:
-    record: dict[str, Any] = {"kind": shape.kind, "version": VERSION}
-    for field, value in zip(shape.fields, row, strict=True):
-        record[field.name] = _shown(field, value)
-    return encode_line(record)
+    """The row's fields stand apart, for some of them are called `kind` and `version` too."""
+    data = {
+        field.name: _shown(field, value) for field, value in zip(shape.fields, row, strict=True)
+    }
+    return encode_line({"kind": shape.kind, "version": VERSION, "data": data})
 
 
 def encode_line(record: dict[str, Any]) -> bytes:
@@ -76,12 +78,15 @@ def shape_of(record: dict[str, Any]) -> Shape:
 
 
 def row_of(shape: Shape, record: dict[str, Any]) -> Row:
+    data = record.get("data")
+    if not isinstance(data, dict) or len(record) != len(_PARTS):
+        raise Fault(f"a record has {', '.join(_PARTS)}, and nothing else")
     names = {field.name for field in shape.fields}
-    if extra := record.keys() - names - {"kind", "version"}:
+    if extra := data.keys() - names:
         raise Fault(f"the field {min(extra)[:40]!r} is not known here")
-    if missing := names - record.keys():
+    if missing := names - data.keys():
         raise Fault(f"the field {min(missing)!r} is missing")
-    return tuple(_stored(field, record[field.name]) for field in shape.fields)
+    return tuple(_stored(field, data[field.name]) for field in shape.fields)
 
 
 def _stored(field: Field, value: Any) -> Any:

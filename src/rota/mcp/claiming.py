@@ -15,7 +15,10 @@ _EMPTY = {
         "Nothing is ready for you. Do not poll in a loop: end your turn, or call again with"
         " wait_seconds."
     ),
-    "no_free_slot": "Finish one of your items (work_list with your agent name) or return it first.",
+    "no_free_slot": (
+        "You hold as many items as you may (work_list with your agent name): finish one or return"
+        " it first. One whose token is lost comes back when its lease runs out."
+    ),
     "agent_paused": "Your operator has paused you: stop taking work.",
 }
 _HELD = (

@@ -1,6 +1,6 @@
 """What the tools do, each by the calls of the client."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -80,7 +80,7 @@ async def progress(seat: Seat, said: arguments.Progress) -> Json:
     try:
         kept = await seat.client.heartbeat(said.id, token, said.notes, said.progress)
     except ClaimLost:
-        seat.holdings.drop(said.id)
+        seat.holdings.forget(said.id, token)
         raise
     seat.holdings.beaten(said.id)
     return {"id": said.id, "expires_at": kept["expires_at"], "lease_seconds": kept["lease_seconds"]}
@@ -96,7 +96,7 @@ async def complete(seat: Seat, said: arguments.Complete) -> Json:
         moved = seat.client.complete(
             said.id, token, notes=said.notes, artifact_url=said.artifact_url
         )
-    return await _ended(seat, said.id, moved)
+    return await _ended(seat, said.id, token, moved)
 
 
 async def give_back(seat: Seat, said: arguments.Return) -> Json:
@@ -106,16 +106,16 @@ async def give_back(seat: Seat, said: arguments.Return) -> Json:
         "block": lambda: seat.client.block(said.id, said.notes, token),
         "fail": lambda: seat.client.fail(said.id, token, notes=said.notes),
     }
-    return await _ended(seat, said.id, verbs[said.how]())
+    return await _ended(seat, said.id, token, verbs[said.how]())
 
 
-async def _ended(seat: Seat, item_id: str, moved: Any) -> Json:
+async def _ended(seat: Seat, item_id: str, token: str | None, moved: Awaitable[Json]) -> Json:
     try:
         item = await moved
     except ClaimLost:
-        seat.holdings.drop(item_id)
+        seat.holdings.forget(item_id, token)
         raise
-    seat.holdings.drop(item_id)
+    seat.holdings.forget(item_id, token)
     return {"item": telling.short(item)}
 
 

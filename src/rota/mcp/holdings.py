@@ -33,8 +33,10 @@ class Holdings:
         if item_id in self._held:
             self._held[item_id].beaten_at = self.monotonic()
 
-    def drop(self, item_id: str) -> None:
-        self._held.pop(item_id, None)
+    def forget(self, item_id: str, token: str | None) -> None:
+        """Its claim has ended. A wrong token ends no claim."""
+        if self.token(item_id) == token:
+            self._held.pop(item_id, None)
 
     def lose(self, item_id: str) -> None:
         """The agent does not know it yet; it is told with its next answer."""

@@ -129,7 +129,10 @@ def _now(standing: Standing) -> list[str]:
 def _hands(mine: list[Json]) -> str:
     if not mine:
         return "You hold nothing."
-    return "Yours, from before; go on with them or give them back before you claim more:"
+    return (
+        "Yours, from before. With their tokens you can go on; without, they come back to the queue"
+        " when their leases run out, or by your operator (`rota release ID --force`):"
+    )
 
 
 def _entry(item: Json) -> str:

@@ -47,6 +47,7 @@ class Detail:
     claim: Claim | None
     blocked_by: list[Link]
     blocks: list[Link]
+    follow_ups: list[FollowUp]  # by age
 
     @property
     def late_results(self) -> list[Event]:
@@ -131,6 +132,7 @@ class Views:
                 tx.live_claim(item.id),
                 tx.blockers_of(item.id),
                 tx.blocked_by(item.id),
+                tx.list_follow_ups(None, item.id, None, None, FOLLOWING_SHOWN),
             )
 
         return await self._store.read(body)

@@ -121,10 +121,12 @@ class Signals:
     async def failed(self, limit: int = 50) -> list[FiringRecord]:
         return await self.firings(FiringStatus.FAILED, limit)
 
-    async def firings(self, status: FiringStatus, limit: int = 50) -> list[FiringRecord]:
-        """The oldest first."""
+    async def firings(
+        self, status: FiringStatus, limit: int = 50, *, after: tuple[str, str] | None = None
+    ) -> list[FiringRecord]:
+        """The oldest first; `after` is when the last one that was seen was made, and its id."""
         most = max(1, min(limit, MAX_PAGE))
-        return await self._store.read(lambda tx: tx.list_firings(status, most), long=True)
+        return await self._store.read(lambda tx: tx.list_firings(status, most, after), long=True)
 
     async def test(self, new: NewSignal) -> list[Event]:
         """Which of the latest events would have fired it; nothing is stored."""
@@ -203,16 +205,25 @@ class Signals:
     ) -> FollowUp | None:
         """The oldest that this agent may have, or the one that is named."""
         check_name(agent, "agent")
-        if not 1 <= lease_seconds <= MAX_LEASE_SECONDS:
-            raise InvalidInput(
-                f"lease_seconds: use 1 to {MAX_LEASE_SECONDS}", field="lease_seconds"
-            )
-        now = self._clock.now()
-        until = to_text(now + timedelta(seconds=lease_seconds))
+        now, until = self._now(), self._until(lease_seconds)
         token = self._ids.token()
         return await self._store.transact(
-            lambda tx: tx.lease_follow_up(agent, token, to_text(now), until, follow_up_id)
+            lambda tx: tx.lease_follow_up(agent, token, now, until, follow_up_id)
         )
+
+    async def extend_follow_up(
+        self, follow_up_id: str, token: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS
+    ) -> FollowUp:
+        """A heartbeat. A lease that is over is extended too, unless another has the follow-up."""
+        until = self._until(lease_seconds)
+
+        def body(tx: Transaction) -> FollowUp:
+            extended = tx.extend_follow_up(follow_up_id, token, until)
+            if extended is None:
+                raise _lost(tx, follow_up_id)
+            return extended
+
+        return await self._store.transact(body)
 
     async def complete_follow_up(
         self,
@@ -250,6 +261,13 @@ class Signals:
 
     def _now(self) -> str:
         return to_text(self._clock.now())
+
+    def _until(self, lease_seconds: float) -> str:
+        if not 1 <= lease_seconds <= MAX_LEASE_SECONDS:
+            raise InvalidInput(
+                f"lease_seconds: use 1 to {MAX_LEASE_SECONDS}", field="lease_seconds"
+            )
+        return to_text(self._clock.now() + timedelta(seconds=lease_seconds))
 
 
 def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
@@ -356,6 +374,15 @@ def _refusal(tx: Transaction, follow_up_id: str) -> Exception:
             status=found.status,
         )
     return Refused(f"follow-up {found.id} is {found.status}", status=found.status)
+
+
+def _lost(tx: Transaction, follow_up_id: str) -> ClaimLost:
+    """However it stands now, it is not with whoever asks."""
+    found = tx.get_follow_up(follow_up_id) or _no_follow_up(follow_up_id)
+    return ClaimLost(
+        f"follow-up {found.id} is not yours any more, it is {found.status}; stop working on it",
+        status=found.status,
+    )
 
 
 def _event(kind: EventType, signal: Signal, actor: str | None, now: str) -> NewEvent:

@@ -80,7 +80,11 @@ class SignalVerbs(Protocol):
     def firings_of(self, signal_id: str, limit: int) -> list[FiringRecord]:
         """The newest first."""
 
-    def list_firings(self, status: FiringStatus, limit: int) -> list[FiringRecord]: ...
+    def list_firings(
+        self, status: FiringStatus, limit: int, after: tuple[str, str] | None = None
+    ) -> list[FiringRecord]:
+        """The oldest first; `after` is when the last one that was seen was made, and its id."""
+
     def next_firing(self) -> str | None:
         """When the earliest is due."""
 
@@ -121,6 +125,9 @@ class SignalVerbs(Protocol):
     ) -> FollowUp | None:
         """The oldest that is open (or leased and lapsed) and not another agent's, or the one that
         is named."""
+
+    def extend_follow_up(self, follow_up_id: str, token: str, until: str) -> FollowUp | None:
+        """None when this token's lease is not the one that it has."""
 
     def end_follow_up(
         self,

@@ -158,8 +158,14 @@ class SignalStatements(Primitives):
     def firings_of(self, signal_id: str, limit: int) -> list[FiringRecord]:
         return [firing_of(row) for row in self._rows("firings_of", id=signal_id, want=limit)]
 
-    def list_firings(self, status: FiringStatus, limit: int) -> list[FiringRecord]:
-        return [firing_of(row) for row in self._rows("list_firings", status=status, want=limit)]
+    def list_firings(
+        self, status: FiringStatus, limit: int, after: tuple[str, str] | None = None
+    ) -> list[FiringRecord]:
+        created_at, last = after or ("", "")
+        rows = self._rows(
+            "list_firings", status=status, created_at=created_at, after=last, want=limit
+        )
+        return [firing_of(row) for row in rows]
 
     def next_firing(self) -> str | None:
         row = self._one("next_firing")
@@ -244,6 +250,10 @@ class SignalStatements(Primitives):
             until=until,
             named=follow_up_id or "",
         )
+        return follow_up_of(row) if row else None
+
+    def extend_follow_up(self, follow_up_id: str, token: str, until: str) -> FollowUp | None:
+        row = self._one("extend_follow_up", id=follow_up_id, token=token, until=until)
         return follow_up_of(row) if row else None
 
     def end_follow_up(

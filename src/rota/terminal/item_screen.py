@@ -84,7 +84,7 @@ class ItemScreen(ModalScreen[None]):
         except RotaError as error:
             self.say(error.message, True)
             return
-        self.item = {**item, "lease_expires_at": item.get("lease_expires_at")}
+        self.item = item
         self._show(whole(item, explained, runs))
 
     def _show(self, text: Any) -> None:

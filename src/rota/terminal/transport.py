@@ -49,8 +49,8 @@ class ThreadedStream:
 
 
 class Told:
-    """Says when the event stream is there, and when it is gone: `WorkQueueClient.watch` opens it
-    anew by itself and tells nobody."""
+    """Says when the event stream is there, and when it cannot be had: `WorkQueueClient.watch`
+    opens it anew by itself and tells nobody."""
 
     def __init__(self, inner: AsyncTransport) -> None:
         self._inner = inner
@@ -66,31 +66,10 @@ class Told:
             self.tell(False)
             raise
         self.tell(stream.status == 200)
-        return ToldStream(stream, self)
+        return stream
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
     def beside(self) -> SyncTransport:
         return self._inner.beside()
-
-
-class ToldStream:
-    def __init__(self, inner: AsyncStream, told: Told) -> None:
-        self.status = inner.status
-        self.headers: Mapping[str, str] = inner.headers
-        self._inner = inner
-        self._told = told
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Whoever leaves it has not lost it."""
-        try:
-            async for chunk in self._inner:
-                yield chunk
-        except RotaError:
-            self._told.tell(False)
-            raise
-        self._told.tell(False)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()

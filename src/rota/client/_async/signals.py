@@ -60,9 +60,8 @@ class SignalCalls(Calls):
         return await self._many("POST", "/signals/test", body, repeatable=True)
 
     async def firings(self, status: str = "failed", *, limit: int | None = None) -> list[Json]:
-        """Firings that stand so, the oldest first."""
-        query = {"status": status, "limit": limit}
-        return await self._many("GET", "/signals/firings", query=query)
+        """Firings that stand so, the oldest first: all, or the first `limit` of them."""
+        return [one async for one in self._each("/signals/firings", {"status": status}, limit)]
 
     async def retry_firing(self, firing_id: str) -> Json:
         """Try again what failed for good."""
@@ -95,6 +94,13 @@ class SignalCalls(Calls):
             raise not_ours()
         return taken
 
+    async def heartbeat_follow_up(
+        self, follow_up_id: str, token: str, *, lease_seconds: float | None = None
+    ) -> Json:
+        """Keep it for another lease; `ClaimLost` says to stop working on it."""
+        body = given(token=token, lease_seconds=lease_seconds)
+        return await self._follow_up(follow_up_id, "heartbeat", body, repeatable=True)
+
     async def complete_follow_up(
         self,
         follow_up_id: str,
@@ -116,5 +122,5 @@ class SignalCalls(Calls):
         """Give it back."""
         return await self._follow_up(follow_up_id, "release", {"token": token})
 
-    async def _follow_up(self, follow_up_id: str, verb: str, body: Json) -> Json:
-        return await self._one("POST", f"/follow-ups/{segment(follow_up_id)}/{verb}", body)
+    async def _follow_up(self, follow_up_id: str, verb: str, body: Json, **how: Any) -> Json:
+        return await self._one("POST", f"/follow-ups/{segment(follow_up_id)}/{verb}", body, **how)

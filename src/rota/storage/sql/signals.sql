@@ -98,7 +98,9 @@ SELECT @firing FROM work_signal_firings WHERE signal_id = :id
 ORDER BY created_at DESC, event_seq DESC LIMIT :want
 
 -- name: list_firings
-SELECT @firing FROM work_signal_firings WHERE status = :status ORDER BY created_at, id LIMIT :want
+SELECT @firing FROM work_signal_firings
+WHERE status = :status AND (created_at, id) > (:created_at, :after)
+ORDER BY created_at, id LIMIT :want
 
 -- name: next_firing
 SELECT min(next_attempt_at) FROM work_signal_firings WHERE status IN ('queued', 'processing')
@@ -162,6 +164,10 @@ WHERE id = (SELECT id FROM work_item_tasks WHERE (status = 'open'
             AND (:named = '' OR id = :named)
             AND (agent IS NULL OR agent = :agent) ORDER BY id LIMIT 1)
 RETURNING @follow_up
+
+-- name: extend_follow_up
+UPDATE work_item_tasks SET lease_expires_at = :until
+WHERE id = :id AND status = 'leased' AND lease_token = :token RETURNING @follow_up
 
 -- name: end_follow_up
 UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,

@@ -1,0 +1,87 @@
+"""A marked block in a text that belongs to somebody else."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.model.errors import InvalidInput, Refused
+from rota.setup.parts import Facts
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines between two marks, at the end of the file. The first mark counts the line breaks that
+    were put before it, so that they too can be taken away."""
+
+    path: Path
+    words: str
+    opening: str = "<!-- "
+    closing: str = " -->"
+
+    def put(self, text: str | None, facts: Facts | None) -> tuple[str, Facts]:
+        if text is None:
+            return self._written(0, "\n"), {"created": True}
+        line = "\r\n" if "\r\n" in text else "\n"
+        found = self._found(text)
+        if found is not None:
+            block = self._written(int(found["lead"] or 0), line)
+            kept = facts or {"created": False}
+            return f"{text[: found.start('block')]}{block}{text[found.end() :]}", kept
+        lead = 0 if not text else 2 if not text.endswith("\n") else 1
+        return f"{text}{line * lead}{self._written(lead, line)}", {"created": False}
+
+    def take(self, text: str, facts: Facts | None) -> str | None:
+        found = self._found(text)
+        if found is None:
+            return text
+        before, after = text[: found.start("block")], text[found.end() :]
+        line = "\r\n" if "\r\n" in text else "\n"
+        for _ in range(int(found["lead"] or 0)):
+            before = before.removesuffix(line)
+        if after and before and not before.endswith("\n"):
+            before += line  # what was written behind the block does not become one line with it
+        rest = before + after
+        return None if not rest and (facts or {}).get("created", True) else rest
+
+    def _written(self, lead: int, line: str) -> str:
+        first = f"{self.opening}rota:begin v{VERSION} lead={lead}{self.closing}"
+        last = f"{self.opening}rota:end{self.closing}"
+        return line.join([first, *self.words.strip("\n").split("\n"), last, ""])
+
+    def _found(self, text: str) -> re.Match[str] | None:
+        opening, closing = re.escape(self.opening), re.escape(self.closing)
+        begin = rf"^(?P<block>{opening}rota:begin v[0-9]+(?: lead=(?P<lead>[0-9]))?{closing}\r?$)"
+        whole = re.compile(rf"{begin}.*?^{opening}rota:end{closing}\r?(?:\n|\Z)", re.M | re.S)
+        found = list(whole.finditer(text))
+        marks = len(re.findall(rf"^{opening}rota:(?:begin .*|end){closing}\r?$", text, re.M))
+        if marks != 2 * len(found) or len(found) > 1:
+            raise InvalidInput(
+                f"{self.path} has marks of ours (rota:begin, rota:end) that do not make one block;"
+                " take them out by hand, and try again"
+            )
+        return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class TomlBlock(Block):
+    """In a TOML file, which has to be one before and after."""
+
+    opening: str = "# "
+    closing: str = ""
+
+    def put(self, text: str | None, facts: Facts | None) -> tuple[str, Facts]:
+        if text is not None:
+            self._check(text, "it cannot be read as TOML")
+        # `super()` knows only the class that `slots` made anew.
+        written, known = Block.put(self, text, facts)
+        self._check(written, "it already has a server called rota; rename or remove that first")
+        return written, known
+
+    def _check(self, text: str, what: str) -> None:
+        try:
+            tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise Refused(f"{self.path}: {what} ({error}); nothing was changed") from None

@@ -1,0 +1,426 @@
+"""A ledger as a file: the round trip is identity on both databases, and a bad file does nothing."""
+
+import hashlib
+import io
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rota.app import make_store, open_store
+from rota.exchange.exporting import export, whole_file
+from rota.exchange.importing import Imported, import_ledger
+from rota.exchange.records import encode_line
+from rota.model.claims import ClaimRequest
+from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused, StorageUnavailable
+from rota.model.runs import AgentLimits, RunEnd, RunStatus, Usage
+from rota.model.schedules import ScheduleType, Trigger, TriggerKind
+from rota.model.sources import Firing, StateNote
+from rota.model.status import Status
+from rota.model.work import ItemFilter, NewItem, WorkItem
+from rota.queue import Ledger
+from rota.queue.moves import Order
+from rota.model.status import Verb
+from rota.signals import Signals, SignalScheduler
+from rota.storage.exchange_port import SHAPES, FieldType
+from rota.storage.port import Store, Transaction
+from rota.storage.schedule_port import Node, Standing
+from rota.testing.audit import faults, read_ledger
+from rota.testing.clock import ManualClock
+from rota.testing.standing import bring_to
+from rota.testing.store_contract_runs import letter
+from tests.contract.conftest import Sql
+
+ODD = 'Größe "✓" \u2028 \\ \x1f \U0001f980 \u200f{"kind":"end"}\nzweite Zeile'
+FAILS = {"kind": "work_item.status.transition", "to": ["failed"]}
+BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
+LINK = b'{"kind":"link","version":1,"data":{"work_item_id":"a","blocker_id":"b"}}\n'
+NEVER_EXPORTED = {"api_tokens", "work_item_labels", "schema_migrations"}
+
+
+async def exported(store: Store, clock: ManualClock | None = None, **how: Any) -> bytes:
+    out = io.BytesIO()
+    await export(store, out, clock=clock, **how)
+    return out.getvalue()
+
+
+def records(text: bytes) -> list[bytes]:
+    """Without the header, whose time differs; with the end, whose check sum must not."""
+    return text.splitlines(keepends=True)[1:]
+
+
+def of_kind(text: bytes, kind: str) -> list[dict[str, Any]]:
+    found = map(json.loads, text.splitlines())
+    return [one["data"] for one in found if one["kind"] == kind]
+
+
+async def fill(store: Store, clock: ManualClock) -> dict[str, str]:
+    """Something of everything, by the services; the tokens that were handed out."""
+    ledger, signals = Ledger.on(store, clock, node="node-1"), Signals(store, clock)
+    queue, now = ledger.queue, clock.text
+    project = await queue.create_project("Mill", "todoist:1", actor="marcus")
+    await queue.set_agent("ada", max_concurrent=9)
+    await signals.create(
+        signals.read(BLOCKS, {"kind": "follow_up", "title": "Look at it"}, max_fires=None)
+    )
+    await signals.create(signals.read(FAILS, {"kind": "submit", "title": "Again"}))
+    await signals.create(signals.read(FAILS, {"kind": "notify", "url": "https://example.org/x"}))
+    for status in Status:
+        await bring_to(
+            queue, status, description=f"{status} {ODD}", body=ODD, project_id=project.id,
+            payload={"n": [1, 2.5, None, {"deep": ODD, "zero": "\x00"}]}, labels=("red", ODD[:20]),
+        )  # fmt: skip
+    await SignalScheduler(store, owner="one", clock=clock).tick()
+    await signals.take_follow_up("ada")
+    tokens = await _claims(ledger, clock, project.id)
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL, node="node-1")
+    usage = Usage(10, 20, 0.1 + 0.2, 3)
+    end = RunEnd(RunStatus.FAILED, ODD, ("https://x/1",), error=ODD, usage=usage)
+    await ledger.runs.end(run, end)
+    await ledger.runs.begin("ada", TriggerKind.WORKER, node="gone")
+    await ledger.outside.remember_delivery("delivery 1")
+    await ledger.outside.fleet()
+    await ledger.outside.note_state("github:o/r", requests=3, settle_seconds=1.5)
+    await ledger.outside.approve("github:o/r", "42", "hash", 7, now())
+    await ledger.tokens.create("secret", ["admin"])
+    await queue.submit_many([NewItem("chore", "Once")], key="a key")
+    await queue.note(project_item(await _items(store)).id, ODD, actor="ada")
+
+    def rest(tx: Transaction) -> None:
+        tx.put_node(Node("node-1", "host:/srv", 42, now(), now()))
+        every = Standing("ada", "often", ScheduleType.INTERVAL, "interval 300", True, True, now(), "1")
+        tx.put_schedules([every])
+        tx.insert_triggers([Trigger("t-1", "ada", "often", "0", TriggerKind.MANUAL, "node-1", now())])
+        tx.put_limits(AgentLimits("ada", 2, now(60), None, ODD), now())
+        tx.post(letter("1"))
+
+    await store.transact(rest)
+    return tokens
+
+
+async def _claims(ledger: Ledger, clock: ManualClock, project_id: str) -> dict[str, str]:
+    """One live, one lapsed whose holder comes back late, one of an issue; and links."""
+    queue = ledger.queue
+    first = await queue.submit(NewItem("rare", "Held", project_id=project_id))
+    await queue.submit(
+        NewItem("chore", "Waits", project_id=project_id, blocked_by=(first.id,))
+    )
+    (late,) = (await queue.claim(ClaimRequest("bob", types=("rare",), lease_seconds=5))).items
+    clock.advance(60)
+    await ledger.sweeper.tick()
+    with pytest.raises(ClaimLost):
+        await queue.complete(late.item.id, token=late.claim.token, notes=ODD)
+    (live,) = (await queue.claim(ClaimRequest("bob", types=("rare",), lease_seconds=600))).items
+    issue = NewItem("issue", "Outside", source="github:o/r", source_ref="42")
+    firing = Firing("20260501-120000-0001", "lucius", "home", "nonce-1")
+    taken = await ledger.outside.take(issue, "lucius", 600, firing)
+    return {live.item.id: live.claim.token, taken.item.id: taken.claim.token}
+
+
+async def _items(store: Store) -> list[WorkItem]:
+    return await store.read(lambda tx: tx.list_items(ItemFilter(limit=1000)))
+
+
+def project_item(items: list[WorkItem]) -> WorkItem:
+    return next(item for item in items if item.status is Status.QUEUED and item.project_id)
+
+
+@pytest.fixture
+async def elsewhere(new_sqlite: Path, tmp_path: Path) -> AsyncIterator[Callable[[], Any]]:
+    """Empty ledgers on SQLite, as many as are asked for."""
+    count = 0
+
+    @asynccontextmanager
+    async def another() -> AsyncIterator[Store]:
+        nonlocal count
+        count += 1
+        path = tmp_path / f"another-{count}.db"
+        path.write_bytes(new_sqlite.read_bytes())
+        async with open_store(str(path)) as store:
+            yield store
+
+    yield another
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.jsonl"
+
+
+# the round trip
+
+
+async def test_what_was_exported_and_imported_is_exported_again_to_the_letter(
+    store: Store, clock: ManualClock, elsewhere: Callable[[], Any], file: Path
+) -> None:
+    """From this database to SQLite, and from SQLite to this one."""
+    tokens = await fill(store, clock)
+    there = await exported(store, clock)
+    file.write_bytes(there)
+    kinds = {json.loads(line)["kind"] for line in there.splitlines()}
+    assert kinds == {shape.kind for shape in SHAPES} | {"header", "end"}
+    assert not any(token.encode() in there for token in tokens.values())
+    assert b"secret" not in there
+    async with elsewhere() as other:
+        first = await import_ledger(other, file)
+        assert (sum(first.stored.values()), first.skipped) == (first.records, 0)
+        back = await exported(other, clock)
+        assert records(back) == records(there)
+        again = await import_ledger(other, file)
+        assert (again.stored, again.skipped) == ({}, first.records)
+        assert records(await exported(other, clock)) == records(there)
+
+
+async def test_a_ledger_of_sqlite_moves_here_and_goes_on(
+    store: Store, clock: ManualClock, elsewhere: Callable[[], Any], file: Path, sql: Sql
+) -> None:
+    async with elsewhere() as other:
+        tokens = await fill(other, clock)
+        there = await exported(other, clock)
+    file.write_bytes(there)
+    await import_ledger(store, file)
+    assert records(await exported(store, clock)) == records(there)
+    assert faults(await store.read(read_ledger, long=True)) == []
+    indexed = {row[0] for row in sql("SELECT DISTINCT label FROM work_item_labels")}
+    assert indexed == {"red", ODD[:20]}
+    last = of_kind(there, "event")[-1]["seq"]
+    ledger = Ledger.on(store, clock)
+    await ledger.queue.submit(NewItem("chore", "New"))
+    numbers = [event.seq for event in await store.read(lambda tx: tx.events_after(last, 10))]
+    assert numbers == [last + 1]
+    # Signals that came along hear what happens from now on.
+    firings = len(of_kind(there, "firing"))
+    await bring_to(ledger.queue, Status.BLOCKED, agent="eve")
+    assert sql("SELECT count(*) FROM work_signal_firings")[0][0] > firings
+    # Nobody holds what was claimed elsewhere: it lapses in its time, and comes again.
+    for item_id, token in tokens.items():
+        with pytest.raises(ClaimLost):
+            await ledger.queue.heartbeat(item_id, token)
+        assert (await ledger.views.item(item_id)).status is Status.IN_PROGRESS
+    clock.advance(3600)
+    await ledger.sweeper.tick()
+    for item_id in tokens:
+        assert (await ledger.views.item(item_id)).status is Status.QUEUED
+
+
+async def test_every_table_and_column_is_exported_or_left_out_on_purpose(
+    store: Store, sql: Sql, database: str
+) -> None:
+    if database.startswith("sqlite"):
+        columns = sql(
+            "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c"
+            " WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'"
+        )
+    else:
+        columns = sql(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " WHERE table_schema = 'public'"
+        )
+    known = {(shape.table, field.name) for shape in SHAPES for field in shape.fields}
+    secret = {(shape.table, shape.secret) for shape in SHAPES if shape.secret}
+    internal = {("events", "txid")}  # PostgreSQL's own
+    there = {(t, c) for t, c in columns if t not in NEVER_EXPORTED}
+    assert there - secret - internal == known
+    for shape in SHAPES:
+        assert {field.name for field in shape.fields} >= set(shape.key)
+
+
+async def test_a_project_goes_without_the_rest(
+    store: Store, clock: ManualClock, elsewhere: Callable[[], Any], file: Path
+) -> None:
+    await fill(store, clock)
+    queue = Ledger.on(store, clock).queue
+    other_project = await queue.create_project("Other")
+    outside = await queue.submit(NewItem("chore", "Outside", project_id=other_project.id))
+    mill = of_kind(await exported(store), "project")[0]["id"]
+    waits = await queue.submit(NewItem("chore", "W", project_id=mill, blocked_by=(outside.id,)))
+    text = await exported(store, clock, project="Mill")
+    file.write_bytes(text)
+    async with elsewhere() as there:
+        await import_ledger(there, file)
+        assert records(await exported(there, clock)) == records(text)
+        items = await _items(there)
+        assert {item.project_id for item in items} == {mill}
+        assert next(item for item in items if item.id == waits.id).open_blockers == 0
+    with pytest.raises(NotFound, match="no project 'Nobody'"):
+        await exported(store, project="Nobody")
+
+
+# into a ledger that is not empty
+
+
+async def test_what_differs_is_a_conflict_and_nothing_is_done(
+    store: Store, clock: ManualClock, elsewhere: Callable[[], Any], file: Path
+) -> None:
+    ledger = Ledger.on(store, clock)
+    item = await ledger.queue.submit(NewItem("chore", "Mine"))
+    file.write_bytes(await exported(store))
+    await ledger.queue.note(item.id, "changed", actor="ada")
+    before = await exported(store, clock)
+    with pytest.raises(Refused, match="cannot stand beside") as refused:
+        await import_ledger(store, file)
+    assert [one["record"] for one in refused.value.details["conflicts"]] == [f"item {item.id}"]
+    async with elsewhere() as other:
+        stranger = Ledger.on(other, clock)
+        await stranger.queue.submit(NewItem("chore", "Theirs"))
+        file.write_bytes(await exported(other))
+    with pytest.raises(Refused) as refused:
+        await import_ledger(store, file)
+    # Their event has the number of one of ours; their item must not have come in before it.
+    assert [one["record"] for one in refused.value.details["conflicts"]] == ["event 1"]
+    assert await exported(store, clock) == before
+
+
+async def test_new_events_come_behind_all_others_and_fire_no_signal(
+    store: Store, clock: ManualClock, elsewhere: Callable[[], Any], file: Path
+) -> None:
+    ledger, signals = Ledger.on(store, clock), Signals(store, clock)
+    await ledger.queue.create_project("A")
+    past = await exported(store)
+
+    async def future(name: str) -> bytes:
+        async with elsewhere() as other:
+            file.write_bytes(past)
+            await import_ledger(other, file)
+            await Ledger.on(other, clock).queue.submit(NewItem("chore", name))
+            return await exported(other)
+
+    file.write_bytes(await future("B"))
+    assert (await import_ledger(store, file, dry_run=True)).stored == {"item": 1, "event": 1}
+    assert await exported(store, clock) != file.read_bytes()
+    assert (await import_ledger(store, file)).skipped == 2
+    assert records(await exported(store)) == records(file.read_bytes())
+    queued = {"kind": "work_item.status.transition", "to": ["queued"]}
+    signal = await signals.create(signals.read(queued))
+    past = await exported(store)
+    file.write_bytes(await future("C"))
+    with pytest.raises(Refused, match="signals of this ledger listen"):
+        await import_ledger(store, file)
+    assert (await signals.get(signal.id)).firings == []
+    assert records(await exported(store)) == records(past)
+
+
+# bad files
+
+
+async def whole(store: Store, file: Path, clock: ManualClock) -> list[bytes]:
+    queue = Ledger.on(store, clock).queue
+    await queue.submit_many([NewItem("chore", f"Item {n}") for n in range(3)])
+    return (await exported(store, clock)).splitlines(keepends=True)
+
+
+def sealed(header: bytes, *lines: bytes, **end: Any) -> bytes:
+    """A file whose end fits what it holds, as only a careful forger would make it."""
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()
+    last = {"kind": "end", "version": 1, "records": len(lines), "sha256": digest, **end}
+    return b"".join([header, *lines, encode_line(last)])
+
+
+def altered(line: bytes, **changes: Any) -> bytes:
+    record = json.loads(line)
+    return encode_line({**record, "data": {**record["data"], **changes}})
+
+
+def renamed(line: bytes, **changes: Any) -> bytes:
+    return encode_line({**json.loads(line), **changes})
+
+
+async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_touched(
+    store: Store, clock: ManualClock, file: Path, elsewhere: Callable[[], Any]
+) -> None:
+    async with elsewhere() as source:
+        lines = await whole(source, file, clock)
+    header, records_, end = lines[0], lines[1:-1], lines[-1]
+    deep = b'{"kind":"item","version":1,"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+    nan = records_[0].replace(b'"priority":3', b'"priority":NaN')
+    bad: dict[str, tuple[bytes, str]] = {
+        "cut between lines": (b"".join(lines[:-1]), "is cut off"),
+        "cut within a line": (b"".join(lines)[:-20], "is cut off"),
+        "empty": (b"", "is empty"),
+        "another tool's": (b'{"id":"bd-1"}\n', "line 1: this is no record"),
+        "a line less": (b"".join([header, *records_[1:], end]), "changed or damaged"),
+        "a byte changed": (b"".join(lines).replace(b"Item 1", b"Item 9"), "changed or damaged"),
+        "more behind the end": (b"".join([*lines, header]), "is cut off"),
+        "not UTF-8": (sealed(header, b'{"kind":"item","version":1,"id":"\xff"}\n'), "not JSON"),
+        "a newer version": (sealed(renamed(header, version=2)), "a record of version 2"),
+        "a newer record": (sealed(header, renamed(records_[0], version=2)), "reads version 1"),
+        "an unknown kind": (sealed(header, renamed(records_[0], kind="token")), "'token' are not"),
+        "an unknown field": (sealed(header, altered(records_[0], colour=1)), "'colour' is not"),
+        "NaN": (sealed(header, nan), "NaN is not a JSON number"),
+        "too deep": (sealed(header, deep), "line 2: it is nested too deeply"),
+        "a record twice": (sealed(header, records_[0], *records_), "comes twice"),
+        "out of order": (sealed(header, records_[1], records_[0]), "out of order"),
+        "a path for an id": (sealed(header, altered(records_[0], id="../../etc")), "not an id"),
+        "no time": (sealed(header, altered(records_[0], created_at="now")), "is not a time"),
+        "NUL": (sealed(header, altered(records_[0], notes="\x00")), "NUL"),
+        "half a pair": (sealed(header, records_[0][:-3] + b',"z":"\\ud800"}}\n'), "'z' is not"),
+        "no agent's name": (sealed(header, altered(records_[0], assigned_agent="../x")), "a name"),
+        "deep payload": (sealed(header, altered(records_[0], payload=nested(70))), "deeper than"),
+        "a huge number": (sealed(header, altered(records_[0], attempts=2**63)), "whole number"),
+        "no such status": (sealed(header, altered(records_[0], status="done")), "does not take"),
+        "no such item": (
+            sealed(header, LINK),
+            "does not take",
+        ),
+    }  # fmt: skip
+    before = await exported(store, clock)
+    for case, (text, words) in bad.items():
+        file.write_bytes(text)
+        with pytest.raises(InvalidInput) as refused:
+            await import_ledger(store, file)
+        assert words in str(refused.value), (case, str(refused.value))
+    with pytest.raises(InvalidInput, match="cannot read"):
+        await import_ledger(store, file / "nowhere")
+    assert await exported(store, clock) == before
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "x.jsonl"
+    with pytest.raises(ZeroDivisionError), whole_file(target) as out:
+        out.write(b"half")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StorageUnavailable, match="cannot write"), whole_file(target / "y"):
+        pass
+    with whole_file(target) as out:
+        out.write(b"all")
+    assert (target.read_bytes(), target.stat().st_mode & 0o777) == (b"all", 0o600)
+
+
+# large files
+
+_CHILD = """
+import resource, sys, anyio
+from pathlib import Path
+from rota.app import open_store
+from rota.exchange.exporting import export, whole_file
+from rota.exchange.importing import import_ledger
+
+async def main():
+    async with open_store(sys.argv[1]) as store:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        await import_ledger(store, Path(sys.argv[2]))
+        with whole_file(Path(sys.argv[3])) as out:
+            await export(store, out)
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+
+anyio.run(main)
+"""
+
+
+async def test_a_large_file_takes_little_memory(database: str, clock: ManualClock, file: Path) -> None:
+    """30 MB in and out; a database's own cache is not ours to bound."""
