@@ -273,6 +273,7 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         f"retry {item}": dict,
         f"cancel {item}": dict,
         "stale": dict,
+        "stats": dict,
         "project list": list,
         f"project show {project}": dict,
         f"project edit {project} --name Q": dict,

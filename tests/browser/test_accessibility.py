@@ -29,8 +29,7 @@ FAULTS = {
     "nested-interactive": "<button>x <a href='/'>y</a></button>",
     "color-contrast": "<p style='color: #999'>faint</p>",
     "empty-table-header": "<table><tr><th></th></tr><tr><td>1</td></tr></table>",
-    "target-size": "<button style='width:9px;height:9px;padding:0;margin:0' aria-label='x'></button>"
-    "<button style='width:9px;height:9px;padding:0;margin:0' aria-label='y'></button>",
+    "target-size": "<button style='width:9px;height:9px;padding:0' aria-label='x'></button>" * 2,
     "scrollable-region-focusable": "<div style='height:20px;overflow:auto'><p>a</p><p>b</p></div>",
     "region": "</main><p>outside</p><main hidden>",
     "one-h1": "<h1>Another</h1>",

@@ -27,7 +27,7 @@ def live(page: Page) -> None:
     ("options", "rules"),
     [
         ({}, []),
-        ({"viewport": PHONE, "has_touch": True, "is_mobile": True}, []),
+        ({"viewport": PHONE, "has_touch": True, "is_mobile": True}, ["target-size"]),
         ({"color_scheme": "dark"}, ["color-contrast"]),
     ],
     ids=["desk", "phone", "dark"],

@@ -38,8 +38,10 @@ def test_a_person_signs_in_acts_and_signs_out(
     assert secret not in page.evaluate("document.cookie")
     expect(page.locator("#feed")).to_contain_text("Live")  # the socket has the cookie too
     made = page.evaluate(
-        """async () => (await fetch("/work", {method: "POST", body: '{"type":"x","description":"y"}',
-        headers: {"content-type": "application/json"}})).status"""
+        """async (body) => (await fetch("/work", {
+          method: "POST", body, headers: {"content-type": "application/json"},
+        })).status""",
+        '{"type": "chore", "description": "By hand"}',
     )
     assert made == 201
 
@@ -111,8 +113,10 @@ def test_a_page_of_another_port_can_neither_act_nor_read_nor_listen(
             one.onopen = () => done("open");
             one.onclose = () => done("closed");
           });
-          return [await ask("/work", {}), await ask("/sweep", simple), await ask("/sign-out", simple),
-                  await socket];
+          return [
+            await ask("/work", {}), await ask("/sweep", simple), await ask("/sign-out", simple),
+            await socket,
+          ];
         }""",
         site.url,
     )

@@ -603,6 +603,72 @@ def test_times_are_written_as_everywhere(clock: ManualClock) -> None:
     assert to_text(clock.now()) == clock.text()
 
 
+async def a_follow_up(scene: Scene) -> str:
+    item = await scene.add()
+    await scene.when(BLOCKS, {"kind": "follow_up"}, work_item_id=item.id)
+    await scene.block(item)
+    await scene.processor.tick()
+    (found,) = await scene.signals.follow_ups(work_item_id=item.id)
+    return found.id
+
+
+async def test_a_heartbeat_keeps_a_follow_up(scene: Scene) -> None:
+    one = await a_follow_up(scene)
+    taken = await scene.signals.take_follow_up("ada", lease_seconds=60)
+    assert taken is not None
+    assert taken.lease_token is not None
+    for _ in range(3):
+        scene.clock.advance(50)
+        kept = await scene.signals.extend_follow_up(one, taken.lease_token, lease_seconds=60)
+        assert kept.lease_expires_at == scene.clock.text(60)
+        assert await scene.signals.take_follow_up("bob") is None
+    assert (kept.holder, kept.attempts) == ("ada", 1)
+
+
+async def test_a_lost_lease_of_a_follow_up_cannot_be_extended(scene: Scene) -> None:
+    one = await a_follow_up(scene)
+    late = await scene.signals.take_follow_up("ada", lease_seconds=60)
+    assert late is not None
+    assert late.lease_token is not None
+    scene.clock.advance(61)
+    # Nobody has it meanwhile, so nothing is lost: as for items.
+    await scene.signals.extend_follow_up(one, late.lease_token, lease_seconds=60)
+    scene.clock.advance(61)
+    taken = await scene.signals.take_follow_up("bob", lease_seconds=60)
+    assert taken is not None
+    for token in (late.lease_token, "wrong", ""):
+        with pytest.raises(ClaimLost, match="not yours any more"):
+            await scene.signals.extend_follow_up(one, token)
+    assert await scene.signals.follow_up(one) == taken
+    await scene.signals.complete_follow_up(one, token=taken.lease_token)
+    ended = await scene.signals.follow_up(one)
+    for token in (late.lease_token, taken.lease_token or "", ""):
+        with pytest.raises(ClaimLost, match="completed"):
+            await scene.signals.extend_follow_up(one, token)
+    assert await scene.signals.follow_up(one) == ended
+    with pytest.raises(NotFound):
+        await scene.signals.extend_follow_up("none-such", "x")
+    with pytest.raises(InvalidInput, match="lease_seconds"):
+        await scene.signals.extend_follow_up(one, "x", lease_seconds=0)
+
+
+async def test_firings_are_listed_by_age_page_by_page(scene: Scene) -> None:
+    await scene.when(FAILS, max_fires=None)
+    for _ in range(3):  # some of one moment, some later
+        await scene.fail(await scene.add())
+        await scene.fail(await scene.add())
+        scene.clock.advance(1)
+    await scene.processor.tick()
+    whole = await scene.signals.firings(FiringStatus.ENQUEUED)
+    assert len(whole) == 6
+    assert whole == sorted(whole, key=lambda one: (one.created_at, one.id))
+    paged, place = [], None
+    while page := await scene.signals.firings(FiringStatus.ENQUEUED, 4, after=place):
+        paged += page
+        place = page[-1].created_at, page[-1].id
+    assert paged == whole
+
+
 async def test_a_server_that_ends_does_not_wait_for_the_next_firing(scene: Scene) -> None:
     stopping = asyncio.Event()
     chore = SignalChore(scene.store, scene.processor)

@@ -188,6 +188,14 @@ def test_a_thousand_slots_and_many_agents_are_not_all_drawn(http: httpx2.Client)
     assert http.get("/ui/agents?after=Not%20a%20name").status_code == 422
 
 
+def test_pages_with_nothing_to_show_teach_the_next_step(database: str) -> None:
+    with serve(database, endpoints=dashboard_endpoints()) as server:
+        agents = httpx2.get(f"{server.url}/ui/agents").text
+        assert "No agent is known yet" in agents
+        assert "This server has no configuration of agents" in agents
+        assert "rota init" in httpx2.get(f"{server.url}/ui/schedules").text
+
+
 # schedules
 
 MINUTES = timedelta(minutes=5)
@@ -449,8 +457,9 @@ def test_more_than_can_be_marked_becomes_a_band_and_coarser_marks() -> None:
     often = state(rhythm("*/5 * * * *"), NOON + MINUTES)
     past = wakings("no_work", *(n / 6 for n in range(72))) + wakings("succeeded", 1, 1.5)
     strip = strip_of(often, past, NOON, ZoneInfo("UTC"))
-    assert coming(strip) == [(50.35, "Fri 12:05")]
+    assert coming(strip) == []
     assert strip.band is not None
+    assert strip.band.when == "from Fri 12:05 on"
     assert (strip.band.x, strip.band.width) == (50.35, 49.65)
     assert strip.band.what == "every 5 minutes, UTC"
     marks = [mark for mark in strip.marks if mark.kind is not Kind.COMING]

@@ -366,7 +366,8 @@ def test_errors_are_pages_for_people_with_the_headers_of_pages(
         assert '<main id="main"' in page.text, path
     assert 'role="search"' in found["/nowhere"].text
     assert 'href="/"' in found["/nowhere"].text
-    assert "reader" in found["/nowhere"].text  # who is signed in may sign out here too
+    for path in ("/nowhere", "/tokens"):  # who is signed in may sign out here too
+        assert '<form class="signed"' in found[path].text
     assert "<code>admin</code>" in found["/tokens"].text
     assert "4711" not in found["/ui/broken"].text
     assert "db.internal" not in found["/ui/away"].text

@@ -186,6 +186,8 @@ WRONG = [
     "follow-up claim --agent 'Not A Name'",
     "follow-up done x --outcome great",
     "follow-up release x",
+    "follow-up heartbeat x",
+    "follow-up heartbeat x --token y --lease never",
 ]
 
 
@@ -272,6 +274,19 @@ def test_a_follow_up_is_claimed_and_done(here: Terminal, follow_up: str) -> None
     assert "completed" in done
     assert "she knows" in done
     assert follow_up in here.type("show", taken["work_item_id"])
+
+
+def test_a_follow_up_is_kept_by_heartbeats(
+    here: Terminal, follow_up: str, clock: ManualClock
+) -> None:
+    taken = here.json("follow-up", "claim", "--agent", "bob", "--lease", "1m")
+    heartbeat = ("follow-up", "heartbeat", follow_up, "--token", taken["token"])
+    clock.advance(50)
+    assert here.type(*heartbeat, "--lease", "2m").startswith(f"{follow_up} is yours until 20")
+    assert here.json(*heartbeat, "--lease", "2m")["lease_expires_at"] == clock.text(120)
+    clock.advance(121)
+    here.type("follow-up", "claim", "--agent", "eve")
+    assert here.json(*heartbeat, code=7)["code"] == "claim_lost"
 
 
 def test_a_follow_up_is_given_back_and_cancelled(here: Terminal, follow_up: str) -> None:

@@ -248,6 +248,48 @@ def test_a_follow_up_whose_lease_is_over_is_another_s(
 
 
 @on_both_databases
+def test_a_heartbeat_keeps_a_follow_up_until_it_is_lost(
+    http: httpx2.Client, served: Served, clock: ManualClock, tick: Tick
+) -> None:
+    path = f"/follow-ups/{a_follow_up(http, served, tick)['id']}/heartbeat"
+    late = http.post("/follow-ups/claim", json={"agent": "ada", "lease_seconds": 60}).json()
+    words = {"token": late["token"], "lease_seconds": 60}
+    for _ in range(2):
+        clock.advance(50)
+        kept = http.post(path, json=words)
+        assert (kept.status_code, kept.json()["lease_expires_at"]) == (200, clock.text(60))
+        assert "token" not in kept.json()
+        assert http.post("/follow-ups/claim", json={"agent": "bob"}).status_code == 204
+    clock.advance(61)
+    assert http.post("/follow-ups/claim", json={"agent": "bob"}).status_code == 200
+    assert code(http.post(path, json=words)) == (409, "claim_lost")
+    assert field(http.post(path, json={})) == "token"
+    assert field(http.post(path, json={"token": "x", "lease_seconds": 0})) == "lease_seconds"
+    assert code(http.post("/follow-ups/none-such/heartbeat", json=words)) == (404, "not_found")
+
+
+def test_an_item_names_its_follow_ups(http: httpx2.Client, served: Served, tick: Tick) -> None:
+    follow_up = a_follow_up(http, served, tick)
+    http.post("/follow-ups/claim", json={"agent": "ada"})
+    (named,) = http.get(f"/work/{follow_up['work_item_id']}").json()["follow_ups"]
+    assert named == http.get(f"/follow-ups/{follow_up['id']}").json()
+    assert http.get(f"/work/{an_item(http)}").json()["follow_ups"] == []
+
+
+@on_both_databases
+def test_firings_are_listed_page_by_page(http: httpx2.Client, served: Served, tick: Tick) -> None:
+    made(http, FAILS, max_fires=None)
+    for _ in range(3):
+        bring(served, an_item(http), Status.FAILED)
+    assert tick() == 3
+    first = http.get("/signals/firings", params={"limit": 2, "status": "enqueued"})
+    second = http.get(first.links["next"]["url"])
+    whole = http.get("/signals/firings", params={"status": "enqueued"}).json()
+    assert [*first.json(), *second.json()] == whole
+    assert (len(whole), "next" in second.links) == (3, False)
+
+
+@on_both_databases
 def test_follow_ups_are_listed_by_age_page_by_page(
     http: httpx2.Client, served: Served, clock: ManualClock, tick: Tick
 ) -> None:
@@ -291,7 +333,7 @@ def test_readers_look_dispatchers_make_and_agents_take(
     path = f"/follow-ups/{follow_up['id']}"
     assert code(ada.post(f"{path}/complete")) == (403, "forbidden")  # nobody's: claim it first
     token = ada.post("/follow-ups/claim", json={"agent": "ada"}).json()["token"]
-    for verb in ("complete", "cancel", "release"):
+    for verb in ("heartbeat", "complete", "cancel", "release"):
         assert code(bob.post(f"{path}/{verb}", json={"token": token})) == (403, "forbidden")
         assert code(bob.post(f"{path}/{verb}", json={"token": "x"})) == (409, "claim_lost")
     assert ada.post(f"{path}/complete", json={"token": token}).status_code == 200
@@ -356,8 +398,9 @@ def test_wrong_filters_are_refused_with_their_name(http: httpx2.Client) -> None:
         assert (code(bad), field(bad)) == ((422, "invalid_input"), "status")
         assert len(bad.json()["allowed"]) >= 4
         assert code(http.get(path, params={"colour": "red"})) == (422, "invalid_input")
-    for path in ("/signals", "/follow-ups"):
-        assert code(http.get(path, params={"cursor": "x' OR 1=1"})) == (400, "bad_cursor")
+    for path in ("/signals", "/signals/firings", "/follow-ups"):
+        for cursor in ("x' OR 1=1", "abc", "a" * 17, "ÿ"):
+            assert code(http.get(path, params={"cursor": cursor})) == (400, "bad_cursor"), path
     assert code(http.get("/signals/none-such")) == (404, "not_found")
     assert code(http.get("/follow-ups/none-such")) == (404, "not_found")
 

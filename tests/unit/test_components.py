@@ -1,9 +1,12 @@
 """The list of what the tests need beyond Python packages."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from rota.testing.chromium import find_chromium
 from tools import components
 from tools.components import Component, main, missing
 
@@ -46,6 +49,29 @@ def test_where_everything_is_required_an_unusable_component_is_an_error(
     monkeypatch.setenv("ROTA_REQUIRE", "all")
     listing(monkeypatch, it=component)
     assert main() == status
+
+
+def test_a_browser_is_the_one_that_was_named_or_one_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("google-chrome", "my-own"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("ROTA_CHROMIUM", raising=False)
+    assert find_chromium() == str(tmp_path / "google-chrome")
+    monkeypatch.setenv("ROTA_CHROMIUM", str(tmp_path / "my-own"))
+    assert find_chromium() == str(tmp_path / "my-own")
+    monkeypatch.setenv("ROTA_CHROMIUM", str(tmp_path / "gone"))
+    assert find_chromium() is None
+
+
+def test_asking_for_components_does_not_load_a_browser() -> None:
+    """Every test run asks."""
+    program = "import sys, tools.components; sys.exit('playwright' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False
+    )
+    assert done.returncode == 0
 
 
 def test_a_missing_component_is_installed_where_that_is_possible(

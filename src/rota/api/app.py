@@ -38,8 +38,8 @@ from rota.model.access import Caller, everyone
 from rota.model.errors import ClaimLost, NotFound, RotaError
 from rota.queue.ledger import Ledger
 
-# What a browser is shown of an error, or None where a problem document is right. A caller that
-# was admitted stands in `scope["rota.caller"]`.
+# What a browser is shown of an error, or None where a problem document is right. A caller that is
+# known stands in `scope["rota.caller"]`.
 ErrorPage = Callable[[RotaError, Scope, Endpoint | None], Reply | None]
 
 
@@ -161,7 +161,6 @@ class Api:
         headers: Headers = dict(scope["headers"])
         form = endpoint is not None and endpoint.accepts == FORM
         caller = await self._admit(scope, headers, endpoint.scope if endpoint else "", form=form)
-        scope["rota.caller"] = caller
         if endpoint is None:
             return _unrouted(scope, found)
         call = self._call(scope, receive, headers, caller, found.parameters)
@@ -195,6 +194,7 @@ class Api:
         if needed is None:
             return everyone("anyone")
         caller = await self._gate.caller(headers, (scope.get("client") or ("",))[0])
+        scope["rota.caller"] = caller
         if needed:
             caller.demand(needed)
         return caller

@@ -61,9 +61,7 @@ def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
     async def heartbeat_follow_up(call: Call, body: HeartbeatFollowUp) -> Answer:
         """Keep a follow-up for another lease. 409 `claim_lost`: stop working on it."""
         await _demand_own(call, signals, body.token)
-        kept = await signals.extend_follow_up(
-            call.id, body.token, lease_seconds=body.lease_seconds
-        )
+        kept = await signals.extend_follow_up(call.id, body.token, lease_seconds=body.lease_seconds)
         return json_answer(wire.follow_up_of(kept))
 
     @endpoint(

@@ -1,15 +1,19 @@
-"""Reads herdctl's `state.yaml`: what it knew of each schedule."""
+"""Takes over what herdctl's `state.yaml` knows of each schedule."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rota.cli.output import column
 from rota.config.document import read
 from rota.model.clock import parse_time, to_text
 from rota.model.errors import InvalidInput
 from rota.model.work import check_name
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
 
 _LONGEST_ERROR = 4_000
 _STATUSES = ("idle", "running", "disabled")
@@ -22,6 +26,29 @@ class Known:
     enabled: bool
     last_run_at: str | None
     last_error: str | None
+
+
+def take_over(session: "Session", path: Path, *, dry_run: bool = False) -> None:
+    found, unmapped = read_state(path)
+    rows = []
+    for one in found:
+        result = "would be imported" if dry_run else _restored(session, one)
+        rows.append({"schedule": f"{one.agent}/{one.name}", "result": result})
+    rows += [{"schedule": name, "result": f"not imported: {why}"} for name, why in unmapped]
+    session.output.table(rows, [column("schedule"), column("result", folds=True)])
+    if not rows:
+        session.output.say(f"{path} knows of no schedules")
+
+
+def _restored(session: "Session", known: Known) -> str:
+    taken = session.client.restore_schedule(
+        known.agent,
+        known.name,
+        enabled=known.enabled,
+        last_run_at=known.last_run_at,
+        last_error=known.last_error,
+    )
+    return "imported" if taken else "has run here already"
 
 
 def read_state(path: Path) -> tuple[list[Known], list[tuple[str, str]]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.agent_hooks import agent_hook
 from rota.cli.desks import run
 from rota.cli.ending import NEGATIVE
 from rota.cli.session import config_option, group
@@ -27,6 +28,7 @@ hook = group(
     " else has in hand or has answered with a pull request.",
     "rota hook install",
 )
+hook.add_command(agent_hook)
 
 _directory = click.argument(
     "directory",
@@ -47,7 +49,7 @@ def install(session: "Session", /, directory: Path) -> None:
     """
     from rota.claims.hook import install as put
 
-    _show(session, put(directory, [*_this_program(), *_options(session)]))
+    _show(session, put(directory, [*this_program(), *_options(session)]))
 
 
 def _options(session: "Session") -> list[str]:
@@ -55,7 +57,7 @@ def _options(session: "Session") -> list[str]:
     return ["hook", "pre-push", *named]
 
 
-def _this_program() -> list[str]:
+def this_program() -> list[str]:
     """By its place: a push may come from an editor that does not know this shell's path."""
     here = Path(sys.argv[0])
     if here.name == "rota" and here.is_file():

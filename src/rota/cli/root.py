@@ -16,6 +16,8 @@ SECTIONS: Sections = {
         "config": ("rota.cli.config:config", "What rota.yaml says, and whether it can be right."),
         "doctor": ("rota.cli.doctor:doctor", "Check that everything is in order."),
         "db": ("rota.cli.database:db", "Look after the database."),
+        "export": ("rota.cli.exporting:export", "Write the whole ledger as lines of JSON."),
+        "import": ("rota.cli.importing:import_", "Bring in a ledger, or work of another tool."),
     },
     "Coding agents": {
         "setup": ("rota.cli.setup:setup", "Make a coding agent use Rota, or no longer."),

@@ -191,21 +191,6 @@ def import_state(session: "Session", /, path: Path) -> None:
     PATH is a `state.yaml`, or the `.herdctl` directory that holds it. Intervals go on from their
     last run. What has run here already is left as it is, so that importing twice changes nothing.
     """
-    from rota.cli.herdctl import read_state
+    from rota.cli.herdctl import take_over
 
-    found, unmapped = read_state(path)
-    rows = []
-    for one in found:
-        taken = session.client.restore_schedule(
-            one.agent,
-            one.name,
-            enabled=one.enabled,
-            last_run_at=one.last_run_at,
-            last_error=one.last_error,
-        )
-        result = "imported" if taken else "has run here already"
-        rows.append({"schedule": f"{one.agent}/{one.name}", "result": result})
-    rows += [{"schedule": name, "result": f"not imported: {why}"} for name, why in unmapped]
-    session.output.table(rows, [column("schedule"), column("result", folds=True)])
-    if not rows:
-        session.output.say(f"{path} knows of no schedules")
+    take_over(session, path)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.cli.session import Session
 
 _EVENTS_SHOWN = 10
-_FOLLOWING_SHOWN = 50
+_SIGNALS_SHOWN = 50
 
 
 @command("show", example="rota show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
@@ -24,7 +24,7 @@ def show(session: "Session", /, item: str) -> None:
     """Show one item with its claim, links, signals, follow-ups, dispatches and latest events."""
     client = session.client
     detail = client.work_get(item)
-    detail["signals"] = client.list_signals(work_item_id=detail["id"], limit=_FOLLOWING_SHOWN)
+    detail["signals"] = client.list_signals(work_item_id=detail["id"], limit=_SIGNALS_SHOWN)
     session.output.facts(detail, [*facts_of(detail), *_history(detail)])
 
 

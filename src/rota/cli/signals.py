@@ -119,7 +119,7 @@ def list_signals(session: "Session", /, failed: bool, limit: int, **filters: Any
 
 
 def _list_failed(session: "Session", limit: int) -> None:
-    found = session.client.firings(limit=min(limit, 1000))
+    found = session.client.firings(limit=limit)
     session.output.table(found, _FIRINGS)
     if not found:
         session.output.say("no firing has failed")

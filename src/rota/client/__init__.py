@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rota.client._async.claimed import ClaimedItem as ClaimedItem
     from rota.client._async.client import WorkQueueClient as WorkQueueClient
+    from rota.client._async.follow_ups import ClaimedFollowUp as ClaimedFollowUp
+    from rota.client._async.follow_ups import FollowUps as FollowUps
     from rota.client._async.loop import Work as Work
     from rota.client._sync.client import SyncWorkQueueClient as SyncWorkQueueClient
     from rota.client.errors import ConnectionFailed as ConnectionFailed
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 # Found when asked for: the command line needs only one side, and asyncio is slow to import.
 _HOMES = {
+    "ClaimedFollowUp": "_async.follow_ups:ClaimedFollowUp",
     "ClaimedItem": "_async.claimed:ClaimedItem",
+    "FollowUps": "_async.follow_ups:FollowUps",
     "WorkQueueClient": "_async.client:WorkQueueClient",
     "Work": "_async.loop:Work",
     "SyncWorkQueueClient": "_sync.client:SyncWorkQueueClient",

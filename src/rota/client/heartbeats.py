@@ -8,7 +8,6 @@ import json
 import logging
 import threading
 from collections.abc import Mapping
-from urllib.parse import quote
 
 from rota.client.errors import error_of
 from rota.client.lease import Lease, clock
@@ -93,7 +92,7 @@ class Heartbeats:
         except (ClaimLost, NotFound) as error:
             lease.lose()
             if lease.lost:
-                log.warning("%s was taken away: %s", lease.work_item_id, error.message)
+                log.warning("%s was taken away: %s", lease.held_id, error.message)
             return None
         except Exception as error:  # noqa: BLE001 - whatever it was, the other leases need us
             return self._missed(lease, error)
@@ -101,15 +100,14 @@ class Heartbeats:
         return interval
 
     def _beat(self, lease: Lease, timeout: float) -> None:
-        path = f"/work/{quote(lease.work_item_id, safe='')}/heartbeat"
-        body = json.dumps({"token": lease.token}).encode()
-        answer = self._transport.send(Request("POST", path, self._headers, body, timeout))
+        body = json.dumps(lease.words).encode()
+        answer = self._transport.send(Request("POST", lease.path, self._headers, body, timeout))
         if answer.status >= 300:
             raise error_of(answer)
 
     def _missed(self, lease: Lease, error: Exception) -> float | None:
         """Ask again soon, until the lease is over by our own clock: then it is not ours."""
-        log.warning("a heartbeat for %s failed: %s", lease.work_item_id, error)
+        log.warning("a heartbeat for %s failed: %s", lease.held_id, error)
         if lease.lapsed:
             lease.lose()
             return None

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from urllib.parse import quote
 
 
 def clock() -> float:
@@ -15,10 +16,14 @@ def clock() -> float:
 class Lease:
     """Shared by the one who works and the thread that sends heartbeats."""
 
-    def __init__(self, work_item_id: str, token: str, seconds: float) -> None:
-        self.work_item_id = work_item_id
+    def __init__(self, held_id: str, token: str, seconds: float, kind: str = "work") -> None:
+        self.held_id = held_id
         self.token = token
         self.seconds = seconds
+        self.path = f"/{kind}/{quote(held_id, safe='')}/heartbeat"
+        # An item's lease has its length in the ledger; a follow-up's is told each time.
+        told = {"lease_seconds": seconds} if kind == "follow-ups" else {}
+        self.words = {"token": token, **told}
         # While the holder's verdict is on its way, an ended claim is no loss but its effect.
         self.settling = False
         self._renewed_at = clock()
@@ -32,7 +37,7 @@ class Lease:
 
     @property
     def lapsed(self) -> bool:
-        """Past its time by our own clock: somebody else may have the item."""
+        """Past its time by our own clock: somebody else may have what was held."""
         return clock() - self._renewed_at >= self.seconds
 
     def renewed(self, asked_at: float) -> None:

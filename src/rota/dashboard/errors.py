@@ -14,15 +14,15 @@ from rota.dashboard.rendering import HTML, render
 from rota.dashboard.signing import address, led_to
 from rota.model.access import Caller
 from rota.model.clock import SystemClock, to_text
-from rota.model.errors import RotaError, Unauthenticated
+from rota.model.errors import RotaError, StorageError, Unauthenticated
 
 _JSON = ("application/json", "application/problem+json")
 _TITLES: Mapping[int, str] = {
     403: "Not allowed",
     404: "Nothing is here",
     500: "Something went wrong here",
-    503: "The database does not answer",
 }
+_AWAY = "The database does not answer"
 
 
 def error_page(error: RotaError, scope: Scope, endpoint: Endpoint | None) -> Answer | None:
@@ -32,7 +32,7 @@ def error_page(error: RotaError, scope: Scope, endpoint: Endpoint | None) -> Ans
         return None
     if isinstance(error, Unauthenticated):
         return _unknown(error, scope, asked)
-    return _page(error, scope)
+    return _page(error, scope, found=endpoint is not None)
 
 
 def _is_for_a_person(asked: Headers, endpoint: Endpoint | None) -> bool:
@@ -64,18 +64,21 @@ def _unknown(error: RotaError, scope: Scope, asked: Headers) -> Answer | None:
     if b"authorization" in asked or asked.get(b"sec-fetch-mode", b"navigate") != b"navigate":
         return None
     if scope["method"] not in ("GET", "HEAD"):
-        return _page(error, scope)
+        return _page(error, scope, found=True)
     path, query = scope.get("raw_path") or b"/", scope["query_string"]
     wanted = (path + b"?" + query if query else path).decode("latin-1")
     return led_to(address(wanted), signing_out() if signed(asked) else [])
 
 
-def _page(error: RotaError, scope: Scope) -> Answer:
+def _page(error: RotaError, scope: Scope, *, found: bool) -> Answer:
     status = status_of(error)
-    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    away = status == 503 and isinstance(error, StorageError)
+    title = _AWAY if away else _TITLES.get(status, HTTPStatus(status).phrase)
     # A message about the database may say where it is, and nobody has been asked for a token yet.
-    said = None if status == 503 else _sentence(error.message)
+    # That there is no such path is said by the title.
+    said = _sentence(error.message) if found and not away else None
     values = {"status": status, "title": title, "said": said, "path": scope["path"][:200]}
+    values["away"] = away
     values["required"] = error.details.get("required")
     kept = [(name.encode(), value.encode()) for name, value in headers(error).items()]
     return Answer(status, render("error.html", _frame(scope) | values), HTML, kept)

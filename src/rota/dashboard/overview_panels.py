@@ -182,7 +182,7 @@ def _runs(found: Statistics, labels: Sequence[str], window: str) -> Panel:
             lambda one: _time(one.spent.seconds),
         ),
         f"No agent ran in {window}. Wake one:",
-        "rota schedule trigger AGENT SCHEDULE",
+        "rota schedule trigger AGENT/SCHEDULE",
     )  # fmt: skip
 
 

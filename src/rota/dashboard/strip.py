@@ -126,7 +126,7 @@ def strip_of(state: ScheduleState, past: Sequence[Wakings], now: datetime, zone:
     rhythm = Rhythm.known(state.definition)
     marks, coming, band = _past(past, day), _coming(state, day), None
     if len(coming) > MOST:
-        band, coming = _band(coming[0], rhythm, day), coming[:1]
+        band, coming = _band(coming[0], rhythm, day), ()
     ahead = [_ahead(moment, n, rhythm, day) for n, moment in enumerate(coming)]
     return Strip((*marks, *ahead), band, _label(state, past, len(ahead), band))
 

@@ -77,17 +77,16 @@ class Reading:
     tool: str
     records: list[Incoming] = field(default_factory=list)
     unmapped: list[Unmapped] = field(default_factory=list)
+    _keys: set[str] = field(default_factory=set)
 
     def note(self, record: str, name: str, why: str) -> None:
         self.unmapped.append(Unmapped(record[:100], name, why))
 
     def add(self, record: Incoming) -> None:
-        if any(one.key == record.key for one in self.records[-1:]) or record.key in self._keys():
+        if record.key in self._keys:
             raise InvalidInput(f"the record {record.key[:100]!r} comes twice; nothing was imported")
+        self._keys.add(record.key)
         self.records.append(record)
-
-    def _keys(self) -> set[str]:
-        return {one.key for one in self.records}
 
     # what most tools have
 
@@ -121,8 +120,8 @@ class Reading:
 
     def agent(self, key: str, value: Any) -> str | None:
         """Only what could be an agent's name here; `@` before it is a habit of some tools."""
-        names = value if isinstance(value, list) else [value]
-        names = [str(one).removeprefix("@") for one in names if one]
+        given = value if isinstance(value, list) else [value]
+        names = [str(one).removeprefix("@") for one in given if one]
         if not names:
             return None
         if len(names) > 1:

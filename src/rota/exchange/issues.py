@@ -24,7 +24,9 @@ def _incoming(reading: Reading, tracker: Tracker, issue: Issue, *, held: bool) -
     if issue.milestone:
         reading.note(key, "milestone", "there are no milestones here")
     if issue.open_blockers:
-        reading.note(key, "dependencies", f"it waits for {issue.open_blockers} others on the tracker")
+        reading.note(
+            key, "dependencies", f"it waits for {issue.open_blockers} others on the tracker"
+        )
     why = f"{issue.author.login} wrote this on a public repository; read it before an agent does"
     return Incoming(
         key,

@@ -4,6 +4,7 @@ Each item carries where it came from in `payload.imported_from`; what is there a
 it is, so that a file can be imported again. Items reach their status by the verbs, like all others.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -74,10 +75,8 @@ async def land(store: Store, reading: Reading, wish: Wish, clock: Clock | None =
         if wish.dry_run:
             raise _DryRun
 
-    try:
+    with contextlib.suppress(_DryRun):
         await store.transact(body)
-    except _DryRun:
-        pass
     return landed
 
 
@@ -135,6 +134,8 @@ class _Landing:
         if there is None:
             return False
         self._items[record.key] = there.item_id
+        if there.status is Status.CANCELLED:
+            self._given_up.add(record.key)
         if there.fingerprint == record.fingerprint():
             self._landed.unchanged[record.key] = there.item_id
             return True

@@ -96,57 +96,60 @@ def _stored(field: Field, value: Any) -> Any:
         raise Fault(f"{field.name} must not be null")
     try:
         return _CHECKS[field.type](value)
-    except ValueError as error:
-        raise Fault(f"{field.name}: {error}") from None
+    except Fault as fault:
+        raise Fault(f"{field.name}: {fault}") from None
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("this must be text")
+        raise Fault("this must be text")
     if "\x00" in value:
-        raise ValueError("the NUL character is not allowed")
+        raise Fault("the NUL character is not allowed")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError("half a surrogate pair is not allowed") from None
+        raise Fault("half a surrogate pair is not allowed") from None
     return value
 
 
 def _id(value: Any) -> str:
     if not _ID.fullmatch(_text(value)):
-        raise ValueError(f"{value[:80]!r} is not an id")
+        raise Fault(f"{value[:80]!r} is not an id")
     return str(value)
 
 
 def _name(value: Any) -> str:
     if not NAME.fullmatch(_text(value)):
-        raise ValueError(f"{value[:80]!r} is not a name")
+        raise Fault(f"{value[:80]!r} is not a name")
     return str(value)
 
 
 def _time(value: Any) -> str:
     """Text order is time order only while all are spelt alike."""
     if not _TIME.fullmatch(_text(value)):
-        raise ValueError(f"{value[:40]!r} is not a time like 2026-05-01T19:42:33.000000Z")
-    from_text(value)
+        raise Fault(f"{value[:40]!r} is not a time like 2026-05-01T19:42:33.000000Z")
+    try:
+        from_text(value)
+    except ValueError as error:
+        raise Fault(str(error)) from None
     return str(value)
 
 
 def _whole(value: Any) -> int:
     if type(value) is not int or not -_LARGEST <= value < _LARGEST:
-        raise ValueError("this must be a whole number")
+        raise Fault("this must be a whole number")
     return value
 
 
 def _real(value: Any) -> float:
     if type(value) not in (int, float) or abs(value) > 1e300:
-        raise ValueError("this must be a number")
+        raise Fault("this must be a number")
     return float(value)
 
 
 def _flag(value: Any) -> int:
     if not isinstance(value, bool):
-        raise ValueError("this must be true or false")
+        raise Fault("this must be true or false")
     return int(value)
 
 
@@ -155,12 +158,12 @@ def _json(value: Any) -> str:
     while level:
         depth += 1
         if depth > DEEPEST:
-            raise ValueError(f"nested deeper than {DEEPEST} levels")
+            raise Fault(f"nested deeper than {DEEPEST} levels")
         level = [inner for one in level for inner in _inside(one)]
     try:
         text: str = encode(value)
     except ValueError as error:
-        raise ValueError(f"this is not JSON: {error}") from None
+        raise Fault(f"this is not JSON: {error}") from None
     return _text(text)
 
 

@@ -127,9 +127,7 @@ def _priority(reading: Reading, key: str, value: Any) -> int:
     return Priority.MEDIUM
 
 
-def _standing(
-    reading: Reading, key: str, task: dict[str, Any]
-) -> tuple[Standing, str | None]:
+def _standing(reading: Reading, key: str, task: dict[str, Any]) -> tuple[Standing, str | None]:
     status = str(task.get("status") or "pending").lower().replace("_", "-")
     if status == "in-progress":
         reading.note(key, "status", "in-progress: nobody holds it here, so it was queued")

@@ -152,9 +152,7 @@ def _priority(reading: Reading, key: str, value: Any) -> int:
     return Priority.MEDIUM
 
 
-def _project(
-    reading: Reading, key: str, project_id: Any, projects: dict[str, str]
-) -> str | None:
+def _project(reading: Reading, key: str, project_id: Any, projects: dict[str, str]) -> str | None:
     if project_id is None:
         return None
     if project_id not in projects:

@@ -133,9 +133,7 @@ def read(kind: type[Arguments], given: dict[str, Any] | None) -> Any:
 
 def schema(kind: type[Arguments]) -> dict[str, Any]:
     """As small as it can be: a model reads all of them before it begins."""
-    (one,) = (
-        part for name, part in json.schema(kind)["$defs"].items() if name == kind.__name__
-    )
+    (one,) = (part for name, part in json.schema(kind)["$defs"].items() if name == kind.__name__)
     required = {"required": one["required"]} if one["required"] else {}
     return {
         "type": "object",

@@ -41,9 +41,7 @@ async def claim(seat: Seat, wanted: arguments.Claim) -> Json:
     return {"claimed": False, "reason": reason, "next": _EMPTY.get(reason, reason)}
 
 
-async def _best(
-    seat: Seat, agent: str, wanted: arguments.Claim
-) -> tuple[list[Json], str | None]:
+async def _best(seat: Seat, agent: str, wanted: arguments.Claim) -> tuple[list[Json], str | None]:
     return await seat.client.claim_or_reason(
         agent,
         limit=1,

@@ -154,9 +154,7 @@ async def add_signal(seat: Seat, wanted: arguments.SignalAdd) -> Json:
 
 async def trigger_schedule(seat: Seat, wanted: arguments.ScheduleTrigger) -> Json:
     try:
-        trigger = await seat.client.trigger_schedule(
-            wanted.agent, wanted.schedule, wanted.message
-        )
+        trigger = await seat.client.trigger_schedule(wanted.agent, wanted.schedule, wanted.message)
     except NotFound as error:
         known = [f"{one['agent']}/{one['name']}" for one in await seat.client.list_schedules()]
         there = f"There are: {', '.join(known[:50])}." if known else "There are no schedules."

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from rota.api.answers import problem_answer
-from rota.api.asgi import AsgiApp, Headers, Receive, Scope, Send
+from rota.api.answers import problem_answer, raw_headers
+from rota.api.asgi import AsgiApp, Headers, Message, Receive, Scope, Send
 from rota.api.problems import MethodNotAllowed
 from rota.client import WorkQueueClient
 from rota.client.retries import NO_RETRIES
@@ -75,6 +75,17 @@ def _demand(scope: Scope) -> None:
         )
 
 
+def _safely(send: Send) -> Send:
+    """Answers hold claim tokens: they have the headers of all our answers."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *raw_headers(None, None)]
+        await send(message)
+
+    return told
+
+
 Answering = Callable[[Seat, str, Scope, Receive, Send], Awaitable[None]]
 
 
@@ -96,6 +107,6 @@ def _imported() -> Answering:
             server, json_response=True, stateless=True, max_request_body_size=MAX_BODY_BYTES
         )
         async with manager.run():
-            await manager.handle_request(scope, receive, send)
+            await manager.handle_request(scope, receive, _safely(send))
 
     return answer

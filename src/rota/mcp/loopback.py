@@ -83,8 +83,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = {
-                name.decode().lower(): value.decode("latin-1")
-                for name, value in message["headers"]
+                name.decode().lower(): value.decode("latin-1") for name, value in message["headers"]
             }
         else:
             self.body += message.get("body", b"")

@@ -25,7 +25,7 @@ the one who **claimed** it. Use the `rota` MCP tools if you have them, else the 
 | to | MCP tool | command |
 |---|---|---|
 | take the best item | `work_claim` | `rota claim --agent {agent}` |
-| take a certain item | `work_claim` with `id` | `rota dispatch ID {agent}`, `rota start ID --lease 15m` |
+| take this one | `work_claim` with `id` | `rota dispatch ID {agent}`, `rota start ID --lease 15m` |
 | stay its holder | `work_progress` | `rota heartbeat ID --token TOKEN --progress "2 of 5"` |
 | finish it | `work_complete` | `rota done ID --token TOKEN --notes "what, how checked"` |
 | give it to review | `work_complete` with `review` | `rota hand-over ID URL --token TOKEN` |
@@ -33,7 +33,8 @@ the one who **claimed** it. Use the `rota` MCP tools if you have them, else the 
 | say it must wait | `work_return` `block` | `rota block ID --token TOKEN --notes "for what"` |
 | give it up | `work_return` `fail` | `rota fail ID --token TOKEN --notes "why"` |
 | note work you found | `work_add` | `rota add "one line" --type bug_fix --body @file` |
-| look around | `work_list`, `work_show`, `work_explain` | `rota ready`, `rota show ID`, `rota explain ID` |
+| look around | `work_list`, `work_show` | `rota ready --agent {agent}`, `rota show ID` |
+| ask why it waits | `work_explain` | `rota explain ID` |
 
 ## Rules
 1. Claim before you change anything. Work only on what you hold, one item at a time.
@@ -138,7 +139,8 @@ def _hands(mine: list[Json]) -> str:
 def _entry(item: Json) -> str:
     """In code marks and cut: a title may hold anything."""
     title = _line(item["description"]).replace("`", "'")
-    return f"  - {item['id']} {item['status']} p{item['priority']} {_line(item['type'], 24)}: `{title}`"
+    stands = f"{item['status']} p{item['priority']} {_line(item['type'], 24)}"
+    return f"  - {item['id']} {stands}: `{title}`"
 
 
 def _line(words: str, longest: int = _LONGEST_LINE) -> str:

@@ -37,30 +37,34 @@ class JsonFile:
     ours: tuple[Member | ListEntry, ...]
 
     def put(self, text: str | None, facts: Facts | None) -> tuple[str, Facts]:
-        known = facts or {"created": text is None, "blank": []}
+        known: Facts = {"created": text is None, "blank": [], **(facts or {})}
         text = "{}\n" if text is None else text
-        self._parsed(text)
+        self._demand_json(text)
         for one in self.ours:
-            put = self._put_member if isinstance(one, Member) else self._put_entry
-            text = put(text, one, known)  # type: ignore[operator]  # by the line above
+            if isinstance(one, Member):
+                text = self._put_member(text, one, known)
+            else:
+                text = self._put_entry(text, one, known)
         return text, known
 
     def take(self, text: str, facts: Facts | None) -> str | None:
-        self._parsed(text)
+        self._demand_json(text)
+        if all(_left(text, one) == text for one in self.ours):
+            return text
         for one in reversed(self.ours):
-            take = _take_member if isinstance(one, Member) else _take_entries
-            text = take(text, one)  # type: ignore[operator]  # by the line above
-            text = self._tidied(text, one.path, facts)
+            text = _tidied(_left(text, one), one.path, facts)
         created = (facts or {}).get("created", True)
         if created and json_text.inside(text, ()) is not None:
             return None
         return text
 
-    def _parsed(self, text: str) -> None:
+    def _demand_json(self, text: str) -> None:
         try:
             json_text.parse(text)
         except InvalidInput as error:
-            raise Refused(f"{self.path}: {error.message}; mend it first (nothing was changed)") from None
+            raise Refused(
+                f"{self.path}: {error.message}; mend it first (nothing was changed)"
+            ) from None
 
     def _put_member(self, text: str, one: Member, facts: Facts) -> str:
         *parents, name = one.path
@@ -105,20 +109,9 @@ class JsonFile:
             kind = "a list" if isinstance(wanted, list) else "an object"
             raise Refused(f"{self.path}: {'.'.join(path)} is not {kind} (nothing was changed)")
 
-    def _tidied(self, text: str, path: Where, facts: Facts | None) -> str:
-        """Containers that are empty now become what they were: gone, or blank."""
-        for depth in range(len(path), -1, -1):
-            here = path[:depth]
-            if json_text.find(text, here) is None or json_text.inside(text, here) is None:
-                continue
-            if facts is not None and not _noted(facts, here):
-                continue  # somebody else has emptied it
-            blank = _blank(facts, here)
-            if blank is not None:
-                text = json_text.refill(text, here, blank)
-            elif here:
-                text = _without(text, here)
-        return text
+
+def _left(text: str, one: Member | ListEntry) -> str:
+    return _take_member(text, one) if isinstance(one, Member) else _take_entries(text, one)
 
 
 def _take_member(text: str, one: Member) -> str:
@@ -140,6 +133,22 @@ def _take_entries(text: str, one: ListEntry) -> str:
             text = json_text.drop(text, one.path, index)
         elif left != there:
             text = json_text.replace(text, entry, left)
+    return text
+
+
+def _tidied(text: str, path: Where, facts: Facts | None) -> str:
+    """Containers that are empty now become what they were: gone, or blank."""
+    for depth in range(len(path), -1, -1):
+        here = path[:depth]
+        if json_text.find(text, here) is None or json_text.inside(text, here) is None:
+            continue
+        if facts is not None and not _noted(facts, here):
+            continue  # somebody else has emptied it
+        blank = _blank(facts, here)
+        if blank is not None:
+            text = json_text.refill(text, here, blank)
+        elif here:
+            text = _without(text, here)
     return text
 
 

@@ -113,12 +113,14 @@ def insert(text: str, path: Path, key: str | None, value: Any) -> str:
     """At the end of the container at `path`, in the manner in which that is written."""
     node = _there(text, path)
     if not node.entries:
+        if path and _is_inline(text, _there(text, path[:-1])):
+            return refill(text, path, _written(key, value))
         line, inner, unit = _newline(text), _unit(text) * (len(path) + 1), _unit(text)
         inside = f"{line}{inner}{_written(key, value, inner, unit, line)}{line}{unit * len(path)}"
         return f"{text[: node.start + 1]}{inside}{text[node.end - 1 :]}"
     end = node.entries[-1].node.end
     indent = _INDENT.search(text[: node.entries[0].start])
-    if indent is None or "\n" not in text[node.start : node.entries[0].start]:
+    if indent is None or _is_inline(text, node):
         return f"{text[:end]}, {_written(key, value)}{text[end:]}"
     line = _newline(text)
     written = _written(key, value, indent[1], _unit(text), line)
@@ -159,6 +161,10 @@ def refill(text: str, path: Path, blank: str) -> str:
 
 def index_of(node: Node, chosen: Callable[[Entry], bool]) -> int | None:
     return next((number for number, one in enumerate(node.entries) if chosen(one)), None)
+
+
+def _is_inline(text: str, node: Node) -> bool:
+    return bool(node.entries) and "\n" not in text[node.start : node.entries[0].start]
 
 
 def _there(text: str, path: Sequence[str]) -> Node:

@@ -4,7 +4,6 @@ A part is given the file's text (None: there is no file) and what the receipt kn
 time, and answers with the new text and what the receipt has to know. It never touches the disk.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,14 +15,8 @@ class Part(Protocol):
     def path(self) -> Path: ...
 
     def put(self, text: str | None, facts: Facts | None) -> tuple[str, Facts]:
-        """`InvalidInput` or `Refused` where that would harm what others wrote."""
+        """`Refused` where that would harm what others wrote."""
 
     def take(self, text: str, facts: Facts | None) -> str | None:
-        """None: the file was ours alone, and goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept(Exception):
-    """The file was changed by hand and is left as it is."""
-
-    path: Path
+        """None: the file was ours alone, and goes. The same text: there is nothing of ours in it,
+        or somebody has made it his own."""

@@ -35,8 +35,8 @@ class Field:
 class Shape:
     """One kind of record.
 
-    `secret` is a column that is never exported; a new value nobody knows is put in its place,
-    where `secret_with` has a value. `within` narrows the table to one project, where that can be
+    `hidden` is a column that is never exported; a new value nobody knows is put in its place,
+    where `hidden_with` has a value. `within` narrows the table to one project, where that can be
     said; `counted` are fields that have to be counted anew then.
     """
 
@@ -44,8 +44,8 @@ class Shape:
     table: str
     key: tuple[str, ...]
     fields: tuple[Field, ...]
-    secret: str | None = None
-    secret_with: str | None = None
+    hidden: str | None = None
+    hidden_with: str | None = None
     within: str | None = None
     kept: str = "1 = 1"  # which rows are worth exporting at all
     counted: tuple[tuple[str, str], ...] = ()
@@ -92,16 +92,14 @@ def _shape(
     key: str,
     fields: str,
     *,
-    secret: str | None = None,
-    secret_with: str | None = None,
+    hidden: str | None = None,
+    hidden_with: str | None = None,
     within: str | None = None,
     kept: str = "1 = 1",
     counted: tuple[tuple[str, str], ...] = (),
 ) -> Shape:
     named = tuple(map(_field, fields.split()))
-    return Shape(
-        kind, table, tuple(key.split()), named, secret, secret_with, within, kept, counted
-    )
+    return Shape(kind, table, tuple(key.split()), named, hidden, hidden_with, within, kept, counted)
 
 
 _OF_ITEMS = "work_item_id IN (SELECT id FROM work_items WHERE project_id = :project)"
@@ -155,8 +153,8 @@ SHAPES: tuple[Shape, ...] = (
         " deferred:flag hold_reason:text? hold_by:text? open_blockers:whole dependents:whole"
         " epoch:whole lease_expires_at:time? heartbeat_at:time? progress:text? version:whole"
         " source:text? source_ref:text? came_from:text?",
-        secret="claim_token",
-        secret_with="lease_expires_at",
+        hidden="claim_token",
+        hidden_with="lease_expires_at",
         within="project_id = :project",
         counted=(("open_blockers", _OPEN_BLOCKERS), ("dependents", _DEPENDENTS)),
     ),
@@ -180,7 +178,7 @@ SHAPES: tuple[Shape, ...] = (
         "claims",
         "work_item_id epoch",
         "work_item_id:id epoch:whole agent slot:whole claimed_at:time lease_seconds:real",
-        secret="token",
+        hidden="token",
         within=_OF_ITEMS,
     ),
     _shape(
@@ -224,9 +222,7 @@ SHAPES: tuple[Shape, ...] = (
         " last_fired_seq:whole",
         within=_OF_ITEMS,
     ),
-    _shape(
-        "signal_key", "signal_keys", "key signal_id", "key signal_id:id", within=_OF_SIGNALS
-    ),
+    _shape("signal_key", "signal_keys", "key signal_id", "key signal_id:id", within=_OF_SIGNALS),
     _shape(
         "firing",
         "work_signal_firings",
@@ -243,8 +239,8 @@ SHAPES: tuple[Shape, ...] = (
         "id:id work_item_id:id signal_id:text? firing_id:text? title body:text? status agent:text?"
         " created_at:time holder:text? lease_expires_at:time? attempts:whole completed_at:time?"
         " outcome:text? notes:text?",
-        secret="lease_token",
-        secret_with="lease_expires_at",
+        hidden="lease_token",
+        hidden_with="lease_expires_at",
         within=_OF_ITEMS,
     ),
     _shape(

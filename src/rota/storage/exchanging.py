@@ -42,7 +42,7 @@ class ExchangeStatements(Primitives):
         self._rows("begin_import")
 
     def import_rows(self, shape: Shape, rows: Sequence[Row]) -> set[Row]:
-        given = encode([[*row, *_new_secret(shape, row)] for row in rows])
+        given = encode([[*row, *_unknown_token(shape, row)] for row in rows])
         if shape.table in _ONES_OF_THEIR_OWN:
             stored = set(self._rows(_ONES_OF_THEIR_OWN[shape.table], rows=given))
         else:
@@ -54,8 +54,8 @@ class ExchangeStatements(Primitives):
     def _insert(self, shape: Shape) -> str:
         columns = [one.name for one in shape.fields]
         values = [_read(number, one) for number, one in enumerate(shape.fields)]
-        if shape.secret is not None:
-            columns.append(shape.secret)
+        if shape.hidden is not None:
+            columns.append(shape.hidden)
             values.append(f"value ->> {len(values)}")
         return (
             f"INSERT INTO {shape.table} ({', '.join(columns)}) SELECT {', '.join(values)}"
@@ -108,11 +108,11 @@ def _named(key: Row) -> dict[str, object]:
     return {f"key_{number}": value for number, value in enumerate(key)}
 
 
-def _new_secret(shape: Shape, row: Row) -> list[str | None]:
+def _unknown_token(shape: Shape, row: Row) -> list[str | None]:
     """A claim whose holder is elsewhere: nobody can prolong it, so it lapses in its time."""
-    if shape.secret is None:
+    if shape.hidden is None:
         return []
-    if shape.secret_with is None:
+    if shape.hidden_with is None:
         return [secrets.token_urlsafe(16)]
-    place = [one.name for one in shape.fields].index(shape.secret_with)
+    place = [one.name for one in shape.fields].index(shape.hidden_with)
     return [None if row[place] is None else secrets.token_urlsafe(16)]

@@ -119,9 +119,7 @@ class SchemaState:
     changed: list[str]  # applied, but the text differs from ours
 
 
-class Transaction(
-    ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, ExchangeVerbs, Protocol
-):
+class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, ExchangeVerbs, Protocol):
     """The verbs of the ledger. Everything done here is committed together or not at all."""
 
     def wake(self, topic: Topic) -> None:

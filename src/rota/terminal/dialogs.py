@@ -128,7 +128,7 @@ class Confirm(ModalScreen[bool]):
 HELP = """\
 arrows, h j k l   to another card
 g, G              to the first card, to the last
-enter             open the item
+enter             open the item; L there: the log of its latest run
 m                 what may be done to it
 space, escape     pick cards to act on together; let go of them
 /                 show only some: agent:NAME type:NAME label:NAME

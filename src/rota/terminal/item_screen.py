@@ -14,6 +14,7 @@ from rota.model.errors import RotaError
 from rota.terminal.card import facts_of
 from rota.terminal.deeds import DEEDS, possible
 from rota.terminal.item_text import countdown, whole
+from rota.terminal.log_screen import LogScreen
 
 if TYPE_CHECKING:
     from rota.terminal.app import BoardApp
@@ -31,6 +32,7 @@ class ItemScreen(ModalScreen[None]):
         Binding("j", "scroll('down')"),
         Binding("k", "scroll('up')"),
         Binding("m", "app.menu"),
+        Binding("L", "log"),
         Binding("question_mark", "app.help"),
         *(Binding(key, f"app.deed('{key}')") for key in _KEYS),
     ]
@@ -38,6 +40,7 @@ class ItemScreen(ModalScreen[None]):
     def __init__(self, item: Json) -> None:
         super().__init__()
         self.item = item
+        self._runs: list[Json] = []
         self._looked = time.monotonic()
 
     @property
@@ -80,12 +83,12 @@ class ItemScreen(ModalScreen[None]):
         try:
             item = await client.work_get(item_id)
             explained = await client.explain(item_id)
-            runs = await client.list_runs(work_item_id=item_id, limit=_RUNS_SHOWN)
+            self._runs = await client.list_runs(work_item_id=item_id, limit=_RUNS_SHOWN)
         except RotaError as error:
             self.say(error.message, True)
             return
         self.item = item
-        self._show(whole(item, explained, runs))
+        self._show(whole(item, explained, self._runs))
 
     def _show(self, text: Any) -> None:
         item = self.item
@@ -94,7 +97,9 @@ class ItemScreen(ModalScreen[None]):
         self.query_one("#facts", Static).update(" · ".join([status, *facts_of(item)]))
         self.query_one("#rest", Static).update(text)
         verbs = [f"{deed.key} {deed.words}" for deed in possible(item)]
-        self.query_one("#keys", Static).update("  ".join([*verbs, "m menu", "escape back"]))
+        log = ["L log"] if self._runs else []
+        keys = ["escape back", "m menu", *log, *verbs]
+        self.query_one("#keys", Static).update("  ".join(keys))
         self._tick()
 
     def _tick(self) -> None:
@@ -104,6 +109,13 @@ class ItemScreen(ModalScreen[None]):
         shown.update(countdown(self.item) if claim else "")
         if claim and time.monotonic() - self._looked > _LOOK_SECONDS:
             self.read_again()
+
+    def action_log(self) -> None:
+        """Of the latest run."""
+        if self._runs:
+            self.app.push_screen(LogScreen(self.board.client, self._runs[0]))
+        else:
+            self.say("there was no run on it yet", True)
 
     def action_scroll(self, way: str) -> None:
         pane = self.query_one(VerticalScroll)

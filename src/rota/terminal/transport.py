@@ -60,6 +60,8 @@ class Told:
         return await self._inner.send(request)
 
     async def open(self, request: Request) -> AsyncStream:
+        if not request.path.startswith("/events"):
+            return await self._inner.open(request)
         try:
             stream = await self._inner.open(request)
         except RotaError:

@@ -2,8 +2,8 @@
 
 axe-core is the npm package that others judge pages with; `make components` fetches it. What it has
 no rule for, or cannot see in one look at the page, stands here: a focus that can be seen, a page
-that does not scroll sideways, one heading of the first level, ids that are unique and lead somewhere,
-tables with headers.
+that does not scroll sideways, one heading of the first level, ids that are unique and found by
+those who name them, tables with headers.
 """
 
 from functools import cache
@@ -46,7 +46,8 @@ _OWN = """
     faults.push(`sideways: the page is ${root.scrollWidth} wide in ${root.clientWidth}`);
   }
   const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
-  for (const id of new Set(ids.filter((id, n) => ids.indexOf(id) !== n))) faults.push(`unique-id: ${id}`);
+  const again = new Set(ids.filter((id, n) => ids.indexOf(id) !== n));
+  for (const id of again) faults.push(`unique-id: ${id}`);
   for (const kind of ["aria-labelledby", "aria-describedby", "aria-controls", "for", "list"]) {
     for (const one of document.querySelectorAll(`[${kind}]`)) {
       const lost = one.getAttribute(kind).split(/\\s+/).filter((id) => id && !ids.includes(id));
@@ -56,7 +57,8 @@ _OWN = """
   for (const one of document.querySelectorAll("table")) {
     if (!one.querySelector("th") && one.rows.length) faults.push(`table-headers: ${name(one)}`);
   }
-  const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+  const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary, "
+    + "[tabindex='0']";
   for (const one of document.querySelectorAll(controls)) {
     const box = one.getBoundingClientRect();
     if (!box.width || !box.height || one.disabled || one.matches(":disabled")) continue;
@@ -89,11 +91,8 @@ def _axe() -> str:
 
 
 def barriers(page: "Page", *rules: str) -> list[str]:
-    """What axe-core finds, by all its rules or by these; and what the checks above do."""
+    """What axe-core finds, by all its rules or by these; and what the checks above find."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(_axe())  # not by a script element, which the page's policy would refuse
     chosen: dict[str, Any] = {"tags": list(TAGS), "only": list(rules) or None}
-    found: list[str] = page.evaluate(_RUN, chosen)
-    if not rules:
-        found += page.evaluate(_OWN)
-    return found
+    return [*page.evaluate(_RUN, chosen), *page.evaluate(_OWN)]

@@ -6,11 +6,13 @@ from typing import Any
 from weakref import WeakSet
 
 from rota.client._async import runtime
+from rota.client._async.follow_ups import DEFAULT_POLL_SECONDS, FollowUps
 from rota.client._async.loop import DEFAULT_LEASE_SECONDS, Work
 from rota.client._async.records import RecordCalls
 from rota.client._async.runs import RunCalls
 from rota.client._async.schedules import ScheduleCalls
 from rota.client._async.signals import SignalCalls
+from rota.client._async.taking import Taking
 from rota.client._async.verbs import VerbCalls
 from rota.client.heartbeats import Heartbeats
 
@@ -25,7 +27,7 @@ class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCal
 
     def __init__(self, url: str | None = None, token: str | None = None, **how: Any) -> None:
         super().__init__(url, token, **how)
-        self._loops: WeakSet[Work] = WeakSet()
+        self._loops: WeakSet[Taking[Any]] = WeakSet()
         self._heartbeats: Heartbeats | None = None
 
     async def __aenter__(self) -> "WorkQueueClient":
@@ -59,6 +61,28 @@ class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCal
             project_id=project_id,
             lease_seconds=lease_seconds,
             concurrency=concurrency,
+            stop=stop,
+        )
+        self._loops.add(loop)
+        return loop
+
+    def follow_ups_for(
+        self,
+        agent: str,
+        *,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        wait: bool = True,
+        poll_seconds: float = DEFAULT_POLL_SECONDS,
+        stop: runtime.Event | None = None,
+    ) -> FollowUps:
+        """Work through the follow-ups that this agent may have; without `wait` it ends when there
+        is none. See `rota.client.FollowUps`."""
+        loop = FollowUps(
+            self,
+            agent,
+            lease_seconds=lease_seconds,
+            wait=wait,
+            poll_seconds=poll_seconds,
             stop=stop,
         )
         self._loops.add(loop)

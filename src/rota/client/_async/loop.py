@@ -14,15 +14,12 @@ CPython does as soon as nothing refers to it any more, or when the client is clo
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rota.client._async import runtime
 from rota.client._async.calls import Json
 from rota.client._async.claimed import ClaimedItem
-from rota.client.errors import PASSING, ServerFailed
-from rota.client.lease import clock
-from rota.client.retries import Retries
+from rota.client._async.taking import Taking, reason_of
 from rota.model.clock import to_text
 
 if TYPE_CHECKING:
@@ -31,14 +28,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.client")
 
 DEFAULT_LEASE_SECONDS = 60.0
-_AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
 _LONGEST_BACKOFF = 300.0
-_SHORTEST_POLL = 0.5
 
 Handler = Callable[[ClaimedItem], Coroutine[Any, Any, object]]
 
 
-class Work:
+class Work(Taking[ClaimedItem]):
     """What `client.work(…)` gives: iterate over it, or hand it a function with `run`."""
 
     def __init__(
@@ -53,50 +48,14 @@ class Work:
         concurrency: int = 1,
         stop: runtime.Event | None = None,
     ) -> None:
-        self._client = client
-        self._agent = agent
+        super().__init__(client, agent, lease_seconds, stop)
         self._wanted: Json = {"types": types, "labels": labels, "project_id": project_id}
-        self._lease_seconds = lease_seconds
         self._concurrency = concurrency
-        self._stop = stop or runtime.Event()
-        self._idle = runtime.Event()
-        self._held: list[ClaimedItem] = []
-        self._entered = False
-        self._iterators: list[AsyncIterator[ClaimedItem]] = []
-
-    # iterate
 
     def __aiter__(self) -> AsyncIterator[ClaimedItem]:
         if self._concurrency != 1:
             raise ValueError("a loop has one body at a time; with concurrency, use run(function)")
-        iterator = self._items()
-        if self._entered:  # kept from being closed until `__aexit__` knows why it was left
-            self._iterators.append(iterator)
-        return iterator
-
-    async def _items(self) -> AsyncIterator[ClaimedItem]:
-        for left in list(self._held):  # by a loop before this one
-            await self._put_back(left, "body_left")
-        while (item := await self._next()) is not None:
-            try:
-                yield item
-            except BaseException:  # the loop was left: nothing else is ever thrown in here
-                await self._put_back(item, "body_left")
-                raise
-            await self._settle(item)
-
-    async def __aenter__(self) -> "Work":
-        self._entered = True
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop(reason=_reason(kind))
-        self._iterators.clear()
+        return super().__aiter__()
 
     # or hand over a function
 
@@ -108,47 +67,6 @@ class Work:
         """
         await runtime.side_by_side(lambda: self._lane(handler), self._concurrency, self._stop)
 
-    def stop_taking(self) -> None:
-        """End after the present body. For bodies themselves, which `stop` would wait for."""
-        self._stop.set()
-
-    async def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:
-        """Take nothing more; what is still held after `grace` seconds is given back."""
-        self._stop.set()
-        if self._held and grace > 0:
-            self._idle.clear()
-            await runtime.pause(self._idle, grace)
-        for item in list(self._held):
-            await self._put_back(item, reason)
-
-    # the life of an item
-
-    async def _next(self) -> ClaimedItem | None:
-        attempt = 0
-        while not self._stop.is_set():
-            began = clock()
-            try:
-                claimed = await runtime.unless(self._stop, self._claim())
-            except (*PASSING, ServerFailed) as error:
-                attempt += 1
-                log.warning("no claim, the server is asked again: %s", error.message)
-                await runtime.pause(self._stop, _AGAIN.pause(attempt, error))
-                continue
-            attempt = 0
-            if not claimed:
-                await self._breathe(began)
-                continue
-            item = self._begin(claimed[0])
-            if not self._stop.is_set():
-                return item
-            await self._put_back(item, "shut_down")
-        return None
-
-    async def _breathe(self, began: float) -> None:
-        """A server that is about to stop does not wait; it must not be asked in a storm."""
-        if clock() - began < _SHORTEST_POLL:
-            await runtime.pause(self._stop, _SHORTEST_POLL)
-
     async def _claim(self) -> list[Json]:
         return await self._client.claim(
             self._agent,
@@ -157,33 +75,8 @@ class Work:
             **self._wanted,
         )
 
-    def _begin(self, data: Json) -> ClaimedItem:
-        item = ClaimedItem(self._client, data, self._lease_seconds)
-        self._held.append(item)
-        self._client.heartbeats.hold(item.lease)
-        return item
-
-    async def _settle(self, item: ClaimedItem) -> None:
-        """The body has ended. One that saw its claim lost may have stopped half-way: it says
-        nothing, and the server knows the item as somebody else's, or soon as nobody's."""
-        try:
-            if item.verdict is None and not item.lost:
-                await item.complete()
-        finally:
-            self._end(item)
-
-    async def _put_back(self, item: ClaimedItem, reason: str) -> None:
-        try:
-            await item.give_back(reason)
-        finally:
-            self._end(item)
-
-    def _end(self, item: ClaimedItem) -> None:
-        self._client.heartbeats.let_go(item.lease)
-        if item in self._held:
-            self._held.remove(item)
-        if not self._held:
-            self._idle.set()
+    def _made(self, data: Json) -> ClaimedItem:
+        return ClaimedItem(self._client, data, self._lease_seconds)
 
     async def _lane(self, handler: Handler) -> None:
         while (item := await self._next()) is not None:
@@ -205,12 +98,4 @@ class Work:
             return
         seconds = min(2.0**item.attempts, _LONGEST_BACKOFF)
         moment = to_text(datetime.now(UTC) + timedelta(seconds=seconds))
-        await item.release(_reason(type(error)), available_at=moment)
-
-
-def _reason(kind: type[BaseException] | None) -> str:
-    if kind is None or issubclass(kind, GeneratorExit):
-        return "body_left"
-    if issubclass(kind, runtime.SHUT_DOWN):
-        return "shut_down"
-    return f"body_raised: {kind.__name__}"
+        await item.release(reason_of(type(error)), available_at=moment)

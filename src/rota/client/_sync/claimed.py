@@ -2,25 +2,17 @@
 
 """An item in the hands of a worker: what it says, and the verdict to be given on it."""
 
-import logging
 from typing import TYPE_CHECKING, Any
 
-from rota.client._sync import runtime
 from rota.client._sync.calls import Json
-from rota.client.errors import PASSING
+from rota.client._sync.held import Held
 from rota.client.lease import Lease
-from rota.client.retries import Retries
-from rota.model.errors import ClaimLost, NotFound, Refused, RotaError
 
 if TYPE_CHECKING:
     from rota.client._sync.client import SyncWorkQueueClient
 
-log = logging.getLogger("rota.client")
 
-_DELIVERY = Retries(base_seconds=0.25, cap_seconds=5.0)
-
-
-class ClaimedItem:
+class ClaimedItem(Held):
     """One verdict ends it: `complete`, `fail`, `block`, `hand_over` or `release`.
 
     A verdict answers True when it was accepted, and False when the claim had been
@@ -29,20 +21,11 @@ class ClaimedItem:
     """
 
     def __init__(self, client: "SyncWorkQueueClient", data: Json, lease_seconds: float) -> None:
-        self.data = data
-        self.verdict: str | None = None
-        self.lease = Lease(data["id"], data["claim"]["token"], lease_seconds)
-        self._client = client
-
-    def __getitem__(self, field: str) -> Any:
-        return self.data[field]
+        lease = Lease(data["id"], data["claim"]["token"], lease_seconds)
+        super().__init__(client, data, lease)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.type}: {self.description[:60]!r}>"
-
-    @property
-    def id(self) -> str:
-        return str(self.data["id"])
 
     @property
     def type(self) -> str:
@@ -51,10 +34,6 @@ class ClaimedItem:
     @property
     def description(self) -> str:
         return str(self.data["description"])
-
-    @property
-    def body(self) -> str | None:
-        return self.data.get("body")
 
     @property
     def payload(self) -> Any:
@@ -80,10 +59,6 @@ class ClaimedItem:
     @property
     def attempts_spent(self) -> bool:
         return self.attempts >= int(self.data.get("max_attempts") or 1)
-
-    @property
-    def lost(self) -> bool:
-        return self.lease.lost
 
     def complete(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
         return self._give("complete", notes=notes, artifact_url=artifact_url)
@@ -116,49 +91,5 @@ class ClaimedItem:
         """Say how far it is; a heartbeat too."""
         return self._client.heartbeat(self.id, self.lease.token, progress=progress)
 
-    def give_back(self, reason: str, *, counted: bool = True) -> None:
-        """Release it without insisting, for a worker that is on its way out."""
-        if self.verdict is not None or self.lost:
-            return
-        self.verdict, self.lease.settling = "release", True
-        try:
-            self._client.release(self.id, self.lease.token, reason=reason, counted=counted)
-        except RotaError as error:
-            log.warning("%s was not given back, its lease will lapse: %s", self.id, error.message)
-        finally:
-            self.lease.settling = False
-            self.lease.lose()
-
-    def _give(self, verb: str, **fields: Any) -> bool:
-        if self.verdict is not None and not self.lost:
-            raise Refused(f"{self.id} has its verdict already: {self.verdict}")
-        self.verdict, self.lease.settling = verb, True
-        try:
-            self._deliver(verb, fields)
-        except (ClaimLost, NotFound, *PASSING) as error:
-            log.warning("%s was lost before its verdict was heard: %s", self.id, error.message)
-            self.lease.settling = False
-            self.lease.lose()
-            return False
-        except BaseException:  # refused, or cancelled half-way: it is still ours
-            self.verdict, self.lease.settling = None, False
-            self._client.heartbeats.hold(self.lease)
-            raise
-        finally:
-            if self.verdict is not None:
-                self._client.heartbeats.let_go(self.lease)
-        return True
-
-    def _deliver(self, verb: str, fields: dict[str, Any]) -> None:
-        """Until the server has heard it, or the lease is over: then it is not ours to say."""
-        attempt = 1
-        while True:
-            try:
-                getattr(self._client, verb)(self.id, token=self.lease.token, **fields)
-            except PASSING as error:
-                if self.lease.lapsed:
-                    raise
-                runtime.sleep(_DELIVERY.pause(attempt, error))
-                attempt += 1
-            else:
-                return
+    def _say(self, verb: str, **fields: Any) -> None:
+        getattr(self._client, verb)(self.id, token=self.lease.token, **fields)

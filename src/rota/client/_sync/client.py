@@ -8,11 +8,13 @@ from typing import Any
 from weakref import WeakSet
 
 from rota.client._sync import runtime
+from rota.client._sync.follow_ups import DEFAULT_POLL_SECONDS, FollowUps
 from rota.client._sync.loop import DEFAULT_LEASE_SECONDS, Work
 from rota.client._sync.records import RecordCalls
 from rota.client._sync.runs import RunCalls
 from rota.client._sync.schedules import ScheduleCalls
 from rota.client._sync.signals import SignalCalls
+from rota.client._sync.taking import Taking
 from rota.client._sync.verbs import VerbCalls
 from rota.client.heartbeats import Heartbeats
 
@@ -27,7 +29,7 @@ class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, Signa
 
     def __init__(self, url: str | None = None, token: str | None = None, **how: Any) -> None:
         super().__init__(url, token, **how)
-        self._loops: WeakSet[Work] = WeakSet()
+        self._loops: WeakSet[Taking[Any]] = WeakSet()
         self._heartbeats: Heartbeats | None = None
 
     def __enter__(self) -> "SyncWorkQueueClient":
@@ -61,6 +63,28 @@ class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, Signa
             project_id=project_id,
             lease_seconds=lease_seconds,
             concurrency=concurrency,
+            stop=stop,
+        )
+        self._loops.add(loop)
+        return loop
+
+    def follow_ups_for(
+        self,
+        agent: str,
+        *,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        wait: bool = True,
+        poll_seconds: float = DEFAULT_POLL_SECONDS,
+        stop: runtime.Event | None = None,
+    ) -> FollowUps:
+        """Work through the follow-ups that this agent may have; without `wait` it ends when there
+        is none. See `rota.client.FollowUps`."""
+        loop = FollowUps(
+            self,
+            agent,
+            lease_seconds=lease_seconds,
+            wait=wait,
+            poll_seconds=poll_seconds,
             stop=stop,
         )
         self._loops.add(loop)

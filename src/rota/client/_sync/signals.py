@@ -62,9 +62,8 @@ class SignalCalls(Calls):
         return self._many("POST", "/signals/test", body, repeatable=True)
 
     def firings(self, status: str = "failed", *, limit: int | None = None) -> list[Json]:
-        """Firings that stand so, the oldest first."""
-        query = {"status": status, "limit": limit}
-        return self._many("GET", "/signals/firings", query=query)
+        """Firings that stand so, the oldest first: all, or the first `limit` of them."""
+        return list(self._each("/signals/firings", {"status": status}, limit))
 
     def retry_firing(self, firing_id: str) -> Json:
         """Try again what failed for good."""
@@ -95,6 +94,13 @@ class SignalCalls(Calls):
             raise not_ours()
         return taken
 
+    def heartbeat_follow_up(
+        self, follow_up_id: str, token: str, *, lease_seconds: float | None = None
+    ) -> Json:
+        """Keep it for another lease; `ClaimLost` says to stop working on it."""
+        body = given(token=token, lease_seconds=lease_seconds)
+        return self._follow_up(follow_up_id, "heartbeat", body, repeatable=True)
+
     def complete_follow_up(
         self,
         follow_up_id: str,
@@ -116,5 +122,5 @@ class SignalCalls(Calls):
         """Give it back."""
         return self._follow_up(follow_up_id, "release", {"token": token})
 
-    def _follow_up(self, follow_up_id: str, verb: str, body: Json) -> Json:
-        return self._one("POST", f"/follow-ups/{segment(follow_up_id)}/{verb}", body)
+    def _follow_up(self, follow_up_id: str, verb: str, body: Json, **how: Any) -> Json:
+        return self._one("POST", f"/follow-ups/{segment(follow_up_id)}/{verb}", body, **how)

@@ -1,0 +1,99 @@
+"""The whole ledger as lines of JSON. Opens the database, also beside a running server."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from rota.cli.database import existing_file
+from rota.cli.desks import run
+from rota.cli.session import command
+from rota.model.errors import StorageUnavailable
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+    from rota.exchange.exporting import Exported
+
+STANDARD = "-"
+_PATIENCE = 2.0
+
+
+class Progress:
+    """A line now and then for whoever waits; none for what is done in a moment."""
+
+    def __init__(self, session: "Session", what: str) -> None:
+        self._say, self._what = session.output.say, what
+        self._next = time.monotonic() + _PATIENCE
+
+    def __call__(self, count: int) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PATIENCE
+            self._say(f"{self._what} {count:,} records …")
+
+
+def database_of(session: "Session") -> str:
+    """Not by a server: it would have to hold its snapshot, or its lock, for a stranger's line."""
+    remote = session.url or (
+        not session.database and not os.environ.get("DATABASE_URL") and os.environ.get("ROTA_URL")
+    )
+    if remote:
+        raise click.UsageError(
+            f"this command opens the database itself, and {remote} is a server; run it where the"
+            " database can be reached, and name that with --db or DATABASE_URL"
+        )
+    return session.settings.database
+
+
+@command("export", example="rota export --output ledger.jsonl")
+@click.option(
+    "--output",
+    default=STANDARD,
+    show_default=True,
+    help="Write this file; - is standard output.",
+)
+@click.option("--project", help="Only this project, by name or id.")
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+def export(session: "Session", /, output: str, project: str | None, overwrite: bool) -> None:
+    """Write the whole ledger as lines of JSON, from one moment, while others go on working.
+
+    Without API tokens, without the tokens of claims, and without the logs of runs. A file appears
+    under its name when it is whole, for its owner to read.
+    """
+    database = database_of(session)
+    existing_file(database)
+    if output == STANDARD:
+        done = run(_export(session, database, sys.stdout.buffer, project))
+        sys.stdout.buffer.flush()
+        session.output.say(f"{done.records} records, sha256 {done.sha256}")
+        return
+    done = _to_file(session, database, Path(output), project, overwrite)
+    data = {"path": output, "records": done.records, "sha256": done.sha256, "counts": done.counts}
+    facts = [("written", output), ("records", done.records), ("sha256", done.sha256)]
+    session.output.facts(data, facts)
+
+
+def _to_file(
+    session: "Session", database: str, target: Path, project: str | None, overwrite: bool
+) -> "Exported":
+    from rota.exchange.exporting import whole_file
+
+    if target.exists() and not overwrite:
+        raise click.UsageError(f"{target} exists already; --overwrite replaces it")
+    if not target.absolute().parent.is_dir():
+        raise StorageUnavailable(f"cannot write {target}: there is no such directory")
+    with whole_file(target) as out:
+        return run(_export(session, database, out, project))
+
+
+async def _export(
+    session: "Session", database: str, out: BinaryIO, project: str | None
+) -> "Exported":
+    from rota.app import open_store
+    from rota.exchange.exporting import export as export_ledger
+
+    async with open_store(database) as store:
+        told = Progress(session, "exported")
+        return await export_ledger(store, out, project=project, told=told)

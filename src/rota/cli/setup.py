@@ -1,0 +1,109 @@
+"""Making coding agents use Rota."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rota.cli.output import column
+from rota.cli.session import command
+from rota.cli.text import lines
+
+if TYPE_CHECKING:
+    from rota.cli.session import Session
+    from rota.setup.plan import Change
+    from rota.setup.tools import Place
+
+_NAMES = ("claude", "codex", "gemini", "cursor", "generic")
+_COLUMNS = [column("deed"), column("path", folds=True)]
+
+
+@command("setup", example="rota setup claude --agent smith --dry-run")
+@click.argument("tool", type=click.Choice(_NAMES))
+@click.option("--agent", help="The agent's name in the ledger.  [default: the tool's name]")
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(), help="The project.  [default: this directory]",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--remove", is_flag=True, help="Take away what an earlier call has put there.")
+def setup(
+    session: "Session",
+    /,
+    tool: str,
+    *,
+    agent: str | None,
+    directory: Path,
+    dry_run: bool,
+    remove: bool,
+) -> None:
+    """Make a coding agent use Rota: instructions, MCP, a skill, and for claude hooks.
+
+    Files that are there keep everything else they hold. Calling it twice changes nothing more;
+    --remove leaves them as they were. `codex` also writes to $CODEX_HOME/config.toml; `generic` is
+    for any agent that reads AGENTS.md.
+    """
+    from rota.setup.plan import Setup
+    from rota.setup.tools import TOOLS
+
+    place = _place(session, agent or tool, directory.resolve())
+    work = Setup(tool, TOOLS[tool](place), place.state_dir)
+    changes = work.planned_removal() if remove else work.planned()
+    if not dry_run:
+        (work.apply_removal if remove else work.apply)(changes)
+    _show(session, changes, dry_run=dry_run)
+    if not (dry_run or remove):
+        session.output.say(_next_words(tool, place))
+
+
+def _place(session: "Session", agent: str, directory: Path) -> "Place":
+    from rota.model.work import check_name
+    from rota.setup.tools import Place
+
+    home = os.environ.get("CODEX_HOME")
+    return Place(
+        directory,
+        directory / session.settings.state_dir,
+        Path(home).expanduser() if home else Path.home() / ".codex",
+        check_name(agent, "agent"),
+        _program(),
+        _ledger_options(session),
+    )
+
+
+def _program() -> list[str]:
+    """By name where the shell knows it, so that the files fit other machines too."""
+    from rota.cli.hooks import this_program
+
+    return ["rota"] if shutil.which("rota") else this_program()
+
+
+def _ledger_options(session: "Session") -> list[str]:
+    """As they were given: without any, it is the ledger of the project's own directory."""
+    if session.url:
+        return ["--url", session.url]
+    if session.database:
+        return ["--db", session.database]
+    return ["--state-dir", str(Path(session.state_dir).absolute())] if session.state_dir else []
+
+
+def _show(session: "Session", changes: "Sequence[Change]", *, dry_run: bool) -> None:
+    rows = [{"path": str(one.path), "deed": one.deed, "diff": one.diff} for one in changes]
+    if session.as_json or not dry_run:
+        session.output.table(rows, _COLUMNS, dry_run=dry_run)
+        return
+    shown = "".join(one.diff for one in changes)
+    sys.stdout.write(lines(shown) if shown else "nothing would change\n")
+
+
+def _next_words(tool: str, place: "Place") -> str:
+    server = " ".join(place.command("mcp"))
+    told = {
+        "claude": "Next: start claude here, approve the MCP server rota, and say: take an item.",
+        "generic": f"Next: if your agent speaks MCP, give it this server: {server}",
+    }
+    return told.get(tool, f"Next: start {tool} here again, and say: take an item.")

@@ -1,0 +1,89 @@
+"""The claim loop of follow-ups: the same as for items, beside them.
+
+    async with client.follow_ups_for(agent="painter") as found:
+        async for follow_up in found:
+            answer = await ask(follow_up.title)
+            await follow_up.complete(notes=answer)
+
+A body that ends without a verdict has completed its follow-up; one that is left in another way
+gives it back.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from rota.client._async import runtime
+from rota.client._async.calls import Json
+from rota.client._async.held import Held
+from rota.client._async.taking import Taking
+from rota.client.lease import Lease
+
+if TYPE_CHECKING:
+    from rota.client._async.client import WorkQueueClient
+
+DEFAULT_POLL_SECONDS = 5.0
+
+
+class ClaimedFollowUp(Held):
+    """One verdict ends it: `complete`, `cancel` or `release`."""
+
+    def __init__(self, client: "WorkQueueClient", data: Json, lease_seconds: float) -> None:
+        lease = Lease(data["id"], data["token"], lease_seconds, "follow-ups")
+        super().__init__(client, data, lease)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}: {self.title[:60]!r}>"
+
+    @property
+    def title(self) -> str:
+        return str(self.data["title"])
+
+    @property
+    def work_item_id(self) -> str:
+        return str(self.data["work_item_id"])
+
+    async def complete(self, notes: str | None = None, outcome: str | None = None) -> bool:
+        """`outcome`: success, or failed."""
+        return await self._give("complete", notes=notes, outcome=outcome)
+
+    async def cancel(self, notes: str | None = None) -> bool:
+        """Nobody shall do it."""
+        return await self._give("cancel", notes=notes)
+
+    async def release(self) -> bool:
+        return await self._give("release")
+
+    async def _say(self, verb: str, **fields: Any) -> None:
+        if verb == "release":
+            fields.clear()  # it keeps no reason
+        await getattr(self._client, f"{verb}_follow_up")(self.id, token=self.lease.token, **fields)
+
+
+class FollowUps(Taking[ClaimedFollowUp]):
+    """What `client.follow_ups_for(…)` gives: iterate over it."""
+
+    def __init__(
+        self,
+        client: "WorkQueueClient",
+        agent: str,
+        *,
+        lease_seconds: float,
+        wait: bool,
+        poll_seconds: float,
+        stop: runtime.Event | None,
+    ) -> None:
+        super().__init__(client, agent, lease_seconds, stop)
+        self._wait = wait
+        self._poll_seconds = poll_seconds
+
+    async def _claim(self) -> list[Json]:
+        taken = await self._client.claim_follow_up(self._agent, lease_seconds=self._lease_seconds)
+        return [] if taken is None else [taken]
+
+    async def _breathe(self, began: float) -> bool:
+        """Nobody tells when one comes, so it is asked for again."""
+        if self._wait:
+            await runtime.pause(self._stop, self._poll_seconds)
+        return self._wait
+
+    def _made(self, data: Json) -> ClaimedFollowUp:
+        return ClaimedFollowUp(self._client, data, self._lease_seconds)

@@ -1,0 +1,98 @@
+"""What a worker has in its hands: a lease that is kept, and a verdict to be given."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from rota.client._async import runtime
+from rota.client._async.calls import Json
+from rota.client.errors import PASSING
+from rota.client.lease import Lease
+from rota.client.retries import Retries
+from rota.model.errors import ClaimLost, NotFound, Refused, RotaError
+
+if TYPE_CHECKING:
+    from rota.client._async.client import WorkQueueClient
+
+log = logging.getLogger("rota.client")
+
+_DELIVERY = Retries(base_seconds=0.25, cap_seconds=5.0)
+
+
+class Held:
+    """One verdict ends it. A verdict answers True when it was accepted, and False when the lease
+    had been lost. `lost` tells the same in the midst of the work."""
+
+    def __init__(self, client: "WorkQueueClient", data: Json, lease: Lease) -> None:
+        self.data = data
+        self.verdict: str | None = None
+        self.lease = lease
+        self._client = client
+
+    def __getitem__(self, field: str) -> Any:
+        return self.data[field]
+
+    @property
+    def id(self) -> str:
+        return str(self.data["id"])
+
+    @property
+    def body(self) -> str | None:
+        return self.data.get("body")
+
+    @property
+    def lost(self) -> bool:
+        return self.lease.lost
+
+    async def complete(self, notes: str | None = None) -> bool:
+        raise NotImplementedError
+
+    async def _say(self, verb: str, **fields: Any) -> None:
+        """Tell the server, once."""
+        raise NotImplementedError
+
+    async def give_back(self, reason: str, **fields: Any) -> None:
+        """Release it without insisting, for a worker that is on its way out."""
+        if self.verdict is not None or self.lost:
+            return
+        self.verdict, self.lease.settling = "release", True
+        try:
+            await self._say("release", reason=reason, **fields)
+        except RotaError as error:
+            log.warning("%s was not given back, its lease will lapse: %s", self.id, error.message)
+        finally:
+            self.lease.settling = False
+            self.lease.lose()
+
+    async def _give(self, verb: str, **fields: Any) -> bool:
+        if self.verdict is not None and not self.lost:
+            raise Refused(f"{self.id} has its verdict already: {self.verdict}")
+        self.verdict, self.lease.settling = verb, True
+        try:
+            await self._deliver(verb, fields)
+        except (ClaimLost, NotFound, *PASSING) as error:
+            log.warning("%s was lost before its verdict was heard: %s", self.id, error.message)
+            self.lease.settling = False
+            self.lease.lose()
+            return False
+        except BaseException:  # refused, or cancelled half-way: it is still ours
+            self.verdict, self.lease.settling = None, False
+            self._client.heartbeats.hold(self.lease)
+            raise
+        finally:
+            if self.verdict is not None:
+                self._client.heartbeats.let_go(self.lease)
+        return True
+
+    async def _deliver(self, verb: str, fields: dict[str, Any]) -> None:
+        """Until the server has heard it, or the lease is over: then it is not ours to say."""
+        attempt = 1
+        while True:
+            try:
+                await self._say(verb, **fields)
+            except PASSING as error:
+                if self.lease.lapsed:
+                    raise
+                await runtime.sleep(_DELIVERY.pause(attempt, error))
+                attempt += 1
+            else:
+                return

@@ -1,0 +1,165 @@
+"""Taking one thing after the other, keeping its lease meanwhile: what all claim loops share."""
+
+import logging
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from rota.client._async import runtime
+from rota.client._async.calls import Json
+from rota.client._async.held import Held
+from rota.client.errors import PASSING, ServerFailed
+from rota.client.lease import clock
+from rota.client.retries import Retries
+
+if TYPE_CHECKING:
+    from rota.client._async.client import WorkQueueClient
+
+log = logging.getLogger("rota.client")
+
+_AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
+_SHORTEST_POLL = 0.5
+
+H = TypeVar("H", bound=Held)
+
+
+class Taking(Generic[H]):
+    """Iterate over it: a body that ends without a verdict has completed what it had."""
+
+    def __init__(
+        self,
+        client: "WorkQueueClient",
+        agent: str,
+        lease_seconds: float,
+        stop: runtime.Event | None,
+    ) -> None:
+        self._client = client
+        self._agent = agent
+        self._lease_seconds = lease_seconds
+        self._stop = stop or runtime.Event()
+        self._idle = runtime.Event()
+        self._held: list[H] = []
+        self._entered = False
+        self._iterators: list[AsyncIterator[H]] = []
+
+    # what is taken
+
+    async def _claim(self) -> list[Json]:
+        raise NotImplementedError
+
+    def _made(self, data: Json) -> H:
+        raise NotImplementedError
+
+    # iterate
+
+    def __aiter__(self) -> AsyncIterator[H]:
+        iterator = self._items()
+        if self._entered:  # kept from being closed until `__aexit__` knows why it was left
+            self._iterators.append(iterator)
+        return iterator
+
+    async def _items(self) -> AsyncIterator[H]:
+        for left in list(self._held):  # by a loop before this one
+            await self._put_back(left, "body_left")
+        while (item := await self._next()) is not None:
+            try:
+                yield item
+            except BaseException:  # the loop was left: nothing else is ever thrown in here
+                await self._put_back(item, "body_left")
+                raise
+            await self._settle(item)
+
+    async def __aenter__(self) -> Self:
+        self._entered = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop(reason=reason_of(kind))
+        self._iterators.clear()
+
+    # stop
+
+    def stop_taking(self) -> None:
+        """End after the present body. For bodies themselves, which `stop` would wait for."""
+        self._stop.set()
+
+    async def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:
+        """Take nothing more; what is still held after `grace` seconds is given back."""
+        self._stop.set()
+        if self._held and grace > 0:
+            self._idle.clear()
+            await runtime.pause(self._idle, grace)
+        for item in list(self._held):
+            await self._put_back(item, reason)
+
+    # the life of what is held
+
+    async def _next(self) -> H | None:
+        attempt = 0
+        while not self._stop.is_set():
+            began = clock()
+            try:
+                claimed = await runtime.unless(self._stop, self._claim())
+            except (*PASSING, ServerFailed) as error:
+                attempt += 1
+                log.warning("no claim, the server is asked again: %s", error.message)
+                await runtime.pause(self._stop, _AGAIN.pause(attempt, error))
+                continue
+            attempt = 0
+            if not claimed:
+                if not await self._breathe(began):
+                    return None
+                continue
+            item = self._begin(claimed[0])
+            if not self._stop.is_set():
+                return item
+            await self._put_back(item, "shut_down")
+        return None
+
+    async def _breathe(self, began: float) -> bool:
+        """A server that is about to stop does not wait; it must not be asked in a storm. False
+        when it shall not be asked again at all."""
+        if clock() - began < _SHORTEST_POLL:
+            await runtime.pause(self._stop, _SHORTEST_POLL)
+        return True
+
+    def _begin(self, data: Json) -> H:
+        item = self._made(data)
+        self._held.append(item)
+        self._client.heartbeats.hold(item.lease)
+        return item
+
+    async def _settle(self, item: H) -> None:
+        """The body has ended. One that saw its claim lost may have stopped half-way: it says
+        nothing, and the server knows the item as somebody else's, or soon as nobody's."""
+        try:
+            if item.verdict is None and not item.lost:
+                await item.complete()
+        finally:
+            self._end(item)
+
+    async def _put_back(self, item: H, reason: str) -> None:
+        try:
+            await item.give_back(reason)
+        finally:
+            self._end(item)
+
+    def _end(self, item: H) -> None:
+        self._client.heartbeats.let_go(item.lease)
+        if item in self._held:
+            self._held.remove(item)
+        if not self._held:
+            self._idle.set()
+
+
+def reason_of(kind: type[BaseException] | None) -> str:
+    if kind is None or issubclass(kind, GeneratorExit):
+        return "body_left"
+    if issubclass(kind, runtime.SHUT_DOWN):
+        return "shut_down"
+    return f"body_raised: {kind.__name__}"

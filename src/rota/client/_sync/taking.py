@@ -1,0 +1,167 @@
+# Made from ../_async/taking.py by tools/generate_sync_client.py: change it there.
+
+"""Taking one thing after the other, keeping its lease meanwhile: what all claim loops share."""
+
+import logging
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from rota.client._sync import runtime
+from rota.client._sync.calls import Json
+from rota.client._sync.held import Held
+from rota.client.errors import PASSING, ServerFailed
+from rota.client.lease import clock
+from rota.client.retries import Retries
+
+if TYPE_CHECKING:
+    from rota.client._sync.client import SyncWorkQueueClient
+
+log = logging.getLogger("rota.client")
+
+_AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
+_SHORTEST_POLL = 0.5
+
+H = TypeVar("H", bound=Held)
+
+
+class Taking(Generic[H]):
+    """Iterate over it: a body that ends without a verdict has completed what it had."""
+
+    def __init__(
+        self,
+        client: "SyncWorkQueueClient",
+        agent: str,
+        lease_seconds: float,
+        stop: runtime.Event | None,
+    ) -> None:
+        self._client = client
+        self._agent = agent
+        self._lease_seconds = lease_seconds
+        self._stop = stop or runtime.Event()
+        self._idle = runtime.Event()
+        self._held: list[H] = []
+        self._entered = False
+        self._iterators: list[Iterator[H]] = []
+
+    # what is taken
+
+    def _claim(self) -> list[Json]:
+        raise NotImplementedError
+
+    def _made(self, data: Json) -> H:
+        raise NotImplementedError
+
+    # iterate
+
+    def __iter__(self) -> Iterator[H]:
+        iterator = self._items()
+        if self._entered:  # kept from being closed until `__exit__` knows why it was left
+            self._iterators.append(iterator)
+        return iterator
+
+    def _items(self) -> Iterator[H]:
+        for left in list(self._held):  # by a loop before this one
+            self._put_back(left, "body_left")
+        while (item := self._next()) is not None:
+            try:
+                yield item
+            except BaseException:  # the loop was left: nothing else is ever thrown in here
+                self._put_back(item, "body_left")
+                raise
+            self._settle(item)
+
+    def __enter__(self) -> Self:
+        self._entered = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop(reason=reason_of(kind))
+        self._iterators.clear()
+
+    # stop
+
+    def stop_taking(self) -> None:
+        """End after the present body. For bodies themselves, which `stop` would wait for."""
+        self._stop.set()
+
+    def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:
+        """Take nothing more; what is still held after `grace` seconds is given back."""
+        self._stop.set()
+        if self._held and grace > 0:
+            self._idle.clear()
+            runtime.pause(self._idle, grace)
+        for item in list(self._held):
+            self._put_back(item, reason)
+
+    # the life of what is held
+
+    def _next(self) -> H | None:
+        attempt = 0
+        while not self._stop.is_set():
+            began = clock()
+            try:
+                claimed = runtime.unless(self._stop, self._claim())
+            except (*PASSING, ServerFailed) as error:
+                attempt += 1
+                log.warning("no claim, the server is asked again: %s", error.message)
+                runtime.pause(self._stop, _AGAIN.pause(attempt, error))
+                continue
+            attempt = 0
+            if not claimed:
+                if not self._breathe(began):
+                    return None
+                continue
+            item = self._begin(claimed[0])
+            if not self._stop.is_set():
+                return item
+            self._put_back(item, "shut_down")
+        return None
+
+    def _breathe(self, began: float) -> bool:
+        """A server that is about to stop does not wait; it must not be asked in a storm. False
+        when it shall not be asked again at all."""
+        if clock() - began < _SHORTEST_POLL:
+            runtime.pause(self._stop, _SHORTEST_POLL)
+        return True
+
+    def _begin(self, data: Json) -> H:
+        item = self._made(data)
+        self._held.append(item)
+        self._client.heartbeats.hold(item.lease)
+        return item
+
+    def _settle(self, item: H) -> None:
+        """The body has ended. One that saw its claim lost may have stopped half-way: it says
+        nothing, and the server knows the item as somebody else's, or soon as nobody's."""
+        try:
+            if item.verdict is None and not item.lost:
+                item.complete()
+        finally:
+            self._end(item)
+
+    def _put_back(self, item: H, reason: str) -> None:
+        try:
+            item.give_back(reason)
+        finally:
+            self._end(item)
+
+    def _end(self, item: H) -> None:
+        self._client.heartbeats.let_go(item.lease)
+        if item in self._held:
+            self._held.remove(item)
+        if not self._held:
+            self._idle.set()
+
+
+def reason_of(kind: type[BaseException] | None) -> str:
+    if kind is None or issubclass(kind, GeneratorExit):
+        return "body_left"
+    if issubclass(kind, runtime.SHUT_DOWN):
+        return "shut_down"
+    return f"body_raised: {kind.__name__}"

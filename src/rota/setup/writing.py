@@ -1,0 +1,63 @@
+"""Reading and writing whole files: a file has its old content or its new one, never half."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from rota.model.errors import Refused, StorageUnavailable
+
+_USUAL_MODE = 0o644
+
+
+def read(path: Path) -> str | None:
+    """None: there is none. Line ends are left as they are."""
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise Refused(f"{path} is not UTF-8 text (nothing was changed)") from None
+    except OSError as error:
+        raise Refused(f"cannot read {path}: {error.strerror} (nothing was changed)") from None
+
+
+def write(path: Path, text: str, *, mode: int | None = None) -> None:
+    """Through a link to what it points to; with the rights that the file had."""
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.rota-partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            os.fchmod(file.fileno(), mode or _mode(target))
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise StorageUnavailable(f"cannot write {path}: {error.strerror}") from error
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode & 0o777
+    except OSError:
+        return _USUAL_MODE
+
+
+def delete(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageUnavailable(f"cannot delete {path}: {error.strerror}") from error
+
+
+def missing_parents(path: Path) -> list[Path]:
+    """Directories that have to be made for it, the outermost first."""
+    return [one for one in reversed(path.parents) if not one.exists()]
+
+
+def remove_if_empty(directory: Path) -> None:
+    with suppress(OSError):
+        directory.rmdir()
