@@ -66,7 +66,7 @@ def visits(browser: Chromium) -> Iterator[Visits]:
 
 
 @pytest.fixture
-def visit(visits: Visits, site: Site) -> Visit:
+def visit(site: Site, visits: Visits) -> Visit:
     return visits(site.url)
 
 

@@ -206,7 +206,7 @@ BROKEN = [
     ("claude", "project/.claude/skills/rota/SKILL.md", b"somebody's", "not ours"),
     ("claude", "project/CLAUDE.md", b"<!-- rota:begin v1 lead=0 -->\n", "do not make one block"),
     ("gemini", "project/.gemini/settings.json", b'{\n // mine\n}', "not JSON"),
-    ("cursor", "project/.cursor/mcp.json", b"[" * 100_000, "JSON"),
+    ("cursor", "project/.cursor/mcp.json", b"[" * 100_000, "deeply"),
     ("codex", "home/.codex/config.toml", b"model = ", "TOML"),
     ("codex", "home/.codex/config.toml", b"[mcp_servers.rota]\n", "server called rota"),
 ]  # fmt: skip

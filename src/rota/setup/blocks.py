@@ -24,12 +24,12 @@ class Block:
     def put(self, text: str | None, facts: Facts | None) -> tuple[str, Facts]:
         if text is None:
             return self._written(0, "\n"), {"created": True}
-        line = "\r\n" if "\r\n" in text else "\n"
         found = self._found(text)
         if found is not None:
-            block = self._written(int(found["lead"] or 0), line)
+            block = self._written(int(found["lead"] or 0), _line_end(found))
             kept = facts or {"created": False}
             return f"{text[: found.start('block')]}{block}{text[found.end() :]}", kept
+        line = "\r\n" if "\r\n" in text else "\n"
         lead = 0 if not text else 2 if not text.endswith("\n") else 1
         return f"{text}{line * lead}{self._written(lead, line)}", {"created": False}
 
@@ -38,7 +38,7 @@ class Block:
         if found is None:
             return text
         before, after = text[: found.start("block")], text[found.end() :]
-        line = "\r\n" if "\r\n" in text else "\n"
+        line = _line_end(found)
         for _ in range(int(found["lead"] or 0)):
             before = before.removesuffix(line)
         if after and before and not before.endswith("\n"):
@@ -63,6 +63,11 @@ class Block:
                 " take them out by hand, and try again"
             )
         return found[0] if found else None
+
+
+def _line_end(found: re.Match[str]) -> str:
+    """The one that the block was written with."""
+    return "\r\n" if found["block"].endswith("\r") else "\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,8 @@ def _without(text: str, path: Where) -> str:
 
 
 def _note(facts: Facts, path: Where, blank: str | None) -> None:
-    facts["blank"] = [*(one for one in facts["blank"] if one[0] != [*path]), [[*path], blank]]
+    known = {tuple(one[0]): one[1] for one in facts["blank"]} | {path: blank}
+    facts["blank"] = [[[*where], one] for where, one in known.items()]
 
 
 def _noted(facts: Facts, path: Where) -> bool:

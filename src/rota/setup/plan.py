@@ -66,10 +66,11 @@ class Setup:
         """The receipt first: whatever is on the disk when we are cut short, the next call knows
         what was there before us."""
         self._receipt.tools[self._tool] = [str(one.path) for one in changes]
-        wanted = [one.path for one in changes] + [self._receipt_file]
-        made = [str(each) for path in wanted for each in writing.missing_parents(path)]
-        self._receipt.made = list(dict.fromkeys([*self._receipt.made, *made]))
+        made = [each for one in changes for each in writing.missing_parents(one.path)]
         self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(self._state_dir.iterdir()):  # by us; if not now, by a call that was cut short
+            made.append(self._state_dir)
+        self._receipt.made = list(dict.fromkeys([*self._receipt.made, *map(str, made)]))
         self._keep_receipt()
         self._write(changes)
 

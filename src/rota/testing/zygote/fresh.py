@@ -30,13 +30,18 @@ def begin(order: Order, stdio: list[int]) -> None:
     tempfile.tempdir = None
     sys.argv = order.words
     sys.path[0] = os.fsdecode(order.cwd)
-    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    sys.dont_write_bytecode = bool(_told("DONTWRITEBYTECODE"))
     importlib.invalidate_caches()
-    _warn_as_told(os.environ.get("PYTHONWARNINGS", ""))
+    _warn_as(_told("WARNINGS"))
     _open_streams()
 
 
-def _warn_as_told(options: str) -> None:
+def _told(name: str) -> str:
+    """What the interpreter would read for itself when it starts."""
+    return os.environ.get(f"PYTHON{name}", "")
+
+
+def _warn_as(options: str) -> None:
     sys.warnoptions[:] = [one for one in options.split(",") if one]
     for action in sys.warnoptions:
         warnings.simplefilter(action)
@@ -46,7 +51,7 @@ def _open_streams() -> None:
     """As the interpreter does it; in a locale without letters nothing is refused."""
     locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "C")
     errors = "surrogateescape" if locale.startswith(("C", "POSIX")) else str(sys.stdout.errors)
-    at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
+    at_once = bool(_told("UNBUFFERED"))
     reader = BufferedReader(_file(0, "<stdin>", "r"))
     sys.stdin = TextIOWrapper(reader, "utf-8", errors, write_through=at_once)
     sys.stdout = _writer(1, "<stdout>", errors, lines=os.isatty(1), at_once=at_once)
