@@ -110,6 +110,8 @@ def test_all_mistakes_are_told_at_once(place: Site) -> None:
     told = place.run("config", "check")
     said = told.stdout + told.stderr
     assert ("rota.yaml:2:5" in said, "rota.yaml:6:31" in said) == (True, True)
+    refused = place.run("up", "--port", "0").stderr.splitlines()
+    assert [line.partition(" ")[2][:13] for line in refused] == ["rota.yaml:2:5", "rota.yaml:6:3"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"{}", b"# nothing yet\n"])

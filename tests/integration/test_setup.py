@@ -214,7 +214,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("tool", "name", "content", "said"), BROKEN)
 def test_a_file_that_cannot_be_merged_into_is_refused_and_nothing_at_all_is_changed(
-    here: Terminal, site: Path, tool: str, name: str, content: bytes, said: str
+    here: Terminal, site: Path, *, tool: str, name: str, content: bytes, said: str
 ) -> None:
     path = site / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -311,7 +311,7 @@ PLACE = Place(Path("/p"), Path("/p/.rota"), Path("/c"), "smith", ["rota"])
 PARTS = [one for one in TOOLS["claude"](PLACE) if isinstance(one, JsonFile)]
 
 _keys = st.sampled_from(["mcpServers", "hooks", "Stop", "PostToolUse", "other", 'a"\\{[,'])
-_leaves = st.none() | st.booleans() | st.integers() | st.text("a\"\\{}[],: é\n", max_size=6)
+_leaves = st.none() | st.booleans() | st.integers() | st.text('a"\\{}[],: é\n', max_size=6)
 _documents = st.dictionaries(
     _keys,
     st.recursive(

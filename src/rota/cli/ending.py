@@ -134,11 +134,19 @@ def _report(failure: Failure, as_json: bool, name: str) -> int:
             }
             print(json.dumps({"schema_version": SCHEMA_VERSION, "error": error}, default=str))
         else:
-            print(f"{name}: {one_line(failure.message)}{failure.hint}", file=sys.stderr)
+            for line in _lines(failure):
+                print(f"{name}: {line}", file=sys.stderr)
         sys.stdout.flush()
     except BrokenPipeError:
         _close_quietly()
     return failure.exit_code
+
+
+def _lines(failure: Failure) -> list[str]:
+    """One, but for a file with several mistakes: each has its own."""
+    told = failure.message.split("\n") if "mistakes" in failure.details else [failure.message]
+    *before, last = (one_line(line) for line in told)
+    return [*before, f"{last}{failure.hint}"]
 
 
 def _forgive_encodings() -> None:

@@ -167,7 +167,7 @@ RETURNING @follow_up
 
 -- name: extend_follow_up
 UPDATE work_item_tasks SET lease_expires_at = :until
-WHERE id = :id AND status = 'leased' AND :token = :token RETURNING @follow_up
+WHERE id = :id AND status = 'leased' AND lease_token = :token RETURNING @follow_up
 
 -- name: end_follow_up
 UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
