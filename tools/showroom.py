@@ -211,7 +211,7 @@ class Story:
             token = item["claim"]["token"]
             begun = {"agent": agent, "work_item_id": item["id"], "token": token}
             run = await self.ask("POST", "/runs", {**begun, "schedule": "look"}, agent)
-            lasts = self.dice.lognormvariate(6.2, 0.7)
+            lasts = min(self.dice.lognormvariate(6.2, 0.7), 0.8 * AN_HOUR)
             self.later(lasts, partial(self.end, agent, run, item, token))
 
     async def end(self, agent: str, run: Json, item: Json, token: str) -> None:

@@ -9,6 +9,8 @@ from rota.testing.browser import PHONE, Page, Visit
 from tests.browser.conftest import Visits
 from tests.browser.site import Site
 
+pytestmark = pytest.mark.needs("chromium")
+
 
 def opened(page: Page, path: str = "/") -> Page:
     page.goto(path)
@@ -20,7 +22,7 @@ def card(page: Page, status: str, text: str) -> Locator:
     return page.locator(f".column.{status} .card", has_text=text)
 
 
-def test_an_item_is_added_dispatched_by_drag_and_blocked_with_a_note(
+def test_an_item_is_added_dispatched_by_drag_blocked_with_a_note_and_retried(
     site: Site, page: Page
 ) -> None:
     opened(page)
@@ -49,6 +51,14 @@ def test_an_item_is_added_dispatched_by_drag_and_blocked_with_a_note(
     assert page.locator("link[rel=icon]").get_attribute("href") == "/icon/1"
     (item,) = site.client.work_list()
     assert (item["status"], item["assigned_agent"]) == ("blocked", "zoe")
+
+    card(page, "blocked", "Paint the gate").get_by_role("button", name="Moves for").click()
+    page.get_by_role("menuitem", name="Fail").click()
+    page.locator("#move-do").click()
+    card(page, "failed", "Paint the gate").get_by_role("button", name="Moves for").click()
+    page.get_by_role("menuitem", name="Retry").click()
+    expect(card(page, "queued", "Paint the gate")).to_be_visible()
+    expect(page).to_have_title("Board · Rota")
 
 
 def test_a_move_that_is_not_allowed_explains_itself_and_changes_nothing(
@@ -88,7 +98,8 @@ def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> No
     expect(page.locator(".column.queued .count")).to_have_text("1")
     site.client.work_update(urgent, status="cancelled")
     expect(page.locator(".column.queued .card")).to_have_count(0)
-    expect(page.locator(".column.queued")).to_contain_text("Nothing waits")
+    expect(page.get_by_text("Nothing waits. Add work")).to_be_visible()
+    expect(page.get_by_text("Nothing is dispatched")).to_be_hidden()
 
 
 def test_filters_are_in_the_address_and_hold_for_what_comes_later(site: Site, page: Page) -> None:
