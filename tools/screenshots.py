@@ -56,11 +56,11 @@ def _url(server: "subprocess.Popen[bytes]", state: Path) -> str:
 def _pages(url: str) -> dict[str, str]:
     """An item and a run that have something to tell."""
     with httpx2.Client(base_url=url) as http:
-        (asking, *_) = http.get("/runs", params={"status": "partial", "limit": 1}).json()
         (run, *_) = http.get("/runs", params={"status": "succeeded", "limit": 1}).json()
+        item = _asking(http) or run["work_item_id"]
     return {
         "board": "/",
-        "item": f"/items/{asking['work_item_id']}",
+        "item": f"/items/{item}",
         "overview": "/ui/overview",
         "agents": "/ui/agents",
         "schedules": "/ui/schedules",
@@ -68,6 +68,14 @@ def _pages(url: str) -> dict[str, str]:
         "runs": "/ui/runs",
         "run": f"/ui/runs/{run['id']}",
     }
+
+
+def _asking(http: httpx2.Client) -> str | None:
+    """An item whose run ended with a question that nobody has answered yet."""
+    for run in http.get("/runs", params={"status": "partial", "limit": 20}).json():
+        if http.get(f"/work/{run['work_item_id']}").json()["status"] == "blocked":
+            return str(run["work_item_id"])
+    return None
 
 
 def _shoot(browser: Chromium, url: str, pages: dict[str, str], suffix: str, **options: Any) -> None:

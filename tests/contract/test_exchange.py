@@ -4,12 +4,13 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from shutil import copy
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -28,9 +29,9 @@ from rota.model.status import Status
 from rota.model.work import ItemFilter, NewItem, WorkItem
 from rota.queue import Ledger
 from rota.signals import Signals, SignalScheduler
-from rota.storage.exchange_port import SHAPES
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node, Standing
+from rota.storage.shapes import SHAPES
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to
@@ -411,6 +412,30 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with whole_file(target) as out:
         out.write(b"all")
     assert (target.read_bytes(), target.stat().st_mode & 0o777) == (b"all", 0o600)
+
+
+async def test_an_export_that_is_broken_off_begins_again_where_it_can(
+    store: Store, clock: ManualClock
+) -> None:
+    class Breaking:
+        async def read(self, body: Callable[[Transaction], Any], *, long: bool) -> Any:
+            await store.read(body, long=long)  # PostgreSQL went away, and the body is run again
+            return await store.read(body, long=long)
+
+    await Ledger.on(store, clock).queue.submit(NewItem("chore", "Once"))
+    assert await exported(cast(Store, Breaking()), clock) == await exported(store, clock)
+    receiving, sending = os.pipe()
+    with os.fdopen(receiving), os.fdopen(sending, "wb") as out:
+        with pytest.raises(StorageUnavailable, match="has no end"):
+            await export(cast(Store, Breaking()), out)
+
+
+def test_the_page_about_the_format_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/export-format.md").read_text()
+    for shape in SHAPES:
+        key = ", ".join(f"`{name}`" for name in shape.key)
+        fields = (f"`{field.name}`{'?' if field.optional else ''}" for field in shape.fields)
+        assert f"| `{shape.kind}` | {key} | {', '.join(fields)} |" in page
 
 
 # large files

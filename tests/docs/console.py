@@ -33,7 +33,6 @@ from tests.docs.pages import Block, blocks
 
 PRINTED_URL = "http://127.0.0.1:8080"
 BIN = Path(sys.executable).parent
-PATH = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
 STARTING_SECONDS = 30.0
 SCRIPT_SECONDS = 120.0
 
@@ -88,12 +87,11 @@ def check(page: Path, directory: Path, replaced: Mapping[str, str] | None = None
         real, variables = dict(replaced or {}), {}
         if _WITHOUT_SERVER not in page.read_text():
             real[PRINTED_URL] = variables["ROTA_URL"] = stack.enter_context(server(directory))
-        if page.name != "README.md":
-            variables["PATH"] = f"{zygote.the_zygote().scripts()}:{PATH}"
         _prepare(page, directory, real)
         steps = steps_on(page)
         commands = [_exchanged(step.command, real) for step in steps]
-        results = _run(commands, directory, variables)
+        begin = "" if page.name == "README.md" else _forks()
+        results = _run(commands, directory, variables, begin)
     printed = {theirs: ours for ours, theirs in real.items()}
     expectation = Expectation()
     for step, result in zip(steps, results, strict=True):
@@ -119,7 +117,7 @@ def _prepare(page: Path, directory: Path, real: Mapping[str, str]) -> None:
 def environment(directory: Path, **more: str) -> dict[str, str]:
     """None of ours: what a variable of the one who tests says must not change the outcome."""
     return {
-        "PATH": PATH,
+        "PATH": f"{BIN}:{os.environ.get('PATH', os.defpath)}",
         "HOME": str(directory),
         "LOGNAME": "you",
         "LANG": "C.UTF-8",
@@ -162,10 +160,19 @@ def _url_of(running: zygote.Process, directory: Path) -> str:
     raise AssertionError(f"rota up: {(directory / 'server.log').read_text()}")
 
 
-def _run(commands: list[str], directory: Path, variables: Mapping[str, str]) -> list[Result]:
+def _forks() -> str:
+    """An alias, because `activate` puts the environment's own `rota` first on the path."""
+    scripts = zygote.the_zygote().scripts()
+    names = ("rota", "label-state")
+    return "\n".join(["shopt -s expand_aliases", *(f"alias {n}={scripts / n}" for n in names), ""])
+
+
+def _run(
+    commands: list[str], directory: Path, variables: Mapping[str, str], begin: str = ""
+) -> list[Result]:
     if not commands:
         return []
-    script = "".join(
+    script = begin + "".join(
         f"printf '{_MARK}begin\\n'\n{command}\nprintf '{_MARK}end %s\\n' $?\n"
         for command in commands
     )

@@ -74,10 +74,18 @@ def test_beads(here: Here, tmp_path: Path) -> None:
         ("bd-g7h8", "priority"),
     }
     ledger = here.ledger()
-    gate, paint, hedge = (ledger[t].item for t in ("Mend the gate", "Paint the gate", "Cut the hedge"))
+    gate, paint, hedge = (
+        ledger[t].item for t in ("Mend the gate", "Paint the gate", "Cut the hedge")
+    )
     assert (gate.type, gate.priority, gate.assigned_agent) == ("bug", 1, "smith")
-    assert (gate.labels, gate.notes, gate.created_by) == (("wood", "iron"), "Ask the smith.", "marcus")
-    assert gate.body == "It sags.\n\n## Design\n\nA new hinge.\n\n## Acceptance criteria\n\nIt closes."
+    assert (gate.labels, gate.notes, gate.created_by) == (
+        ("wood", "iron"),
+        "Ask the smith.",
+        "marcus",
+    )
+    assert (
+        gate.body == "It sags.\n\n## Design\n\nA new hinge.\n\n## Acceptance criteria\n\nIt closes."
+    )
     assert gate.payload["imported_from"]["id"] == "bd-a1b2"
     assert (paint.priority, paint.open_blockers, paint.hold_reason) == (5, 1, None)
     assert ledger["The whole garden"].item.open_blockers == 1
@@ -279,6 +287,10 @@ def test_a_bad_file_is_refused_and_nothing_is_done(here: Here, tmp_path: Path) -
         assert words in here.json("import", *words_typed, code=2)["message"]
     with file.open("wb") as out:
         out.truncate(100_000_000)
+    tried = Here(tmp_path / "folder").json(
+        "import", "beads", str(SAMPLES / "beads.jsonl"), "--dry-run"
+    )
+    assert (len(tried["created"]), list(folder.iterdir())) == (4, [])
     assert "larger than 64 MiB" in here.json("import", "beads", str(file), code=2)["message"]
     assert here.standing() == {}
 
@@ -287,10 +299,17 @@ def test_a_record_that_the_ledger_does_not_take_is_left_out_and_named(
     here: Here, tmp_path: Path
 ) -> None:
     file = tmp_path / "odd.jsonl"
-    odd = [{"id": "a", "title": "x" * 10_001}, {"id": "b", "title": "\x00"}, {"id": "c", "title": "c"}]
+    odd = [
+        {"id": "a", "title": "x" * 10_001},
+        {"id": "b", "title": "\x00"},
+        {"id": "c", "title": "c"},
+    ]
     file.write_text("\n".join(json.dumps(one) for one in odd))
     said, unmapped = here.bring("beads", str(file))
-    assert (list(said["created"]), unmapped) == (["c"], {("a", "description"), ("b", "description")})
+    assert (list(said["created"]), unmapped) == (
+        ["c"],
+        {("a", "description"), ("b", "description")},
+    )
 
 
 # by hand

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rota.cli.database import existing_file
 from rota.cli.desks import run
 from rota.cli.exporting import STANDARD, Progress, database_of
 from rota.cli.output import column
 from rota.cli.session import config_option, group
-from rota.model.errors import Refused
+from rota.model.errors import NotFound, Refused
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -49,17 +50,36 @@ def _landing_options(function: F) -> F:
     return function
 
 
-def _in_store(session: "Session", deed: Callable[[Any], Awaitable[T]]) -> T:
+def _in_store(session: "Session", deed: Callable[[Any], Awaitable[T]], *, dry_run: bool) -> T:
     """The deed gets the opened store, to hand it on."""
-    database = database_of(session)
 
-    async def done() -> T:
+    async def done(database: str) -> T:
         from rota.app import open_store
 
         async with open_store(database) as store:
             return await deed(store)
 
-    return run(done())
+    with _database(session, dry_run) as database:
+        return run(done(database))
+
+
+@contextmanager
+def _database(session: "Session", dry_run: bool) -> Iterator[str]:
+    """A try does not even leave an empty database behind: it has one of its own."""
+    database = database_of(session)
+    if not (dry_run and _is_missing(database)):
+        yield database
+        return
+    with tempfile.TemporaryDirectory(prefix="rota-try-") as place:
+        yield str(Path(place) / "rota.db")
+
+
+def _is_missing(database: str) -> bool:
+    try:
+        existing_file(database)
+    except NotFound:
+        return True
+    return False
 
 
 @import_.member("rota", example="rota import rota ledger.jsonl --db postgresql://rota@db/rota")
@@ -81,7 +101,7 @@ def import_rota(session: "Session", /, path: str, dry_run: bool) -> None:
             return await import_ledger(store, file, dry_run=dry_run, told=told)
 
         try:
-            done = _in_store(session, deed)
+            done = _in_store(session, deed, dry_run=dry_run)
         except Refused as refused:
             for one in refused.details.get("conflicts", ()):
                 session.output.say(f"line {one['line']}: {one['record']}: {one['why']}")
@@ -198,9 +218,8 @@ def _land(
 ) -> None:
     from rota.exchange.landing import Wish, land
 
-    actor = session.actor or f"import:{reading.tool}"
-    wish = Wish(actor, project, closed=closed, dry_run=dry_run, source=source)
-    landed = _in_store(session, lambda store: land(store, reading, wish))
+    wish = Wish(session.actor_name, project, closed=closed, dry_run=dry_run, source=source)
+    landed = _in_store(session, lambda store: land(store, reading, wish), dry_run=dry_run)
     if session.as_json:
         session.output.document(_document(reading, landed, dry_run))
         return
@@ -209,9 +228,13 @@ def _land(
 
 
 def _document(reading: "Reading", landed: "Landed", dry_run: bool) -> dict[str, Any]:
-    return {**asdict(landed), "agents": sorted(landed.agents)} | {
+    created = dict.fromkeys(landed.created) if dry_run else landed.created
+    return {
         "tool": reading.tool,
         "dry_run": dry_run,
+        **asdict(landed),
+        "created": created,
+        "agents": sorted(landed.agents),
     }
 
 

@@ -14,8 +14,8 @@ from rota.exchange.records import END, HEADER, VERSION, encode_line, line_of
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import NotFound, StorageUnavailable
 from rota.model.work import Project
-from rota.storage.exchange_port import SHAPES, Shape
 from rota.storage.port import Store, Transaction
+from rota.storage.shapes import SHAPES, Shape
 
 FORMAT = "rota-export"
 PAGE = 200  # items may have a megabyte each

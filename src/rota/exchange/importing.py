@@ -8,8 +8,8 @@ from pathlib import Path
 from rota.exchange.reading import Checked, Entry, check, entries, words
 from rota.exchange.records import line_of
 from rota.model.errors import InvalidInput, Refused, StorageError, StorageUnavailable
-from rota.storage.exchange_port import Shape
 from rota.storage.port import Store, Topic, Transaction
+from rota.storage.shapes import Shape
 
 BATCH = 500
 BATCH_BYTES = 1024 * 1024

@@ -19,8 +19,8 @@ from rota.exchange.records import (
     unreadable,
 )
 from rota.model.errors import InvalidInput
-from rota.storage.exchange_port import SHAPES, Shape
 from rota.storage.primitives import Row
+from rota.storage.shapes import SHAPES, Shape
 
 _ORDER = {shape.kind: place for place, shape in enumerate(SHAPES)}
 _LAST_LINE = 64 * 1024

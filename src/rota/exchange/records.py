@@ -8,9 +8,9 @@ from typing import Any
 from rota.model.clock import from_text
 from rota.model.errors import InvalidInput
 from rota.model.work import NAME
-from rota.storage.exchange_port import BY_KIND, Field, FieldType, Shape
 from rota.storage.primitives import Row
 from rota.storage.rows import encode
+from rota.storage.shapes import BY_KIND, Field, FieldType, Shape
 
 VERSION = 1
 LONGEST_LINE = 8 * 1024 * 1024  # more than the longest item there can be

@@ -4,9 +4,9 @@ import json
 import secrets
 from collections.abc import Iterator, Sequence
 
-from rota.storage.exchange_port import Field, FieldType, Shape
 from rota.storage.primitives import Primitives, Row
 from rota.storage.rows import encode
+from rota.storage.shapes import Field, FieldType, Shape
 
 _PAGE = 500
 # As both databases understand it in a CAST.
