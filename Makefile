@@ -34,7 +34,8 @@ check: .venv/dev.stamp ## check format, lint, types and the import law
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-docs: .venv/dev.stamp ## test the documentation: links, commands, examples
+docs: .venv/dev.stamp ## build the documentation as a site in .cache/site, and test it: links, commands
+	$(PYTHON) -m tools.site
 	$(PYTEST) tests/docs $(ARGS)
 
 bench: .venv/bench.stamp ## measure Rota, and other queues beside it

@@ -1,4 +1,4 @@
-"""Builds the documentation as a site of static pages, into .cache/site, and checks every link of it.
+"""Builds the documentation as static pages, into .cache/site, and checks every link of them.
 
     python -m tools.site
 

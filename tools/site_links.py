@@ -1,4 +1,4 @@
-"""Checks a built site: every link, anchor and image of it exists, and nothing is loaded elsewhere."""
+"""Checks a built site: its links, anchors and images exist, and nothing is loaded elsewhere."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -48,10 +48,10 @@ class Journey:
     clock: Clock
 
     async def travel(self, info: TriggerInfo) -> TriggerOutcome:
-        refusal = await self.admission.refusal(info.agent)
+        source = info.schedule.work_source or info.agent.work_source
+        refusal = await self.admission.refusal(info.agent, for_an_item=source is not None)
         if refusal is not None:
             return TriggerOutcome.skipped(refusal.reason, refusal.detail)
-        source = info.schedule.work_source or info.agent.work_source
         if source is None:
             return await self._work(info, None)
         agent = Sourced(info.agent.name, source)
@@ -152,7 +152,9 @@ class Journey:
         most = None
         if taken.ledger_id:
             most = (await self.ledger.views.item(taken.ledger_id)).max_attempts
-        return verdict(end, info.agent.retry, self.clock.now(), run.attempt, most)
+        gate = info.agent.review_gate
+        now = self.clock.now()
+        return verdict(end, info.agent.retry, now, run.attempt, most, review_gate=gate)
 
 
 def _error(end: RunEnd) -> str | None:

@@ -292,6 +292,8 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         "db status": dict,
         "db upgrade": dict,
         "db backup copy.db": dict,
+        "export --output ledger.jsonl": dict,
+        "import rota ledger.jsonl": dict,
         "doctor --fix": list,
         "init": dict,
         "config check": dict,
@@ -318,9 +320,19 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
     covered = {line.partition(" --")[0] for line in shapes} | apart
     for name in COMMANDS:
         if name.startswith(
-            ("issue ", "source ", "hook ", "run ", "outbox ", "schedule ", "signal ", "follow-up ")
+            (
+                "issue ",
+                "source ",
+                "hook ",
+                "run ",
+                "outbox ",
+                "schedule ",
+                "signal ",
+                "follow-up ",
+                "import ",
+            )
         ):
-            # They need a tracker, runs or a fleet: see tests/integration/test_*_cli.py
+            # They need a tracker, runs, a fleet or a file: see tests/integration/test_*_cli.py
             continue
         assert any(line == name or line.startswith(f"{name} ") for line in covered), name
 

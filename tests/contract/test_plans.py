@@ -96,6 +96,14 @@ LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
     "claims that have lapsed": (named("lapsed_items", now=NOW, limit=9), "work_items_by_lease"),
     "when the next claim lapses": (named("next_expiry"), "work_items_by_lease"),
     "an agent's slots": (named("busy_slots", agent="ada"), "in_progress|by_agent"),
+    "what an agent has on its hands": (
+        named("on_hands", agent="ada"),
+        "by_agent|in_progress_per_slot",
+    ),
+    "what waits for a review": (
+        named("waiting_reviews", place="github.com/owner/repo/pull", limit=9),
+        "work_items_by_status|PRIMARY|reviews_pkey",
+    ),
     "an item's events": (named("events_of", id="x", limit=9), "events_by_item"),
     "an item's dispatches": (named("dispatches_of", id="x"), "dispatch_log_by_item|PRIMARY"),
     "what an item blocks": (named("blocked_by", id="x"), "work_item_links_by_blocker"),
@@ -310,7 +318,12 @@ def generic_plan(connection: "psycopg.Connection[Any]", statement: Statement) ->
 
 
 # A table without rows is read whole, and so is one of which a third is wanted; rightly so.
-WHOLE = ("an item's dispatches", "what an item blocks", "all items of a source")
+WHOLE = (
+    "an item's dispatches",
+    "what an item blocks",
+    "all items of a source",
+    "what waits for a review",
+)
 POSTGRES = [name for name in ALL if name not in WHOLE]
 
 

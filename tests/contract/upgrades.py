@@ -25,9 +25,17 @@ from rota.model.work import NewItem
 from rota.storage import migrations, postgres, sqlite
 from rota.storage.migrations import Migration
 
-ALL = ["0001_ledger", "0002_sources", "0003_fleet", "0004_signals", "0005_signal_plan"]
+ALL = [
+    "0001_ledger",
+    "0002_sources",
+    "0003_fleet",
+    "0004_signals",
+    "0005_signal_plan",
+    "0006_review_gate",
+    "0007_notifications",
+]
 NEXT = Migration(
-    "0006_next",
+    "0008_next",
     "CREATE TABLE next_things (id text PRIMARY KEY NOT NULL);\n"
     "ALTER TABLE projects ADD COLUMN next_column text;\n"
     "INSERT INTO next_things SELECT id FROM work_items;\n"

@@ -78,15 +78,23 @@ def steps_on(page: Path) -> list[Step]:
     ]
 
 
-def check(page: Path, directory: Path, replaced: Mapping[str, str] | None = None) -> None:
+def check(
+    page: Path,
+    directory: Path,
+    replaced: Mapping[str, str] | None = None,
+    programs: Path | None = None,
+) -> None:
     """Run the page; the first command that does otherwise than shown is an AssertionError.
 
-    `replaced` maps addresses as they are printed to those of the test.
+    `replaced` maps addresses as they are printed to those of the test; `programs` is a directory
+    of programs that stand in for those a reader has.
     """
     with ExitStack() as stack:
         real, variables = dict(replaced or {}), {}
         if _WITHOUT_SERVER not in page.read_text():
             real[PRINTED_URL] = variables["ROTA_URL"] = stack.enter_context(server(directory))
+        if programs is not None:
+            variables["PATH"] = f"{programs}:{environment(directory)['PATH']}"
         _prepare(page, directory, real)
         steps = steps_on(page)
         commands = [_exchanged(step.command, real) for step in steps]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$", re.M | re.S)
 _FILE = re.compile(r"<!-- file: (\S+) -->\n\Z")
@@ -25,7 +25,7 @@ class Block:
 
 def every_page() -> list[Path]:
     own = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-    return [*own, *sorted(DOCS.rglob("*.md"))]
+    return [*own, *sorted(DOCS.rglob("*.md")), *sorted(EXAMPLES.rglob("README.md"))]
 
 
 def name_of(page: Path) -> str:

@@ -7,11 +7,13 @@ import pytest
 
 from tests.docs import console
 from tests.docs.console import Expectation, Result, Step
-from tests.docs.pages import DOCS, ROOT, every_page, name_of
+from tests.docs.pages import DOCS, EXAMPLES, ROOT, every_page, name_of
 
 README, TUTORIAL, POSTGRES = ROOT / "README.md", DOCS / "tutorial.md", DOCS / "howto/postgres.md"
 PRINTED_DATABASE = "postgresql://rota@db.example.org/rota"
-WITH_COMMANDS = [page for page in every_page() if console.steps_on(page)]
+# Those of examples are run beside their files: tests/acceptance/test_examples.py.
+PAGES = [page for page in every_page() if not page.is_relative_to(EXAMPLES)]
+WITH_COMMANDS = [page for page in PAGES if console.steps_on(page)]
 
 
 @pytest.mark.needs("curl")

@@ -17,6 +17,8 @@ from typing import IO, Any, TypeVar
 
 import pytest
 
+from rota.testing import zygote
+
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 45.0
@@ -48,15 +50,7 @@ class Process:
     on its standard input."""
 
     def __init__(self, *command: str, cwd: Path = ROOT, errors: IO[bytes] | None = None) -> None:
-        self._popen = subprocess.Popen(
-            [sys.executable, *command],
-            cwd=cwd,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
+        self._popen = _started(command, cwd, os.environ | {"PYTHONUNBUFFERED": "1"}, errors)
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -117,6 +111,26 @@ class Process:
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _started(
+    command: tuple[str, ...], cwd: Path, env: dict[str, str], errors: IO[bytes] | None
+) -> zygote.Process:
+    """Ours are forks; programs of the tests start by themselves."""
+    pipe = subprocess.PIPE
+    if command[:2] == ("-m", "rota.cli"):
+        return zygote.start(
+            command[2:], cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=errors, text=False
+        )
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=cwd,
+        env=env,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=errors,
+        start_new_session=True,
+    )
 
 
 @contextmanager

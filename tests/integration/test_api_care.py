@@ -153,7 +153,8 @@ def test_the_document_describes_every_route(http: httpx2.Client) -> None:
         "dispatch", "cancel", "hold", "unhold", "note", "heartbeat",
     )  # fmt: skip
     assert described == {
-        "GET /health", "GET /metrics", "POST /sweep", "GET /projects", "POST /projects",
+        "GET /health", "GET /metrics", "GET /statistics", "POST /sweep", "GET /projects",
+        "POST /projects",
         "GET /projects/{id}", "PATCH /projects/{id}", "GET /work", "POST /work",
         "POST /work/batch", "POST /work/claim", "POST /work/complete", "GET /work/{id}",
         "PATCH /work/{id}", "DELETE /work/{id}", "GET /work/{id}/explain", "GET /events",
@@ -169,7 +170,8 @@ def test_the_document_describes_every_route(http: httpx2.Client) -> None:
         "GET /signals", "POST /signals", "POST /signals/test", "GET /signals/{id}",
         "DELETE /signals/{id}", "GET /signals/firings", "POST /signals/firings/{firing}/retry",
         "GET /follow-ups", "GET /follow-ups/{id}", "POST /follow-ups/claim",
-        *(f"POST /follow-ups/{{id}}/{verb}" for verb in ("complete", "cancel", "release")),
+        *(f"POST /follow-ups/{{id}}/{verb}"
+          for verb in ("complete", "cancel", "release", "heartbeat")),
         *(f"POST /work/{{id}}/{verb}" for verb in verbs),
     }  # fmt: skip
     names = [one["operationId"] for path in document["paths"].values() for one in path.values()]

@@ -19,7 +19,7 @@ from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
 from rota.queue.views import Query
 from rota.storage.sqlite import SqliteStore
-from rota.testing import audit
+from rota.testing import audit, zygote
 from rota.testing.postgres import own_postgres
 from tests.faults.asking import demand_unavailable, get, post, stored
 from tests.faults.processes import (
@@ -45,6 +45,8 @@ async def filled(path: Path, items: int = 300) -> Path:
 
 
 def rota(*arguments: str, program: str = "rota.cli", unprivileged: bool = False) -> Any:
+    if program == "rota.cli" and not unprivileged:
+        return zygote.run(arguments, env=os.environ, cwd=ROOT)
     command = [sys.executable, "-m", program, *arguments]
     if unprivileged and os.geteuid() == 0:
         if shutil.which("setpriv") is None:

@@ -295,40 +295,44 @@ def test_a_bad_file_is_refused_and_nothing_is_done(here: Here, tmp_path: Path) -
     assert here.standing() == {}
 
 
-def test_a_record_that_the_ledger_does_not_take_is_left_out_and_named(
-    here: Here, tmp_path: Path
-) -> None:
+def test_what_the_ledger_does_not_take_is_left_out_and_named(here: Here, tmp_path: Path) -> None:
     file = tmp_path / "odd.jsonl"
-    odd = [
-        {"id": "a", "title": "x" * 10_001},
-        {"id": "b", "title": "\x00"},
-        {"id": "c", "title": "c"},
+    odd: list[dict[str, Any]] = [
+        {"id": "long", "title": "x" * 10_001},
+        {"id": "nul", "title": "\x00"},
+        {"id": "half", "title": "\ud800"},
+        {"id": "one", "title": "One", "dependencies": [{"depends_on_id": "two"}]},
+        {"id": "two", "title": "Two", "dependencies": [{"depends_on_id": "one"}, "one"]},
     ]
     file.write_text("\n".join(json.dumps(one) for one in odd))
     said, unmapped = here.bring("beads", str(file))
-    assert (list(said["created"]), unmapped) == (
-        ["c"],
-        {("a", "description"), ("b", "description")},
+    left_out = {(key, "description") for key in ("long", "nul", "half")}
+    assert (set(said["created"]), unmapped - left_out) == (
+        {"one", "two"},
+        {("two", "dependencies")},
     )
+    circle = [one["why"] for one in said["unmapped"] if one["record"] == "two"]
+    assert any("a circle" in why for why in circle)
+    assert sum(record.item.open_blockers for record in here.ledger().values()) == 1
 
 
 # by hand
 
 
 def test_a_ledger_is_exported_and_imported_by_command(tmp_path: Path) -> None:
-    here = Terminal(tmp_path)
+    here, shell = ThisProcess(tmp_path), Terminal(tmp_path)
     here.type("add", "Worth keeping")
     done = here.json("export", "--output", "ledger.jsonl")
     assert done["counts"] == {"item": 1, "event": 1, "request": 1}
     assert here.run("export", "--output", "ledger.jsonl").returncode == 2
-    piped = here.run("export")
+    piped = shell.run("export")
     assert piped.stdout.splitlines()[1:] == (tmp_path / "ledger.jsonl").read_text().splitlines()[1:]
     assert f"sha256 {done['sha256']}" in piped.stderr
-    back = here.run("import", "rota", "-", "--db", "other.db", "--json", stdin=piped.stdout)
+    back = shell.run("import", "rota", "-", "--db", "other.db", "--json", stdin=piped.stdout)
     assert json.loads(back.stdout)["data"]["stored"] == done["counts"]
-    assert len(here.json("list", "--db", "other.db")) == 1
     here.type("add", "Something else", "--db", "other.db")
     assert here.json("import", "rota", "ledger.jsonl", "--db", "other.db")["skipped"] == 3
+    assert len(here.json("list", "--db", "other.db")) == 2
     here.type("add", "Elsewhere", "--db", "third.db")
     conflict = here.run("import", "rota", "ledger.jsonl", "--db", "third.db")
     assert (conflict.returncode, "line 3: event 1" in conflict.stderr) == (7, True)

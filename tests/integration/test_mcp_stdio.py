@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from rota.client import SyncWorkQueueClient
@@ -76,6 +77,7 @@ def test_two_agents_race_and_one_is_killed_and_nothing_is_lost_or_doubled(
         events = client.events(types=["work.completed"], limit=1000)
         assert Counter(one["work_item_id"] for one in events) == Counter(items)
         assert {one["status"] for one in client.work_list()} == {"completed"}
+    assert httpx2.get(f"{server.url}/mcp").status_code == 405, "it is served there, too"
     figure(f"{len(items)} items × 2 agents by MCP, 1 killed: 0 lost, 0 completed twice")
 
 
@@ -175,7 +177,8 @@ def test_bad_messages_do_not_end_a_conversation_and_its_claims_are_kept_by_use_o
 
     eventually(lambda: lease() > claim["expires_at"], "the claim is kept")
     assert raw.call(7, "work_complete", id=item)["item"]["status"] == "completed"
-    assert raw.end() == 0
+    raw.process.send_signal(signal.SIGINT)
+    assert raw.process.wait(10) == -signal.SIGINT, "it ends though nobody has said anything more"
 
 
 def test_without_the_package_it_is_said_what_to_install(tmp_path: Path) -> None:

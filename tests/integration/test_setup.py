@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.model.errors import Refused
 from rota.setup import writing
 from rota.setup.blocks import Block
 from rota.setup.json_files import JsonFile
+from rota.setup.plan import Setup
 from rota.setup.tools import TOOLS, Place
 from tests.acceptance.terminal import Terminal, ThisProcess
 
@@ -283,6 +285,17 @@ def test_a_lost_receipt_costs_nothing_where_files_say_it_themselves(
     here.type("setup", "claude", "--remove")
     files = {name: content for name, content in tree(site).items() if content is not None}
     assert files == {name: content for name, content in before.items() if content is not None}
+
+
+def test_what_somebody_writes_while_we_think_is_not_overwritten(furnished: Path) -> None:
+    project = furnished / "project"
+    place = Place(project, project / ".rota", furnished / "codex", "smith", ["rota"])
+    work = Setup("claude", TOOLS["claude"](place), place.state_dir)
+    changes = work.planned()
+    (project / ".mcp.json").write_text('{"quick": 1}')
+    with pytest.raises(Refused, match="changed by somebody else"):
+        work.apply(changes)
+    assert (project / ".mcp.json").read_text() == '{"quick": 1}'
 
 
 def test_a_link_is_written_through(here: Terminal, site: Path) -> None:

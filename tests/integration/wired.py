@@ -65,6 +65,10 @@ def wired(
     url: str, headers: dict[str, str] | None = None, *, path: str = "/ws", **options: Any
 ) -> Iterator[Wired]:
     address = url.replace("http", "ws", 1) + path
-    settings = {"proxy": None, "compression": None, "open_timeout": SECONDS, **options}
+    # No limit to what is kept unread: a client that has stopped reading would not hear the answer
+    # to its farewell, and wait ten seconds for it.
+    settings = {
+        "proxy": None, "compression": None, "open_timeout": SECONDS, "max_queue": None, **options,
+    }  # fmt: skip
     with connect(address, additional_headers=headers, **settings) as connection:
         yield Wired(connection)

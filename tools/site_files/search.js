@@ -21,7 +21,8 @@ function entry([heading, title, address]) {
 function find(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const holds = ([heading, title]) => words.every((word) => `${heading} ${title}`.toLowerCase().includes(word));
-  return words.length ? INDEX.filter(holds).slice(0, MOST) : [];
+  const strays = ([heading]) => words.filter((word) => !heading.toLowerCase().includes(word)).length;
+  return words.length ? INDEX.filter(holds).sort((one, other) => strays(one) - strays(other)).slice(0, MOST) : [];
 }
 
 input.addEventListener("input", () => list.replaceChildren(...find(input.value).map(entry)));

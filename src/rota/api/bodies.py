@@ -5,7 +5,13 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rota.model.access import AGENT_PREFIX, PLAIN_SCOPES
-from rota.model.claims import DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_SLOTS, MAX_WAIT_SECONDS
+from rota.model.claims import (
+    DEFAULT_LEASE_SECONDS,
+    MAX_IN_REVIEW,
+    MAX_LEASE_SECONDS,
+    MAX_SLOTS,
+    MAX_WAIT_SECONDS,
+)
 from rota.model.events import EventType
 from rota.model.status import Outcome, Status
 from rota.model.work import (
@@ -86,6 +92,7 @@ class ProjectChange(Strict, frozen=True):
 class AgentChange(Strict, frozen=True):
     max_concurrent: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] | None = None
     paused: bool | None = None
+    max_in_review: Annotated[int, Meta(ge=1, le=MAX_IN_REVIEW)] | UnsetType | None = UNSET
 
 
 class NewToken(Strict, frozen=True):

@@ -28,7 +28,7 @@ async def claim_work(call: Call, body: ClaimWork) -> Answer:
 
     Items dispatched to the agent come first, then queued ones that name nobody else. Each has a
     `claim` with the token that every later call about it must show. An empty list comes with
-    `Rota-Reason`: nothing_ready, no_free_slot or agent_paused.
+    `Rota-Reason`: nothing_ready, no_free_slot, in_review_limit or agent_paused.
     """
     call.caller.demand_agent(body.agent)
     request = ClaimRequest(

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec import UNSET
+
 from rota.api import schemas, wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.auth import Gate
@@ -52,16 +54,22 @@ async def show_agent(call: Call, query: AgentQuery) -> Answer:
 
 @endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
 async def change_agent(call: Call, body: AgentChange) -> Answer:
-    """Say how many items an agent may work on, or pause it.
+    """Say how many items an agent may work on or have in review, or pause it.
 
-    An agent that nobody has heard of becomes known by this. `paused: false` also lets it run again
-    at once that may not, because it failed too often or its quota was used up.
+    An agent that nobody has heard of becomes known by this. With `max_in_review` it gets no new
+    item while that many are in review or under way; `null` takes the limit off. `paused: false`
+    also lets it run again at once that may not, because it failed too often or its quota was used
+    up.
     """
     name = check_name(call.id, "agent")
     if body.paused is False:
         await call.ledger.admission.resume(name)
     await call.ledger.queue.set_agent(
-        name, max_concurrent=body.max_concurrent, paused=body.paused, actor=call.actor
+        name,
+        max_concurrent=body.max_concurrent,
+        paused=body.paused,
+        max_in_review=... if body.max_in_review is UNSET else body.max_in_review,
+        actor=call.actor,
     )
     return json_answer(await _agent(call, name))
 

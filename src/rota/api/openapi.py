@@ -42,7 +42,9 @@ _HEADERS_OUT = {
     "ETag": "The item's version, for `If-Match`.",
     "Link": 'The next page, as rel="next"; absent on the last one.',
     "Location": "Where the new thing is.",
-    "Rota-Reason": "Why the list is empty: nothing_ready, no_free_slot or agent_paused.",
+    "Rota-Reason": (
+        "Why the list is empty: nothing_ready, no_free_slot, in_review_limit or agent_paused."
+    ),
 }
 _PATH_SCHEMAS = {
     "id": {"type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9._-]+$"},

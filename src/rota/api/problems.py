@@ -10,6 +10,7 @@ import msgspec
 from rota.model.errors import (
     BadCursor,
     CronParseError,
+    DeliveryFailed,
     DuplicateWorkSourceError,
     Forbidden,
     IntervalParseError,
@@ -89,6 +90,7 @@ STATUS_OF: dict[type[RotaError], int] = {
     MalformedReference: 422,
     IssueNotFound: 404,
     PauseUnreadable: 503,
+    DeliveryFailed: 502,
     IntervalParseError: 422,
     CronParseError: 422,
     SchedulerShutdownError: 503,

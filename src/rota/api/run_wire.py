@@ -164,6 +164,9 @@ def _says(payload: dict[str, Any]) -> str:
         return f"{payload['result']['outcome']}: {payload['result']['summary']}"
     if "give_back" in payload:
         return f"given back: {payload['give_back']['reason']}"
+    if notices := payload.get("notices"):
+        more = f" and {len(notices) - 1} more" if len(notices) > 1 else ""
+        return f"{notices[0]['title']}{more}"
     return ""
 
 

@@ -160,6 +160,8 @@ class Agent(Struct, frozen=True):
     paused: bool
     in_progress: int
     dispatched: int
+    in_review: int
+    max_in_review: int | None  # null: as many as come
     running: int  # runs that have not ended
     spent_today: "Spending"  # since midnight, UTC
     failures: int  # runs that failed in a row

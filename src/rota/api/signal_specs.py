@@ -158,9 +158,11 @@ class TriggerAction(_Spec, frozen=True, tag=ActionKind.TRIGGER.value):
 
 
 class NotifyAction(_Spec, frozen=True, tag=ActionKind.NOTIFY.value):
-    """Posts JSON to this address, through the outbox."""
+    """Tells this address, by a POST of JSON, or a channel of `notify` in `rota.yaml`; through the
+    outbox."""
 
-    url: Url
+    url: Url | None = None
+    channel: AgentName | None = None
     title: Description | None = None
     body: Body | None = None
 

@@ -137,6 +137,8 @@ def agent_of(load: agents.AgentLoad, standing: Standing) -> Agent:
         agent.paused,
         load.in_progress,
         load.dispatched,
+        load.in_review,
+        agent.max_in_review,
         standing.running,
         Spending(spent.runs, spent.seconds, spent.tokens, spent.cost_usd),
         limits.failures,

@@ -230,11 +230,16 @@ class FleetAtWork:
 
     async def _give_slots(self, fleet: Fleet) -> None:
         loads = await self._ledger.views.agents()
-        slots = {load.agent.name: load.agent.max_concurrent for load in loads}
+        known = {
+            one.agent.name: (one.agent.max_concurrent, one.agent.max_in_review) for one in loads
+        }
         for agent in fleet.agents:
-            if slots.get(agent.name) != agent.max_concurrent:
+            if known.get(agent.name) != (agent.max_concurrent, agent.max_in_review):
                 await self._ledger.queue.set_agent(
-                    agent.name, max_concurrent=agent.max_concurrent, actor="configuration"
+                    agent.name,
+                    max_concurrent=agent.max_concurrent,
+                    max_in_review=agent.max_in_review,
+                    actor="configuration",
                 )
 
     async def _dismiss(self, tending: Tending) -> None:

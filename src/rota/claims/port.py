@@ -67,6 +67,13 @@ class TextEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class PullRequest:
+    number: int
+    is_open: bool
+    is_merged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Ref:
     """A git reference outside branches and tags, with the message of its own commit."""
 
@@ -103,6 +110,9 @@ class Tracker(Protocol):
 
     async def issue(self, number: int) -> Issue:
         """Raises `IssueNotFound`. A pull request is returned as what it is."""
+
+    async def pull_request(self, number: int) -> PullRequest:
+        """Raises `IssueNotFound`, also where the number is an issue's."""
 
     async def issues(self, *, labels: Sequence[str] = ()) -> list[Issue]:
         """The open issues that carry all of these labels, oldest first, from every page;

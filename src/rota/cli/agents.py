@@ -28,7 +28,16 @@ def _kept(one: Json) -> str:
     """What keeps it from running, apart from people."""
     until = {"quota used up": one["usage_until"], "failed too often": one["breaker_until"]}
     reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
+    if one["max_in_review"] and one["in_review"] + one["in_progress"] >= one["max_in_review"]:
+        reasons.append("its work waits for reviews")
     return "; ".join(reasons)
+
+
+def _reviews(one: Json) -> str:
+    """How many, and of how many that it may have."""
+    if one["max_in_review"]:
+        return f"{one['in_review']} of {one['max_in_review']}"
+    return str(one["in_review"] or "")
 
 
 _COLUMNS = [
@@ -42,12 +51,14 @@ _COLUMNS = [
     _today_column("usd today", "cost_usd", "{:.2f}"),
     _today_column("tokens today", "tokens"),
     Column("kept", _kept, folds=True),
+    Column("in review", lambda one: one["in_review"], _reviews, spare=True),
 ]
 
 
 def _show(session: "Session", one: dict[str, Any]) -> None:
     facts = [(one_.title, one_.value(one)) for one_ in _COLUMNS[:5]]
     more = [
+        ("in review", _reviews(one)),
         ("running", one["running"] or ""),
         ("today", _today(one["spent_today"])),
         ("kept", _kept(one)),
@@ -67,7 +78,8 @@ def list_agents(session: "Session", /) -> None:
     """List agents: what they have on their hands, what they spent, and what keeps them.
 
     In a pipe the columns are name, items in progress, items dispatched, slots, paused or not, runs
-    that go on, and of today runs, USD and tokens; then what else keeps the agent from running.
+    that go on, and of today runs, USD and tokens; then what else keeps the agent from running, and
+    items in review.
     """
     session.output.table(session.client.agents(), _COLUMNS)
 
@@ -75,9 +87,27 @@ def list_agents(session: "Session", /) -> None:
 @agent.member("set", example="rota agent set smith --max-concurrent 3")
 @click.argument("name")
 @click.option("--max-concurrent", type=click.IntRange(1), help="On how many items at once.")
-def set_agent(session: "Session", /, name: str, max_concurrent: int | None) -> None:
+@click.option(
+    "--max-in-review",
+    metavar="N",
+    help="With how many items in review it gets no new one; none: no limit.",
+)
+def set_agent(
+    session: "Session", /, name: str, max_concurrent: int | None, max_in_review: str | None
+) -> None:
     """Configure an agent; without options it only becomes known."""
-    _show(session, session.client.set_agent(name, max_concurrent=max_concurrent))
+    more: dict[str, Any] = {}
+    if max_in_review is not None:
+        more["max_in_review"] = _limit(max_in_review)
+    _show(session, session.client.set_agent(name, max_concurrent=max_concurrent, **more))
+
+
+def _limit(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise click.BadParameter(f"{text!r} is no number; write 3, or none", param_hint="N")
+    return int(text)
 
 
 @agent.member("pause", example="rota agent pause smith")

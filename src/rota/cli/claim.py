@@ -24,6 +24,10 @@ _REASONS = {
         "{agent} works on as many items as it may: finish or release one, or"
         " rota agent set {agent} --max-concurrent N"
     ),
+    "in_review_limit": (
+        "too much of {agent}'s work waits for a review: see to it (rota list --status in_review"
+        " --agent {agent}), or rota agent set {agent} --max-in-review N"
+    ),
     "agent_paused": "{agent} is paused: rota agent resume {agent}",
 }
 _CLAIMED = [

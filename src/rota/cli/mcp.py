@@ -1,6 +1,7 @@
 """MCP over standard input and output."""
 
 import asyncio
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ def mcp(session: "Session", /, agent: str | None) -> None:
     if find_spec("mcp") is None:
         raise click.ClickException(_MISSING)
     _quietly()
+    # A thread waits in a read that nothing can cut short; whatever was answered is on disk.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_serve(session, agent))
 
 

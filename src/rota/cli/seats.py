@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.model.errors import InvalidInput
+from rota.model.work import check_name
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -62,4 +63,5 @@ def has_ledger(session: "Session") -> bool:
 
 def seen_file(session: "Session", agent: str | None) -> Path:
     """Touched by the hook of a coding agent whenever it uses a tool."""
-    return session.settings.state_dir / "agents" / f"{agent or 'anybody'}.seen"
+    name = "anybody" if agent is None else check_name(agent, "agent")
+    return session.settings.state_dir / "agents" / f"{name}.seen"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.cli.output import column
+from rota.cli.output import Column, column
 from rota.cli.session import command
 from rota.cli.text import lines
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from rota.setup.tools import Place
 
 _NAMES = ("claude", "codex", "gemini", "cursor", "generic")
-_COLUMNS = [column("deed"), column("path", folds=True)]
+_COLUMNS = [
+    column("deed"),
+    Column("file", lambda row: row["path"], lambda row: row["name"], folds=True),
+]
 
 
 @command("setup", example="rota setup claude --agent smith --dry-run")
@@ -55,7 +58,7 @@ def setup(
     changes = work.planned_removal() if remove else work.planned()
     if not dry_run:
         (work.apply_removal if remove else work.apply)(changes)
-    _show(session, changes, dry_run=dry_run)
+    _show(session, changes, place.directory, dry_run=dry_run)
     if not (dry_run or remove):
         session.output.say(_next_words(tool, place))
 
@@ -91,13 +94,27 @@ def _ledger_options(session: "Session") -> list[str]:
     return ["--state-dir", str(Path(session.state_dir).absolute())] if session.state_dir else []
 
 
-def _show(session: "Session", changes: "Sequence[Change]", *, dry_run: bool) -> None:
-    rows = [{"path": str(one.path), "deed": one.deed, "diff": one.diff} for one in changes]
+def _show(
+    session: "Session", changes: "Sequence[Change]", directory: Path, *, dry_run: bool
+) -> None:
+    rows = [
+        {
+            "path": str(one.path),
+            "name": _short(one.path, directory),
+            "deed": one.deed,
+            "diff": one.diff,
+        }
+        for one in changes
+    ]
     if session.as_json or not dry_run:
         session.output.table(rows, _COLUMNS, dry_run=dry_run)
         return
     shown = "".join(one.diff for one in changes)
     sys.stdout.write(lines(shown) if shown else "nothing would change\n")
+
+
+def _short(path: Path, directory: Path) -> str:
+    return str(path.relative_to(directory) if path.is_relative_to(directory) else path)
 
 
 def _next_words(tool: str, place: "Place") -> str:

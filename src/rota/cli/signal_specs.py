@@ -110,6 +110,7 @@ _OPTIONS = [
     click.option("--agent", help="Who shall do it, or is woken."),
     click.option("--schedule", help="That is triggered."),
     click.option("--to", "to", metavar="URL", help="That is notified."),
+    click.option("--channel", help="That is notified instead: one of notify in rota.yaml."),
     click.option("--reason", help="Of a hold or a release."),
     # how often
     click.option("--max-fires", type=Fires(), help="How often.  [default: 1]"),
@@ -150,6 +151,7 @@ _THEN = {
     "agent": "agent",
     "schedule": "schedule",
     "to": "url",
+    "channel": "channel",
     "reason": "reason",
 }
 _HOW_OFTEN = {

@@ -157,6 +157,7 @@ class WorkerRun:
             self._with.clock.now(),
             run.attempt,
             self._item["max_attempts"],
+            review_gate=self._with.agent.review_gate,
         )
         if said is None or self._item.lost:
             return
@@ -199,6 +200,8 @@ class WorkerRun:
                 counted=said.counted,
             )
         notes, address = notes_of(said), address_of(said)
+        if said.review and address:
+            return await self._item.hand_over(address, notes)
         if said.outcome == "success":
             return await self._item.complete(notes, address)
         if said.outcome == "failure":

@@ -130,6 +130,8 @@ class AgentSettings(Section):
     system_prompt: Prompt | None = None
     default_prompt: Prompt | None = None
     trusted: Switch = False
+    review_gate: Switch = False
+    max_in_review: Annotated[int, Lax] | None = Field(None, ge=1, le=1000)
     work_source: WorkSource | None = None
     webhook_secret_env: SecretName | None = None
     schedules: dict[Name, ScheduleConfig] = Field(default_factory=dict)

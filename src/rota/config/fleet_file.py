@@ -2,15 +2,22 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from rota.config.agents import AgentConfig, AgentSettings
 from rota.config.limits import BudgetConfig
+from rota.config.notify import NotifyConfig
 from rota.config.scalars import Lax, Name, Switch, Text
 from rota.config.signals import SignalConfig
-from rota.config.sources import AnySource, Section
+from rota.config.sources import AnySource, Section, is_address
 
 PathText = Annotated[Text, Field(min_length=1)]
+
+
+def _public_url(value: str) -> str:
+    if "@" in value or not is_address(value):
+        raise ValueError("is not an address like https://rota.example.org")
+    return value.rstrip("/")
 
 
 class FleetIdentity(Section):
@@ -41,6 +48,7 @@ class Web(Section):
     enabled: Switch = True
     host: Text | None = None
     port: Annotated[int, Lax] | None = Field(None, ge=0, le=65_535)
+    public_url: Annotated[str, AfterValidator(_public_url)] | None = None
 
 
 class FleetFile(Section):
@@ -54,4 +62,5 @@ class FleetFile(Section):
     sources: tuple[AnySource, ...] = Field((), strict=False)
     budgets: BudgetConfig = BudgetConfig()
     signals: dict[Name, SignalConfig] = Field(default_factory=dict)
+    notify: NotifyConfig = NotifyConfig()
     web: Web = Web()

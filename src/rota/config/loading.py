@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,6 +17,7 @@ from rota.config.fleet import FleetConfig, sources_of
 from rota.config.fleet_file import FleetFile, Web
 from rota.config.herdctl import translated_fleet
 from rota.config.mistakes import Findings
+from rota.config.notify import NotifyConfig, check_channels
 from rota.config.resolving import budget, plain
 from rota.config.shown import shown
 from rota.config.signals import SignalConfig
@@ -27,6 +27,7 @@ from rota.model.fleet import Fleet
 
 # Read elsewhere: sources with the rest of the file, agents one by one.
 _APART = ("sources", "agents", "fleets", "defaults")
+_SHOWN = {"version", "fleet", "budgets", "signals", "notify", "web"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Loaded:
     sources: tuple[AnySource, ...] = ()
     web: Web = field(default_factory=Web)
     signals: tuple[DeclaredSignal, ...] = ()
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
     warnings: tuple[str, ...] = ()
     remarks: tuple[dict[str, Any], ...] = ()  # the warnings, in parts
     files: tuple[Path, ...] = ()  # all that were read
@@ -80,10 +82,11 @@ def _loaded(tree: PlacedMap, files: Files, findings: Findings) -> Loaded:
         sources=config.sources,
         web=head.web,
         signals=_signals(head, tree),
+        notify=head.notify,
         warnings=fleet.warnings,
         remarks=tuple(one.told() for one in findings.told_warnings(files.names)),
         files=tuple(files.names),
-        digest=_digest(fleet, config.sources, head.signals),
+        digest=_digest(fleet, config.sources, head),
         shown=_shown(head, config, crew, tree),
     )
 
@@ -103,6 +106,7 @@ def _head(tree: PlacedMap, findings: Findings) -> FleetFile:
     head = tree.copied()
     for name in _APART:
         head.take(name)
+    check_channels(head, findings)
     try:
         return FleetFile.model_validate(head)
     except ValidationError as error:
@@ -120,20 +124,23 @@ def _only(tree: PlacedMap, *names: str) -> PlacedMap:
 def _digest(
     fleet: Fleet,
     sources: tuple[AnySource, ...],
-    signals: Mapping[str, SignalConfig] = MappingProxyType({}),
+    head: FleetFile | None = None,
 ) -> str:
+    rest = head or FleetFile()
     content = {
         "agents": [plain(asdict(one)) for one in fleet.agents],
         "budget": plain(asdict(fleet.budget)),
         "name": fleet.name,
         "sources": [one.model_dump(mode="json") for one in sources],
-        "signals": {name: one.model_dump(mode="json") for name, one in signals.items()},
+        "signals": {name: one.model_dump(mode="json") for name, one in rest.signals.items()},
+        "notify": rest.notify.model_dump(mode="json"),
+        "public_url": rest.web.public_url,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _shown(head: FleetFile, config: FleetConfig, crew: Crew, tree: PlacedMap) -> dict[str, Any]:
-    whole = head.model_dump(mode="json", include={"version", "fleet", "budgets", "signals", "web"})
+    whole = head.model_dump(mode="json", include=_SHOWN)
     sources = [one.model_dump(mode="json") for one in config.sources]
     return {
         **shown(whole, tree),

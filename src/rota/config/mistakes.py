@@ -180,7 +180,7 @@ def known_keys(model: Any, loc: Location) -> list[str]:
     for part in loc:
         here = [found for one in here for found in _within(one, part)] or here
     sections = [one for kind in here for one in _sections(kind)]
-    return [name for section in sections for name in section.model_fields]
+    return [field.alias or name for one in sections for name, field in one.model_fields.items()]
 
 
 def _sections(kind: Any) -> list[type[BaseModel]]:

@@ -44,6 +44,8 @@ def agent_spec(config: AgentConfig, name: str, directory: Path) -> AgentSpec:
         breaker=Breaker(config.breaker.failures, config.breaker.cooldown),
         pause_on_usage_limit=config.pause_on_usage_limit,
         trusted=config.trusted,
+        max_in_review=config.max_in_review,
+        review_gate=config.review_gate,
     )
 
 

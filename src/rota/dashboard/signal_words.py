@@ -118,7 +118,8 @@ def will_do(action: Action, project: str | None = None) -> str:
             said = f"Agent {action.agent} is woken by its schedule {action.schedule}"
         case ActionKind.NOTIFY:
             # Addresses of webhooks often carry a secret behind the host's name.
-            said = f"{urlsplit(action.url or '').hostname} is told{_called(action.title)}"
+            host = urlsplit(action.url or "").hostname
+            said = f"{host or f'Channel {action.channel}'} is told{_called(action.title)}"
         case _:
             assert_never(action.kind)
     return said

@@ -64,7 +64,7 @@ class _DryRun(Exception):
 
 async def land(store: Store, reading: Reading, wish: Wish, clock: Clock | None = None) -> Landed:
     clock = clock or SystemClock()
-    if wish.project is not None:
+    if wish.project is not None:  # else it would be said of every single record
         check_text(wish.project, "project", intake.LONGEST["name"])
     landed = Landed()
 
@@ -206,6 +206,7 @@ class _Landing:
 
     def _project(self, name: str) -> Project:
         if name not in self._projects:
+            check_text(name, "project", intake.LONGEST["name"])
             made = Project(self._ids.new(), name, None, self._now, self._now)
             self._tx.insert_project(made)
             self._tx.append(

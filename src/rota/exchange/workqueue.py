@@ -34,6 +34,8 @@ _KNOWN = frozenset(
     }
 )  # fmt: skip
 
+_BY_AGE = ("created_at", "dispatched_at", "id")
+
 Record = dict[str, Any]
 
 
@@ -63,7 +65,7 @@ def _read_all(reading: Reading, connection: apsw.Connection, path: Path) -> None
             )
     projects = {one["id"]: one["name"] for one in _rows(connection, "projects")}
     dispatched = defaultdict(list)
-    if _columns(connection, "dispatch_log"):
+    if "id" in _columns(connection, "dispatch_log"):
         for one in _rows(connection, "dispatch_log"):
             dispatched[one.get("work_item_id")].append(_dispatch(one))
     for record in _rows(connection, "work_items"):
@@ -76,10 +78,11 @@ def _columns(connection: apsw.Connection, table: str) -> set[str]:
 
 
 def _rows(connection: apsw.Connection, table: str) -> Iterator[Record]:
-    """`table` is one of three names of ours."""
+    """By age, so that their items are of the same order. `table` is one of three names of ours."""
     names = sorted(_columns(connection, table))
     columns = ", ".join(f'"{name}"' for name in names if '"' not in name)
-    for row in connection.execute(f"SELECT {columns} FROM {table} ORDER BY rowid"):  # noqa: S608
+    order = ", ".join(name for name in _BY_AGE if name in names)
+    for row in connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}"):  # noqa: S608
         yield dict(zip(names, row, strict=True))
 
 

@@ -19,6 +19,10 @@ _EMPTY = {
         "You hold as many items as you may (work_list with your agent name): finish one or return"
         " it first. One whose token is lost comes back when its lease runs out."
     ),
+    "in_review_limit": (
+        "So much of your work waits for a review that you get nothing new before people have seen"
+        " to it. End your turn."
+    ),
     "agent_paused": "Your operator has paused you: stop taking work.",
 }
 _HELD = (
@@ -32,9 +36,6 @@ async def claim(seat: Seat, wanted: arguments.Claim) -> Json:
     if wanted.id is not None:
         return _told(seat, await _this_one(seat, agent, wanted.id, wanted.lease_seconds))
     items, reason = await _best(seat, agent, wanted)
-    if not items and seat.alone:
-        await seat.client.work_stale_check()
-        items, reason = await _best(seat, agent, wanted)
     if items:
         return _told(seat, items[0])
     reason = reason or "nothing_ready"

@@ -48,7 +48,7 @@ class McpFace:
         headers: Headers = dict(scope["headers"])
         caller = {name: headers[name] for name in _OF_THE_CALLER if name in headers}
         address = (scope.get("client") or ("",))[0]
-        transport = Loopback(self._api(), caller, address)
+        transport = Loopback(self._api(), caller, address=address, gone=receive)
         async with WorkQueueClient(
             "http://localhost", transport=transport, retries=NO_RETRIES
         ) as client:

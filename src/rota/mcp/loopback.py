@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from rota.api.asgi import AsgiApp, Message, Scope
+from rota.api.asgi import AsgiApp, Message, Receive, Scope
 from rota.client.errors import ConnectionFailed
 from rota.client.transport import Answer, AsyncStream, Request, SyncTransport
 
@@ -13,14 +13,21 @@ class Loopback:
     """Carries a caller's own headers, so that the API judges him as if he had come by himself."""
 
     def __init__(
-        self, app: AsgiApp, caller: Mapping[bytes, bytes] | None = None, address: str = "127.0.0.1"
+        self,
+        app: AsgiApp,
+        caller: Mapping[bytes, bytes] | None = None,
+        *,
+        address: str = "127.0.0.1",
+        gone: Receive | None = None,
     ) -> None:
+        """`gone` tells when he has hung up: a claim that is waited for is then given back."""
         self._app = app
+        self._gone = gone or _never
         self._caller = dict(caller or {b"host": b"localhost"})
         self._address = address
 
     async def send(self, request: Request) -> Answer:
-        exchange = _Exchange(request.body or b"")
+        exchange = _Exchange(request.body or b"", self._gone)
         try:
             async with asyncio.timeout(request.timeout):
                 await self._app(self._scope(request), exchange.receive, exchange.send)
@@ -66,16 +73,22 @@ class Loopback:
         }
 
 
+async def _never() -> Message:
+    """Whoever asked is still here."""
+    return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
 class _Exchange:
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, gone: Receive) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.body = bytearray()
         self._sent: bytes | None = body
+        self._gone = gone
 
     async def receive(self) -> Message:
         if self._sent is None:
-            await asyncio.Event().wait()  # whoever asked is still here
+            return await self._gone()
         body, self._sent = self._sent, None
         return {"type": "http.request", "body": body, "more_body": False}
 

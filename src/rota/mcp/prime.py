@@ -52,6 +52,7 @@ the one who **claimed** it. Use the `rota` MCP tools if you have them, else the 
   for it, do not retry. A result you send late is kept for a person to see; it does not count.
 - `claimed`: another holds it, or you forgot your token. Take other work.
 - `no_free_slot`: you hold as many items as you may. Finish or release one.
+- `in_review_limit`: your work waits for reviews. End your turn; people have to see to it first.
 - `transition_refused`: the item has moved meanwhile. Look at it again; `allowed` says what goes.
 - nothing ready: end your turn, or wait (`wait_seconds`, `rota claim --wait 30s`). Do not poll.
 - no answer at all: it may have been done. Look first, then repeat.
@@ -110,8 +111,8 @@ def _now(standing: Standing) -> list[str]:
     lines = [f"- Ledger: {standing.ledger}."]
     if not standing.server and standing.trouble is None:
         lines.append(
-            "- No server runs here. Everything works, but leases that ran out come back only when"
-            " somebody claims by MCP, runs `rota stale`, or starts `rota up`."
+            "- No server runs here. Items can be worked all the same; an item whose lease ran out"
+            " comes back with the next claim. Schedules and signals need `rota up`."
         )
     if standing.trouble is not None:
         lines.append(f"- What is ready is not known: {_line(standing.trouble, 300)}")

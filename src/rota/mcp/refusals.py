@@ -18,6 +18,7 @@ _NEXT = {
         "You hold as many items as you may: finish one with work_complete or give one back with"
         " work_return first."
     ),
+    "in_review_limit": "Your work has to be reviewed before you take more: end your turn.",
     "transition_refused": "Call work_show to see where the item stands.",
     "not_found": "Check the id with work_list.",
     "forbidden": "You may not do this; tell your operator if it is needed.",

@@ -12,7 +12,7 @@ from rota.model.errors import Forbidden, InvalidInput
 class Seat:
     client: WorkQueueClient
     agent: str | None = None  # whom this conversation acts for; None: its token says, or nobody
-    alone: bool = False  # no server sweeps this ledger, so whoever finds nothing does
+    alone: bool = False  # no server runs on this ledger
     holdings: Holdings = field(default_factory=Holdings)
     called_at: float = field(default_factory=time.monotonic)
 

@@ -12,6 +12,7 @@ class Agent:
     paused: bool = False
     created_at: str | None = None
     updated_at: str | None = None
+    max_in_review: int | None = None  # None: as many as come
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +33,13 @@ class AgentLoad:
     agent: Agent
     in_progress: int
     dispatched: int
+    in_review: int = 0
+
+
+def room_for_reviews(most: int | None, in_review: int, in_progress: int) -> int | None:
+    """How many more items an agent may take; None: its reviews do not limit it.
+
+    All that is worked on may come to be reviewed, so it counts too: else the limit would be
+    passed by whatever was already under way when it was reached.
+    """
+    return None if most is None else max(0, most - in_review - in_progress)

@@ -9,6 +9,7 @@ DEFAULT_LEASE_SECONDS = 900
 MAX_LEASE_SECONDS = 7 * 24 * 3600
 MAX_WAIT_SECONDS = 60
 MAX_SLOTS = 1_000
+MAX_IN_REVIEW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class NothingClaimed(StrEnum):
     NOTHING_READY = "nothing_ready"
     NO_FREE_SLOT = "no_free_slot"
     AGENT_PAUSED = "agent_paused"
+    IN_REVIEW_LIMIT = "in_review_limit"
 
 
 @dataclass(frozen=True, slots=True)

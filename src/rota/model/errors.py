@@ -10,6 +10,7 @@ RotaError
 │   ├── ClaimLost           the caller's claim has ended; somebody else may own it
 │   ├── ClaimedByAnother    the item is claimed and no token was given
 │   ├── NoFreeSlot          the agent works on as many items as it may
+│   │   └── InReviewLimit   too much of its work waits for a review
 │   └── KeyReused           an Idempotency-Key came back with another request
 ├── VersionMismatch         If-Match named a version that has passed               412
 ├── Unauthenticated         no token, or one that we do not know                   401
@@ -27,6 +28,7 @@ RotaError
 │   ├── PauseUnreadable           the list of paused repositories cannot be read   503
 │   └── TrackerError              the tracker refused, or could not be reached
 │       └── AnswerUnknown         no answer: the write may have taken effect
+├── DeliveryFailed          whoever was to be told did not take it                 502
 └── SchedulerError          the scheduler cannot do what was asked                 500
     ├── IntervalParseError        not an interval like 5m                          422
     ├── CronParseError            not a cron expression, or one that never comes   422
@@ -83,6 +85,10 @@ class ClaimedByAnother(Refused):
 
 class NoFreeSlot(Refused):
     code = "no_free_slot"
+
+
+class InReviewLimit(NoFreeSlot):
+    code = "in_review_limit"
 
 
 class KeyReused(Refused):
@@ -151,6 +157,18 @@ class TrackerError(WorkSourceError):
 
 class AnswerUnknown(TrackerError):
     code = "answer_unknown"
+
+
+class DeliveryFailed(RotaError):
+    code = "delivery_failed"
+
+    def __init__(
+        self, message: str, *, final: bool = False, after: float | None = None, **details: Any
+    ) -> None:
+        """`final`: it will not be taken later either. `after`: not before so many seconds."""
+        super().__init__(message, **details)
+        self.final = final
+        self.after = after
 
 
 class SchedulerError(RotaError):

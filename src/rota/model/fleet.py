@@ -136,6 +136,8 @@ class AgentSpec:
     breaker: Breaker = field(default_factory=Breaker)
     pause_on_usage_limit: bool = True
     trusted: bool = False  # the text of its items is not fenced
+    max_in_review: int | None = None  # None: as many as come
+    review_gate: bool = False  # what it answers with a pull request waits for the merge
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class SkipReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     BREAKER_OPEN = "breaker_open"
     USAGE_LIMIT = "usage_limit"
+    IN_REVIEW_LIMIT = "in_review_limit"
     SHUTTING_DOWN = "shutting_down"
 
 

@@ -70,6 +70,7 @@ class Action:
     schedule: str | None = None
     reason: str | None = None
     url: str | None = None  # of notify
+    channel: str | None = None  # of notify, instead: one of the configuration
 
 
 @dataclass(frozen=True, slots=True)

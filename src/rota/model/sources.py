@@ -80,6 +80,28 @@ class LiveReference:
 
 
 @dataclass(frozen=True, slots=True)
+class InReview:
+    """An item that waits for a review, in short."""
+
+    item_id: str
+    version: int
+    address: str
+    source: str | None
+    source_ref: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewLook:
+    """What a source said of the pull request that an item waits for."""
+
+    item_id: str
+    source: str
+    address: str
+    found: str  # "open" or "gone"
+    looked_at: str = ""  # when it is written down
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """A trusted person has agreed to this text."""
 

@@ -67,7 +67,7 @@ def take(tx: Transaction, takes: Sequence[Take], now: str) -> list[ClaimResult]:
     empty = [
         n
         for n, one in enumerate(answers)
-        if one.reason in (NothingClaimed.NOTHING_READY, NothingClaimed.NO_FREE_SLOT)
+        if one.reason is not None and one.reason is not NothingClaimed.AGENT_PAUSED
     ]
     if empty and sweeper.catch_up(tx, now):
         for n, again in zip(empty, tx.take([takes[n] for n in empty], now), strict=True):

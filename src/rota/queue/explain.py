@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from rota.model.agents import Agent
+from rota.model.agents import Agent, room_for_reviews
 from rota.model.status import Status
 from rota.model.work import WorkItem
 from rota.queue import moves
 from rota.queue.explain_fleet import run_on, waits_for
+from rota.queue.explain_reviews import waits_for_review
 from rota.queue.reasons import Reason
 from rota.storage.port import Transaction
 
@@ -33,7 +34,7 @@ def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
     return Explanation(item, claimable, reasons[0].message, reasons)
 
 
-_STOPS = frozenset({"no_free_slot", "agent_paused", "through_source"})
+_STOPS = frozenset({"no_free_slot", "agent_paused", "in_review_limit", "through_source"})
 
 
 def _holds(tx: Transaction, item: WorkItem) -> list[Reason]:
@@ -116,13 +117,7 @@ def _standing(  # noqa: PLR0911 - one for each status
                 )
             ]
         case Status.IN_REVIEW:
-            return [
-                Reason(
-                    "in_review",
-                    f"it waits for a review: {item.artifact_url}",
-                    f"rota done {item.id} to accept it, or rota reopen {item.id}",
-                )
-            ]
+            return [waits_for_review(tx, item)]
         case Status.COMPLETED:
             return [Reason("completed", f"it was completed at {item.completed_at}")]
         case Status.FAILED:
@@ -215,6 +210,16 @@ def _agent(tx: Transaction, name: str) -> list[Reason]:
                 "no_free_slot",
                 f"agent '{name}' works on {busy} of {agent.max_concurrent} items",
                 f"wait, or rota agent set {name} --max-concurrent {agent.max_concurrent + 1}",
+            )
+        )
+    waiting, busy = tx.on_hands(name)
+    if room_for_reviews(agent.max_in_review, waiting, busy) == 0:
+        reasons.append(
+            Reason(
+                "in_review_limit",
+                moves.in_review_words(agent, waiting, busy),
+                f"see to its reviews (rota list --status in_review --agent {name}), or"
+                f" rota agent set {name} --max-in-review N",
             )
         )
     return reasons

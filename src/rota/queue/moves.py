@@ -7,11 +7,12 @@ item is read once to find out which guard refused, and the caller is told.
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.model.agents import Agent
+from rota.model.agents import Agent, room_for_reviews
 from rota.model.claims import Claim
 from rota.model.errors import (
     ClaimedByAnother,
     ClaimLost,
+    InReviewLimit,
     InvalidInput,
     MissingRequirement,
     NoFreeSlot,
@@ -144,6 +145,8 @@ def _who_and_where(tx: Transaction, order: Order) -> tuple[str | None, int | Non
             " dispatch may start it",
             assigned_agent=item.assigned_agent,
         )
+    if order.verb is Verb.START and not order.in_passing:
+        demand_room(tx, item.assigned_agent)
     return None, free_slot(tx, item.assigned_agent, in_passing=order.in_passing)
 
 
@@ -160,6 +163,28 @@ def _demand_no_twin(tx: Transaction, item_id: str) -> None:
             id=twin.id,
             status=twin.status,
         )
+
+
+def demand_room(tx: Transaction, name: str) -> None:
+    """What waits for a review holds new work back; an item that is resumed is not new."""
+    agent = tx.get_agent(name)
+    if agent is None or agent.max_in_review is None:
+        return
+    tx.lock_agents([name])
+    waiting, busy = tx.on_hands(name)
+    if room_for_reviews(agent.max_in_review, waiting, busy) == 0:
+        raise InReviewLimit(
+            f"{in_review_words(agent, waiting, busy)}; see to its reviews first, or raise the"
+            f" limit: rota agent set {name} --max-in-review N",
+            agent=name,
+            max_in_review=agent.max_in_review,
+            in_review=waiting,
+        )
+
+
+def in_review_words(agent: Agent, waiting: int, busy: int) -> str:
+    under_way = f", and it works on {busy} more" if busy else ""
+    return f"agent '{agent.name}' has {waiting} of {agent.max_in_review} items in review{under_way}"
 
 
 def free_slot(tx: Transaction, agent: str, *, in_passing: bool = False) -> int:

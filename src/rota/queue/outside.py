@@ -11,8 +11,10 @@ from rota.model.errors import NotFound, Refused
 from rota.model.sources import (
     Approval,
     Firing,
+    InReview,
     Mirrored,
     Mirroring,
+    ReviewLook,
     SourceClaim,
     SourceState,
     StateNote,
@@ -125,6 +127,18 @@ class OutsideWork:
         """The references of its items that are queued here."""
         live = await self._store.read(lambda tx: tx.live_references(source), long=True)
         return [one.source_ref for one in live if one.status is Status.QUEUED]
+
+    # reviews
+
+    async def in_review(self, place: str, limit: int) -> list[InReview]:
+        """Items whose address begins so (`github.com/owner/repo/pull`, in small letters), those
+        first that were looked at longest ago."""
+        return await self._store.read(lambda tx: tx.waiting_reviews(place, limit), long=True)
+
+    async def looked(self, source: str, looks: Sequence[ReviewLook]) -> None:
+        """What was found there, for people to see."""
+        now = self._now()
+        await self._store.transact(lambda tx: tx.note_looks(source, looks, now))
 
     # who we are
 

@@ -5,10 +5,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from types import EllipsisType
 from typing import Any, TypeVar
 
 from rota.model.agents import Agent
 from rota.model.claims import (
+    MAX_IN_REVIEW,
     MAX_SLOTS,
     Claim,
     ClaimRequest,
@@ -92,13 +94,21 @@ class WorkQueue:
         *,
         max_concurrent: int | None = None,
         paused: bool | None = None,
+        max_in_review: int | EllipsisType | None = ...,
         actor: str | None = None,
     ) -> Agent:
+        """What is not named stays. `max_in_review=None` takes the limit off."""
         check_name(name, "agent")
         if max_concurrent is not None and not 1 <= max_concurrent <= MAX_SLOTS:
             raise InvalidInput(
                 f"max_concurrent: {max_concurrent} is out of range; use 1 to {MAX_SLOTS}",
                 field="max_concurrent",
+            )
+        if isinstance(max_in_review, int) and not 1 <= max_in_review <= MAX_IN_REVIEW:
+            raise InvalidInput(
+                f"max_in_review: {max_in_review} is out of range; use 1 to {MAX_IN_REVIEW}, or"
+                " nothing for no limit",
+                field="max_in_review",
             )
         now = self._now()
 
@@ -108,10 +118,15 @@ class WorkQueue:
                 old,
                 max_concurrent=old.max_concurrent if max_concurrent is None else max_concurrent,
                 paused=old.paused if paused is None else paused,
+                max_in_review=old.max_in_review if max_in_review is ... else max_in_review,
                 updated_at=now,
             )
             tx.put_agent(agent)
-            data = {"max_concurrent": agent.max_concurrent, "paused": agent.paused}
+            data = {
+                "max_concurrent": agent.max_concurrent,
+                "paused": agent.paused,
+                "max_in_review": agent.max_in_review,
+            }
             tx.append([NewEvent(EventType.AGENT_UPDATED, now, actor, agent=name, data=data)])
             tx.wake(Topic.READY)
             return agent

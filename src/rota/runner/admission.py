@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rota.model.agents import Agent
+from rota.model.agents import Agent, room_for_reviews
 from rota.model.clock import Clock, from_text, to_text
 from rota.model.errors import InvalidInput
 from rota.model.fleet import AgentSpec, Budget
@@ -45,9 +45,15 @@ class Admission:
         self._clock = clock
         self._budget = budget
 
-    async def refusal(self, agent: AgentSpec) -> Refusal | None:
+    async def refusal(self, agent: AgentSpec, *, for_an_item: bool = False) -> Refusal | None:
+        """`for_an_item`: a run that takes none adds nothing to what waits for a review."""
         now = self._clock.now()
-        return await self._store.read(lambda tx: self._refusal(tx, agent, now))
+
+        def body(tx: Transaction) -> Refusal | None:
+            refused = self._refusal(tx, agent, now)
+            return _reviews(tx, agent.name) if refused is None and for_an_item else refused
+
+        return await self._store.read(body)
 
     def _refusal(self, tx: Transaction, agent: AgentSpec, now: datetime) -> Refusal | None:
         return (
@@ -124,6 +130,21 @@ def _paused(agent: Agent | None) -> Refusal | None:
         return None
     return Refusal(
         SkipReason.AGENT_PAUSED, f"{agent.name} is paused; rota agent resume {agent.name}"
+    )
+
+
+def _reviews(tx: Transaction, name: str) -> Refusal | None:
+    agent = tx.get_agent(name)
+    if agent is None or agent.max_in_review is None:
+        return None
+    waiting, busy = tx.on_hands(name)
+    if room_for_reviews(agent.max_in_review, waiting, busy):
+        return None
+    under_way = f" and {busy} under way" if busy else ""
+    return Refusal(
+        SkipReason.IN_REVIEW_LIMIT,
+        f"{waiting} of its items are in review{under_way}, and {agent.max_in_review} may be; see to"
+        f" them: rota list --status in_review --agent {name}",
     )
 
 

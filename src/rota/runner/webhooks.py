@@ -1,9 +1,11 @@
 """Telling a web address about a run."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httpx2
@@ -13,7 +15,35 @@ from rota.model.fleet import Hook
 from rota.runner.addresses import Allowed, IPAddress, vetted
 
 SIGNATURE = "X-Rota-Signature-256"
+LONGEST_REPLY = 2048  # bytes of an answer that are looked at
+REPLY_SECONDS = 2.0  # that they may take
 _PORTS = {"http": 80, "https": 443}
+_PLAIN = {"Content-Type": "application/json", "User-Agent": "rota"}
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """One POST. Header `Host` is set from the address."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str]
+    seconds: float = 30.0  # for all of it
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    text: str  # its beginning
+    retry_after: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def in_words(self) -> str:
+        return f"it answered {self.status}{_moved(self.status)}"
 
 
 async def post(
@@ -26,25 +56,33 @@ async def post(
 ) -> None:
     """One POST, to the address that was vetted, without redirects. An error says why it failed,
     and never shows headers or secrets."""
+    headers = {**hook.headers, **signature(hook.secret_env, body, environ)}
+    posting = Posting(hook.url or "", body, headers, hook.timeout.total_seconds())
+    reply = await send(posting, allowed, via)
+    if not reply.ok:
+        raise InvalidInput(reply.in_words)
+
+
+async def send(
+    posting: Posting, allowed: Allowed, via: httpx2.AsyncBaseTransport | None = None
+) -> Reply:
+    """What the receiver said, whatever it was; InvalidInput when it said nothing, Forbidden when
+    it may not be asked."""
     try:
-        async with asyncio.timeout(hook.timeout.total_seconds()):
-            await _post(hook, body, _headers(hook, body, environ), allowed, via)
+        async with asyncio.timeout(posting.seconds):
+            return await _send(posting, allowed, via)
     except TimeoutError:
-        raise InvalidInput(f"no answer within {hook.timeout.total_seconds():g} s") from None
+        raise InvalidInput(f"no answer within {posting.seconds:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise InvalidInput(f"{type(error).__name__}: {error}"[:300]) from None
     except ValueError:  # whose text may hold what it is about
         raise InvalidInput("its url or one of its headers cannot be sent") from None
 
 
-async def _post(
-    hook: Hook,
-    body: bytes,
-    headers: dict[str, str],
-    allowed: Allowed,
-    transport: httpx2.AsyncBaseTransport | None,
-) -> None:
-    parts = urlsplit(hook.url or "")
+async def _send(
+    posting: Posting, allowed: Allowed, transport: httpx2.AsyncBaseTransport | None
+) -> Reply:
+    parts = urlsplit(posting.url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise InvalidInput("its url is not an address on the web; write https://…")
     host, port = parts.hostname, parts.port or _PORTS[parts.scheme]
@@ -56,29 +94,45 @@ async def _post(
         request = client.build_request(
             "POST",
             url,
-            content=body,
-            headers={"Host": parts.netloc.rpartition("@")[2], **headers},
+            content=posting.body,
+            headers={"Host": parts.netloc.rpartition("@")[2], **_PLAIN, **posting.headers},
             extensions={"sni_hostname": host},  # the certificate is for the name
         )
         answer = await client.send(request, stream=True)
-        await answer.aclose()
-    if not 200 <= answer.status_code < 300:
-        raise InvalidInput(f"it answered {answer.status_code}{_moved(answer.status_code)}")
+        try:
+            text = await _beginning(answer)
+        finally:
+            await answer.aclose()
+    return Reply(answer.status_code, text, answer.headers.get("Retry-After"))
+
+
+async def _beginning(answer: httpx2.Response) -> str:
+    """Undecoded, so that nothing can unfold in memory; only what failed is read at all."""
+    if answer.is_success:
+        return ""
+    text = b""
+    with contextlib.suppress(TimeoutError, httpx2.HTTPError):  # that it failed is known already
+        async with asyncio.timeout(REPLY_SECONDS):
+            async for part in answer.aiter_raw():
+                text += part
+                if len(text) >= LONGEST_REPLY:
+                    break
+    return text[:LONGEST_REPLY].decode(errors="replace")
 
 
 def _moved(status: int) -> str:
     return "; redirects are not followed: write the final address" if 300 <= status < 400 else ""
 
 
-def _headers(hook: Hook, body: bytes, environ: Mapping[str, str]) -> dict[str, str]:
-    headers = {"Content-Type": "application/json", "User-Agent": "rota", **hook.headers}
-    if hook.secret_env is None:
-        return headers
-    secret = environ.get(hook.secret_env)
+def signature(secret_env: str | None, body: bytes, environ: Mapping[str, str]) -> dict[str, str]:
+    """The header that proves who sent it; none where no secret is named."""
+    if secret_env is None:
+        return {}
+    secret = environ.get(secret_env)
     if not secret:
-        raise InvalidInput(f"the variable {hook.secret_env} is not set, and it signs the body")
+        raise InvalidInput(f"the variable {secret_env} is not set, and it signs the body")
     digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return {**headers, SIGNATURE: f"sha256={digest}"}
+    return {SIGNATURE: f"sha256={digest}"}
 
 
 def _bracketed(address: IPAddress) -> str:

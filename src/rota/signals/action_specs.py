@@ -20,12 +20,11 @@ _ACTION_KEYS: dict[ActionKind, frozenset[str]] = {
     ActionKind.HOLD: frozenset({"reason"}),
     ActionKind.RELEASE: frozenset({"reason"}),
     ActionKind.TRIGGER: frozenset({"agent", "schedule", "body"}),
-    ActionKind.NOTIFY: frozenset({"url", "title", "body"}),
+    ActionKind.NOTIFY: frozenset({"url", "channel", "title", "body"}),
 }
 _NEEDS: dict[ActionKind, tuple[str, ...]] = {
     ActionKind.DISPATCH: ("agent",),
     ActionKind.TRIGGER: ("agent", "schedule"),
-    ActionKind.NOTIFY: ("url",),
 }
 
 FIELDS = frozenset(
@@ -49,11 +48,13 @@ def action(spec: Mapping[str, Any] | None, about: Condition) -> Action:
     for name in _NEEDS.get(kind, ()):
         if not spec.get(name):
             raise InvalidInput(f"action.{name}: {kind} needs it", field=f"action.{name}")
+    if kind is ActionKind.NOTIFY and bool(spec.get("url")) == bool(spec.get("channel")):
+        raise InvalidInput("action.url: notify needs a url or a channel", field="action.url")
     return _action(kind, spec)
 
 
 def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
-    for name in ("agent", "schedule"):
+    for name in ("agent", "schedule", "channel"):
         if (said := _text(spec, name)) is not None:
             check_name(said, f"action.{name}")
     if (url := _text(spec, "url", LONGEST["artifact_url"])) is not None:
@@ -71,6 +72,7 @@ def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
         _text(spec, "schedule"),
         _text(spec, "reason", LONGEST["hold_reason"]),
         url,
+        _text(spec, "channel"),
     )
 
 

@@ -141,6 +141,8 @@ def _notify(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
     action = occasion.signal.action
     facts = {
         "url": action.url,
+        "channel": action.channel,
+        "name": occasion.signal.name,
         "title": filled(action.title, occasion),
         "text": filled(action.body, occasion),
         "signal_id": occasion.signal.id,

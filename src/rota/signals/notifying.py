@@ -20,5 +20,6 @@ class Notifier:
     async def __call__(self, entry: OutboxEntry) -> None:
         facts: dict[str, Any] = {"id": entry.id, "type": "work.signal.fired", **entry.payload}
         hook = Hook("notify", url=facts.pop("url"))
+        facts = {name: one for name, one in facts.items() if name not in ("channel", "name")}
         body = json.dumps(facts, ensure_ascii=False).encode()
         await post(hook, body, environ=self._environ, allowed=self._allowed)

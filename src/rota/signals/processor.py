@@ -8,7 +8,8 @@ import structlog
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
 from rota.model.signals import FiringRecord, FiringStatus
 from rota.signals.firing import fire, fire_taken, give_up
-from rota.storage.port import Store, Topic, Transaction
+from rota.storage.port import Store, Transaction
+from rota.storage.wakeups import Commits
 
 log = structlog.get_logger()
 
@@ -132,21 +133,6 @@ def _by_signal(batch: list[FiringRecord]) -> list[list[FiringRecord]]:
     return list(groups.values())
 
 
-class Commits:
-    """Can be waited for like an event: there is news once an event was committed anywhere."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._seen = 0
-
-    def look(self) -> None:
-        """What has been committed up to now is no news any more."""
-        self._seen = self._store.counter(Topic.EVENTS)
-
-    async def wait(self) -> None:
-        await self._store.wait(Topic.EVENTS, self._seen, POLL_SECONDS)
-
-
 class SignalChore:
     """A chore for the daemon: it goes on as soon as an event was committed anywhere."""
 
@@ -154,7 +140,7 @@ class SignalChore:
 
     def __init__(self, store: Store, signals: SignalScheduler) -> None:
         self._signals = signals
-        self.woken = Commits(store)
+        self.woken = Commits(store, POLL_SECONDS)
 
     async def tick(self) -> float:
         self.woken.look()

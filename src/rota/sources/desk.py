@@ -262,7 +262,7 @@ class IssueDesk:
         try:
             held = await self.held(number, codename)
         except ClaimLost:
-            if await self._was_told(number, codename, result.outcome):
+            if await self._was_told(number, codename, result):
                 return
             raise
         await self._beat(held, codename)
@@ -270,14 +270,14 @@ class IssueDesk:
             await self._lost(held, codename)
         await self._record(held, codename, result)
 
-    async def _was_told(self, number: int, codename: str, outcome: WorkOutcome) -> bool:
+    async def _was_told(self, number: int, codename: str, result: WorkResult) -> bool:
         """By an earlier call, whose answer may have been lost with the process that made it."""
         if self.ledger is None:
-            return self._told.get((number, codename)) == outcome
+            return self._told.get((number, codename)) == result.outcome
         if await self._open_claim(number) is not None:
             return False  # whatever the ledger says, the tracker was not told
         item = await self.ledger.outside.standing(self.tracker.source, str(number))
-        verb = verb_of(outcome)
+        verb = verb_of(result)
         return (
             item is not None
             and item.assigned_agent == codename
@@ -304,7 +304,7 @@ class IssueDesk:
         pr = pull_request(result.artifacts)
         if not await self.claims.finish(held.grant, pr, report(result)):
             return False
-        if pr is None or self._always_closes:
+        if pr is None or (self._always_closes and not result.review):
             await self._close(held.grant.number)
         return True
 
@@ -391,8 +391,9 @@ def _ids(claimed: ClaimedItem | None) -> tuple[str | None, str | None]:
 
 
 def _order(held: Held, codename: str, result: WorkResult) -> Order:
-    """Success completes, failure fails, a partial result waits for a person."""
-    verb = verb_of(result.outcome)
+    """Success completes, or is handed over to a review; failure fails, a partial result waits for
+    a person."""
+    verb = verb_of(result)
     return Order(
         verb,
         held.item_id or "",

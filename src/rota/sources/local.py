@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from rota.model import work
-from rota.model.agents import Agent, AgentLoad
+from rota.model.agents import Agent, AgentLoad, room_for_reviews
 from rota.model.claims import DEFAULT_LEASE_SECONDS, Claim
 from rota.model.clock import to_text
 from rota.model.errors import (
@@ -29,7 +29,7 @@ from rota.model.status import RULES, Outcome, Status, Verb
 from rota.model.work import check_name
 from rota.queue.intake import LONGEST
 from rota.queue.ledger import Ledger
-from rota.queue.moves import Order
+from rota.queue.moves import Order, in_review_words
 from rota.queue.views import SHORT_PAGE, Query
 from rota.sources.local_mapping import (
     address_of,
@@ -117,7 +117,7 @@ class QueueWorkSource:
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
         item_id = ledger_id_of(work_item_id)
-        verb = verb_of(result.outcome)
+        verb = verb_of(result)
         token = self._tokens.get(item_id)
         if token is None:
             return await self._check_repeat(item_id, verb)
@@ -313,6 +313,12 @@ class QueueWorkSource:
                 ClaimFailureReason.PERMISSION_DENIED,
                 f"agent {self.agent!r} already works on {load.in_progress} of"
                 f" {load.agent.max_concurrent} items",
+            )
+        agent = load.agent
+        if room_for_reviews(agent.max_in_review, load.in_review, load.in_progress) == 0:
+            return refused(
+                ClaimFailureReason.PERMISSION_DENIED,
+                in_review_words(agent, load.in_review, load.in_progress),
             )
         return None
 

@@ -11,22 +11,23 @@ from rota.model.status import Verb
 from rota.model.work import Priority
 from rota.queue.intake import LONGEST, check_url
 from rota.sources.paging import bad_cursor, unpack
-from rota.sources.port import ClaimFailureReason, ClaimResult, WorkItem, WorkOutcome, WorkResult
+from rota.sources.port import ClaimFailureReason, ClaimResult, WorkItem, WorkResult
+from rota.sources.reports import pull_request
 from rota.sources.titles import one_line
 
 PREFIX = "queue-"
 
 
-def verb_of(outcome: WorkOutcome) -> Verb:
-    match outcome:
+def verb_of(result: WorkResult) -> Verb:
+    match result.outcome:
         case "success":
-            return Verb.COMPLETE
+            return Verb.HAND_OVER if result.review else Verb.COMPLETE
         case "failure":
             return Verb.FAIL
         case "partial":
             return Verb.BLOCK
         case _:
-            assert_never(outcome)
+            assert_never(result.outcome)
 
 
 def refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
@@ -97,7 +98,9 @@ def notes_of(result: WorkResult) -> str:
 
 
 def address_of(result: WorkResult) -> str | None:
-    """The first artifact that has one."""
+    """The pull request to be reviewed; else the first artifact that has one."""
+    if result.review and (pull := pull_request(result.artifacts)):
+        return pull
     for artifact in result.artifacts:
         with suppress(InvalidInput):
             return check_url(artifact)

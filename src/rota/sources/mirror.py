@@ -15,6 +15,7 @@ from rota.queue.intake import LONGEST
 from rota.queue.outside import OutsideWork
 from rota.sources.desk import IssueDesk
 from rota.sources.items import new_item
+from rota.sources.reviews import reopen_issue
 
 log = structlog.get_logger()
 
@@ -80,9 +81,7 @@ class Mirror:
         """An item that waits here, but is not ready there any more."""
         try:
             issue = await self._tracker.issue(int(ref))
-            if issue.is_open and await self._was_brought_back(issue):
-                change = Repair((self._labels.ready,), (self._labels.failed,))
-                await project(self._tracker, issue.number, change)
+            if issue.is_open and await self._bring_back(issue):
                 issue = await self._tracker.issue(issue.number)
         except IssueNotFound:
             return
@@ -92,13 +91,24 @@ class Mirror:
         if issue.is_open:
             await self._add(picture, issue)
 
-    async def _was_brought_back(self, issue: Issue) -> bool:
-        """It failed with us, and a person has queued it again: there it still says failed."""
-        if stage(issue, self._labels) != self._labels.failed:
+    async def _bring_back(self, issue: Issue) -> bool:
+        """What is queued again here, by a person or because its pull request was closed, still
+        says there how it ended: failed, or finished."""
+        said = stage(issue, self._labels)
+        if said not in (self._labels.failed, self._labels.pr_open):
             return False
         item = await self._outside.standing(self._tracker.source, str(issue.number))
-        return (
-            item is not None
-            and item.status is Status.QUEUED
-            and item.came_from in (Status.FAILED, Status.BLOCKED)
-        )
+        if item is None or item.status is not Status.QUEUED:
+            return False
+        if said == self._labels.pr_open:
+            return item.came_from is Status.IN_REVIEW and await self._reopen(issue)
+        return item.came_from in (Status.FAILED, Status.BLOCKED) and await self._retry(issue)
+
+    async def _reopen(self, issue: Issue) -> bool:
+        await reopen_issue(self._desk, issue.number)
+        return True
+
+    async def _retry(self, issue: Issue) -> bool:
+        change = Repair((self._labels.ready,), (self._labels.failed,))
+        await project(self._tracker, issue.number, change)
+        return True

@@ -13,6 +13,7 @@ from rota.claims.projection import project, repair
 from rota.claims.protocol import Claimant, CommentClaims, Grant, Refusal
 from rota.model.errors import InvalidInput, MalformedReference, NotFound, Refused
 from rota.sources.desk import IssueDesk
+from rota.sources.reviews import reopen_issue
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +165,9 @@ class Operators:
         """Let a finished issue be worked again: its pull request was not the answer."""
         await self._issue(number)
         claims = self._comments("reopening")
-        standing = await claims.standing(number)
-        if standing.done_claim is None:
+        if (await claims.standing(number)).done_claim is None:
             return False
-        me = await self.me()
-        await claims.log.append(number, Kind.REVOKE, claim=standing.done_claim, by=me.login)
-        await claims.log.settle()
-        await self._mend(number)
-        return True
+        return await reopen_issue(self._desk, number)
 
     async def _mend(self, number: int) -> None:
         issue = await self._tracker.issue(number)

@@ -6,6 +6,7 @@ waits, the item's claim is kept alive, so that nobody does the work again.
 """
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,7 +17,14 @@ from typing import Any
 import structlog
 
 from rota.model.clock import Clock, from_text, to_text
-from rota.model.errors import ClaimLost, NotFound, Refused, RotaError, WorkSourceError
+from rota.model.errors import (
+    ClaimLost,
+    DeliveryFailed,
+    NotFound,
+    Refused,
+    RotaError,
+    WorkSourceError,
+)
 from rota.model.runs import OutboxEntry, Run
 from rota.model.work import MAX_PAGE
 from rota.queue.ledger import Ledger
@@ -33,6 +41,7 @@ Courier = Callable[[OutboxEntry], Awaitable[None]]
 TAKEN_SECONDS = 120.0
 FIRST_PAUSE = 5.0
 LONGEST_PAUSE = 600.0  # shorter than a lease, which every attempt extends
+LONGEST_WISH = 24 * 3600.0  # of a receiver that wants to be left alone
 MOST_ATTEMPTS = 24
 LOOK_SECONDS = 30.0
 AT_ONCE = 20
@@ -92,7 +101,7 @@ class Outbox:
         def body(tx: Transaction) -> None:
             if len(tx.living_nodes()) > 1:
                 return
-            for entry in tx.list_post(buried=False, limit=MAX_PAGE):
+            for entry in tx.list_post(buried=False, limit=MAX_PAGE, kind=REPORT):
                 tx.postpone(entry.id, now, entry.error or "its server died")
 
         await self._store.transact(body)
@@ -132,6 +141,10 @@ class Outbox:
         except (ClaimLost, NotFound, Refused) as error:
             # It was not believed, and never will be: the ledger keeps it as a late result.
             log.warning("report came too late", item=entry.subject, why=error.message)
+        except DeliveryFailed as error:
+            if error.final:
+                return await self._give_up(entry, error.message)
+            return await self._put_off(entry, error.message, error.after or 0.0)
         except RotaError as error:
             return await self._put_off(entry, error.message)
         except Exception as error:
@@ -168,21 +181,34 @@ class Outbox:
         if not released.success:
             raise WorkSourceError(released.message or "its source did not take it back")
 
-    async def _put_off(self, entry: OutboxEntry, error: str) -> None:
-        now = self._clock.now()
+    async def _give_up(self, entry: OutboxEntry, error: str) -> None:
+        log.error("report given up", item=entry.subject, report=entry.id, error=error)
+        now = to_text(self._clock.now())
+        await self._store.transact(lambda tx: tx.bury(entry.id, now, error))
+
+    async def _put_off(self, entry: OutboxEntry, error: str, wish: float = 0.0) -> None:
+        """`wish`: so many seconds at least, the receiver said."""
         if entry.attempts >= MOST_ATTEMPTS:
-            log.error("report given up", item=entry.subject, report=entry.id, error=error)
-            await self._store.transact(lambda tx: tx.bury(entry.id, to_text(now), error))
-            return
-        pause = min(FIRST_PAUSE * 2.0 ** (entry.attempts - 1), LONGEST_PAUSE)
-        until = to_text(now + timedelta(seconds=pause))
+            return await self._give_up(entry, error)
+        pause = max(_pause(entry), min(wish, LONGEST_WISH))
+        until = to_text(self._clock.now() + timedelta(seconds=pause))
         log.warning("report waits", item=entry.subject, attempt=entry.attempts, error=error)
         await self._store.transact(lambda tx: tx.postpone(entry.id, until, error))
         self.woken.set()
+        return None
 
     async def prune(self) -> None:
         before = to_text(self._clock.now() - timedelta(days=KEPT_DAYS))
         await self._store.transact(lambda tx: tx.forget_post(before))
+
+
+def _pause(entry: OutboxEntry) -> float:
+    """Doubled each time. What many are told at once is spread: by its id, so that a run can be
+    replayed."""
+    pause = min(FIRST_PAUSE * 2.0 ** (entry.attempts - 1), LONGEST_PAUSE)
+    if entry.kind == REPORT:
+        return pause
+    return pause * (1.0 - zlib.crc32(f"{entry.id} {entry.attempts}".encode()) / 2**32 / 4)
 
 
 class Keeping:
@@ -198,7 +224,9 @@ class Keeping:
 
     async def tick(self) -> float:
         self.woken.clear()
-        waiting = await self._store.read(lambda tx: tx.list_post(buried=False, limit=MAX_PAGE))
+        waiting = await self._store.read(
+            lambda tx: tx.list_post(buried=False, limit=MAX_PAGE, kind=REPORT)
+        )
         leases = [await self.keep(one) for one in waiting]
         return min((one / 3 for one in leases if one is not None), default=LOOK_SECONDS)
 

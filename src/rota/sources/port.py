@@ -77,6 +77,7 @@ class WorkResult:
     details: str | None = None
     artifacts: tuple[str, ...] = ()  # addresses of pull requests, commits, paths
     error: str | None = None
+    review: bool = False  # a success that ends the item only when its pull request is merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Looks after one repository in a running server: supervises, polls and sweeps it.
+"""Looks after one repository in a running server: supervises, reviews, polls and sweeps it.
 
 Each duty has its own rhythm and one `tick()` does what is due; what fails is tried again, and
 people can see it. A webhook only makes the next poll come sooner: what it says is never believed.
@@ -23,6 +23,7 @@ from rota.queue.ledger import Ledger
 from rota.sources.desk import IssueDesk
 from rota.sources.http.limits import RateLimitInfo
 from rota.sources.mirror import Mirror
+from rota.sources.reviews import Reviews
 from rota.sources.supervision import Supervision
 from rota.sources.vigil import Vigil
 
@@ -75,6 +76,7 @@ class Duties:
     desk: IssueDesk
     supervision: Supervision
     mirror: Mirror
+    reviews: Reviews
 
 
 class Tending:
@@ -92,6 +94,7 @@ class Tending:
         self.settings = settings
         self.open_desk = open_desk
         self.poll = poll
+        self.review = Rhythm(poll.seconds)
         times = _times(settings)
         if times.trust_in_a_poll <= 0:
             raise InvalidInput(
@@ -132,7 +135,8 @@ class Tending:
 
     def wake(self) -> None:
         """Something happened there; look soon."""
-        self.poll.due = min(self.poll.due, self._polled + POLL_GAP_SECONDS)
+        for one in (self.poll, self.review):
+            one.due = min(one.due, self._polled + POLL_GAP_SECONDS)
         self.woken.set()
 
     def _hurry(self) -> None:
@@ -159,6 +163,7 @@ class Tending:
             return
         if await self._attempt("open", self._open):
             await self._do("look", self.look, self._supervise)
+            await self._do("review", self.review, self._review)
             await self._do("poll", self.poll, self._poll)
             await self._do("sweep", self.sweep, self._sweep)
         else:
@@ -169,7 +174,7 @@ class Tending:
 
     @property
     def _rhythms(self) -> tuple[Rhythm, ...]:
-        return self.look, self.poll, self.sweep
+        return self.look, self.review, self.poll, self.sweep
 
     async def _do(self, name: str, rhythm: Rhythm, duty: Callable[[], Awaitable[None]]) -> None:
         now = self._pace.elapsed()
@@ -232,7 +237,8 @@ class Tending:
         if self._duties is None:
             desk = await self.open_desk()
             supervision = Supervision(desk, self._ledger, self.vigil)
-            self._duties = Duties(desk, supervision, Mirror(desk, self._ledger.outside))
+            mirror, reviews = Mirror(desk, self._ledger.outside), Reviews(desk, self._ledger)
+            self._duties = Duties(desk, supervision, mirror, reviews)
             self.vigil.times = desk.claims.times
 
     async def _supervise(self) -> None:
@@ -243,6 +249,13 @@ class Tending:
         if found.errors:
             raise found.errors[0]
         self._clean = began if found.clean else None
+
+    async def _review(self) -> None:
+        found = await self._at_hand.reviews.round()
+        if found.decided:
+            self.poll.due = 0.0  # what goes back to the queue is shown so there, too
+        if found.errors:
+            raise found.errors[0]
 
     async def _poll(self) -> None:
         """Read whole is a source only with its claims: see `Vigil`."""

@@ -1,17 +1,25 @@
 """What a run's end means for its item: a result to report, or another try."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from rota.model.fleet import Retry
 from rota.model.runs import RunEnd, RunStatus
 from rota.runner.budget import backoff
 from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
+from rota.sources.reports import pull_request
 
 SHUT_DOWN = "shut_down"
 
 
 def verdict(
-    end: RunEnd, retry: Retry, now: datetime, attempt: int | None, most: int | None
+    end: RunEnd,
+    retry: Retry,
+    now: datetime,
+    attempt: int | None,
+    most: int | None,
+    *,
+    review_gate: bool = False,
 ) -> WorkResult | ReleaseOptions | None:
     """None: the item is not ours to speak of any more."""
     if end.status in (RunStatus.FAILED, RunStatus.TIMED_OUT):
@@ -19,7 +27,10 @@ def verdict(
     if end.status is RunStatus.CANCELLED:
         return _cancelled(end)
     outcome = _OUTCOMES.get(end.status)
-    return _result(outcome, end) if outcome else None
+    if outcome is None:
+        return None
+    awaits = review_gate and outcome == "success" and pull_request(end.artifacts) is not None
+    return replace(_result(outcome, end), review=awaits)
 
 
 _OUTCOMES: dict[RunStatus, WorkOutcome] = {

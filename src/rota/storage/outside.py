@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from rota.model.sources import (
     Approval,
     Firing,
+    InReview,
     LiveReference,
+    ReviewLook,
     SourceClaim,
     SourceState,
     StateNote,
@@ -41,6 +43,27 @@ class OutsideVerbs(Primitives):
 
     def uncount_attempt(self, item_id: str, epoch: int) -> None:
         self._rows("uncount_attempt", id=item_id, epoch=epoch)
+
+    # reviews
+
+    def waiting_reviews(self, place: str, limit: int) -> list[InReview]:
+        return [InReview(*row) for row in self._rows("waiting_reviews", place=place, limit=limit)]
+
+    def note_looks(self, source: str, looks: Sequence[ReviewLook], now: str) -> None:
+        self._rows("forget_reviews", source=source)
+        for one in looks:
+            self._rows(
+                "put_review",
+                item_id=one.item_id,
+                source=source,
+                address=one.address,
+                found=one.found,
+                now=now,
+            )
+
+    def review_look(self, item_id: str) -> ReviewLook | None:
+        row = self._one("review_look", id=item_id)
+        return ReviewLook(*row) if row else None
 
     # who we are
 

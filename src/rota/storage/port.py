@@ -19,7 +19,9 @@ from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.sources import (
     Approval,
     Firing,
+    InReview,
     LiveReference,
+    ReviewLook,
     SourceClaim,
     SourceState,
     StateNote,
@@ -27,6 +29,7 @@ from rota.model.sources import (
 from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
 from rota.storage.exchange_port import ExchangeVerbs
+from rota.storage.notice_port import NoticeVerbs
 from rota.storage.run_port import RunVerbs
 from rota.storage.schedule_port import ScheduleVerbs
 from rota.storage.signal_port import SignalVerbs
@@ -119,7 +122,9 @@ class SchemaState:
     changed: list[str]  # applied, but the text differs from ours
 
 
-class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, ExchangeVerbs, Protocol):
+class Transaction(
+    ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, ExchangeVerbs, NoticeVerbs, Protocol
+):
     """The verbs of the ledger. Everything done here is committed together or not at all."""
 
     def wake(self, topic: Topic) -> None:
@@ -140,6 +145,9 @@ class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, Exchange
         """Every agent that is configured or has work on its hands, by name."""
 
     def busy_slots(self, agent: str) -> set[int]: ...
+
+    def on_hands(self, agent: str) -> tuple[int, int]:
+        """How many of its items are in review, and in progress, at one moment."""
 
     # items
     def insert_items(
@@ -291,6 +299,16 @@ class Transaction(ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, Exchange
 
     def uncount_attempt(self, item_id: str, epoch: int) -> None:
         """Take back the attempt that a claim counted, while the item is queued after it."""
+
+    # reviews
+    def waiting_reviews(self, place: str, limit: int) -> list[InReview]:
+        """Items in review whose address begins so behind its scheme, in whatever letters;
+        `place` is in small ones. Those first that were looked at longest ago, or never."""
+
+    def note_looks(self, source: str, looks: Sequence[ReviewLook], now: str) -> None:
+        """Keep what was found; what this source was once asked and waits no longer is forgotten."""
+
+    def review_look(self, item_id: str) -> ReviewLook | None: ...
 
     # who we are to other fleets
     def fleet(self) -> str | None: ...

@@ -52,7 +52,7 @@ def link_of(row: Row) -> Link:
 
 
 def agent_of(row: Row) -> Agent:
-    return Agent(row[0], row[1], bool(row[2]), row[3], row[4])
+    return Agent(row[0], row[1], bool(row[2]), *row[3:])
 
 
 def token_of(row: Row) -> ApiToken:

@@ -80,8 +80,8 @@ class RunVerbs(Protocol):
     def revive(self, entry_id: str, now: str) -> bool:
         """Try a buried one again; False when there is none."""
 
-    def list_post(self, *, buried: bool, limit: int) -> list[OutboxEntry]:
-        """Those that wait, or those that were given up; oldest first."""
+    def list_post(self, *, buried: bool, limit: int, kind: str = "") -> list[OutboxEntry]:
+        """Those that wait, or those that were given up, of this kind or all; oldest first."""
 
     def pending_subjects(self, subjects: Sequence[str]) -> set[str]:
         """Of which of these something still has to be delivered."""

@@ -173,9 +173,9 @@ class RunStatements(Primitives):
     def revive(self, entry_id: str, now: str) -> bool:
         return bool(self._rows("revive", id=entry_id, now=now))
 
-    def list_post(self, *, buried: bool, limit: int) -> list[OutboxEntry]:
-        rows = self._rows("buried_post" if buried else "waiting_post", want=limit)
-        return [letter_of(row) for row in rows]
+    def list_post(self, *, buried: bool, limit: int, kind: str = "") -> list[OutboxEntry]:
+        name = "buried_post" if buried else "waiting_post"
+        return [letter_of(row) for row in self._rows(name, want=limit, kind=kind)]
 
     def pending_subjects(self, subjects: Sequence[str]) -> set[str]:
         rows = self._rows("pending_subjects", subjects=encode(list(subjects)))

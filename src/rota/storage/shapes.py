@@ -98,7 +98,8 @@ SHAPES: tuple[Shape, ...] = (
         "agent",
         "agents",
         "name",
-        "name:name max_concurrent:whole paused:flag created_at:time updated_at:time",
+        "name:name max_concurrent:whole max_in_review:whole? paused:flag created_at:time"
+        " updated_at:time",
     ),
     _shape(
         "agent_limit",
@@ -158,6 +159,13 @@ SHAPES: tuple[Shape, ...] = (
         "firing_id",
         "firing_id source source_ref work_item_id:id epoch:whole codename fleet nonce"
         " entry_id:whole? created_at:time ended_at:time? outcome:text?",
+        within=_OF_ITEMS,
+    ),
+    _shape(
+        "review",
+        "reviews",
+        "work_item_id",
+        "work_item_id:id source address found looked_at:time",
         within=_OF_ITEMS,
     ),
     _shape(
@@ -255,6 +263,13 @@ SHAPES: tuple[Shape, ...] = (
         "id kind agent:text? subject payload:json created_at:time attempts:whole"
         " next_attempt_at:time delivered_at:time? failed_at:time? error:text?",
         kept="delivered_at IS NULL",
+    ),
+    _shape("notify_mark", "notify_marks", "name", "name value"),
+    _shape(
+        "notice",
+        "notices",
+        "id",
+        "id channel bundle event_seq:whole content created_at:time due_at:time",
     ),
     _shape("delivery", "deliveries", "id", "id received_at:time"),
     _shape(

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rota.model.agents import room_for_reviews
 from rota.model.claims import Claim, ClaimedItem, ClaimResult, NothingClaimed
 from rota.model.status import Status
 from rota.model.work import WorkItem
@@ -17,8 +18,8 @@ class Seat:
     """What an agent may take: its free slots, lowest first, and whether it is named anywhere."""
 
     free: deque[int]
-    paused: bool
     is_named: bool
+    full: NothingClaimed  # what is said when no slot is left
 
 
 @dataclass(slots=True)
@@ -27,17 +28,13 @@ class Party:
 
     take: Take
     slots: list[int]
-    paused: bool
+    full: NothingClaimed
     got: list[ClaimedItem] = field(default_factory=list)
 
     def answer(self) -> ClaimResult:
         if self.got:
             return ClaimResult(self.got)
-        if self.paused:
-            return ClaimResult([], NothingClaimed.AGENT_PAUSED)
-        return ClaimResult(
-            [], NothingClaimed.NOTHING_READY if self.slots else NothingClaimed.NO_FREE_SLOT
-        )
+        return ClaimResult([], NothingClaimed.NOTHING_READY if self.slots else self.full)
 
 
 def by_filters(takes: Sequence[Take]) -> dict[Filters, list[int]]:
@@ -48,17 +45,28 @@ def by_filters(takes: Sequence[Take]) -> dict[Filters, list[int]]:
     return groups
 
 
-def seat(max_concurrent: int, busy: str | None, paused: bool, is_named: bool) -> Seat:
+def seat(  # noqa: PLR0917 - a row of the statement `seats`
+    max_concurrent: int,
+    busy: str | None,
+    paused: bool,
+    is_named: bool,
+    max_in_review: int | None = None,
+    in_review: int = 0,
+) -> Seat:
+    if paused:
+        return Seat(deque(), is_named, NothingClaimed.AGENT_PAUSED)
     taken = {int(slot) for slot in busy.split(",")} if busy else set()
-    return Seat(deque(s for s in range(max_concurrent) if s not in taken), paused, is_named)
+    free = [slot for slot in range(max_concurrent) if slot not in taken]
+    room = room_for_reviews(max_in_review, in_review, len(taken))
+    if room is None or room >= len(free):
+        return Seat(deque(free), is_named, NothingClaimed.NO_FREE_SLOT)
+    return Seat(deque(free[:room]), is_named, NothingClaimed.IN_REVIEW_LIMIT)
 
 
 def seated(take: Take, seat: Seat) -> Party:
     """Give a claim as many of its agent's free slots as it wants items."""
-    if seat.paused:
-        return Party(take, [], paused=True)
     count = min(len(take.tokens), len(seat.free))
-    return Party(take, [seat.free.popleft() for _ in range(count)], paused=False)
+    return Party(take, [seat.free.popleft() for _ in range(count)], seat.full)
 
 
 def in_order(items: Iterable[WorkItem]) -> deque[WorkItem]:

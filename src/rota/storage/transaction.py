@@ -16,6 +16,7 @@ from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.status import TERMINAL, Outcome, Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
 from rota.storage.exchanging import ExchangeStatements
+from rota.storage.noticing import NoticeStatements
 from rota.storage.outside import OutsideVerbs
 from rota.storage.port import Edit, Finish, Move, Take, Topic
 from rota.storage.rows import (
@@ -64,6 +65,7 @@ class SqlTransaction(
     SignalStatements,
     StatisticStatements,
     ExchangeStatements,
+    NoticeStatements,
 ):
     DIALECT: ClassVar[str]
     # The statements that write new items, a claim and a batch completion, in their order.
@@ -121,14 +123,19 @@ class SqlTransaction(
             name=agent.name,
             max_concurrent=agent.max_concurrent,
             paused=int(agent.paused),
+            max_in_review=agent.max_in_review,
             now=agent.updated_at,
         )
 
     def agent_loads(self) -> list[AgentLoad]:
-        return [AgentLoad(agent_of(row[:5]), row[5], row[6]) for row in self._rows("agent_loads")]
+        return [AgentLoad(agent_of(row[:6]), *row[6:]) for row in self._rows("agent_loads")]
 
     def busy_slots(self, agent: str) -> set[int]:
         return {row[0] for row in self._rows("busy_slots", agent=agent)}
+
+    def on_hands(self, agent: str) -> tuple[int, int]:
+        in_review, in_progress = self._rows("on_hands", agent=agent)[0]
+        return in_review, in_progress
 
     # items
 
@@ -285,7 +292,14 @@ class SqlTransaction(
 
     def _seats(self, agents: set[str]) -> dict[str, Seat]:
         rows = self._rows("seats", agents=encode(sorted(agents)))
-        return {row[0]: seat(row[1], row[3], bool(row[2]), bool(row[4])) for row in rows}
+        limited = sorted(row[0] for row in rows if row[5] is not None)
+        if limited:  # only they pay for being counted exactly
+            self.lock_agents(limited)
+            rows = self._rows("seats", agents=encode(sorted(agents)))
+        return {
+            name: seat(slots, busy, bool(paused), bool(is_named), most, waiting)
+            for name, slots, paused, busy, is_named, most, waiting in rows
+        }
 
     def _candidates(self, take: Take, want: int, *, named: bool) -> deque[WorkItem]:
         parameters = take_parameters(take) | {"want": want}

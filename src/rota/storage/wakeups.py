@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from rota.storage.port import Topic
+from rota.storage.port import Store, Topic
 
 
 class Wakeups:
@@ -33,3 +33,21 @@ class Wakeups:
             finally:
                 self._waiting[topic].discard(future)
         return self._counters[topic]
+
+
+class Commits:
+    """Can be waited for like an event: there is news once an event was committed anywhere."""
+
+    def __init__(self, store: Store, seconds: float) -> None:
+        """`seconds`: so often it is worth a look even without news."""
+        self._store = store
+        self._seconds = seconds
+        self._seen = 0
+
+    def look(self) -> bool:
+        """Was there any since the last look? What has been committed up to now is none any more."""
+        before, self._seen = self._seen, self._store.counter(Topic.EVENTS)
+        return self._seen != before
+
+    async def wait(self) -> None:
+        await self._store.wait(Topic.EVENTS, self._seen, self._seconds)

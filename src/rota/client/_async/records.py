@@ -45,9 +45,15 @@ class RecordCalls(Calls):
         return await self._many("GET", "/agents")
 
     async def set_agent(
-        self, name: str, *, max_concurrent: int | None = None, paused: bool | None = None
+        self,
+        name: str,
+        *,
+        max_concurrent: int | None = None,
+        paused: bool | None = None,
+        **more: Any,
     ) -> Json:
-        body = given(max_concurrent=max_concurrent, paused=paused)
+        """`set_agent(name, max_in_review=3)`; None takes that limit off."""
+        body = {**given(max_concurrent=max_concurrent, paused=paused), **more}
         return await self._one("PATCH", f"/agents/{check_name(name, 'agent')}", body)
 
     # tokens

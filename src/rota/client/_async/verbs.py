@@ -52,7 +52,8 @@ class VerbCalls(ItemCalls):
         lease_seconds: float | None = None,
         wait_seconds: float | None = None,
     ) -> tuple[list[Json], str | None]:
-        """As `claim`; with empty hands also why: nothing_ready, no_free_slot, agent_paused."""
+        """As `claim`; with empty hands also why: nothing_ready, no_free_slot, in_review_limit,
+        agent_paused."""
         wanted = given(
             agent=agent,
             limit=limit,

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from rota.claims.port import Account, Comment, Issue
+from rota.claims.port import Account, Comment, Issue, PullRequest
 
 # Who wrote it has left. No account has this number, so nobody is trusted by it.
 GHOST = Account(0, "ghost")
@@ -47,6 +47,13 @@ def issue_of(raw: Any) -> Issue:
         milestone=_named(raw.get("milestone"), "title"),
         open_blockers=_open_blockers(raw.get("issue_dependencies_summary")),
     )
+
+
+def pull_request_of(raw: Any) -> PullRequest:
+    merged = raw["merged"]
+    if not isinstance(merged, bool):  # to guess would complete what nobody has accepted
+        raise TypeError("merged is neither true nor false")
+    return PullRequest(int(raw["number"]), raw["state"] == "open", merged)
 
 
 def moment_of(text: str) -> datetime:

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from typing import Any, Unpack
 from urllib.parse import quote, unquote
 
-from rota.claims.port import Account, Comment, Issue
+from rota.claims.port import Account, Comment, Issue, PullRequest
 from rota.model.errors import AnswerUnknown, IssueNotFound, MalformedReference
 from rota.sources.http.calls import Service
 from rota.sources.http.connection import Connection, connect
 from rota.sources.http.errors import ApiError
 from rota.sources.http.limits import RateLimitInfo
 from rota.sources.http.pages import Pages
-from rota.sources.http.records import account_of, comment_of, issue_of
+from rota.sources.http.records import account_of, comment_of, issue_of, pull_request_of
 from rota.sources.http.wire import Address
 
 _REPO = re.compile(r"[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+")
@@ -133,6 +133,11 @@ class HttpTracker:
         with self._about(number):
             answer = await self._client.get(self._issue(number))
         return self._client.mapped(issue_of, answer)
+
+    async def pull_request(self, number: int) -> PullRequest:
+        with self._about(number):
+            answer = await self._client.get(f"{self._root}/pulls/{number}")
+        return self._client.mapped(pull_request_of, answer)
 
     async def comments(self, number: int) -> list[Comment]:
         with self._about(number):

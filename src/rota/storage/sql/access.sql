@@ -14,18 +14,23 @@ UPDATE projects SET name = :name, external_ref = :external_ref, updated_at = :up
 WHERE id = :id RETURNING id
 
 -- name: get_agent
-SELECT name, max_concurrent, paused, created_at, updated_at FROM agents WHERE name = :name
+SELECT name, max_concurrent, paused, created_at, updated_at, max_in_review FROM agents
+WHERE name = :name
 
 -- name: put_agent
-INSERT INTO agents (name, max_concurrent, paused, created_at, updated_at)
-VALUES (:name, :max_concurrent, :paused, :now, :now)
+INSERT INTO agents (name, max_concurrent, paused, created_at, updated_at, max_in_review)
+VALUES (:name, :max_concurrent, :paused, :now, :now, :max_in_review)
 ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent,
-                                 paused = excluded.paused, updated_at = excluded.updated_at
+                                 paused = excluded.paused, updated_at = excluded.updated_at,
+                                 max_in_review = excluded.max_in_review
 
 -- name: agent_loads
 SELECT n.name, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0), a.created_at, a.updated_at,
+  a.max_in_review,
   (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'in_progress'),
-  (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'dispatched')
+  (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'dispatched'),
+  (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'in_review'
+   AND w.completed_at IS NULL)
 FROM (SELECT name FROM agents
       UNION SELECT assigned_agent FROM work_items
       WHERE assigned_agent IS NOT NULL AND status = 'in_progress'

@@ -21,12 +21,16 @@ VALUES (:id, :epoch, :token, :agent, :slot, :now, :lease_seconds)
 
 -- name: seats
 -- What each of some agents may do: how many slots it has, which are busy, whether it is paused,
--- and whether anything waits in its name.
+-- whether anything waits in its name, how many of its items may be in review, and how many are.
 SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT group_concat(w.slot) FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
   EXISTS (SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
-          AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL)
+          AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL),
+  a.max_in_review,
+  CASE WHEN a.max_in_review IS NULL THEN 0 ELSE
+    (SELECT count(*) FROM work_items w WHERE w.assigned_agent = r.value
+     AND w.status = 'in_review' AND w.completed_at IS NULL) END
 FROM json_each(:agents) AS r LEFT JOIN agents a ON a.name = r.value
 
 -- name: take_items

@@ -99,3 +99,26 @@ SELECT id FROM fleet
 -- A claim that its source did not grant was no attempt.
 UPDATE work_items SET attempts = attempts - 1
 WHERE id = :id AND epoch = :epoch AND status = 'queued' AND attempts > 0
+
+-- name: waiting_reviews
+-- Of one place of a tracker, by whatever scheme; who was looked at longest ago comes first.
+SELECT w.id, w.version, w.artifact_url, w.source, w.source_ref
+FROM work_items w LEFT JOIN reviews v ON v.work_item_id = w.id
+WHERE w.status = 'in_review' AND (
+  lower(substr(w.artifact_url, 1, length(CAST(:place AS text)) + 8)) = 'https://' || :place
+  OR lower(substr(w.artifact_url, 1, length(CAST(:place AS text)) + 7)) = 'http://' || :place)
+ORDER BY coalesce(v.looked_at, ''), w.id LIMIT :limit
+
+-- name: put_review
+INSERT INTO reviews (work_item_id, source, address, found, looked_at)
+VALUES (:item_id, :source, :address, :found, :now)
+ON CONFLICT (work_item_id) DO UPDATE SET
+  source = excluded.source, address = excluded.address, found = excluded.found,
+  looked_at = excluded.looked_at
+
+-- name: forget_reviews
+DELETE FROM reviews WHERE source = :source
+  AND work_item_id NOT IN (SELECT id FROM work_items WHERE status = 'in_review')
+
+-- name: review_look
+SELECT work_item_id, source, address, found, looked_at FROM reviews WHERE work_item_id = :id

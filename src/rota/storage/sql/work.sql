@@ -107,6 +107,13 @@ UPDATE work_items SET labels = :labels WHERE id = :id
 -- name: busy_slots
 SELECT slot FROM work_items WHERE assigned_agent = :agent AND status = 'in_progress'
 
+-- name: on_hands
+-- In one statement: between two, an item could go from one count to the other unseen.
+SELECT
+  (SELECT count(*) FROM work_items
+   WHERE assigned_agent = :agent AND status = 'in_review' AND completed_at IS NULL),
+  (SELECT count(*) FROM work_items WHERE assigned_agent = :agent AND status = 'in_progress')
+
 -- name: quiet_items
 -- In progress without a lease, and nothing heard since; `blocked` is what becomes of them.
 SELECT @item FROM work_items

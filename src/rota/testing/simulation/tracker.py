@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from rota.claims.port import Account, Comment, Issue, Labelling, Ref, TextEdit
-from rota.model.errors import AnswerUnknown, TrackerError
+from rota.claims.port import Account, Comment, Issue, Labelling, PullRequest, Ref, TextEdit
+from rota.model.errors import AnswerUnknown, IssueNotFound, TrackerError
 from rota.testing.simulation.chance import Chance
 from rota.testing.simulation.repository import OWNER, Repository
 from rota.testing.simulation.time import VirtualTime
@@ -71,6 +71,10 @@ class SimulatedTracker:
         found = self.repository.issue(number, self._moment())
         await self._latency()
         return found
+
+    async def pull_request(self, number: int) -> PullRequest:
+        await self._read()
+        raise IssueNotFound(f"#{number} is no pull request here")
 
     async def issues(self, *, labels: Sequence[str] = ()) -> list[Issue]:
         await self._read()

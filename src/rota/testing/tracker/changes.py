@@ -107,6 +107,11 @@ def set_state(
         _record(hub, issue, "reopened", actor, stamp)
 
 
+def merge(hub: Hub, issue: Issue, actor: Account, stamp: Stamp) -> None:
+    issue.merged_at = stamp.at
+    set_state(hub, issue, actor, stamp, state="closed")
+
+
 def delete_issue(repo: Repository, issue: Issue, status: int) -> None:
     """Leave 410 behind, as a deletion does, or 404, as a change of visibility does."""
     del repo.issues[issue.number]

@@ -131,7 +131,9 @@ def add_issue(desk: Desk, repo: Repository, body: orders.NewIssue) -> Any:
 def edit_issue(desk: Desk, repo: Repository, issue: Issue, body: orders.IssueEdit) -> Any:
     hub, actor, stamp = desk.world.hub, desk.actor(repo, body.by), desk.world.stamp()
     changes.edit_text(hub, issue, actor, stamp, title=body.title, body=body.body)
-    if body.state:
+    if body.merged:
+        changes.merge(hub, issue, actor, stamp)
+    elif body.state:
         changes.set_state(hub, issue, actor, stamp, state=body.state, reason=body.state_reason)
     if body.blocked_by is not None:
         issue.blocked_by = list(body.blocked_by)

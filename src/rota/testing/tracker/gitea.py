@@ -110,6 +110,13 @@ def get_issue(call: Call, repo: Repository, issue: Issue) -> Answer:
     return Answer(content=shapes.issue(call.request.base, repo, issue, call.view))
 
 
+@routes("GET", REPO + "/pulls/{number}")
+def get_pull(call: Call, repo: Repository, issue: Issue) -> Answer:
+    if not issue.is_pull:
+        raise Rejection(404, "not found")
+    return Answer(content=shapes.pull(call.request.base, repo, issue, call.view))
+
+
 @routes("PATCH", ISSUE)
 def edit_issue(call: Call, repo: Repository, issue: Issue) -> Answer:
     """Answered with 201, as the real one does. Labels are not edited this way."""

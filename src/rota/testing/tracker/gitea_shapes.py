@@ -88,6 +88,20 @@ def issue(base: str, repo: Repository, one: Issue, view: View) -> Json:
     }
 
 
+def pull(base: str, repo: Repository, one: Issue, view: View) -> Json:
+    shown = issue(base, repo, one, view)
+    merged = one.merged_at if shown["state"] == "closed" else None
+    kept = ("id", "number", "title", "body", "user", "labels", "state", "is_locked", "html_url")
+    times = ("created_at", "updated_at", "closed_at", "due_date")
+    return {
+        **{name: shown[name] for name in (*kept, *times)},
+        "url": f"{base}/api/v1/repos/{repo.full_name}/pulls/{one.number}",
+        "draft": False,
+        "merged": merged is not None,
+        "merged_at": text_of(merged) if merged else None,
+    }
+
+
 def _pull_request(page: str) -> Json:
     return {"merged": False, "merged_at": None, "draft": False, "html_url": page}
 

@@ -70,6 +70,14 @@ def get_issue(call: Call, repo: Repository, issue: Issue) -> Answer:
     return Answer(content=_issue(call, repo, issue))
 
 
+@routes("GET", REPO + "/pulls/{number}")
+def get_pull(call: Call, repo: Repository, issue: Issue) -> Answer:
+    """An issue that is none has no number here."""
+    if not issue.is_pull:
+        raise Rejection(404, "Not Found")
+    return Answer(content=shapes.pull(call.request.base, repo, issue, call.view))
+
+
 @routes("PATCH", ISSUE)
 def edit_issue(call: Call, repo: Repository, issue: Issue) -> Answer:
     if call.account != issue.author:

@@ -88,6 +88,21 @@ def issue(base: str, repo: Repository, one: Issue, view: View) -> Json:
     return shape
 
 
+def pull(base: str, repo: Repository, one: Issue, view: View) -> Json:
+    shown = issue(base, repo, one, view)
+    closed = shown["state"] == "closed"
+    merged = one.merged_at if closed else None
+    kept = ("id", "number", "title", "body", "user", "labels", "state", "locked", "html_url")
+    times = ("created_at", "updated_at", "closed_at")
+    return {
+        **{name: shown[name] for name in (*kept, *times)},
+        "url": f"{base}/repos/{repo.full_name}/pulls/{one.number}",
+        "draft": False,
+        "merged": merged is not None,
+        "merged_at": text_of(merged) if merged else None,
+    }
+
+
 def _dependencies(repo: Repository, one: Issue) -> Json:
     def still_open(issues: list[Issue]) -> int:
         return sum(each.standing().state == "open" for each in issues)

@@ -141,7 +141,7 @@ class Control:
         self.ask("PATCH", f"repos/{repo}/comments/{comment}", body=body)
 
     def edit(self, repo: str, number: int, **fields: Any) -> None:
-        """`by`, `title`, `body`, `state`, `state_reason`, `blocked_by`."""
+        """`by`, `title`, `body`, `state`, `state_reason`, `blocked_by`, `merged`."""
         self.ask("PATCH", f"repos/{repo}/issues/{number}", **fields)
 
     def delete(self, repo: str, number: int, *, status: int = 410) -> None:

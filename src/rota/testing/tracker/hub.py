@@ -94,6 +94,7 @@ class Issue:
     stamp: Stamp
     updated_at: datetime
     is_pull: bool = False
+    merged_at: datetime | None = None  # of a pull request
     assignee: Account | None = None
     milestone: str | None = None
     blocked_by: list[int] = field(default_factory=list)

@@ -69,6 +69,7 @@ class IssueEdit(Order):
     state: Literal["open", "closed"] | None = None
     state_reason: str | None = None
     blocked_by: tuple[int, ...] | None = None
+    merged: bool = False  # a pull request: it is closed by that
 
 
 class Deletion(Order):

@@ -43,7 +43,10 @@ def _payload(hub: Hub, base: str, repo: Repository, order: Delivery) -> Json:
         "sender": shapes.account(base, hub.account(order.sender or repo.owner.login)),
     }
     issue = repo.issues.get(order.number or 0)
-    if issue is not None:
+    if issue is not None and issue.is_pull and order.event == "pull_request":
+        payload["number"] = issue.number
+        payload["pull_request"] = shapes.pull(base, repo, issue, EVERYTHING)
+    elif issue is not None:
         payload["issue"] = shapes.issue(base, repo, issue, EVERYTHING)
     if order.label and (label := repo.label_named(order.label)):
         payload["label"] = shapes.label(base, repo, label)

@@ -100,6 +100,7 @@ def issue_picture(one: Issue) -> Json:
         "state": standing.state,
         "state_reason": standing.reason,
         "pull_request": one.is_pull,
+        "merged": one.merged_at is not None,
         "blocked_by": one.blocked_by,
         "labels": [label.name for label in one.labels()],
         "created_at": text_of(one.stamp.at),

@@ -217,15 +217,17 @@ def start(
             env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, text=text,
         )  # fmt: skip
     encoded = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-    with ExitStack() as after:
-        streams = _Streams(after, text)
+    argv = [str(program or _program(entry)), *words]
+    order = Order(entry, argv, encoded, os.fsencode(Path(cwd).absolute()))
+    with ExitStack() as unless_it_begins, ExitStack() as once_it_has:
+        streams = _Streams(unless_it_begins, once_it_has, text)
         theirs = (streams.input(stdin), streams.output(1, stdout), streams.output(2, stderr))
-        argv = [str(program or _program(entry)), *words]
-        connection = zygote.connect()
-        ask(connection, Order(entry, argv, encoded, os.fsencode(Path(cwd).absolute())), theirs)
-    return Forked(
-        connection, words, (streams.ours.get(0), streams.ours.get(1), streams.ours.get(2))
-    )
+        connection = unless_it_begins.enter_context(zygote.connect())
+        ask(connection, order, theirs)
+        pipes = [streams.ours.get(number) for number in range(3)]
+        made = Forked(connection, words, pipes)
+        unless_it_begins.pop_all()
+        return made
 
 
 def true_program(entry: str = ROTA) -> list[str]:
@@ -243,7 +245,8 @@ def _program(entry: str) -> str:
 class _Streams:
     """The child's ends of its streams, closed here once it has them, and ours."""
 
-    def __init__(self, after: ExitStack, text: bool) -> None:
+    def __init__(self, failed: ExitStack, after: ExitStack, text: bool) -> None:
+        self._failed = failed
         self._after = after
         self._text = text
         self._output: dict[int, int] = {}
@@ -270,7 +273,8 @@ class _Streams:
     def _keep(self, number: int, theirs: int, ours: int, mode: str) -> None:
         self._after.callback(os.close, theirs)
         how = {"encoding": "utf-8"} if self._text else {}
-        self.ours[number] = os.fdopen(ours, mode if self._text else f"{mode}b", **how)  # type: ignore[call-overload]
+        pipe = os.fdopen(ours, mode if self._text else f"{mode}b", **how)  # type: ignore[call-overload]
+        self.ours[number] = self._failed.enter_context(pipe)
 
     def _given(self, number: int, wanted: int | IO[Any] | None) -> int:
         if wanted is None:

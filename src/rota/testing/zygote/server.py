@@ -16,7 +16,7 @@ from rota.testing.zygote import fresh
 from rota.testing.zygote.wire import NUMBER, Order, receive
 
 _ASKING_SECONDS = 10.0
-_LEFT_OUT = ("rota.testing", "rota.cli.board", "rota.board")  # half a second for a terminal board
+_LEFT_OUT = ("rota.testing", "rota.cli.board", "rota.terminal")  # half a second for one command
 _ALSO = (  # what commands and libraries import when they are called
     "asyncio.subprocess", "concurrent.futures.process", "concurrent.futures.thread", "difflib",
     "encodings.idna", "getpass", "html", "http.client", "importlib.metadata", "rich.console",
@@ -27,14 +27,14 @@ _ALSO = (  # what commands and libraries import when they are called
 
 
 def import_everything() -> None:
-    """An import that warns is an error here, because no child would show the warning."""
+    """What cannot be imported is left to the children: whichever needs it says why. So it is with
+    an import that warns, which no child would show."""
+    found = (one.name for one in walk_packages(rota.__path__, "rota.", onerror=lambda _: None))
+    ours = [n for n in found if not n.startswith(_LEFT_OUT) and not n.endswith("__main__")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for found in walk_packages(rota.__path__, "rota."):
-            if not found.name.startswith(_LEFT_OUT) and not found.name.endswith("__main__"):
-                import_module(found.name)
-        for name in _ALSO:
-            with suppress(ImportError):
+        for name in (*ours, *_ALSO):
+            with suppress(Exception):
                 import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a child would copy every page

@@ -6,12 +6,16 @@ SELECT value ->> 0 AS id, (value ->> 1)::int AS epoch, value ->> 2 AS token, val
 FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS r (value, k)
 
 -- name: seats
--- The last column is no EXISTS, of which the planner makes one pass over the whole table.
+-- What is named is no EXISTS, of which the planner makes one pass over the whole table.
 SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT string_agg(w.slot::text, ',') FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
   coalesce((SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
-            AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL LIMIT 1), 0)
+            AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL LIMIT 1), 0),
+  a.max_in_review,
+  CASE WHEN a.max_in_review IS NULL THEN 0 ELSE
+    (SELECT count(*) FROM work_items w WHERE w.assigned_agent = r.value
+     AND w.status = 'in_review' AND w.completed_at IS NULL) END
 FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS r (value)
 LEFT JOIN agents a ON a.name = r.value
 

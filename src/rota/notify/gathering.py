@@ -1,0 +1,30 @@
+"""What waited is told together: one letter for each bundle that is due."""
+
+from datetime import datetime
+from typing import Any
+
+from rota.model.clock import to_text
+from rota.model.runs import OutboxEntry
+from rota.storage.port import Transaction
+
+NOTIFICATION = "notification"
+MOST_TOGETHER = 200
+
+
+def gather(tx: Transaction, now: datetime) -> int:
+    """One letter of each bundle that is due; how many."""
+    posted = 0
+    for channel, bundle in tx.due_bundles(to_text(now)):
+        while found := tx.take_notices(channel, bundle, MOST_TOGETHER):
+            first, last = found[0], found[-1]
+            several = f"digest-{first.event_seq}-{last.event_seq}-{bundle}-{channel}"
+            name = first.id if len(found) == 1 else several
+            tx.post(letter(name, channel, [one.content for one in found], now))
+            posted += 1
+    return posted
+
+
+def letter(letter_id: str, channel: str, told: list[dict[str, Any]], now: datetime) -> OutboxEntry:
+    """Its subject is no item: what waits for a person keeps no item from being taken again."""
+    payload = {"channel": channel, "notices": told}
+    return OutboxEntry(letter_id, NOTIFICATION, None, channel, payload, to_text(now))

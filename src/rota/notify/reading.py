@@ -1,0 +1,128 @@
+"""Reads the log of events behind a position that is kept with what was made of them.
+
+Position, notices and letters are written in one transaction: whoever dies on the way has done
+nothing, and whoever reads at the same time waits for the position.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rota.config.notify import NotifyConfig
+from rota.model.clock import to_text
+from rota.model.events import Event, EventFilter
+from rota.model.fleet import Fleet
+from rota.model.notices import Happening, WaitingNotice
+from rota.notify.budgets import FLEET, used_up
+from rota.notify.facts import Told, facts_of
+from rota.notify.gathering import letter
+from rota.notify.happenings import LOOKED_AT, agent_of, happenings
+from rota.notify.quiet import quiet_until
+from rota.notify.rules import Case, Match, matches
+from rota.storage.port import Transaction
+
+POSITION = "position"
+PAGE = 100
+QUIET = "quiet"
+_WANTED = EventFilter(types=LOOKED_AT)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the configuration says."""
+
+    config: NotifyConfig
+    fleet: Fleet
+    public_url: str
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.config.channels)
+
+
+def begin(tx: Transaction) -> None:
+    """The first time, at the end of the log: nobody is told of the past."""
+    position = tx.get_mark(POSITION)
+    if position is None:
+        tx.begin_mark(POSITION, str(tx.last_event()))
+    elif int(position) > tx.highest_event():  # an older copy of the database was put back
+        tx.put_mark(POSITION, str(tx.last_event()))
+
+
+def look(tx: Transaction, after: int) -> tuple[bool, int]:
+    """Is there anything behind `after` that may be of interest; if not, up to where was looked."""
+    last = tx.last_event()
+    found = bool(tx.events_after(after, 1, _WANTED))
+    return found, after if found else last
+
+
+def read_on(tx: Transaction, plan: Plan, now: datetime) -> tuple[int, int, int]:
+    """A page of the log; the position behind it, how many events there were, and how many letters
+    were made of them."""
+    position = tx.lock_mark(POSITION)
+    if position is None:  # switched off meanwhile
+        return 0, 0, 0
+    page = tx.events_after(int(position), PAGE, _WANTED)
+    if not page:
+        return int(position), 0, 0
+    posted = sum(_tell(tx, plan, case, match, now) for case, match in _due(tx, plan, page))
+    tx.put_mark(POSITION, str(page[-1].seq))
+    return page[-1].seq, len(page), posted
+
+
+def _due(tx: Transaction, plan: Plan, page: list[Event]) -> Iterator[tuple[Told, Match]]:
+    for event in page:
+        for told in _cases(tx, plan, event):
+            for match in matches(plan.config, told.case):
+                yield told, match
+
+
+def _cases(tx: Transaction, plan: Plan, event: Event) -> Iterator[Told]:
+    item = tx.get_item(event.work_item_id) if event.work_item_id else None
+    project = tx.get_project(item.project_id) if item and item.project_id else None
+    known = happenings(event)
+    if known:
+        yield Told(Case(event, known, item, project, agent_of(event, item)))
+    for whose, words in used_up(tx, event, plan.fleet):
+        agent = None if whose == FLEET else whose
+        yield Told(Case(event, (Happening.BUDGET,), agent=agent), whose, words)
+
+
+def _tell(tx: Transaction, plan: Plan, told: Told, match: Match, now: datetime) -> bool:
+    """Now, by the outbox, or later; True when it is a letter."""
+    facts = facts_of(plan.public_url, told, match)
+    notice = WaitingNotice(
+        f"notice-{facts['event']['seq']}-{match.name}-{match.channel}{_of_budget(told)}",
+        match.channel,
+        QUIET,
+        told.case.event.seq,
+        facts,
+        to_text(now),
+        to_text(now),
+    )
+    later = _later(tx, plan, match, now)
+    if later is None:
+        tx.post(letter(notice.id, match.channel, [facts], now))
+        return True
+    bundle, due = later
+    tx.put_notice(replace(notice, bundle=bundle, due_at=due))
+    return False
+
+
+def _of_budget(told: Told) -> str:
+    """One run may use up its agent's budget and that of all."""
+    return "" if told.about is None else ("-all" if told.case.agent is None else "-own")
+
+
+def _later(tx: Transaction, plan: Plan, match: Match, now: datetime) -> tuple[str, str] | None:
+    """In which bundle, and when that is due."""
+    hours = plan.config.quiet_hours
+    excepted = hours is not None and match.happening in hours.exceptions
+    if match.rule.digest is not None:
+        bundle = f"rule:{match.name}" + (":excepted" if excepted else "")
+        open_until = tx.bundle_due(match.channel, bundle)
+        due = now + match.rule.digest
+        end = None if excepted else quiet_until(hours, due)
+        return bundle, open_until or to_text(end or due)
+    end = None if excepted else quiet_until(hours, now)
+    return None if end is None else (QUIET, to_text(end))

@@ -1,0 +1,127 @@
+"""Takes a message to its channel. What goes wrong says whether another attempt is worth it, and
+gives nothing away."""
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_never
+
+from rota.config.notify import (
+    AnyChannel,
+    CommandChannel,
+    DiscordChannel,
+    EmailChannel,
+    NtfyChannel,
+    QuietHours,
+    SlackChannel,
+    WebhookChannel,
+)
+from rota.model.clock import Clock, SystemClock
+from rota.model.errors import DeliveryFailed, Forbidden, InvalidInput
+from rota.model.runs import OutboxEntry
+from rota.notify.messages import Message
+from rota.notify.program import call
+from rota.notify.quiet import quiet_until
+from rota.notify.secrets import Secrets
+from rota.runner.addresses import Allowed
+from rota.runner.process import Nursery
+
+if TYPE_CHECKING:
+    from rota.config.notify import NotifyConfig
+
+
+class Courier:
+    """Delivers letters of the outbox, and test messages."""
+
+    def __init__(
+        self,
+        config: "Callable[[], NotifyConfig]",
+        environ: Mapping[str, str],
+        *,
+        allowed_hosts: Collection[str] = (),
+        place: Path = Path(),
+        clock: Clock | None = None,
+    ) -> None:
+        """`config` is asked at every delivery: it may have changed. Programs run in `place`."""
+        self._config = config
+        self._environ = environ
+        self._hosts = allowed_hosts
+        self._place = place
+        self._clock = clock or SystemClock()
+        self._nursery = Nursery()
+
+    def close(self) -> None:
+        self._nursery.close()
+
+    async def __call__(self, entry: OutboxEntry) -> None:
+        await self.send(entry.payload["channel"], Message.of(entry.id, entry.payload["notices"]))
+
+    async def signal(self, entry: OutboxEntry) -> None:
+        """What a signal asks to be told; it too waits until quiet hours are over."""
+        now = self._clock.now()
+        if end := quiet_until(self._quiet_hours(), now):
+            wait = (end - now).total_seconds()
+            raise DeliveryFailed("it waits until quiet hours are over", after=wait)
+        facts = entry.payload
+        told = {
+            "happening": "signal_fired",
+            "title": f"Signal: {facts.get('title') or facts.get('name') or 'it has fired'}",
+            "why": facts.get("text"),
+            "url": None,
+            **{name: facts.get(name) for name in ("signal_id", "firing_id", "work_item_id")},
+        }
+        await self.send(facts["channel"], Message.of(entry.id, [told]))
+
+    def _quiet_hours(self) -> QuietHours | None:
+        hours = self._config().quiet_hours
+        return None if hours is None or "signal_fired" in hours.exceptions else hours
+
+    async def send(self, name: str, message: Message) -> str:
+        """What the receiver said."""
+        config = self._config()
+        channel = config.channels.get(name)
+        if channel is None:
+            raise DeliveryFailed(f"there is no channel {name!r} in notify.channels")
+        secrets = Secrets.of(channel, self._environ)
+        allowed = Allowed.of((*self._hosts, *config.allow_hosts))
+        clean = Message.of(
+            message.id, secrets.redactor.value([one.facts for one in message.notices])
+        )
+        try:
+            return secrets.redactor.text(await self._send(channel, clean, secrets, allowed))
+        except DeliveryFailed as error:
+            said = secrets.redactor.text(error.message)
+            raise DeliveryFailed(said, final=error.final, after=error.after) from None
+        except Forbidden as error:
+            raise DeliveryFailed(secrets.redactor.text(error.message), final=True) from None
+        except InvalidInput as error:
+            raise DeliveryFailed(secrets.redactor.text(error.message)) from None
+
+    async def _send(
+        self, channel: AnyChannel, message: Message, secrets: Secrets, allowed: Allowed
+    ) -> str:
+        # Libraries for the web and for mail are loaded by whoever has such a channel.
+        match channel:
+            case WebhookChannel() | SlackChannel() | DiscordChannel() | NtfyChannel():
+                from rota.notify.web import tell  # noqa: PLC0415
+
+                return await tell(channel, message, secrets, allowed)
+            case EmailChannel():
+                from rota.notify.mail import mail  # noqa: PLC0415
+
+                return await mail(channel, message, secrets, allowed)
+            case CommandChannel():
+                environ = self._environ or os.environ
+                return await call(channel, message, environ, self._nursery, self._place)
+            case _:
+                assert_never(channel)
+
+
+def trial_facts(name: str, public_url: str) -> dict[str, Any]:
+    """A message that asks for nothing."""
+    return {
+        "happening": "test",
+        "title": f"Test: channel {name} of Rota",
+        "why": "rota notify test was called; nothing has happened",
+        "url": f"{public_url}/",
+    }

@@ -1,0 +1,45 @@
+"""What an item in review waits for, who looks at it, and when somebody last did."""
+
+from rota.model.sources import ReviewLook, SourceState
+from rota.model.work import WorkItem
+from rota.queue.reasons import Reason
+from rota.storage.port import Transaction
+
+
+def waits_for_review(tx: Transaction, item: WorkItem) -> Reason:
+    look = tx.review_look(item.id)
+    if look is not None and look.address == item.artifact_url:
+        watched = _seen(look)
+    else:
+        watched = _unseen(tx, item.artifact_url or "")
+    return Reason(
+        "in_review",
+        f"it waits for the review of {item.artifact_url}: {watched}",
+        f"merge it or close it there; or rota done {item.id} to accept it, rota reopen {item.id}"
+        " to have it done again",
+    )
+
+
+def _seen(look: ReviewLook) -> str:
+    if look.found == "open":
+        return f"{look.source} last looked at {look.looked_at}, and it is open"
+    return (
+        f"{look.source} last looked at {look.looked_at}, and it is not there: deleted, or hidden"
+        " from the token; nobody will decide it but you"
+    )
+
+
+def _unseen(tx: Transaction, address: str) -> str:
+    source = next((one for one in tx.source_states() if _is_within(address, one)), None)
+    if source is None:
+        return "nobody watches this address, because no source of rota.yaml has this repository"
+    if source.poll_error is not None:
+        return f"{source.source} could not be read: {source.poll_error}"
+    return f"{source.source} has not looked at it yet"
+
+
+def _is_within(address: str, state: SourceState) -> bool:
+    """`github:owner/repo` is on github.com; other hosts stand in the name."""
+    place = state.source.partition(":")[2]
+    where = place if place.count("/") > 1 else f"github.com/{place}"
+    return address.partition("://")[2].lower().startswith(f"{where.lower()}/pull")

@@ -1,0 +1,43 @@
+-- Notifications: how far the log was read, and what waits to be told together.
+
+-- name: get_mark
+SELECT value FROM notify_marks WHERE name = :name
+
+-- name: lock_mark
+-- On PostgreSQL whoever reads the log for notifications holds this row, so that there is one.
+UPDATE notify_marks SET value = value WHERE name = :name RETURNING value
+
+-- name: begin_mark
+INSERT INTO notify_marks (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO NOTHING RETURNING name
+
+-- name: put_mark
+INSERT INTO notify_marks (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = :value
+
+-- name: forget_marks
+DELETE FROM notify_marks
+
+-- name: forget_notices
+DELETE FROM notices
+
+-- name: put_notice
+INSERT INTO notices (id, channel, bundle, event_seq, content, created_at, due_at)
+VALUES (:id, :channel, :bundle, :event_seq, :content, :created_at, :due_at)
+ON CONFLICT (id) DO NOTHING
+
+-- name: bundle_due
+SELECT min(due_at) FROM notices WHERE channel = :channel AND bundle = :bundle
+
+-- name: due_bundles
+SELECT DISTINCT channel, bundle FROM notices WHERE due_at <= :now ORDER BY channel, bundle
+
+-- name: take_notices
+-- Two who take at once do not get the same row: the second finds it gone.
+DELETE FROM notices WHERE id IN (
+  SELECT id FROM notices WHERE channel = :channel AND bundle = :bundle
+  ORDER BY event_seq, id LIMIT :want)
+RETURNING id, channel, bundle, event_seq, content, created_at, due_at
+
+-- name: next_notice
+SELECT min(due_at) FROM notices
