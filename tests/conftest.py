@@ -1,14 +1,20 @@
 """Fixtures for all tests, and the list of what was not run."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from uuid import uuid4
 
+import httpcore2
 import pytest
 
 from rota.testing.postgres import PostgresServer, postgres_server
 from tools.components import everything_is_required, missing
+
+# A test's own HTTP client reads all certificates of the machine, though it never needs them, and
+# that takes longer than most tests. Rota's clients make their contexts themselves.
+httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
 
 def require(component: str) -> None:

@@ -21,7 +21,9 @@ def items(words):
 
 
 def section(title, found):
-    lines = [f"- {one['description']}" + (f": {one['notes']}" if one["notes"] else "") for one in found]
+    lines = [
+        f"- {one['description']}" + (f": {one['notes']}" if one["notes"] else "") for one in found
+    ]
     return "\n".join([f"## {title}", "", *(lines or ["Nothing."]), ""])
 
 

@@ -128,7 +128,10 @@ async def used(ledger: Ledger) -> dict[str, str]:
 async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: str) -> None:
     with carried(first_only):
         async with open_ledger(empty) as ledger:
+            # Lent for as long as it is used: this version's claims ask for it.
+            sql(empty, "ALTER TABLE agents ADD COLUMN max_in_review integer")
             ids = await used(ledger)
+        sql(empty, "ALTER TABLE agents DROP COLUMN max_in_review")
         # This version's verb would say who holds it, and the first one had no place for that.
         sql(empty, f"UPDATE work_items SET hold_reason = 'wait' WHERE id = '{ids['held']}'")
         async with open_store(empty) as store:

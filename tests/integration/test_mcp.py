@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from rota.api import Mount
 from rota.client import WorkQueueClient
+from rota.client.retries import NO_RETRIES
 from rota.mcp import arguments
 from rota.mcp.http import MAX_BODY_BYTES, PATH, McpFace
 from rota.mcp.loopback import Loopback
@@ -231,6 +232,16 @@ async def test_a_refused_move_is_an_answer_that_says_what_to_do(
         assert huge["next"] == "Correct the arguments and call again."
         with pytest.raises(MCPError, match="there are work_claim"):
             await agent.client.call_tool("rm_rf", {})
+
+
+async def test_a_server_that_is_away_is_an_answer_too() -> None:
+    async with (
+        WorkQueueClient("http://127.0.0.1:9", retries=NO_RETRIES) as nowhere,
+        Client(make_server(Seat(nowhere, "smith"), "nowhere")) as client,
+    ):
+        away = await Agent(client).refused("work_claim")
+    assert away["code"] == "connection_failed"
+    assert away["next"].startswith("Nothing was done")
 
 
 @pytest.fixture

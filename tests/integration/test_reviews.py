@@ -267,7 +267,7 @@ def test_from_the_agent_to_the_merge_and_only_then_the_next(
         place.eventually(lambda: "in_review_limit" in reasons(place, second), "nothing was held")
         assert place.schedule("smith")["last_skip_reason"] == "in_review_limit"
         assert server.ask("POST", "/work/claim", {"agent": "smith"}) == (200, [])
-        assert "1 of 1" in place.type("agent", "list")
+        assert "its work waits for reviews" in place.type("agent", "list")
         for number, item, end in zip(numbers, (first, second), ("merged", "closed"), strict=True):
             place.await_status(item, "in_review")
             stub.control.edit(REPO, number, **{"merged": {"merged": True}}.get(end, CLOSE))

@@ -324,7 +324,8 @@ PLACE = Place(Path("/p"), Path("/p/.rota"), Path("/c"), "smith", ["rota"])
 PARTS = [one for one in TOOLS["claude"](PLACE) if isinstance(one, JsonFile)]
 
 _keys = st.sampled_from(["mcpServers", "hooks", "Stop", "PostToolUse", "other", 'a"\\{[,'])
-_leaves = st.none() | st.booleans() | st.integers() | st.text('a"\\{}[],: é\n', max_size=6)
+_words = st.text('a"\\{}[],: é\n', max_size=6).filter(lambda text: "{}" not in text)
+_leaves = st.none() | st.booleans() | st.integers() | _words
 _documents = st.dictionaries(
     _keys,
     st.recursive(
@@ -351,7 +352,7 @@ def _texts(draw: st.DrawFn) -> str:
     separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,", " : ")]))
     text = json.dumps(document, indent=indent, separators=separators)
     blank = draw(st.sampled_from(["{}", "{ }", "{\n}"]))
-    text = text.replace("{}", blank) if '"{}' not in text else text
+    text = text.replace("{}", blank)
     return draw(st.sampled_from(["", "\n"])) + text.replace("\n", draw(_line_ends)) + "\n"
 
 
@@ -363,7 +364,7 @@ def _foreign(document: Any) -> Any:
     return {name: value for name, value in document.items() if name not in ("hooks", "mcpServers")}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_texts(), st.sampled_from(PARTS))
 def test_any_json_is_the_same_to_the_byte_when_we_are_gone(text: str, part: JsonFile) -> None:
     put, facts = part.put(text, None)

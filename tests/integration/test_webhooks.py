@@ -3,8 +3,7 @@
 import hashlib
 import hmac
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import httpx2
 import pytest
 
 from rota.api.hooks import Receiver, hook_endpoints
+from rota.testing import zygote
 from rota.testing.served import Served, serve
 from rota.testing.tracker import Control, TrackerStub, tracker_stub
 from tests.faults.processes import Server, eventually
@@ -152,11 +152,8 @@ def test_a_mistake_in_the_configuration_is_one_clear_message(
 ) -> None:
     file = tmp_path / "rota.yaml"
     file.write_text(config)
-    done = subprocess.run(
-        [sys.executable, "-m", "rota.cli", "--state-dir", str(tmp_path / "state"), "up",
-         "--port", "0", "--config", str(file)],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    words = ["--state-dir", str(tmp_path / "state"), "up", "--port", "0", "--config", str(file)]
+    done = zygote.run(words, env=os.environ, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr
     assert "Traceback" not in done.stderr

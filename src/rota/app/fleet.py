@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +21,10 @@ from rota.daemon import Crew
 from rota.journey import Journey
 from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
 from rota.model.fleet import Fleet
+from rota.model.runs import OutboxEntry
+from rota.notify import Courier, Notices
+from rota.notify.gathering import NOTIFICATION
+from rota.notify.reading import Plan
 from rota.queue.ledger import Ledger
 from rota.queue.recovery import Recovery
 from rota.runner import LocalRunner, clean_worktrees, end_orphans
@@ -80,8 +84,21 @@ class FleetAtWork:
             allowed_hosts=settings.hook_hosts,
         )
         self._signals = signals
-        notifier = Notifier(os.environ, settings.hook_hosts)
-        self._outbox = Outbox(store, ledger, self._sources, clock, {NOTIFY: notifier})
+        self._notifier = Notifier(os.environ, settings.hook_hosts)
+        self._courier = Courier(
+            lambda: self._loaded.notify,
+            os.environ,
+            allowed_hosts=settings.hook_hosts,
+            place=settings.state_dir,
+            clock=clock,
+        )
+        couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {
+            NOTIFY: self._told_by_signal,
+            NOTIFICATION: self._courier,
+        }
+        self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
+        self._notices = Notices(store, clock, self._plan(), self._outbox.woken.set)
+        self._notifies = False
         self._firing = SignalChore(store, SignalScheduler(store, owner=node, clock=clock))
         self._recovery = Recovery(ledger.queue, ledger.views, ledger.runs, place, clock)
         admission = Admission(store, clock, lambda: self.fleet.budget)
@@ -121,6 +138,7 @@ class FleetAtWork:
         self._ledger.schedules.attach(self._scheduler)
         await self._recovery.tick()
         await self._outbox.resume()
+        await self._attend()
         housekeeping = Housekeeping(self._ledger.runs, self._outbox)
         for chore in (
             self._scheduler,
@@ -142,6 +160,7 @@ class FleetAtWork:
         for tending in self._tendings.values():
             await tending.aclose()
         self._runner.close()
+        self._courier.close()
 
     async def _tidy(self) -> None:
         state_dir = self._settings.state_dir
@@ -189,6 +208,7 @@ class FleetAtWork:
                 self._loaded = loaded
                 await self._sources.clear_cache()
                 await self._scheduler.set_agents(self.fleet.agents)
+                await self._attend()
             log.info("configuration read", changed=changed, agents=len(self.fleet.agents))
         return Reloaded(
             changed,
@@ -241,6 +261,31 @@ class FleetAtWork:
                     max_in_review=agent.max_in_review,
                     actor="configuration",
                 )
+
+    # notifications
+
+    def _plan(self) -> Plan:
+        url = self._loaded.web.public_url or self._settings.url
+        return Plan(self._loaded.notify, self.fleet, url)
+
+    async def _attend(self) -> None:
+        """Read the log for notifications, or stop, as the file wants it."""
+        self._notices.plan = self._plan()
+        if self._notices.plan.is_on == self._notifies:
+            if not self._notifies:
+                await self._notices.forget()
+            return
+        self._notifies = self._notices.plan.is_on
+        if self._notifies:
+            await self._notices.begin()
+            self._crew.add(self._notices)
+        else:
+            await self._crew.dismiss(self._notices)
+            await self._notices.forget()
+
+    async def _told_by_signal(self, entry: OutboxEntry) -> None:
+        tell = self._courier.signal if entry.payload.get("channel") else self._notifier
+        await tell(entry)
 
     async def _dismiss(self, tending: Tending) -> None:
         await self._crew.dismiss(tending)

@@ -77,9 +77,11 @@ def _argument(value: str) -> str:
 
 
 def _happening(value: Any) -> Any:
-    if isinstance(value, str) and value not in set(Happening):
+    if not isinstance(value, str):
+        return value
+    if value not in set(Happening):
         raise ValueError(f"{value[:80]!r} is not known{suggestion(value, Happening)}")
-    return value
+    return Happening(value)
 
 
 def _several(value: Any) -> Any:
@@ -95,7 +97,7 @@ ClockTime = Annotated[
     PlainSerializer(lambda value: f"{value:%H:%M}"),
     WithJsonSchema({"type": "string", "pattern": f"^({_CLOCK.pattern})$"}),
 ]
-HappeningName = Annotated[Happening, BeforeValidator(_happening), Field(strict=False)]
+HappeningName = Annotated[Happening, BeforeValidator(_happening)]
 Argument = Annotated[Text, AfterValidator(_argument)]
 _Listed = BeforeValidator(_several)
 Texts = Annotated[tuple[Text, ...], _Listed, Field(strict=False)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rota.client.errors import PASSING
+from rota.client.errors import PASSING, ConnectionFailed
 from rota.model.errors import RotaError
 
 _NEXT = {
@@ -26,6 +26,7 @@ _NEXT = {
 }
 _CORRECT = "Correct the arguments and call again."
 _PASSING = "Whether it was done is not known: look with work_show, then call again."
+_AWAY = "Nothing was done. Try again a little later; if it stays so, tell your operator."
 _ELSE = "Tell your operator if this stays so."
 
 
@@ -41,6 +42,8 @@ def refusal(error: RotaError) -> dict[str, Any]:
 def _next(error: RotaError, code: str) -> str:
     if "next" in error.details:
         return str(error.details["next"])
+    if isinstance(error, ConnectionFailed) and not error.sent:
+        return _AWAY
     if isinstance(error, PASSING):
         return _PASSING
     usual = _CORRECT if error.details.get("http_status", 422) in (400, 413, 422) else _ELSE

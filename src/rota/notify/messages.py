@@ -97,5 +97,5 @@ def how_many_fit(lines: Sequence[str], room: int) -> int:
 
 def one_line(text: str, longest: int) -> str:
     """Without anything that hides, breaks the line, or goes on and on."""
-    line = " ".join(visible(text, longest * 4).split())
+    line = " ".join(visible(text[: longest * 8]).split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -37,7 +37,7 @@ class Plan:
 
     @property
     def is_on(self) -> bool:
-        return bool(self.config.channels)
+        return bool(self.config.rules)
 
 
 def begin(tx: Transaction) -> None:

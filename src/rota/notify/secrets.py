@@ -1,12 +1,16 @@
 """What a channel's variables hold, and what must never be shown of it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
 from rota.model.errors import DeliveryFailed
 from rota.runner.redaction import SHORTEST, Redactor
+
+LONG_ENOUGH = 16  # shorter parts of an address are words
+_BREAKS = re.compile(r"[/?&=#]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +24,9 @@ class Secrets:
         named = [
             getattr(channel, key) for key in type(channel).model_fields if key.endswith("_env")
         ]
-        held = {environ.get(name, "") for name in named if name}
-        # The path alone too: errors of HTTP libraries show an address in parts.
-        held |= {value.partition("://")[2].partition("/")[2] for value in held}
-        return cls(
-            environ, Redactor(environ, frozenset(one for one in held if len(one) >= SHORTEST))
-        )
+        held = {environ.get(name, "").strip() for name in named if name}
+        known = {part for value in held for part in (value, *_parts(value))}
+        return cls(environ, Redactor(environ, frozenset(one for one in known if len(one) >= SHORTEST)))
 
     def value(self, name: str) -> str:
         """Of a variable; whoever forgot it may start the server again before we give up."""
@@ -33,3 +34,12 @@ class Secrets:
         if not found:
             raise DeliveryFailed(f"the environment variable {name} is not set")
         return found
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Of an address, what makes it secret: errors and answers may repeat it in pieces."""
+    _, scheme, rest = value.partition("://")
+    path = rest.partition("/")[2] if scheme else ""
+    if len(path) >= SHORTEST:
+        yield path
+    yield from (part for part in _BREAKS.split(path) if len(part) >= LONG_ENOUGH)

@@ -23,12 +23,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """An entry of a list. `without_ours` gives what an entry is without us: the same when it has
-    nothing of ours, None when nothing is left of it."""
+    """An entry of a list. `without_ours` gives what is left of an entry without us, as a list:
+    the same entry when it has nothing of ours, none when it is ours alone."""
 
     path: Where
     value: dict[str, Any]
-    without_ours: Callable[[Any], Any]
+    without_ours: Callable[[Any], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class JsonFile:
         if node is None:
             raise Refused(f"{self.path} has no list {'.'.join(one.path)}")
         for entry in node.entries:
-            if one.without_ours(json_text.value_at(text, entry.node)) is None:
+            if not one.without_ours(json_text.value_at(text, entry.node)):
                 return json_text.replace(text, entry.node, one.value)
         return json_text.insert(_take_entries(text, one), one.path, None, one.value)
 
@@ -129,10 +129,10 @@ def _take_entries(text: str, one: ListEntry) -> str:
         entry = node.entries[index].node
         there = json_text.value_at(text, entry)
         left = one.without_ours(there)
-        if left is None:
+        if not left:
             text = json_text.drop(text, one.path, index)
-        elif left != there:
-            text = json_text.replace(text, entry, left)
+        elif left != [there]:
+            text = json_text.replace(text, entry, left[0])
     return text
 
 

@@ -72,13 +72,13 @@ def _hook(place: Place, event: str, moment: str, seconds: int, **more: str) -> L
     return ListEntry(("hooks", event), {**more, "hooks": [deed]}, _without_our_hooks)
 
 
-def _without_our_hooks(entry: Any) -> Any:
+def _without_our_hooks(entry: Any) -> list[Any]:
     if not isinstance(entry, dict) or not isinstance(entry.get("hooks"), list):
-        return entry
+        return [entry]
     left = [one for one in entry["hooks"] if not _is_our_hook(one)]
     if len(left) == len(entry["hooks"]):
-        return entry
-    return {**entry, "hooks": left} if left else None
+        return [entry]
+    return [{**entry, "hooks": left}] if left else []
 
 
 def _is_our_hook(one: Any) -> bool:

@@ -94,7 +94,6 @@ class Tending:
         self.settings = settings
         self.open_desk = open_desk
         self.poll = poll
-        self.review = Rhythm(poll.seconds)
         times = _times(settings)
         if times.trust_in_a_poll <= 0:
             raise InvalidInput(
@@ -135,8 +134,7 @@ class Tending:
 
     def wake(self) -> None:
         """Something happened there; look soon."""
-        for one in (self.poll, self.review):
-            one.due = min(one.due, self._polled + POLL_GAP_SECONDS)
+        self.poll.due = min(self.poll.due, self._polled + POLL_GAP_SECONDS)
         self.woken.set()
 
     def _hurry(self) -> None:
@@ -163,7 +161,6 @@ class Tending:
             return
         if await self._attempt("open", self._open):
             await self._do("look", self.look, self._supervise)
-            await self._do("review", self.review, self._review)
             await self._do("poll", self.poll, self._poll)
             await self._do("sweep", self.sweep, self._sweep)
         else:
@@ -174,7 +171,7 @@ class Tending:
 
     @property
     def _rhythms(self) -> tuple[Rhythm, ...]:
-        return self.look, self.review, self.poll, self.sweep
+        return self.look, self.poll, self.sweep
 
     async def _do(self, name: str, rhythm: Rhythm, duty: Callable[[], Awaitable[None]]) -> None:
         now = self._pace.elapsed()
@@ -250,19 +247,16 @@ class Tending:
             raise found.errors[0]
         self._clean = began if found.clean else None
 
-    async def _review(self) -> None:
-        found = await self._at_hand.reviews.round()
-        if found.decided:
-            self.poll.due = 0.0  # what goes back to the queue is shown so there, too
-        if found.errors:
-            raise found.errors[0]
-
     async def _poll(self) -> None:
-        """Read whole is a source only with its claims: see `Vigil`."""
+        """Read whole is a source only with its claims: see `Vigil`. Reviews come first: what they
+        send back to the queue has to be shown so there, too."""
         self._polled = self._pace.elapsed()
+        reviewed = await self._at_hand.reviews.round()
         await self._at_hand.mirror.poll()
         if self._clean is not None:
             self._news["polled_at"] = self._clean
+        if reviewed.errors:
+            raise reviewed.errors[0]
 
     async def _sweep(self) -> None:
         desk = self._at_hand.desk

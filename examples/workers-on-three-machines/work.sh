@@ -1,0 +1,5 @@
+#!/bin/sh
+# Stands in for an agent that takes its time.
+cat > /dev/null
+sleep 1
+echo "done on $MACHINE"

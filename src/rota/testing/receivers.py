@@ -1,0 +1,139 @@
+"""Receivers of notifications for tests, on real ports, that misbehave as they are told."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b"ok"
+    hangs: bool = False  # it never answers
+    drips: bool = False  # its body never ends
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class WebReceiver:
+    """Gives the answers of `script` one after the other, and then the last again and again."""
+
+    port: int = 0
+    heard: list[Heard] = field(default_factory=list)
+    script: list[Answer] = field(default_factory=lambda: [Answer()])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:] if line)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self.heard.append(Heard(head[0].split()[1], headers, body))
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if answer.hangs:
+            await asyncio.Event().wait()
+        more = {"Content-Length": str(len(answer.body)), **answer.headers}
+        if answer.drips:
+            del more["Content-Length"]
+        lines = [f"HTTP/1.1 {answer.status} x", *(f"{name}: {one}" for name, one in more.items())]
+        writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode() + answer.body)
+        await writer.drain()
+        if answer.drips:
+            await asyncio.Event().wait()
+
+
+@dataclass
+class MailReceiver:
+    """Speaks as much SMTP as `smtplib` wants to hear. `refuses` gives other answers by command."""
+
+    port: int = 0
+    mails: list[bytes] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    refuses: dict[str, str] = field(default_factory=dict)
+    offers: tuple[str, ...] = ("8BITMIME", "SMTPUTF8")
+    hangs: bool = False
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.hangs:
+            await asyncio.Event().wait()
+        writer.write(b"220 here\r\n")
+        while line := (await reader.readline()).decode().strip():
+            self.said.append(line)
+            verb = line.split()[0].upper()
+            writer.write(f"{await self._answer(verb, reader, writer)}\r\n".encode())
+            if verb == "QUIT":
+                return
+
+    async def _answer(
+        self, verb: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> str:
+        if verb in self.refuses:
+            return self.refuses[verb]
+        if verb == "EHLO":
+            offered = ["here", *self.offers]
+            return "\r\n".join([*(f"250-{one}" for one in offered[:-1]), f"250 {offered[-1]}"])
+        if verb == "DATA":
+            writer.write(b"354 go on\r\n")
+            self.mails.append(await reader.readuntil(b"\r\n.\r\n"))
+        return {"QUIT": "221 bye", "AUTH": "235 welcome"}.get(verb, "250 ok")
+
+
+@asynccontextmanager
+async def listening(serve: Serve) -> AsyncIterator[int]:
+    """The port. Who hangs is ended with it."""
+    open_now: set[asyncio.Task[None]] = set()
+
+    async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(serve(reader, writer))
+        open_now.add(task)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await task
+        finally:
+            open_now.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(met, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tuple(open_now):
+            task.cancel()
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def web_receiver(*script: Answer) -> AsyncIterator[WebReceiver]:
+    receiver = WebReceiver(script=list(script) or [Answer()])
+    async with listening(receiver.serve) as receiver.port:
+        yield receiver
+
+
+@asynccontextmanager
+async def mail_receiver(**facts: Any) -> AsyncIterator[MailReceiver]:
+    receiver = MailReceiver(**facts)
+    async with listening(receiver.serve) as receiver.port:
+        yield receiver

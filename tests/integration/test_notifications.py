@@ -1,0 +1,350 @@
+"""Every channel against a receiver that misbehaves, and a server that tells what happened."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from email import message_from_bytes
+from email.policy import default
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rota.cli.root import rota
+from rota.config.notify import NotifyConfig
+from rota.model.errors import DeliveryFailed
+from rota.model.runs import OutboxEntry
+from rota.notify import Courier
+from rota.notify.messages import Message
+from rota.testing.clock import ManualClock
+from rota.testing.receivers import Answer, WebReceiver, mail_receiver, web_receiver
+
+CANARY = "canary-value-of-a-secret"
+URL = "https://rota.example.org/items/1"
+TOLD = {"happening": "blocked", "title": "Blocked: Mend the gate", "why": "no wood", "url": URL}
+MESSAGE = Message.of("notice-7-people-c", [TOLD])
+
+
+def courier(
+    channel: dict[str, Any],
+    environ: dict[str, str] | None = None,
+    *,
+    hosts: tuple[str, ...] = ("127.0.0.0/8",),
+    **more: Any,
+) -> Courier:
+    config = NotifyConfig.model_validate({"channels": {"c": channel}, **more})
+    given = {"PATH": os.environ["PATH"], **(environ or {})}
+    return Courier(lambda: config, given, allowed_hosts=hosts, clock=ManualClock())
+
+
+async def failure(one: Courier, message: Message = MESSAGE) -> DeliveryFailed:
+    with pytest.raises(DeliveryFailed) as failed:
+        await one.send("c", message)
+    return failed.value
+
+
+def by_variable(kind: str, **more: Any) -> Callable[[WebReceiver], Courier]:
+    channel = {"type": kind, "url_env": "WEB_ADDRESS", "timeout": "1s", **more}
+    return lambda receiver: courier(channel, {"WEB_ADDRESS": f"{receiver.url}?k={CANARY}"})
+
+
+def by_server(receiver: WebReceiver) -> Courier:
+    server = receiver.url.removesuffix("/hook")
+    channel = {"type": "ntfy", "server": server, "topic": "gate", "tags": ["door"]}
+    return courier({**channel, "token_env": "T", "timeout": "1s"}, {"T": CANARY})
+
+
+WEB = {
+    "webhook": by_variable("webhook"),
+    "slack": by_variable("slack"),
+    "discord": by_variable("discord"),
+    "ntfy": by_server,
+}
+
+
+@pytest.fixture(params=WEB)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+# what is sent
+
+
+async def test_every_web_channel_delivers_with_the_stable_id(kind: str) -> None:
+    async with web_receiver() as receiver:
+        assert await WEB[kind](receiver).send("c", MESSAGE) == "it answered 200"
+        [heard] = receiver.heard
+    assert heard.headers["x-rota-delivery"] == MESSAGE.id
+    assert heard.headers["content-type"] == "application/json"
+    assert "Mend the gate" in json.dumps(heard.json)
+    assert URL in json.dumps(heard.json)
+
+
+async def test_a_webhook_is_signed_over_its_bytes_and_names_everything() -> None:
+    async with web_receiver() as receiver:
+        channel = {"type": "webhook", "url": receiver.url, "secret_env": "S"}
+        await courier(channel, {"S": CANARY}).send("c", MESSAGE)
+        [heard] = receiver.heard
+    digest = hmac.new(CANARY.encode(), heard.body, hashlib.sha256).hexdigest()
+    assert heard.headers["x-rota-signature-256"] == f"sha256={digest}"
+    assert heard.json == {
+        "id": MESSAGE.id,
+        "type": "notification",
+        "title": TOLD["title"],
+        "notices": [TOLD],
+    }
+
+
+async def test_ntfy_gets_its_token_topic_tags_and_a_page_to_open() -> None:
+    async with web_receiver() as receiver:
+        await by_server(receiver).send("c", MESSAGE)
+        [heard] = receiver.heard
+    assert heard.headers["authorization"] == f"Bearer {CANARY}"
+    assert heard.json["topic"] == "gate"
+    assert heard.json["tags"] == ["door"]
+    assert heard.json["click"] == URL
+
+
+# faults
+
+
+FAULTS = [
+    (Answer(500, body=b"boom"), "it answered 500: boom", False, None),
+    (Answer(503, {"Retry-After": "7"}), "it answered 503", False, 7.0),
+    (Answer(429, {"Retry-After": "120"}), "it answered 429", False, 120.0),
+    (Answer(429, {"Retry-After": "soon"}), "it answered 429", False, None),
+    (Answer(404, body=b"no_service"), "it answered 404: no_service", True, None),
+    (Answer(403, body=CANARY.encode()), "it answered 403: [hidden]", True, None),
+    (Answer(500, drips=True), "it answered 500", False, None),
+    (Answer(302, {"Location": "http://127.0.0.1:1/"}), "redirects are not followed", True, None),
+    (Answer(hangs=True), "no answer within 1 s", False, None),
+    (Answer(0, body=b""), "RemoteProtocolError", False, None),
+]
+
+
+async def test_a_fault_says_whether_another_attempt_is_worth_it(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.runner.webhooks.REPLY_SECONDS", 0.1)
+    for answer, words, final, after in FAULTS:
+        async with web_receiver(answer) as receiver:
+            failed = await failure(WEB[kind](receiver))
+            assert len(receiver.heard) == 1
+        assert words in failed.message
+        assert (failed.final, failed.after) == (final, after), words
+        assert CANARY not in failed.message
+
+
+async def test_nobody_there_is_a_fault_that_may_pass(kind: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        failed = await failure(WEB[kind](WebReceiver(taken.getsockname()[1])))
+    assert failed.message.startswith("ConnectError")
+    assert not failed.final
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "[::1]", "10.0.0.1"])
+async def test_what_is_not_public_is_reached_only_when_it_is_allowed_by_name(host: str) -> None:
+    channel = {"type": "slack", "url_env": "U", "timeout": "1s"}
+    failed = await failure(courier(channel, {"U": f"http://{host}:1/{CANARY}"}, hosts=()))
+    assert "not on the public internet" in failed.message
+    assert failed.final
+    assert CANARY not in failed.message
+
+
+async def test_the_file_may_allow_a_host_for_notifications() -> None:
+    async with web_receiver() as receiver:
+        channel = {"type": "webhook", "url": receiver.url}
+        one = courier(channel, hosts=(), allow_hosts=["127.0.0.1"])
+        await one.send("c", MESSAGE)
+        assert receiver.heard
+
+
+async def test_a_variable_that_is_not_set_is_named_and_one_that_is_wrong_is_not_shown() -> None:
+    channel = {"type": "slack", "url_env": "U"}
+    missing = await failure(courier(channel))
+    assert missing.message == "the environment variable U is not set"
+    assert not missing.final
+    wrong = await failure(courier(channel, {"U": CANARY}))
+    assert "does not hold an address" in wrong.message
+    assert CANARY not in wrong.message
+
+
+async def test_secrets_in_what_is_told_are_taken_out() -> None:
+    leaky = Message.of("n", [{**TOLD, "why": f"the token {CANARY} was refused"}])
+    async with web_receiver() as receiver:
+        one = courier({"type": "webhook", "url": receiver.url, "secret_env": "S"}, {"S": CANARY})
+        await one.send("c", leaky)
+        [heard] = receiver.heard
+    assert CANARY.encode() not in heard.body
+    assert b"[hidden]" in heard.body
+
+
+# mail
+
+
+def mailing(port: int, **more: Any) -> Courier:
+    channel = {
+        "type": "email",
+        "host": "127.0.0.1",
+        "port": port,
+        "security": "none",
+        "from": "rota@example.org",
+        "to": ["ops@example.org", "ann@example.org"],
+        "timeout": "1s",
+    }
+    return courier({**channel, **more}, {"USERNAME": "rota", "PASSWORD": CANARY})
+
+
+async def test_a_mail_arrives_whole() -> None:
+    async with mail_receiver() as receiver:
+        said = await mailing(receiver.port).send("c", MESSAGE)
+    assert said == "taken for ops@example.org, ann@example.org"
+    [raw] = receiver.mails
+    mail = message_from_bytes(raw, policy=default)
+    assert mail["Subject"] == "[Rota] Blocked: Mend the gate"
+    assert mail["X-Rota-Delivery"] == MESSAGE.id
+    assert URL in mail.get_content()
+
+
+@pytest.mark.parametrize(
+    ("faults", "words", "final"),
+    [
+        ({"refuses": {"MAIL": "451 later"}}, "451 later", False),
+        ({"refuses": {"MAIL": "550 never"}}, "550 never", True),
+        ({"refuses": {"RCPT": "550 nobody"}}, "all recipients were refused", True),
+        ({"refuses": {"RCPT": "450 full"}}, "all recipients were refused", False),
+        ({"refuses": {"DATA": "554 spam"}}, "554 spam", True),
+        ({"hangs": True}, "no answer within 1 s", False),
+    ],
+)
+async def test_faults_of_a_mail_server(faults: dict[str, Any], words: str, final: bool) -> None:
+    async with mail_receiver(**faults) as receiver:
+        failed = await failure(mailing(receiver.port))
+    assert words in failed.message
+    assert failed.final is final
+
+
+async def test_a_server_without_tls_gets_neither_password_nor_mail() -> None:
+    login = {"username_env": "USERNAME", "password_env": "PASSWORD"}
+    async with mail_receiver() as receiver:
+        failed = await failure(mailing(receiver.port, security="starttls", **login))
+        assert failed.final
+        assert "STARTTLS" in failed.message
+        assert not any(line.startswith(("AUTH", "MAIL")) for line in receiver.said)
+    assert not receiver.mails
+
+
+async def test_mail_to_what_is_not_public_is_refused_too() -> None:
+    one = courier(
+        {"type": "email", "host": "127.0.0.1", "from": "a@example.org", "to": "b@example.org"},
+        hosts=(),
+    )
+    assert "not on the public internet" in (await failure(one)).message
+
+
+# programs
+
+
+async def test_a_program_gets_arguments_and_json(tmp_path: Path) -> None:
+    code = "import sys; open(sys.argv[1], 'w').write(sys.argv[2] + '\\n' + sys.stdin.read())"
+    argv = [sys.executable, "-c", code, str(tmp_path / "out"), "{title}; touch {id}"]
+    one = courier({"type": "command", "argv": argv}, {"PASSWORD": CANARY})
+    assert await one.send("c", MESSAGE) == "it ended with exit code 0"
+    one.close()
+    first, _, rest = (tmp_path / "out").read_text().partition("\n")
+    assert first == f"Blocked: Mend the gate; touch {MESSAGE.id}"
+    assert json.loads(rest)["notices"] == [TOLD]
+
+
+async def test_faults_of_a_program() -> None:
+    says = "import os, sys; print(os.environ.get('PASSWORD')); print('" + CANARY + "'); sys.exit(3)"
+    for argv, words in (
+        ([sys.executable, "-c", says], "it exited with 3: None [hidden]"),
+        (["/no/such/program"], "/no/such/program"),
+        ([sys.executable, "-c", "import time; time.sleep(60)"], ""),
+    ):
+        one = courier({"type": "command", "argv": argv, "timeout": "1s"}, {"PASSWORD": CANARY})
+        failed = await failure(one)
+        one.close()
+        assert words in failed.message
+        assert CANARY not in failed.message
+
+
+# signals that name a channel
+
+
+async def test_a_signal_tells_a_channel_but_not_in_quiet_hours() -> None:
+    payload = {"url": None, "channel": "c", "title": "It broke", "text": "again", "firing_id": "f"}
+    entry = OutboxEntry("notify-f", "notify", None, "f", payload, "")
+    async with web_receiver() as receiver:
+        channel = {"type": "webhook", "url": receiver.url}
+        await courier(channel).signal(entry)
+        [heard] = receiver.heard
+        assert heard.json["id"] == "notify-f"
+        assert heard.json["notices"][0]["title"] == "Signal: It broke"
+        quiet = {"from": "11:00", "to": "13:00"}
+        with pytest.raises(DeliveryFailed) as waits:
+            await courier(channel, quiet_hours=quiet).signal(entry)
+        assert waits.value.after == 3600.0
+        await courier(channel, quiet_hours={**quiet, "except": ["signal_fired"]}).signal(entry)
+        assert len(receiver.heard) == 2
+
+
+# the command
+
+
+FILE = """\
+version: 1
+notify:
+  channels:
+    good: {{type: webhook, url: "http://127.0.0.1:{port}/"}}
+    bad: {{type: webhook, url: "http://127.0.0.1:1/", secret_env: HOOK_SECRET}}
+  rules:
+    people: {{on: [blocked, failed], to: [good], label: urgent, digest: 15m}}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROTA_HOOK_HOSTS", "127.0.0.1")
+    monkeypatch.setenv("HOOK_SECRET", CANARY)
+    return lambda *words: CliRunner().invoke(rota, ["notify", *words])
+
+
+async def test_the_command_tests_channels_and_says_what_they_said(
+    shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    async with web_receiver() as receiver:
+        (tmp_path / "rota.yaml").write_text(FILE.format(port=receiver.port))
+        done = await asyncio.to_thread(shell, "test", "--json")
+        one = await asyncio.to_thread(shell, "test", "good")
+        assert [one.json["notices"][0]["happening"] for one in receiver.heard] == ["test"] * 2
+    told = {row["channel"]: row for row in json.loads(done.stdout)["data"]}
+    assert done.exit_code == 1
+    assert told["good"]["result"] == "ok"
+    assert told["bad"]["result"] == "fail"
+    assert "ConnectError" in told["bad"]["says"]
+    assert CANARY not in done.output
+    assert (one.exit_code, one.stdout) == (0, "good\twebhook\tok\tit answered 200\n")
+    assert not (tmp_path / ".rota").exists(), "nothing is stored"
+
+
+def test_the_command_lists_who_is_told_of_what(shell: Callable[..., Any], tmp_path: Path) -> None:
+    assert shell("test").exit_code == 1
+    (tmp_path / "rota.yaml").write_text(FILE.format(port=1))
+    listed = shell("list")
+    assert listed.stdout.splitlines() == [
+        "good\twebhook\tpeople\tblocked,failed\tlabel=urgent\t15m",
+        "bad\twebhook\t\t\t\t",
+    ]
+    unknown = shell("test", "nobody")
+    assert unknown.exit_code == 1
+    assert "there are: good, bad" in str(unknown.exception or unknown.output)
