@@ -1,0 +1,66 @@
+"""`rota up` tells people what happened, also what happened while it was dead."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.fleet_site import Site, site
+
+KEEPS = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path) as made:
+        yield made
+
+
+def heard(place: Site) -> list[Any]:
+    file = place.place / "heard.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def configure(place: Site, *, on: bool = True) -> None:
+    argv = [sys.executable, "-S", "-c", KEEPS, str(place.place / "heard.jsonl")]
+    notify = {
+        "channels": {"desk": {"type": "command", "argv": argv}},
+        "rules": {"people": {"on": ["blocked"], "to": "desk"}},
+    }
+    web = {"public_url": "https://rota.example.org"}
+    place.configure(notify=notify if on else {}, web=web)
+
+
+def block(place: Site, title: str) -> str:
+    item = place.add(title)
+    place.type("dispatch", item, "smith")
+    place.type("start", item)
+    place.type("block", item, "--notes", "no wood")
+    return item
+
+
+def test_a_person_hears_of_it_once_whatever_becomes_of_the_server(place: Site) -> None:
+    configure(place)
+    block(place, "before anybody wanted to hear")
+    node = place.up()
+    first = block(place, "Mend the gate")
+    place.eventually(lambda: len(heard(place)) == 1 or None, "nobody heard of it")
+    node.kill()
+    second = block(place, "while it was dead")
+    node.start()
+    place.eventually(lambda: len(heard(place)) == 2 or None, "it was forgotten")
+    pages = [one["notices"][0]["url"] for one in heard(place)]
+    assert pages == [f"https://rota.example.org/items/{item}" for item in (first, second)]
+    configure(place, on=False)
+    place.type("config", "reload")
+    block(place, "when it was switched off")
+    configure(place)
+    place.type("config", "reload")
+    last = block(place, "and on again")
+    place.eventually(lambda: len(heard(place)) == 3 or None, "it was not switched on")
+    assert heard(place)[-1]["notices"][0]["item"]["id"] == last
+    assert len({one["id"] for one in heard(place)}) == 3
+    assert place.json("outbox", "list") == []
