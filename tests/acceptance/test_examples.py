@@ -5,7 +5,6 @@ is asserted. GitHub is the tracker stub; `claude` is a program that prints what 
 printed once.
 """
 
-import json
 import re
 import shutil
 import subprocess
@@ -61,10 +60,9 @@ class Copy:
         self._programs = programs
         shutil.copytree(EXAMPLES / name, self.place)
 
-    def run(self, **replaced: str) -> None:
+    def run(self, token: str = PRINTED_TOKEN) -> None:
         page = self.place / "README.md"
-        real = {PRINTED_TOKEN: replaced["token"]} if replaced else {}
-        console.check(page, self.place, real, self._programs)
+        console.check(page, self.place, {PRINTED_TOKEN: token}, self._programs)
 
     def point_at(self, stub: TrackerStub) -> None:
         """The tracker is the only thing that a copy says otherwise than its original."""
@@ -72,11 +70,6 @@ class Copy:
             more = [f"api_url: {stub.url}", *HURRY]
             text = file.read_text()
             file.write_text(re.sub(r"^( *).*repo: octocat/hello.*$", _with(more), text, flags=re.M))
-
-    def said(self, *words: str) -> object:
-        """What a command answers afterwards, when no server runs any more."""
-        document = json.loads(ThisProcess(self.place).type(*words, "--json"))
-        return document["data"]
 
 
 def _with(lines: list[str]) -> str:
@@ -151,7 +144,7 @@ def test_claude_answers_an_issue_with_a_pull_request(
     copy = Copy("github-issues-claude", tmp_path, programs)
     copy.point_at(stub)
     _clone(copy.place / "src/hello")
-    copy.run(token=forge.token)
+    copy.run(forge.token)
     assert (forge.labels(1), forge.state(1)) == ({"agent:managed", "agent:pr-open"}, "open")
     assert [f"https://github.com/{REPO}/pull/31" in one for one in forge.comments(1)] == [
         False,
@@ -168,7 +161,7 @@ def test_labels_say_who_has_an_issue(tmp_path: Path, programs: Path, stub: Track
     forge = Forge(stub, "For a person", "For an agent", label="agent:implement")
     copy = Copy("label-workflow", tmp_path, programs)
     copy.point_at(stub)
-    copy.run(token=forge.token)
+    copy.run(forge.token)
     assert forge.labels(1) == forge.labels(2) == {"agent:managed", "agent:pr-open"}
 
 
@@ -176,7 +169,7 @@ def test_a_fleet_of_herdctl_goes_on_here(tmp_path: Path, programs: Path, stub: T
     forge = Forge(stub, "The test fails on Mondays")
     copy = Copy("from-herdctl", tmp_path, programs)
     copy.point_at(stub)
-    copy.run(token=forge.token)
+    copy.run(forge.token)
     assert forge.labels(1) == {"agent:managed", "agent:pr-open"}
 
 

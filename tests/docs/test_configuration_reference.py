@@ -18,6 +18,7 @@ from rota.config import (
     herdctl,
     hooks,
     limits,
+    notify,
     scalars,
     schedules,
     signals,
@@ -52,6 +53,15 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`budget`": limits.BudgetConfig,
     "`per_day`": limits.DayLimits,
     "`breaker`": limits.BreakerConfig,
+    "`notify`": notify.NotifyConfig,
+    "a rule": notify.NotifyRule,
+    "`quiet_hours`": notify.QuietHours,
+    "a webhook": notify.WebhookChannel,
+    "a Slack channel": notify.SlackChannel,
+    "a Discord channel": notify.DiscordChannel,
+    "an ntfy channel": notify.NtfyChannel,
+    "a mail channel": notify.EmailChannel,
+    "a command channel": notify.CommandChannel,
 }
 
 
@@ -84,7 +94,9 @@ def fits(field: FieldInfo, told: str) -> bool:
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_key_is_described_with_its_default(section: str) -> None:
-    model, told = SECTIONS[section].model_fields, keys_of(section)
+    fields = SECTIONS[section].model_fields
+    model = {field.alias or name: field for name, field in fields.items()}
+    told = keys_of(section)
     assert set(told) == set(model)
     wrong = {key: told[key] for key, field in model.items() if not fits(field, told[key])}
     assert wrong == {}
@@ -100,7 +112,7 @@ def test_a_wrong_default_would_be_noticed() -> None:
 def test_every_section_is_described() -> None:
     models = {
         kind
-        for module in (agents, hooks, limits, schedules, fleet_file)
+        for module in (agents, hooks, limits, notify, schedules, fleet_file)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, Section)
     }

@@ -495,7 +495,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(write: Write) -> None:
         "rota.yaml:3:22: agents[1].max_turns: must be at least 1",
         "rota.yaml:5:11: sources[0].repo: is missing",
         "rota.yaml:6:1: extra: unknown key; known are agents, budgets, defaults, fleet, fleets,"
-        " signals, sources, version, web",
+        " notify, signals, sources, version, web",
         "agents/smith.yaml:2:1: modle: unknown key; did you mean 'model'?",
         "agents/smith.yaml:3:1: max_turns: write a whole number",
         'sub/rota.yaml:1:20: agents[0].timeout: Missing time unit in interval "5". Expected format:'

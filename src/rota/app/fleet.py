@@ -89,7 +89,7 @@ class FleetAtWork:
             lambda: self._loaded.notify,
             os.environ,
             allowed_hosts=settings.hook_hosts,
-            place=settings.state_dir,
+            place=settings.config.resolve().parent,
             clock=clock,
         )
         couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {

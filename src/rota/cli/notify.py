@@ -94,7 +94,12 @@ async def _tried(session: "Session", loaded: "Loaded", names: list[str]) -> list
     from rota.notify.sending import Courier
 
     settings = session.settings
-    courier = Courier(lambda: loaded.notify, os.environ, allowed_hosts=settings.hook_hosts)
+    courier = Courier(
+        lambda: loaded.notify,
+        os.environ,
+        allowed_hosts=settings.hook_hosts,
+        place=settings.config.resolve().parent,
+    )
     try:
         return await asyncio.gather(*(_try(session, courier, loaded, name) for name in names))
     finally:

@@ -29,7 +29,7 @@ _KEYS_AND_VALUES = "write keys and values: `key: value`"
 
 S = TypeVar("S", bound=Section)
 
-ONLY_IN_THE_FIRST_FILE = ("sources", "budgets", "signals", "web")
+ONLY_IN_THE_FIRST_FILE = ("sources", "budgets", "signals", "notify", "web")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def _head(tree: Any, path: Path, environ: Mapping[str, str], findings: Findings)
 
 # What else may stand in the file, of ours and of herdctl's. Tests hold it equal to the models,
 # which are slow to import.
-FLEET_KEYS = ("fleet", "defaults", "agents", "fleets", "budgets", "signals", "web")
+FLEET_KEYS = ("fleet", "defaults", "agents", "fleets", "budgets", "signals", "notify", "web")
 FOREIGN_KEYS = ("chat", "docker", "webhooks", "working_directory", "workspace")
 
 

@@ -2,6 +2,7 @@
 
 from rota.model.events import Event, EventType
 from rota.model.notices import Happening
+from rota.model.status import Verb
 from rota.model.work import WorkItem
 from rota.queue.recovery import RUN_LOST
 from rota.queue.sweeper import ACTOR as SWEEPER
@@ -88,7 +89,13 @@ def why(happening: Happening, event: Event, item: WorkItem | None) -> str:
         case Happening.STALE if event.type == EventType.RELEASED:
             return _gave_up(event)
         case _:
-            return ": ".join(str(one) for one in (event.reason, said("notes")) if one)
+            return _told(event.reason, said("notes"))
+
+
+def _told(reason: str | None, notes: str | None) -> str:
+    """A reason that only repeats what was done says nothing beside notes."""
+    kept = None if notes and reason in set(Verb) else reason
+    return ": ".join(one for one in (kept, notes) if one)
 
 
 def _gave_up(event: Event) -> str:

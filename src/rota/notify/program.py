@@ -35,7 +35,7 @@ async def call(
 
     order = Order(
         program=Program(arguments(channel, message), place, inherited(environ, _DESKTOP)),
-        stdin=json.dumps(message.facts(), ensure_ascii=False).encode(),
+        stdin=json.dumps(message.facts(), ensure_ascii=False).encode() + b"\n",
         out=hear,
         err=hear,
         seconds=channel.timeout.total_seconds(),

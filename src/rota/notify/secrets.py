@@ -26,7 +26,9 @@ class Secrets:
         ]
         held = {environ.get(name, "").strip() for name in named if name}
         known = {part for value in held for part in (value, *_parts(value))}
-        return cls(environ, Redactor(environ, frozenset(one for one in known if len(one) >= SHORTEST)))
+        return cls(
+            environ, Redactor(environ, frozenset(one for one in known if len(one) >= SHORTEST))
+        )
 
     def value(self, name: str) -> str:
         """Of a variable; whoever forgot it may start the server again before we give up."""

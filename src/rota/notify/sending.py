@@ -46,7 +46,7 @@ class Courier:
         self._config = config
         self._environ = environ
         self._hosts = allowed_hosts
-        self._place = place
+        self._place = place.resolve()  # programs are started by a process that stands elsewhere
         self._clock = clock or SystemClock()
         self._nursery = Nursery()
 

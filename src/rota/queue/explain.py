@@ -117,7 +117,14 @@ def _standing(  # noqa: PLR0911 - one for each status
                 )
             ]
         case Status.IN_REVIEW:
-            return [waits_for_review(tx, item)]
+            return [
+                Reason(
+                    "in_review",
+                    waits_for_review(tx, item),
+                    f"merge it or close it there; or rota done {item.id} to accept it,"
+                    f" rota reopen {item.id} to have it done again",
+                )
+            ]
         case Status.COMPLETED:
             return [Reason("completed", f"it was completed at {item.completed_at}")]
         case Status.FAILED:

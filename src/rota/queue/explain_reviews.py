@@ -2,22 +2,16 @@
 
 from rota.model.sources import ReviewLook, SourceState
 from rota.model.work import WorkItem
-from rota.queue.reasons import Reason
 from rota.storage.port import Transaction
 
 
-def waits_for_review(tx: Transaction, item: WorkItem) -> Reason:
+def waits_for_review(tx: Transaction, item: WorkItem) -> str:
     look = tx.review_look(item.id)
     if look is not None and look.address == item.artifact_url:
         watched = _seen(look)
     else:
         watched = _unseen(tx, item.artifact_url or "")
-    return Reason(
-        "in_review",
-        f"it waits for the review of {item.artifact_url}: {watched}",
-        f"merge it or close it there; or rota done {item.id} to accept it, rota reopen {item.id}"
-        " to have it done again",
-    )
+    return f"it waits for the review of {item.artifact_url}: {watched}"
 
 
 def _seen(look: ReviewLook) -> str:

@@ -49,7 +49,7 @@ def action(spec: Mapping[str, Any] | None, about: Condition) -> Action:
         if not spec.get(name):
             raise InvalidInput(f"action.{name}: {kind} needs it", field=f"action.{name}")
     if kind is ActionKind.NOTIFY and bool(spec.get("url")) == bool(spec.get("channel")):
-        raise InvalidInput("action.url: notify needs a url or a channel", field="action.url")
+        raise InvalidInput("action.url: notify needs it, or a channel", field="action.url")
     return _action(kind, spec)
 
 

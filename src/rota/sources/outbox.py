@@ -148,7 +148,7 @@ class Outbox:
         except RotaError as error:
             return await self._put_off(entry, error.message)
         except Exception as error:
-            log.exception("report failed", item=entry.subject)
+            log.exception(f"{entry.kind} failed", item=entry.subject)
             return await self._put_off(entry, f"{type(error).__name__}: {error}")
         now = to_text(self._clock.now())
         await self._store.transact(lambda tx: tx.delivered(entry.id, now))
@@ -182,7 +182,7 @@ class Outbox:
             raise WorkSourceError(released.message or "its source did not take it back")
 
     async def _give_up(self, entry: OutboxEntry, error: str) -> None:
-        log.error("report given up", item=entry.subject, report=entry.id, error=error)
+        log.error(f"{entry.kind} given up", item=entry.subject, id=entry.id, error=error)
         now = to_text(self._clock.now())
         await self._store.transact(lambda tx: tx.bury(entry.id, now, error))
 
@@ -192,7 +192,7 @@ class Outbox:
             return await self._give_up(entry, error)
         pause = max(_pause(entry), min(wish, LONGEST_WISH))
         until = to_text(self._clock.now() + timedelta(seconds=pause))
-        log.warning("report waits", item=entry.subject, attempt=entry.attempts, error=error)
+        log.warning(f"{entry.kind} waits", item=entry.subject, attempt=entry.attempts, error=error)
         await self._store.transact(lambda tx: tx.postpone(entry.id, until, error))
         self.woken.set()
         return None
