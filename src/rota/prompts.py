@@ -8,8 +8,8 @@ cannot close, named as data.
 import re
 import secrets
 import unicodedata
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from rota.model.work import Priority
 
@@ -34,6 +34,8 @@ class Told(Protocol):
     def labels(self) -> Sequence[str]: ...
     @property
     def url(self) -> str: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
 
 
 def build_prompt(

@@ -145,6 +145,7 @@ async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: st
         "0005_signal_plan",
         "0006_review_gate",
         "0007_notifications",
+        "0008_dead_letters",
     ]
     async with open_store(empty) as store:
         assert await store.read(audit.read_ledger, long=True) == before
@@ -238,7 +239,7 @@ async def test_a_database_that_lacks_a_migration_is_not_opened_and_not_changed(
     await make_store(empty).upgrade()
     next_version()
     before = look(empty)
-    with pytest.raises(SchemaBehind, match=r"lacks 0008_next; run `rota db upgrade`") as refused:
+    with pytest.raises(SchemaBehind, match=r"lacks 0009_next; run `rota db upgrade`") as refused:
         await make_store(empty).open()
     assert refused.value.details["pending"] == [NEXT.name]
     assert look(empty) == before
@@ -249,7 +250,7 @@ async def test_a_failing_migration_undoes_all_of_the_upgrade(
 ) -> None:
     await make_store(empty).upgrade()
     before = look(empty)
-    broken = migrations.Migration("0008_broken", "CREATE TABLE x (y text);\nNO SQL AT ALL;\n")
+    broken = migrations.Migration("0009_broken", "CREATE TABLE x (y text);\nNO SQL AT ALL;\n")
     for module in (migrations, sqlite, postgres):
         monkeypatch.setattr(module, "migrations", lambda dialect: (*new(dialect), broken))
     with pytest.raises(Exception, match="syntax error"):

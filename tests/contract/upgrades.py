@@ -33,9 +33,10 @@ ALL = [
     "0005_signal_plan",
     "0006_review_gate",
     "0007_notifications",
+    "0008_dead_letters",
 ]
 NEXT = Migration(
-    "0008_next",
+    "0009_next",
     "CREATE TABLE next_things (id text PRIMARY KEY NOT NULL);\n"
     "ALTER TABLE projects ADD COLUMN next_column text;\n"
     "INSERT INTO next_things SELECT id FROM work_items;\n"

@@ -125,6 +125,7 @@ class Api:
         self._guard = BrowserGuard(settings)
         self._routes = routes
         self._sockets = sockets
+        self.metrics.sockets = lambda: sockets.open
         self._mounts = mounts
         self._error_page = error_page
 

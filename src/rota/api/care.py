@@ -37,9 +37,9 @@ async def metrics(call: Call) -> Answer:
     """Figures for Prometheus."""
     counts = {str(status): count for status, count in (await call.ledger.views.counts()).items()}
     kind = database_kind(call.ledger.database)
-    sources = await call.ledger.outside.states()
+    sources, vitals = await call.ledger.outside.states(), await call.ledger.figures.vitals()
     text = await asyncio.to_thread(
-        call.metrics.render, counts, call.settings.version, kind, sources
+        call.metrics.render, counts, call.settings.version, kind, sources, vitals
     )
     return Answer(200, text, PROMETHEUS.encode())
 

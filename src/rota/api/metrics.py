@@ -4,12 +4,13 @@ prometheus-client is imported only then: it costs 100 ms, and the CLI opens this
 """
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rota.model.sources import SourceState
+from rota.model.vitals import Vitals
 from rota.queue.sweeper import Swept
 
 if TYPE_CHECKING:
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 UNMATCHED = "unmatched"
+MOST_AGENTS = 200
+OTHERS = "others"
+
+_RUNS = ("rota_runs_last_hour", "Runs begun within an hour", "agent", "status")
+_SECONDS = ("rota_run_seconds_last_hour", "What they took", "agent")
+_USD = ("rota_run_cost_usd_last_hour", "What they cost", "agent")
+_TOKENS = ("rota_run_tokens_last_hour", "What they read and wrote", "agent")
+_OPEN = ("rota_runs_open", "Runs that have not ended", "agent")
+_WORKING = ("rota_agent_items_in_progress", "Items an agent works on", "agent")
+_REVIEWS = ("rota_agent_items_in_review", "Items that wait for a review", "agent")
+_AGENT_FIGURES = (_RUNS, _SECONDS, _USD, _TOKENS, _OPEN, _WORKING, _REVIEWS)
+# By name, text and labels; and of each, by the values of the labels.
+_Values = dict[tuple[str, ...], defaultdict[tuple[str, ...], float]]
 
 
 @dataclass(slots=True)
@@ -36,6 +50,7 @@ class Metrics:
         self.completions = 0
         self.conflicts = 0
         self.expiries = 0
+        self.sockets: Callable[[], int] = lambda: 0  # how many are open
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         known = method if method in METHODS else "OTHER"
@@ -56,6 +71,7 @@ class Metrics:
         version: str,
         database: str,
         sources: Sequence[SourceState] = (),
+        vitals: Vitals | None = None,
     ) -> bytes:
         from prometheus_client import (  # noqa: PLC0415 - see above
             CollectorRegistry,
@@ -68,6 +84,8 @@ class Metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         figures = [*self._collect(items, version, database), *_of_sources(sources)]
+        if vitals is not None:
+            figures += [*_of_fleet(vitals), *_of_agents(vitals)]
         registry.register(_Figures(figures))
         return generate_latest(registry)
 
@@ -92,6 +110,9 @@ class Metrics:
             ("rota_lease_expiries", "Leases that lapsed, as this server swept", self.expiries),
         ):
             yield CounterMetricFamily(name, text, value=value)
+        yield GaugeMetricFamily(
+            "rota_websocket_connections", "Open at this server", value=self.sockets()
+        )
         requests = CounterMetricFamily(
             "rota_http_requests", "Requests answered", labels=["method", "route", "status"]
         )
@@ -127,6 +148,74 @@ def _of_sources(sources: Sequence[SourceState]) -> "Iterator[Metric]":
             remaining.add_metric([one.source], one.rate_remaining)
             limit.add_metric([one.source], one.rate_limit)
     yield from (requests, remaining, limit)
+
+
+def _of_fleet(vitals: Vitals) -> "Iterator[Metric]":
+    """From the ledger: the same from every server."""
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - see above
+
+    ended = GaugeMetricFamily(
+        "rota_items_ended_last_hour", "Items that ended within an hour", labels=["status"]
+    )
+    for status, count in vitals.ended.items():
+        ended.add_metric([status], count)
+    yield ended
+    lead = GaugeMetricFamily(
+        "rota_lead_time_seconds",
+        "From creation to completion, of items completed within an hour",
+        labels=["quantile"],
+    )
+    for quantile, seconds in (("0.5", vitals.lead_time.p50), ("0.9", vitals.lead_time.p90)):
+        if seconds is not None:
+            lead.add_metric([quantile], seconds)
+    yield lead
+    for name, text, value in (
+        (
+            "rota_schedule_lateness_seconds",
+            "Of the longest overdue schedule",
+            vitals.schedules_late,
+        ),
+        ("rota_signal_lateness_seconds", "Of the longest overdue firing", vitals.signals_late),
+        ("rota_outbox_oldest_seconds", "Age of the longest waiting letter", vitals.outbox_age),
+    ):
+        yield GaugeMetricFamily(name, text, value=value)
+    waiting = GaugeMetricFamily("rota_outbox_waiting", "Letters to be delivered", labels=["kind"])
+    dead = GaugeMetricFamily("rota_outbox_dead", "Letters that were given up", labels=["kind"])
+    for one in vitals.post:
+        waiting.add_metric([one.kind], one.waiting)
+        dead.add_metric([one.kind], one.dead)
+    yield from (waiting, dead)
+
+
+def _of_agents(vitals: Vitals) -> "Iterator[Metric]":
+    """Names of agents come from the configuration, but not all: who claims may call itself as it
+    likes. Beyond so many they are told together."""
+    known = {one.agent.name for one in vitals.agents}
+    names = sorted({*known, *vitals.open_runs, *(one.agent for one in vitals.runs)})
+    shown = {name: name if place < MOST_AGENTS else OTHERS for place, name in enumerate(names)}
+    figures: _Values = {key: defaultdict(float) for key in _AGENT_FIGURES}
+    for run in vitals.runs:
+        agent = shown[run.agent]
+        figures[_RUNS][agent, run.status] += run.runs
+        for key, value in ((_SECONDS, run.seconds), (_USD, run.cost_usd), (_TOKENS, run.tokens)):
+            figures[key][agent,] += value
+    for load in vitals.agents:
+        agent = shown[load.agent.name]
+        figures[_WORKING][agent,] += load.in_progress
+        figures[_REVIEWS][agent,] += load.in_review
+    for name, count in vitals.open_runs.items():
+        figures[_OPEN][shown[name],] += count
+    yield from _families(figures)
+
+
+def _families(figures: "_Values") -> "Iterator[Metric]":
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - see above
+
+    for (name, text, *labels), values in figures.items():
+        family = GaugeMetricFamily(name, text, labels=labels)
+        for of, value in values.items():
+            family.add_metric([*of], value)
+        yield family
 
 
 def _cumulated(counts: list[int]) -> list[tuple[str, float]]:

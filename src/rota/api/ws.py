@@ -59,6 +59,10 @@ class Sockets:
         self._open: set[Connection] = set()
         self._watcher: asyncio.Task[None] | None = None
 
+    @property
+    def open(self) -> int:
+        return len(self._open)
+
     async def serve(
         self,
         shake: Handshake,

@@ -50,8 +50,8 @@ _COLUMNS = [
     _today_column("runs today", "runs"),
     _today_column("usd today", "cost_usd", "{:.2f}"),
     _today_column("tokens today", "tokens"),
-    Column("kept", _kept, folds=True),
     Column("in review", lambda one: one["in_review"], _reviews, spare=True),
+    Column("kept", _kept, folds=True),
 ]
 
 
@@ -78,8 +78,8 @@ def list_agents(session: "Session", /) -> None:
     """List agents: what they have on their hands, what they spent, and what keeps them.
 
     In a pipe the columns are name, items in progress, items dispatched, slots, paused or not, runs
-    that go on, and of today runs, USD and tokens; then what else keeps the agent from running, and
-    items in review.
+    that go on, and of today runs, USD and tokens; then items in review, and what else keeps the
+    agent from running.
     """
     session.output.table(session.client.agents(), _COLUMNS)
 

@@ -25,6 +25,8 @@ from rota.model.statistics import (
     spread,
 )
 from rota.model.status import TERMINAL, Status
+from rota.model.vitals import Vitals
+from rota.queue.vitals import vitals
 from rota.storage.port import Store, Transaction
 from rota.storage.statistic_port import Arrival, Ended
 
@@ -63,6 +65,11 @@ class Figures:
             if kept is not None and time.monotonic() < kept.until:
                 return kept.statistics
             return await self._looked(window, zone)
+
+    async def vitals(self) -> Vitals:
+        """How the fleet does now; cheap, and the same from every server."""
+        now = self._clock.now()
+        return await self._store.read(lambda tx: vitals(tx, now), long=True)
 
     async def _looked(self, window: Window, zone: str) -> Statistics:
         now, began = self._clock.now(), time.monotonic()

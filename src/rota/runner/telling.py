@@ -95,4 +95,5 @@ def _item(run: Run, item: Told) -> dict[str, Any]:
         "priority": item.priority.name.lower(),
         "labels": list(item.labels),
         "url": item.url,
+        "metadata": dict(item.metadata),  # what else its source knows: type and payload, of ours
     }

@@ -11,6 +11,7 @@ from typing import Protocol
 from rota.model.runs import Spent
 from rota.model.statistics import Bucket
 from rota.model.status import Status
+from rota.model.vitals import PostFigures, RunFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,18 @@ class StatisticVerbs(Protocol):
 
     def failure_reasons(self, within: Bucket, limit: int) -> list[tuple[str | None, int]]:
         """Of the items that failed last, so many at most: their reasons, and how often each."""
+
+    def runs_by_agent(self, since: str) -> list[RunFigures]:
+        """Of runs that began since then."""
+
+    def count_open_runs(self) -> dict[str, int]:
+        """How many runs of each agent have not ended."""
+
+    def earliest_schedule(self) -> str | None:
+        """When the first of all schedules wakes, or should have."""
+
+    def post_figures(self) -> list[PostFigures]:
+        """Of each kind that waits or was given up."""
 
     def spent_by_status(self, within: Bucket) -> dict[str, Spent]:
         """By runs that began then."""

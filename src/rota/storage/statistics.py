@@ -6,6 +6,7 @@ from rota.model.clock import first_id
 from rota.model.runs import Spent
 from rota.model.statistics import Bucket
 from rota.model.status import TERMINAL, Status
+from rota.model.vitals import PostFigures, RunFigures
 from rota.storage.primitives import Primitives
 from rota.storage.rows import STATUS, encode
 from rota.storage.statistic_port import Arrival, Ended
@@ -41,6 +42,28 @@ class StatisticStatements(Primitives):
     def failure_reasons(self, within: Bucket, limit: int) -> list[tuple[str | None, int]]:
         rows = self._rows("failure_reasons", begins=within.begins, ends=within.ends, want=limit)
         return [(row[0], int(row[1])) for row in rows]
+
+    def runs_by_agent(self, since: str) -> list[RunFigures]:
+        rows = self._rows("runs_by_agent", since=since)
+        return [
+            RunFigures(agent, status, int(runs), float(seconds), int(tokens), float(cost))
+            for agent, status, runs, seconds, tokens, cost in rows
+        ]
+
+    def count_open_runs(self) -> dict[str, int]:
+        return {agent: int(count) for agent, count in self._rows("open_runs_by_agent")}
+
+    def earliest_schedule(self) -> str | None:
+        row = self._one("earliest_schedule")
+        return row[0] if row else None
+
+    def post_figures(self) -> list[PostFigures]:
+        waiting = {row[0]: (int(row[1]), row[2]) for row in self._rows("post_waiting")}
+        dead = {row[0]: int(row[1]) for row in self._rows("post_dead")}
+        return [
+            PostFigures(kind, *waiting.get(kind, (0, None)), dead.get(kind, 0))
+            for kind in sorted({*waiting, *dead})
+        ]
 
     def spent_by_status(self, within: Bucket) -> dict[str, Spent]:
         rows = self._rows("spent_by_status", begins=within.begins, ends=within.ends)

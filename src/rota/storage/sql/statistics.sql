@@ -40,3 +40,21 @@ GROUP BY reason ORDER BY count(*) DESC, reason
 SELECT status, count(*), coalesce(sum(seconds), 0.0),
        coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0)
 FROM runs WHERE started_at >= :begins AND started_at < :ends GROUP BY status
+
+-- name: runs_by_agent
+SELECT agent, status, count(*), coalesce(sum(seconds), 0.0),
+       coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0)
+FROM runs WHERE started_at >= :since GROUP BY agent, status ORDER BY agent, status
+
+-- name: open_runs_by_agent
+SELECT agent, count(*) FROM runs WHERE ended_at IS NULL GROUP BY agent ORDER BY agent
+
+-- name: earliest_schedule
+SELECT min(next_at) FROM schedules WHERE next_at IS NOT NULL
+
+-- name: post_waiting
+SELECT kind, count(*), min(created_at) FROM outbox
+WHERE delivered_at IS NULL AND failed_at IS NULL GROUP BY kind
+
+-- name: post_dead
+SELECT kind, count(*) FROM outbox WHERE failed_at IS NOT NULL GROUP BY kind
