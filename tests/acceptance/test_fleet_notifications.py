@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.fleet_site import Site, site
 
-KEEPS = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
+KEEPS = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 
 
 @pytest.fixture
@@ -31,7 +31,13 @@ def configure(place: Site, *, on: bool = True) -> None:
         "rules": {"people": {"on": ["blocked"], "to": "desk"}},
     }
     web = {"public_url": "https://rota.example.org"}
-    place.configure(notify=notify if on else {}, web=web)
+    signals = {
+        "tell": {
+            "when": {"kind": "work_item.status.transition", "to": "cancelled"},
+            "then": {"kind": "notify", "channel": "desk", "title": "{item.description} is off"},
+        }
+    }
+    place.configure(notify=notify if on else {}, web=web, signals=signals if on else {})
 
 
 def block(place: Site, title: str) -> str:
@@ -42,12 +48,17 @@ def block(place: Site, title: str) -> str:
     return item
 
 
+def await_delivered(place: Site) -> None:
+    place.eventually(lambda: place.json("outbox", "list") == [] or None, "something waits")
+
+
 def test_a_person_hears_of_it_once_whatever_becomes_of_the_server(place: Site) -> None:
     configure(place)
     block(place, "before anybody wanted to hear")
     node = place.up()
     first = block(place, "Mend the gate")
     place.eventually(lambda: len(heard(place)) == 1 or None, "nobody heard of it")
+    await_delivered(place)  # who is killed in between tells it again, with the same id
     node.kill()
     second = block(place, "while it was dead")
     node.start()
@@ -63,4 +74,8 @@ def test_a_person_hears_of_it_once_whatever_becomes_of_the_server(place: Site) -
     place.eventually(lambda: len(heard(place)) == 3 or None, "it was not switched on")
     assert heard(place)[-1]["notices"][0]["item"]["id"] == last
     assert len({one["id"] for one in heard(place)}) == 3
-    assert place.json("outbox", "list") == []
+    place.type("cancel", place.add("Paint the fence"))
+    place.eventually(lambda: len(heard(place)) == 4 or None, "a signal was not heard")
+    assert heard(place)[-1]["title"] == "Signal: Paint the fence is off"
+    await_delivered(place)
+    assert len(heard(place)) == 4

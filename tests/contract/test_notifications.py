@@ -1,6 +1,7 @@
 """Of events become notifications: each once, whoever reads and whoever dies."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import pytest
 from rota.config.notify import NotifyConfig
 from rota.model.claims import ClaimRequest
 from rota.model.clock import to_text
-from rota.model.errors import DeliveryFailed
+from rota.model.errors import DeliveryFailed, InvalidInput
 from rota.model.fleet import AgentSpec, Breaker, Budget, Fleet, Limits
 from rota.model.runs import OutboxEntry, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
@@ -199,6 +200,22 @@ async def test_a_signal_that_fires_is_told_of(
     assert ("signal_fired", f"Signal fired: {item.description}") in await one.told()
 
 
+async def test_a_signal_can_name_a_channel_or_an_address_but_not_both(
+    server: Opened, store: Store, clock: ManualClock
+) -> None:
+    one, signals = await server(), Signals(store, clock)
+    when = {"kind": "work_item.status.transition", "to": "blocked"}
+    then = {"kind": "notify", "channel": "desk", "title": "{item.description}!"}
+    with pytest.raises(InvalidInput, match="or a channel"):
+        signals.read(when, {**then, "url": "https://example.org"})
+    await signals.create(signals.read(when, then))
+    await one.block()
+    await SignalScheduler(store, owner="here", clock=clock).tick()
+    [letter] = await one.waiting()
+    assert (letter.kind, letter.payload["channel"]) == ("notify", "desk")
+    assert letter.payload["title"] == "Mend the gate!"
+
+
 async def test_rules_narrow_and_a_channel_hears_of_an_event_once(server: Opened) -> None:
     one = await server(
         plan_of(
@@ -303,6 +320,85 @@ async def test_whoever_dies_while_reading_has_done_nothing(
     assert deaths == 5
     assert len(await one.waiting()) == 4
     assert await one.told() == await one.told()
+
+
+async def test_a_reader_that_is_slow_is_waited_for_and_nothing_comes_twice(
+    server: Opened, clock: ManualClock, another_store: Callable[[], Awaitable[Store]]
+) -> None:
+    """The slow one has seen the event and not yet written; meanwhile another would have read it,
+    told it and taken it away: then nothing would keep the slow one from writing it again."""
+    plan = plan_of({"slow": {"on": "blocked", "to": "desk", "digest": "1s"}})
+    quick, slow = await server(plan), await server(plan, on=await another_store())
+    await quick.ledger.queue.set_agent("smith", max_concurrent=2)
+    await quick.block("one")
+    seen, go_on = asyncio.Event(), threading.Event()
+    loop, transact = asyncio.get_running_loop(), slow.store.transact
+
+    def late(body: Any) -> Any:
+        def waits(tx: Any) -> Any:
+            put = tx.put_notice
+
+            def after_a_while(notice: Any) -> None:
+                loop.call_soon_threadsafe(seen.set)
+                go_on.wait(20)
+                put(notice)
+
+            tx.put_notice = after_a_while
+            return body(tx)
+
+        return transact(waits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slow.store, "transact", late)
+        sleeper = asyncio.create_task(slow.notices.tick())
+        await seen.wait()
+        racer = asyncio.create_task(_one_more(quick))
+        await asyncio.wait({racer}, timeout=0.5)  # it waits; without the lock it would be through
+        if racer.done():
+            clock.advance(2)
+            await quick.notices.tick()
+        go_on.set()
+        await asyncio.gather(sleeper, racer)
+    clock.advance(2)
+    await quick.notices.tick()
+    assert await quick.told() == [("blocked", f"Blocked: {title}") for title in ("one", "two")]
+
+
+async def _one_more(server: Server) -> None:
+    await server.block("two")
+    await server.notices.tick()
+
+
+async def test_what_a_dead_server_was_delivering_is_delivered_by_another(
+    server: Opened, clock: ManualClock, desk: Desk
+) -> None:
+    one = await server()
+    await one.block()
+    await one.notices.tick()
+    now, until = clock.text(), clock.text(TAKEN_SECONDS)
+    [taken] = await one.store.transact(lambda tx: tx.take_post(now, until, 10))
+    heir = await server()
+    await heir.outbox.resume()
+    await heir.outbox.tick()
+    assert desk.heard == [], "the other may be at it"
+    clock.advance(TAKEN_SECONDS)
+    await heir.outbox.tick()
+    assert desk.heard == [taken.id]
+
+
+async def test_what_is_of_no_interest_moves_the_position_now_and_then(
+    server: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.notify.chore.FAR_BEHIND", 5)
+    one = await server()
+    for number in range(8):
+        await one.ledger.queue.submit(NewItem("chore", f"item {number}"))
+        await one.notices.tick()
+    kept = int(await one.store.read(lambda tx: tx.get_mark(POSITION)) or 0)
+    last = await one.store.read(lambda tx: tx.last_event())
+    assert 0 < last - kept < 5
+    await (await server()).block("later", priority=1)
+    assert ("blocked", "Blocked: later") in await one.told()
 
 
 async def test_a_digest_is_one_message_of_all_that_came(

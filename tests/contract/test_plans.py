@@ -96,6 +96,10 @@ LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
     "claims that have lapsed": (named("lapsed_items", now=NOW, limit=9), "work_items_by_lease"),
     "when the next claim lapses": (named("next_expiry"), "work_items_by_lease"),
     "an agent's slots": (named("busy_slots", agent="ada"), "in_progress|by_agent"),
+    "what some agents may take": (
+        named("seats", agents='["ada"]'),
+        "by_agent|in_progress_per_slot",
+    ),
     "what an agent has on its hands": (
         named("on_hands", agent="ada"),
         "by_agent|in_progress_per_slot",

@@ -319,6 +319,10 @@ def _asked(ids: list[str]) -> dict[str, tuple[dict[str, Any], str]]:
         "failure_reasons": ({"want": 10, **STRETCH}, "work_items_by_end"),
         "arrivals": ({"items": str(ids[-10:]).replace("'", '"')}, "events_by_item"),
         "spent_by_status": (STRETCH, "runs_by_start"),
+        "runs_by_agent": ({"since": BEGINS}, "runs_by_start"),
+        "open_runs_by_agent": ({}, "runs_open"),
+        "post_waiting": ({}, "outbox_due"),
+        "post_dead": ({}, "outbox_dead"),
     }
 
 
@@ -330,6 +334,8 @@ SPREAD_OUT = (
     " outcome = CASE WHEN priority = 1 THEN 'failed' ELSE 'success' END",
     "INSERT INTO runs (id, agent, trigger_kind, node, started_at, ended_at, status)"
     " SELECT id, 'ada', 'worker', 'n', completed_at, completed_at, 'succeeded' FROM work_items",
+    "INSERT INTO outbox (id, kind, subject, payload, created_at, next_attempt_at, delivered_at)"
+    " SELECT id, 'report', id, '{{}}', completed_at, completed_at, completed_at FROM work_items",
 )
 
 

@@ -111,6 +111,7 @@ def test_agents_are_listed_with_what_is_on_their_hands(http: httpx2.Client) -> N
     changed = http.patch("/agents/ann", json={"max_concurrent": 3, "paused": True})
     assert changed.json() == {
         "name": "ann", "max_concurrent": 3, "paused": True, "in_progress": 0, "dispatched": 0,
+        "in_review": 0, "max_in_review": None,
         "running": 0, "spent_today": {"runs": 0, "seconds": 0.0, "tokens": 0, "cost_usd": 0.0},
         "failures": 0, "breaker_until": None, "usage_until": None, "note": None,
     }  # fmt: skip
@@ -118,7 +119,11 @@ def test_agents_are_listed_with_what_is_on_their_hands(http: httpx2.Client) -> N
     http.post(f"/work/{item}/dispatch", json={"assigned_agent": "bob"})
     bob = http.get("/agents/bob").json()
     assert (bob["max_concurrent"], bob["dispatched"], bob["in_progress"]) == (1, 1, 0)
-    assert http.patch("/agents/ann", json={"paused": False}).json()["max_concurrent"] == 3
+    assert http.patch("/agents/ann", json={"max_in_review": 2}).json()["max_in_review"] == 2
+    kept = http.patch("/agents/ann", json={"paused": False}).json()
+    assert (kept["max_concurrent"], kept["max_in_review"]) == (3, 2)
+    assert http.patch("/agents/ann", json={"max_in_review": None}).json()["max_in_review"] is None
+    assert http.patch("/agents/ann", json={"max_in_review": 0}).status_code == 422
     assert [one["name"] for one in http.get("/agents").json()] == ["ann", "bob"]
     assert http.get("/agents/nobody").status_code == 404
 

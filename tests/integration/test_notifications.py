@@ -6,7 +6,9 @@ import hmac
 import json
 import os
 import socket
+import ssl
 import sys
+from base64 import b64decode
 from collections.abc import Callable
 from email import message_from_bytes
 from email.policy import default
@@ -26,6 +28,7 @@ from rota.testing.clock import ManualClock
 from rota.testing.receivers import Answer, WebReceiver, mail_receiver, web_receiver
 
 CANARY = "canary-value-of-a-secret"
+CERTIFICATE = Path(__file__).parents[1] / "data" / "self-signed.pem"
 URL = "https://rota.example.org/items/1"
 TOLD = {"happening": "blocked", "title": "Blocked: Mend the gate", "why": "no wood", "url": URL}
 MESSAGE = Message.of("notice-7-people-c", [TOLD])
@@ -239,6 +242,27 @@ async def test_a_server_without_tls_gets_neither_password_nor_mail() -> None:
         assert "STARTTLS" in failed.message
         assert not any(line.startswith(("AUTH", "MAIL")) for line in receiver.said)
     assert not receiver.mails
+
+
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+async def test_a_login_is_given_to_a_server_with_the_right_certificate_only(
+    security: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(CERTIFICATE)
+    within, offered = (own, None) if security == "tls" else (None, own)
+    login = {"username_env": "USERNAME", "password_env": "PASSWORD", "security": security}
+    async with mail_receiver(within, tls=offered, offers=("AUTH PLAIN",)) as receiver:
+        stranger = await failure(mailing(receiver.port, **login))
+        assert "CERTIFICATE_VERIFY_FAILED" in stranger.message
+        assert not any(line.startswith(("AUTH", "MAIL")) for line in receiver.said)
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        await mailing(receiver.port, **login).send("c", MESSAGE)
+        [said] = [line for line in receiver.said if line.startswith("AUTH PLAIN")]
+        assert b64decode(said.split()[-1]) == f"\0rota\0{CANARY}".encode()
+        receiver.refuses["AUTH"] = f"535 not {CANARY}"
+        wrong = await failure(mailing(receiver.port, **login))
+        assert (wrong.message, wrong.final) == ("it said 535 not [hidden]", True)
 
 
 async def test_mail_to_what_is_not_public_is_refused_too() -> None:

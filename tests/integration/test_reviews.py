@@ -132,6 +132,27 @@ async def test_an_issue_whose_pull_request_is_closed_can_be_taken_again(
     assert taken.item_id == item.id
 
 
+@pytest.mark.parametrize("method", ["PATCH", "POST", "DELETE"])
+@pytest.mark.parametrize("merged", [True, False], ids=["merged", "closed"])
+async def test_whoever_dies_half_way_has_a_successor(
+    scene: Tended, control: Control, method: str, merged: bool
+) -> None:
+    """Cut off at its first write of each kind, and never seen again."""
+    item, number = await issue_in_review(scene)
+    control.edit(REPO, number, **({"merged": True} if merged else {"state": "closed"}))
+    control.fault(FaultKind.ERROR_BEFORE, method=method, path="/issues/")
+    await scene.tending().tick()
+    control.clear_faults()
+    await later(scene, scene.tending())
+    end = await scene.item()
+    assert (end.id, end.status) == (item.id, Status.COMPLETED if merged else Status.QUEUED)
+    assert (scene.state(), scene.stages()) == (
+        ("closed", {"agent:done"}) if merged else ("open", {"ready"})
+    )
+    events = (await scene.ledger.views.detail(item.id)).events
+    assert sum(one.reason in ("merged", "closed") for one in events) == 1
+
+
 async def issue_in_review(scene: Tended, **given: Any) -> tuple[WorkItem, int]:
     """Issue 1, answered with a pull request by an agent that has a review gate."""
     scene.control.issue(REPO, "Mend the mill", labels=["ready"])

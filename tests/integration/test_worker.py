@@ -120,6 +120,23 @@ def test_half_a_result_blocks_its_item(yard: Yard) -> None:
     assert (shown["status"], shown["notes"]) == ("blocked", "which of the two?")
 
 
+def test_behind_a_review_gate_a_worker_hands_over_and_rests_when_reviews_pile_up(
+    yard: Yard,
+) -> None:
+    yard.configure(more="review_gate: true")
+    yard.client.set_agent("ann", max_in_review=1)
+    item = yard.add("SAY https://e.org/o/r/commit/1234567", "SAY https://e.org/o/r/pull/7")
+    assert yard.once()["status"] == "succeeded"
+    shown = yard.item(item)
+    assert (shown["status"], shown["artifact_url"]) == ("in_review", "https://e.org/o/r/pull/7")
+    yard.add("SAY hello")
+    worker = yard.worker("--once")
+    assert "1 of its items are in review" in heard(worker, "paused")["why"]
+    assert worker.join() == 1
+    yard.client.complete(item)
+    assert yard.once()["status"] == "succeeded"
+
+
 def test_a_worker_takes_only_the_types_it_is_asked_for(yard: Yard) -> None:
     yard.add("SAY hello")
     worker = yard.worker("--once", "--types", "review")

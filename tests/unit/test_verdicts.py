@@ -24,6 +24,19 @@ def test_success_completes_the_item() -> None:
     assert said(end) == WorkResult("success", "merged", artifacts=("https://e.org/1",))
 
 
+def test_behind_a_gate_a_pull_request_waits_for_its_review() -> None:
+    def reviewed(status: RunStatus, *artifacts: str) -> bool:
+        end = RunEnd(status, "see", artifacts)
+        found = verdict(end, RETRY, NOW, 9, 9, review_gate=True)
+        return isinstance(found, WorkResult) and found.review
+
+    pull = "https://e.org/o/r/pull/1"
+    assert reviewed(RunStatus.SUCCEEDED, "https://e.org/o/r/commit/1234567", pull)
+    assert not reviewed(RunStatus.SUCCEEDED, "https://e.org/o/r/commit/1234567")
+    assert not reviewed(RunStatus.PARTIAL, pull)
+    assert not reviewed(RunStatus.FAILED, pull)
+
+
 def test_half_a_result_is_left_to_a_person() -> None:
     assert said(RunEnd(RunStatus.PARTIAL, "which one?")) == WorkResult("partial", "which one?")
 

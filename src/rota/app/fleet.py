@@ -72,6 +72,7 @@ class FleetAtWork:
         place = f"{socket.gethostname()}:{settings.state_dir.resolve()}"
         self._settings = settings
         self._ledger = ledger
+        self._everybody = loaded.fleet  # also those who are woken by other servers
         self._loaded = loaded if settings.agents else _without_agents(loaded)
         self._crew = crew
         context = source_context(settings, ledger)
@@ -99,7 +100,8 @@ class FleetAtWork:
         self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
         self._notices = Notices(store, clock, self._plan(), self._outbox.woken.set)
         self._notifies = False
-        self._firing = SignalChore(store, SignalScheduler(store, owner=node, clock=clock))
+        scheduler = SignalScheduler(store, owner=node, clock=clock)
+        self._firing = SignalChore(store, scheduler, self._outbox.woken.set)
         self._recovery = Recovery(ledger.queue, ledger.views, ledger.runs, place, clock)
         admission = Admission(store, clock, lambda: self.fleet.budget)
         journey = Journey(
@@ -200,12 +202,13 @@ class FleetAtWork:
         async with self._reloading:
             self._demand_file()
             loaded = await asyncio.to_thread(load_fleet, self._settings.config)
+            everybody = loaded.fleet
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
             changed = loaded.digest != self._loaded.digest
             if changed:
                 await self._take_on(loaded)
-                self._loaded = loaded
+                self._loaded, self._everybody = loaded, everybody
                 await self._sources.clear_cache()
                 await self._scheduler.set_agents(self.fleet.agents)
                 await self._attend()
@@ -266,7 +269,7 @@ class FleetAtWork:
 
     def _plan(self) -> Plan:
         url = self._loaded.web.public_url or self._settings.url
-        return Plan(self._loaded.notify, self.fleet, url)
+        return Plan(self._loaded.notify, self._everybody, url)
 
     async def _attend(self) -> None:
         """Read the log for notifications, or stop, as the file wants it."""

@@ -1,4 +1,4 @@
-"""Reports that could not be delivered yet."""
+"""Reports and notifications that could not be delivered yet."""
 
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,12 @@ from rota.cli.session import group
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-outbox = group("outbox", "Reports that wait to be delivered.", "rota outbox list --buried")
+outbox = group("outbox", "Reports and notifications that wait.", "rota outbox list --buried")
 
 _COLUMNS = [
     column("id"),
     column("agent"),
-    column("subject", "item"),
+    column("subject", "item or channel"),
     column("attempts"),
     time_column("created_at", "age"),
     time_column("next_attempt_at", "next"),
@@ -30,7 +30,7 @@ _COLUMNS = [
     "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most."
 )
 def list_outbox(session: "Session", /, buried: bool, limit: int) -> None:
-    """List reports that still have to reach their source, and what kept them from it."""
+    """List what still has to reach a source or a channel, and what kept it from that."""
     found = session.client.outbox(buried=buried, limit=limit)
     session.output.table(found, _COLUMNS)
     if not found:

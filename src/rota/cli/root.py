@@ -63,7 +63,7 @@ SECTIONS: Sections = {
     "Work from outside": {
         "issue": ("rota.cli.issue:issue", "Issues of a repository: claim, hold, look, tidy up."),
         "source": ("rota.cli.sources:source", "Places that work comes from."),
-        "outbox": ("rota.cli.outbox:outbox", "Reports that wait to be delivered."),
+        "outbox": ("rota.cli.outbox:outbox", "Reports and notifications that wait."),
         "notify": ("rota.cli.notify:notify", "Who is told of what."),
         "hook": ("rota.cli.hooks:hook", "Keep a push from answering what another works on."),
     },

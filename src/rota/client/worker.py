@@ -16,6 +16,7 @@ from rota.client.errors import PASSING, ServerFailed
 from rota.client.lease import clock
 from rota.client.retries import Retries
 from rota.client.worker_run import Equipment, WorkerRun
+from rota.model.agents import room_for_reviews
 from rota.model.errors import NotFound, RotaError
 from rota.model.runs import Run, RunEnd, Spent
 from rota.runner.budget import exceeded
@@ -176,6 +177,11 @@ class Worker:
             return (
                 f"{standing['failures']} runs failed in a row; the next try is at"
                 f" {standing['breaker_until']}"
+            )
+        most, in_review = standing.get("max_in_review"), standing.get("in_review", 0)
+        if room_for_reviews(most, in_review, standing["in_progress"]) == 0:
+            return (
+                f"{in_review} of its items are in review, and {most} may be in review or under way"
             )
         spent = exceeded(self._with.agent.budget.per_day, _spent(standing["spent_today"]))
         return f"its budget of the day is used: {spent}" if spent else None

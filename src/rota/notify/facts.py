@@ -7,6 +7,8 @@ from rota.model.work import WorkItem
 from rota.notify.happenings import WORDS, title, why
 from rota.notify.rules import Case, Match
 
+LONGEST = 1_000  # characters: a digest holds many of them
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -21,8 +23,8 @@ def facts_of(public_url: str, told: Told, match: Match) -> dict[str, Any]:
     return {
         "happening": str(match.happening),
         "rule": match.name,
-        "title": about or title(match.happening, event, item),
-        "why": told.why or why(match.happening, event, item),
+        "title": (about or title(match.happening, event, item))[:LONGEST],
+        "why": (told.why or why(match.happening, event, item))[:LONGEST],
         "url": _page(public_url, case),
         "at": event.occurred_at,
         "agent": case.agent,
@@ -46,7 +48,7 @@ def _page(public_url: str, case: Case) -> str:
 def _item(item: WorkItem) -> dict[str, Any]:
     return {
         "id": item.id,
-        "description": item.description,
+        "description": item.description[:LONGEST],
         "type": item.type,
         "status": str(item.status),
         "priority": item.priority,

@@ -1,16 +1,16 @@
 """Takes a message to its channel. What goes wrong says whether another attempt is worth it, and
 gives nothing away."""
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 from rota.config.notify import (
     AnyChannel,
     CommandChannel,
     DiscordChannel,
     EmailChannel,
+    NotifyConfig,
     NtfyChannel,
     QuietHours,
     SlackChannel,
@@ -26,16 +26,13 @@ from rota.notify.secrets import Secrets
 from rota.runner.addresses import Allowed
 from rota.runner.process import Nursery
 
-if TYPE_CHECKING:
-    from rota.config.notify import NotifyConfig
-
 
 class Courier:
     """Delivers letters of the outbox, and test messages."""
 
     def __init__(
         self,
-        config: "Callable[[], NotifyConfig]",
+        config: Callable[[], NotifyConfig],
         environ: Mapping[str, str],
         *,
         allowed_hosts: Collection[str] = (),
@@ -111,8 +108,7 @@ class Courier:
 
                 return await mail(channel, message, secrets, allowed)
             case CommandChannel():
-                environ = self._environ or os.environ
-                return await call(channel, message, environ, self._nursery, self._place)
+                return await call(channel, message, self._environ, self._nursery, self._place)
             case _:
                 assert_never(channel)
 

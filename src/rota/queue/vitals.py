@@ -9,11 +9,12 @@ from rota.model.vitals import Vitals
 from rota.storage.port import Transaction
 
 WINDOW = timedelta(hours=1)
+SKEW = timedelta(minutes=1)  # another server's clock may be a little ahead
 MOST_TIMED = 512
 
 
 def vitals(tx: Transaction, now: datetime) -> Vitals:
-    hour = Bucket(to_text(now - WINDOW), to_text(now))
+    hour = Bucket(to_text(now - WINDOW), to_text(now + SKEW))
     post = tx.post_figures()
     return Vitals(
         ended={status: tx.count_ended(status, hour) for status in sorted(TERMINAL)},

@@ -1,6 +1,7 @@
 """Takes what is to fire, by lease, and fires it; what goes wrong is tried again, and then shown."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -138,12 +139,17 @@ class SignalChore:
 
     name = "signals"
 
-    def __init__(self, store: Store, signals: SignalScheduler) -> None:
+    def __init__(
+        self, store: Store, signals: SignalScheduler, fired: Callable[[], None] = lambda: None
+    ) -> None:
+        """`fired` is called when one has: there may be something in the outbox."""
         self._signals = signals
+        self._fired = fired
         self.woken = Commits(store, POLL_SECONDS)
 
     async def tick(self) -> float:
         self.woken.look()
-        await self._signals.tick()
+        if await self._signals.tick():
+            self._fired()
         # Not waited for here: a server that ends would have to wait with us.
         return await self._signals.pause()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -74,6 +75,7 @@ class MailReceiver:
     refuses: dict[str, str] = field(default_factory=dict)
     offers: tuple[str, ...] = ("8BITMIME", "SMTPUTF8")
     hangs: bool = False
+    tls: ssl.SSLContext | None = None  # it is offered by STARTTLS
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.hangs:
@@ -83,6 +85,9 @@ class MailReceiver:
             self.said.append(line)
             verb = line.split()[0].upper()
             writer.write(f"{await self._answer(verb, reader, writer)}\r\n".encode())
+            if verb == "STARTTLS" and self.tls is not None:
+                await writer.drain()
+                await writer.start_tls(self.tls)
             if verb == "QUIT":
                 return
 
@@ -92,16 +97,18 @@ class MailReceiver:
         if verb in self.refuses:
             return self.refuses[verb]
         if verb == "EHLO":
-            offered = ["here", *self.offers]
+            offered = ["here", *self.offers, *(["STARTTLS"] if self.tls else [])]
             return "\r\n".join([*(f"250-{one}" for one in offered[:-1]), f"250 {offered[-1]}"])
         if verb == "DATA":
             writer.write(b"354 go on\r\n")
             self.mails.append(await reader.readuntil(b"\r\n.\r\n"))
-        return {"QUIT": "221 bye", "AUTH": "235 welcome"}.get(verb, "250 ok")
+        return {"QUIT": "221 bye", "AUTH": "235 welcome", "STARTTLS": "220 go on"}.get(
+            verb, "250 ok"
+        )
 
 
 @asynccontextmanager
-async def listening(serve: Serve) -> AsyncIterator[int]:
+async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """The port. Who hangs is ended with it."""
     open_now: set[asyncio.Task[None]] = set()
 
@@ -115,7 +122,7 @@ async def listening(serve: Serve) -> AsyncIterator[int]:
             open_now.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(met, "127.0.0.1", 0)
+    server = await asyncio.start_server(met, "127.0.0.1", 0, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -133,7 +140,10 @@ async def web_receiver(*script: Answer) -> AsyncIterator[WebReceiver]:
 
 
 @asynccontextmanager
-async def mail_receiver(**facts: Any) -> AsyncIterator[MailReceiver]:
+async def mail_receiver(
+    within: ssl.SSLContext | None = None, **facts: Any
+) -> AsyncIterator[MailReceiver]:
+    """`within`: in TLS from the beginning."""
     receiver = MailReceiver(**facts)
-    async with listening(receiver.serve) as receiver.port:
+    async with listening(receiver.serve, within) as receiver.port:
         yield receiver

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -82,6 +83,7 @@ class Zygote:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(_STARTING_SECONDS)
+        shutil.rmtree(self.directory, ignore_errors=True)  # one that was killed has not done it
 
 
 def _words_to_python(environ: Mapping[str, str]) -> dict[str, str]:
