@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from uuid import uuid4
 
 import httpcore2
+import hypothesis
 import pytest
 
 from rota.testing.postgres import PostgresServer, postgres_server
@@ -15,6 +16,10 @@ from tools.components import everything_is_required, missing
 # A test's own HTTP client reads all certificates of the machine, though it never needs them, and
 # that takes longer than most tests. Rota's clients make their contexts themselves.
 httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
+
+# How long an example takes says something about the machine, and what else it does.
+hypothesis.settings.register_profile("rota", deadline=None)
+hypothesis.settings.load_profile("rota")
 
 
 def require(component: str) -> None:

@@ -16,16 +16,15 @@ from rota.model.errors import RotaError
 from tests.acceptance.terminal import ThisProcess
 
 
-def commands() -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(rota)
-    for name in rota.list_commands(context):
-        one = rota.get_command(context, name)
+def commands(group: click.Group = rota, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        one = group.get_command(context, name)
         assert one is not None
         if isinstance(one, click.Group):
-            for member in one.list_commands(context):
-                yield f"{name} {member}", one.commands[member]
+            yield from commands(one, f"{before}{name} ")
         else:
-            yield name, one
+            yield f"{before}{name}", one
 
 
 COMMANDS = dict(commands())
@@ -297,6 +296,8 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         "import rota ledger.jsonl": dict,
         "doctor --fix": list,
         "init": dict,
+        "prime": dict,
+        "setup generic --dry-run": list,
         "config check": dict,
         "config show": dict,
         "config schema": dict,
@@ -311,6 +312,7 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         "worker",
         "config reload",
         "demo",
+        "mcp",
         "watch",
         "done",
         "heartbeat",

@@ -386,6 +386,18 @@ async def test_what_a_dead_server_was_delivering_is_delivered_by_another(
     assert desk.heard == [taken.id]
 
 
+async def test_reports_of_runs_do_not_queue_behind_notifications(server: Opened) -> None:
+    one = await server()
+    await one.block()
+    await one.notices.tick()
+    one.clock.advance(60)
+    report = OutboxEntry("report-1", "report", "smith", "item", {}, one.clock.text())
+    await one.store.transact(lambda tx: tx.post(report))
+    now, until = one.clock.text(), one.clock.text(60)
+    [first] = await one.store.transact(lambda tx: tx.take_post(now, until, 1))
+    assert first.id == "report-1"
+
+
 async def test_what_is_of_no_interest_moves_the_position_now_and_then(
     server: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from rota.config import (
     agents,
+    channels,
     document,
     files,
     fleet_file,
@@ -56,12 +57,12 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`notify`": notify.NotifyConfig,
     "a rule": notify.NotifyRule,
     "`quiet_hours`": notify.QuietHours,
-    "a webhook": notify.WebhookChannel,
-    "a Slack channel": notify.SlackChannel,
-    "a Discord channel": notify.DiscordChannel,
-    "an ntfy channel": notify.NtfyChannel,
-    "a mail channel": notify.EmailChannel,
-    "a command channel": notify.CommandChannel,
+    "a webhook": channels.WebhookChannel,
+    "a Slack channel": channels.SlackChannel,
+    "a Discord channel": channels.DiscordChannel,
+    "an ntfy channel": channels.NtfyChannel,
+    "a mail channel": channels.EmailChannel,
+    "a command channel": channels.CommandChannel,
 }
 
 
@@ -112,7 +113,7 @@ def test_a_wrong_default_would_be_noticed() -> None:
 def test_every_section_is_described() -> None:
     models = {
         kind
-        for module in (agents, hooks, limits, notify, schedules, fleet_file)
+        for module in (agents, hooks, limits, notify, channels, schedules, fleet_file)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, Section)
     }

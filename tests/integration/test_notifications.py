@@ -17,13 +17,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from structlog.testing import capture_logs
 
+from rota.app import open_store
 from rota.cli.root import rota
 from rota.config.notify import NotifyConfig
 from rota.model.errors import DeliveryFailed
 from rota.model.runs import OutboxEntry
 from rota.notify import Courier
+from rota.notify.gathering import NOTIFICATION, letter
 from rota.notify.messages import Message
+from rota.queue.ledger import Ledger
+from rota.sources.manager import WorkSourceManager
+from rota.sources.outbox import Outbox
+from rota.sources.registry import SourceContext
 from rota.testing.clock import ManualClock
 from rota.testing.receivers import Answer, WebReceiver, mail_receiver, web_receiver
 
@@ -187,6 +194,36 @@ async def test_secrets_in_what_is_told_are_taken_out() -> None:
         [heard] = receiver.heard
     assert CANARY.encode() not in heard.body
     assert b"[hidden]" in heard.body
+
+
+async def test_by_the_outbox_with_retry_dead_letter_and_no_secret_in_any_log(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    async with open_store(str(tmp_path / "rota.db"), clock) as store, web_receiver() as receiver:
+        receiver.script = [Answer(500), Answer(429, {"Retry-After": "60"}), Answer(200)]
+        receiver.script += [Answer(403, body=CANARY.encode())]
+        ledger = Ledger.on(store, clock)
+        sources = WorkSourceManager(SourceContext(ledger=ledger, clock=clock))
+        one = by_variable("slack")(receiver)
+        outbox = Outbox(store, ledger, sources, clock, {NOTIFICATION: one})
+        with capture_logs() as logs:
+            for number in (1, 2):
+                entry = letter(f"notice-{number}", "c", [TOLD], clock.now())
+                await store.transact(lambda tx, entry=entry: tx.post(entry))
+                for _ in range(3):
+                    await outbox.tick()
+                    clock.advance(61)
+        assert [one.headers["x-rota-delivery"] for one in receiver.heard] == [
+            "notice-1", "notice-1", "notice-1", "notice-2",
+        ]  # fmt: skip
+        assert await ledger.post.list() == []
+        [dead] = await ledger.post.list(buried=True)
+    assert (dead.id, dead.error) == ("notice-2", "it answered 403: [hidden]")
+    assert [one["event"] for one in logs] == [
+        "notification waits", "notification waits", "notification given up",
+    ]  # fmt: skip
+    assert CANARY not in str(logs)
 
 
 # mail

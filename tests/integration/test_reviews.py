@@ -13,6 +13,7 @@ from rota.model.status import Outcome, Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue.moves import Order
 from rota.sources.desk import Held
+from rota.sources.mirror import MOST_REOPENED
 from rota.sources.port import WorkResult
 from rota.sources.reviews import MOST_ERRORS, pull_number
 from rota.sources.tending import POLL_GAP_SECONDS, Tending
@@ -151,6 +152,25 @@ async def test_whoever_dies_half_way_has_a_successor(
     )
     events = (await scene.ledger.views.detail(item.id)).events
     assert sum(one.reason in ("merged", "closed") for one in events) == 1
+
+
+async def test_many_closings_do_not_keep_the_server_from_its_claims(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    """Each reopening waits for the tracker: a few go at once, the rest with the next poll."""
+    desk, count = await scene.desk(), MOST_REOPENED + 1
+    for number in range(1, count + 1):
+        assert control.issue(REPO, f"Issue {number}", labels=["ready"]) == number
+    for number in range(1, count + 1):
+        pulled, address = pull(scene)
+        assert isinstance(await desk.take(number, f"a{number}"), Held)
+        result = WorkResult("success", "mended", artifacts=(address,), review=True)
+        await desk.finish(number, f"a{number}", result)
+        control.edit(REPO, pulled, state="closed")
+    for ready in (MOST_REOPENED, count):
+        await later(scene, tending)
+        stages = [scene.stages(number) for number in range(1, count + 1)]
+        assert stages.count({"ready"}) == ready
 
 
 async def issue_in_review(scene: Tended, **given: Any) -> tuple[WorkItem, int]:

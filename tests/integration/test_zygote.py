@@ -305,7 +305,7 @@ def shell(place: Path, script: str) -> Any:
     path = f"{zygote.the_zygote().scripts()}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-c", script], cwd=place, env=environment(PATH=path), capture_output=True,
-        text=True, check=False,
+        text=True, check=False, timeout=60,
     )  # fmt: skip
 
 
@@ -323,7 +323,8 @@ def test_a_shell_has_a_rota_that_is_a_fork(place: Path) -> None:
 @pytest.mark.parametrize(("name", "code"), [("INT", 130), ("TERM", 143), ("KILL", 137)])
 def test_a_shells_signal_reaches_the_fork(place: Path, name: str, code: int) -> None:
     script = (
-        "set -m; rota watch --since 0 >seen & until [ -s seen ]; do rota add x >/dev/null; done;"
+        "set -m; rota add x >item; rota watch --since 0 >seen &"
+        " for n in {1..600}; do [ -s seen ] && break; sleep 0.05; done;"
         f" kill -{name} $!; wait $!; echo $?"
     )
     assert shell(place, script).stdout.splitlines()[-1] == str(code)

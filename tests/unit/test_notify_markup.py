@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rota.config.notify import CommandChannel, EmailChannel, NtfyChannel
+from rota.config.channels import CommandChannel, EmailChannel, NtfyChannel
 from rota.notify.mail import letter
 from rota.notify.messages import Message
 from rota.notify.program import arguments

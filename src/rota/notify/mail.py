@@ -11,7 +11,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 
-from rota.config.notify import EmailChannel
+from rota.config.channels import EmailChannel
 from rota.model.errors import DeliveryFailed
 from rota.notify.messages import Message
 from rota.notify.secrets import Secrets

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from rota.config.notify import PLACES, CommandChannel
+from rota.config.channels import PLACES, CommandChannel
 from rota.model.errors import DeliveryFailed
 from rota.notify.messages import Message, one_line
 from rota.runner.environment import inherited

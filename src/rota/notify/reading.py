@@ -60,8 +60,9 @@ def read_on(tx: Transaction, plan: Plan, now: datetime) -> tuple[int, int, int]:
     """A page of the log; the position behind it, how many events there were, and how many letters
     were made of them."""
     position = tx.lock_mark(POSITION)
-    if position is None:  # switched off meanwhile
-        return 0, 0, 0
+    if position is None:  # another server was told to forget it
+        begin(tx)
+        return int(tx.get_mark(POSITION) or 0), 0, 0
     page = tx.events_after(int(position), PAGE, _WANTED)
     if not page:
         return int(position), 0, 0

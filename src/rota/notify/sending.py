@@ -5,17 +5,16 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, assert_never
 
-from rota.config.notify import (
+from rota.config.channels import (
     AnyChannel,
     CommandChannel,
     DiscordChannel,
     EmailChannel,
-    NotifyConfig,
     NtfyChannel,
-    QuietHours,
     SlackChannel,
     WebhookChannel,
 )
+from rota.config.notify import NotifyConfig, QuietHours
 from rota.model.clock import Clock, SystemClock
 from rota.model.errors import DeliveryFailed, Forbidden, InvalidInput
 from rota.model.runs import OutboxEntry

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, assert_never
 from urllib.parse import urlsplit
 
-from rota.config.notify import DiscordChannel, NtfyChannel, SlackChannel, WebhookChannel
+from rota.config.channels import DiscordChannel, NtfyChannel, SlackChannel, WebhookChannel
 from rota.model.errors import DeliveryFailed
 from rota.notify.messages import Message, Notice, fitting, how_many_fit, one_line
 from rota.notify.secrets import Secrets

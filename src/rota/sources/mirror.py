@@ -20,6 +20,8 @@ from rota.sources.reviews import reopen_issue
 log = structlog.get_logger()
 
 MOST_ERRORS = 3
+# Each waits until the tracker shows it, and meanwhile nobody looks at the claims of those who work.
+MOST_REOPENED = 3
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class Picture:
     shown: dict[str, Mirrored] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     errors: list[TrackerError] = field(default_factory=list)
+    reopened: int = 0
 
     def failed(self, ref: str, error: TrackerError) -> None:
         """One is no reason to forget about the others; many are."""
@@ -81,7 +84,7 @@ class Mirror:
         """An item that waits here, but is not ready there any more."""
         try:
             issue = await self._tracker.issue(int(ref))
-            if issue.is_open and await self._bring_back(issue):
+            if issue.is_open and await self._bring_back(picture, issue):
                 issue = await self._tracker.issue(issue.number)
         except IssueNotFound:
             return
@@ -91,7 +94,7 @@ class Mirror:
         if issue.is_open:
             await self._add(picture, issue)
 
-    async def _bring_back(self, issue: Issue) -> bool:
+    async def _bring_back(self, picture: Picture, issue: Issue) -> bool:
         """What is queued again here, by a person or because its pull request was closed, still
         says there how it ended: failed, or finished."""
         said = stage(issue, self._labels)
@@ -101,10 +104,14 @@ class Mirror:
         if item is None or item.status is not Status.QUEUED:
             return False
         if said == self._labels.pr_open:
-            return item.came_from is Status.IN_REVIEW and await self._reopen(issue)
+            return item.came_from is Status.IN_REVIEW and await self._reopen(picture, issue)
         return item.came_from in (Status.FAILED, Status.BLOCKED) and await self._retry(issue)
 
-    async def _reopen(self, issue: Issue) -> bool:
+    async def _reopen(self, picture: Picture, issue: Issue) -> bool:
+        """The rest has its turn at the next poll; until then it is shown as it stands there."""
+        if picture.reopened >= MOST_REOPENED:
+            return False
+        picture.reopened += 1
         await reopen_issue(self._desk, issue.number)
         return True
 

@@ -117,9 +117,11 @@ VALUES (:id, :kind, :agent, :subject, :payload, :created_at, :next_attempt_at)
 ON CONFLICT (id) DO NOTHING
 
 -- name: take_post
+-- Reports first: items wait for them, and a receiver of notifications may be slow.
 UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN (
   SELECT id FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
-    AND next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :want)
+    AND next_attempt_at <= :now
+  ORDER BY kind <> 'report', next_attempt_at LIMIT :want)
 RETURNING @letter
 
 -- name: take_letter

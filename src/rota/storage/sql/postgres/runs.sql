@@ -1,7 +1,9 @@
 -- name: take_post
+-- Reports first: items wait for them, and a receiver of notifications may be slow.
 UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN (
   SELECT id FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
-    AND next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :want FOR UPDATE SKIP LOCKED)
+    AND next_attempt_at <= :now
+  ORDER BY kind <> 'report', next_attempt_at LIMIT :want FOR UPDATE SKIP LOCKED)
 RETURNING @letter
 
 -- name: pending_subjects
