@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import os
-import signal
 from pathlib import Path
 
 from rota.client import ClaimedItem, WorkQueueClient
+from rota.testing import zygote
 from tests.acceptance.terminal import running_server
 
 
@@ -16,16 +15,18 @@ async def test_a_worker_outlives_its_server(tmp_path: Path) -> None:
         async with WorkQueueClient(url) as client:
             for n in range(4):
                 await client.work_add("chore", str(n))
-            await asyncio.wait_for(_killing_its_server(client, server.pid, tmp_path, url), 60)
+            await asyncio.wait_for(_killing_its_server(client, server, tmp_path, url), 60)
 
 
-async def _killing_its_server(client: WorkQueueClient, pid: int, place: Path, url: str) -> None:
+async def _killing_its_server(
+    client: WorkQueueClient, server: zygote.Process, place: Path, url: str
+) -> None:
     work = client.work(agent="ann", lease_seconds=30)
     verdicts: list[bool] = []
 
     async def body(item: ClaimedItem) -> None:
         if item.description == "1":
-            await asyncio.to_thread(_kill, pid)
+            await asyncio.to_thread(_kill, server)
             later.append(asyncio.ensure_future(_restarted(place, url, done)))
         verdicts.append(await item.complete(notes=item.description))
         if len(verdicts) == 4:
@@ -41,9 +42,9 @@ async def _killing_its_server(client: WorkQueueClient, pid: int, place: Path, ur
     await later[0]
 
 
-def _kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+def _kill(server: zygote.Process) -> None:
+    server.kill()
+    server.wait()
 
 
 async def _restarted(place: Path, url: str, done: asyncio.Event) -> None:
