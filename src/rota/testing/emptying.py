@@ -44,3 +44,4 @@ def empty(url: str) -> None:
         connection.execute("SET session_replication_role = replica")
         for table in _TABLES:
             connection.execute(f"DELETE FROM {table}".encode())  # noqa: S608 - names of our own
+        connection.execute("ALTER TABLE events ALTER COLUMN seq RESTART")
