@@ -54,8 +54,8 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-
 lock: | $(UV) ## compile requirements/*.lock again; ARGS=--upgrade takes new versions
 	$(LOCK) $(ARGS) requirements/build.in -o requirements/build.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp -o requirements/run.lock
-	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --group test --group check -c requirements/run.lock -o requirements/dev.lock
-	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --group test --group check --group bench -c requirements/dev.lock -o requirements/bench.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --extra traces --group test --group check -c requirements/run.lock -o requirements/dev.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --extra traces --group test --group check --group bench -c requirements/dev.lock -o requirements/bench.lock
 
 # A stamp says that its lock is installed; it is older than a lock that has changed since. Each lock
 # contains the one before, so they share an environment. Rota itself is installed in place.

@@ -30,6 +30,7 @@ from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox, letter
 from rota.sources.port import ReleaseOptions, WorkResult
 from rota.sources.verdicts import SHUT_DOWN, verdict
+from rota.tracing import note, span
 
 log = structlog.get_logger()
 
@@ -69,7 +70,9 @@ class Journey:
         try:
             run = await self._begin(info, taken)
             log.info("run begins", run=run.id, agent=run.agent, item=run.work_item_id)
-            end = await self._execute(info, run, taken)
+            with span("run", run=run.id, agent=run.agent, item=run.work_item_id) as current:
+                end = await self._execute(info, run, taken)
+                note(current, status=str(end.status), cost_usd=end.usage.cost_usd)
         except asyncio.CancelledError:
             end = RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN)
             await asyncio.shield(self._conclude(info, run, taken, end))

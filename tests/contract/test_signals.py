@@ -384,6 +384,16 @@ async def test_a_firing_that_kills_whoever_processes_it_ends_as_failed(scene: Sc
     assert (status, error) == (FiringStatus.FAILED, "whoever processed it died over it")
 
 
+async def test_how_long_after_its_event_a_signal_fired_is_told(scene: Scene) -> None:
+    seconds: list[float] = []
+    scene.processor.observe = seconds.append
+    await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    scene.clock.advance(0.25)
+    assert await scene.processor.tick() == 1
+    assert seconds == [0.25]
+
+
 async def test_whoever_comes_back_leases_what_is_older_than_itself(scene: Scene) -> None:
     """A firing that killed its processor is counted from then on, so that it ends some day."""
     await scene.when(FAILS)

@@ -37,6 +37,7 @@ from rota.feed import Feed
 from rota.model.access import Caller, everyone
 from rota.model.errors import ClaimLost, NotFound, RotaError
 from rota.queue.ledger import Ledger
+from rota.tracing import note, span
 
 # What a browser is shown of an error, or None where a problem document is right. A caller that is
 # known stands in `scope["rota.caller"]`.
@@ -145,21 +146,27 @@ class Api:
             await self._mounted(mount, scope, receive, send)
             return
         endpoint = found.endpoint(scope["method"])
-        try:
-            reply = await self._reply(scope, receive, found, endpoint)
-        except ClientGone:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is answered
-            reply = self._problem(error, scope, endpoint)
-        taken = time.perf_counter() - began
         route = endpoint.path if endpoint else UNMATCHED
-        self.metrics.answered(scope["method"], route, reply.status, taken)
+        headers: Headers = dict(scope["headers"])
+        with span(f"{scope['method']} {route}", headers.get(b"traceparent")) as current:
+            try:
+                reply = await self._reply(scope, headers, receive, found, endpoint)
+            except ClientGone:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the caller is answered
+                reply = self._problem(error, scope, endpoint)
+            note(current, status=reply.status)
+        self.metrics.answered(scope["method"], route, reply.status, time.perf_counter() - began)
         await reply.deliver(receive, send)
 
     async def _reply(
-        self, scope: Scope, receive: Receive, found: Found, endpoint: Endpoint | None
+        self,
+        scope: Scope,
+        headers: Headers,
+        receive: Receive,
+        found: Found,
+        endpoint: Endpoint | None,
     ) -> Reply:
-        headers: Headers = dict(scope["headers"])
         form = endpoint is not None and endpoint.accepts == FORM
         caller = await self._admit(scope, headers, endpoint.scope if endpoint else "", form=form)
         if endpoint is None:

@@ -39,6 +39,10 @@ class _Durations:
     total: float = 0.0
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
+    def add(self, seconds: float) -> None:
+        self.total += seconds
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+
 
 class Metrics:
     """Lives on the event loop; `render` may run in a thread."""
@@ -46,6 +50,7 @@ class Metrics:
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._durations: dict[tuple[str, str], _Durations] = {}
+        self._signals = _Durations()
         self.claims = 0
         self.completions = 0
         self.conflicts = 0
@@ -58,8 +63,11 @@ class Metrics:
         durations = self._durations.get((known, route))
         if durations is None:
             durations = self._durations[known, route] = _Durations()
-        durations.total += seconds
-        durations.counts[bisect_left(BUCKETS, seconds)] += 1
+        durations.add(seconds)
+
+    def signal_fired(self, seconds: float) -> None:
+        """For whoever fires signals: how long after its event."""
+        self._signals.add(max(0.0, seconds))
 
     def swept(self, swept: Swept) -> None:
         """For whoever runs the sweeper: leases that lapsed."""
@@ -125,6 +133,11 @@ class Metrics:
         for labels, durations in list(self._durations.items()):
             seconds.add_metric([*labels], _cumulated(durations.counts), durations.total)
         yield seconds
+        signals = HistogramMetricFamily(
+            "rota_signal_seconds", "From an event to what follows from it, as this server fired it"
+        )
+        signals.add_metric([], _cumulated(self._signals.counts), self._signals.total)
+        yield signals
 
 
 def _of_sources(sources: Sequence[SourceState]) -> "Iterator[Metric]":

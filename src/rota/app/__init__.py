@@ -1,5 +1,6 @@
 """Composition root: the only module that knows which database and which adapters there are."""
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -224,6 +225,7 @@ def up(settings: Settings) -> None:
 
     from rota.config.loading import load_fleet
     from rota.config.logs import configure_logging
+    from rota.tracing import sending
 
     configure_logging()
     # Whoever wants the file to be read again before it was read at all must not end the server.
@@ -233,6 +235,7 @@ def up(settings: Settings) -> None:
         loaded = load_fleet(settings.config)
         settings = _as_the_file_says(settings, loaded)
     with (
+        sending(os.environ),
         StateDir(settings.state_dir).occupied(),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
@@ -274,6 +277,7 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
             await daemon.run(face, listener, crew, stopping)
             return
         crew.add(daemon.Sweeping(ledger.sweeper, api.metrics.swept))
+        fleet.signals.observe = api.metrics.signal_fired
         async with fleet:
             duties = daemon.Duties(fleet.drain, fleet.reload)
             await daemon.run(face, listener, crew, stopping, duties)

@@ -9,6 +9,7 @@ from rota.model.runs import Run
 from rota.model.schedules import Schedule, Trigger
 from rota.prompts import Told, build_prompt, fenced
 from rota.runner.port import RunRequest
+from rota.tracing import traceparent
 
 # Whose items are written by people of the fleet's own.
 OUR_OWN = frozenset({"queue", "memory", "markdown"})
@@ -68,6 +69,7 @@ def _environ(run: Run, item: Told | None) -> dict[str, str]:
         "ROTA_ITEM_SOURCE": item.source if item else None,
         "ROTA_ITEM_REF": item.external_id if item else None,
         "ROTA_ITEM_URL": item.url if item else None,
+        "TRACEPARENT": traceparent(),
     }
     return {name: value for name, value in facts.items() if value}
 

@@ -11,6 +11,7 @@ from rota.model.signals import FiringRecord, FiringStatus
 from rota.signals.firing import fire, fire_taken, give_up
 from rota.storage.port import Store, Transaction
 from rota.storage.wakeups import Commits
+from rota.tracing import span
 
 log = structlog.get_logger()
 
@@ -28,6 +29,7 @@ class SignalScheduler:
     name = "signals"
 
     def __init__(self, store: Store, *, owner: str, clock: Clock | None = None) -> None:
+        self.observe: Callable[[float], None] = lambda seconds: None  # from an event to its firing
         self._store = store
         self._owner = owner
         self._clock = clock or SystemClock()
@@ -44,7 +46,8 @@ class SignalScheduler:
             await self._store.transact(lambda tx: tx.expire_signals(now))
         if following is None or following > now:
             return 0
-        return await self._fire_fresh() + await self._fire_leased()
+        with span("signals"):
+            return await self._fire_fresh() + await self._fire_leased()
 
     async def _fire_fresh(self) -> int:
         """What came while we were here: taken and fired in one transaction, without a lease.
@@ -54,19 +57,26 @@ class SignalScheduler:
         fired = 0
         try:
             while ended := await self._store.transact(self._take_and_fire):
-                fired += ended.count(FiringStatus.ENQUEUED)
+                done = [one for one, status in ended if status is FiringStatus.ENQUEUED]
+                fired += len(done)
+                self._tell(done)
                 if len(ended) < AT_ONCE:
                     break
         except Exception as error:  # noqa: BLE001 - nothing has happened; each says what it is
             log.info("firings go one by one", error=str(error))
         return fired
 
-    def _take_and_fire(self, tx: Transaction) -> list[FiringStatus | None]:
+    def _tell(self, fired: list[FiringRecord]) -> None:
+        now = self._clock.now()
+        for one in fired:
+            self.observe((now - from_text(one.created_at)).total_seconds())
+
+    def _take_and_fire(self, tx: Transaction) -> list[tuple[FiringRecord, FiringStatus | None]]:
         taken = self._take(tx, since=self._came)
         # By signal, so that two who fire for the same ones wait for each other, not crosswise.
         taken.sort(key=lambda one: one.signal_id)
         now = to_text(self._clock.now())
-        return [fire_taken(tx, one, self._owner, now, self._ids.new) for one in taken]
+        return [(one, fire_taken(tx, one, self._owner, now, self._ids.new)) for one in taken]
 
     async def _fire_leased(self) -> int:
         fired = 0

@@ -26,6 +26,7 @@ from rota.sources.mirror import Mirror
 from rota.sources.reviews import Reviews
 from rota.sources.supervision import Supervision
 from rota.sources.vigil import Vigil
+from rota.tracing import span
 
 log = structlog.get_logger()
 
@@ -251,8 +252,9 @@ class Tending:
         """Read whole is a source only with its claims: see `Vigil`. Reviews come first: what they
         send back to the queue has to be shown so there, too."""
         self._polled = self._pace.elapsed()
-        reviewed = await self._at_hand.reviews.round()
-        await self._at_hand.mirror.poll()
+        with span("poll", source=self.source):
+            reviewed = await self._at_hand.reviews.round()
+            await self._at_hand.mirror.poll()
         if self._clean is not None:
             self._news["polled_at"] = self._clean
         if reviewed.errors:
