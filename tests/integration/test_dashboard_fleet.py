@@ -26,12 +26,14 @@ from rota.model.schedules import (
     Trigger,
     TriggerKind,
 )
+from rota.model.status import Status
 from rota.model.work import NewItem
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.scheduler.due import Rhythm
 from rota.scheduler.service import Wakings
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
+from rota.testing.standing import bring_to
 from tests.integration.markup import Element, Markup
 
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
@@ -122,6 +124,14 @@ def test_a_paused_agent_says_so_and_may_be_resumed(http: httpx2.Client) -> None:
     part = agent_part(http, "ada")
     assert "paused" in part.text
     assert '{"paused": false}' in part.all("button", "data-body")
+
+
+def test_an_agent_whose_work_waits_for_reviews_says_so(http: httpx2.Client, served: Served) -> None:
+    http.patch("/agents/ada", json={"max_in_review": 1})
+    assert "In review0 of at most 1" in agent_part(http, "ada").text.replace("\n", "")
+    served.run(lambda: bring_to(served.ledger.queue, Status.IN_REVIEW, "ada"))
+    part = agent_part(http, "ada")
+    assert "waits for reviews" in part.text
 
 
 def test_an_open_breaker_says_until_when_and_why(

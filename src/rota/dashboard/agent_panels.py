@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.dashboard.budgets import Spending, money, spent_by
-from rota.model.agents import Agent, Slot
+from rota.model.agents import Agent, AgentLoad, Slot, room_for_reviews
 from rota.model.fleet import AgentSpec
 from rota.model.runs import AgentLimits, Run, RunStatus, Tally
 
@@ -66,6 +66,7 @@ class Panel:
     state: State
     boxes: Sequence[Box]
     dispatched: int
+    in_review: int
     today: Today
     limits: AgentLimits
     spending: Spending
@@ -81,9 +82,10 @@ class Panel:
 
 
 def state_of(
-    agent: Agent, limits: AgentLimits, own: Spending, fleets: Spending, *, busy: bool
+    load: AgentLoad, limits: AgentLimits, own: Spending, fleets: Spending, *, busy: bool
 ) -> State:
     """What keeps an agent from running, in the order in which it is asked before a run."""
+    agent = load.agent
     if agent.paused:
         return State("paused", "paused")
     if limits.usage_until:
@@ -94,6 +96,8 @@ def state_of(
         return State("held", "budget used up", own.again, own.used_up)
     if fleets.used_up:
         return State("held", "budget of the fleet used up", fleets.again, fleets.used_up)
+    if room_for_reviews(agent.max_in_review, load.in_review, load.in_progress) == 0 and not busy:
+        return State("held", "waits for reviews")
     return State("running", "at work") if busy else State("idle", "idle")
 
 

@@ -101,9 +101,10 @@ class Desk:
         return Panel(
             load.agent,
             spec,
-            state_of(load.agent, limits, own, fleets, busy=bool(boxes)),
+            state_of(load, limits, own, fleets, busy=bool(boxes)),
             boxes,
             load.dispatched,
+            load.in_review,
             Today.of(self.today.get(name, [])),
             limits,
             own,
