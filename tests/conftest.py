@@ -9,6 +9,7 @@ from uuid import uuid4
 import httpcore2
 import hypothesis
 import pytest
+import structlog
 
 from rota.testing.postgres import PostgresServer, postgres_server
 from tools.components import everything_is_required, missing
@@ -28,6 +29,13 @@ def require(component: str) -> None:
         if everything_is_required():
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """Commands that are typed in this process say how they want to log."""
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

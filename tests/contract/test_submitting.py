@@ -416,8 +416,12 @@ async def test_an_agent_is_set_piece_by_piece(ledger: Ledger, clock: ManualClock
     assert (agent.created_at, agent.updated_at) == (made, clock.text())
     events = await ledger.views.events()
     assert [(event.type, event.agent, event.data) for event in events] == [
-        ("agent.updated", "ada", {"max_concurrent": 4, "paused": False}),
-        ("agent.updated", "ada", {"max_concurrent": 4, "paused": True}),
+        (
+            "agent.updated",
+            "ada",
+            {"max_concurrent": 4, "paused": paused, "max_in_review": None},
+        )
+        for paused in (False, True)
     ]
 
 

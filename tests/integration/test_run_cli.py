@@ -151,7 +151,7 @@ def test_agents_show_what_they_spend_and_what_keeps_them(
     a_run(served)
     here.type("agent", "pause", "ann")
     columns = here.type("agent", "list").rstrip("\n").split("\t")
-    assert columns == ["ann", "0", "0", "1", "paused", "1", "2", "0.5", "120", ""]
+    assert columns == ["ann", "0", "0", "1", "paused", "1", "2", "0.5", "120", "0", ""]
     shown = here.type("agent", "resume", "ann")
     assert "paused" not in shown
     assert "today           2 runs, 120 tokens, 0.50 USD" in shown
