@@ -1,8 +1,11 @@
 """A server that dies does not leave its agents to themselves."""
 
 import asyncio
+import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.runner import end_orphans
+from rota.runner import end_orphans, supervisor
 from rota.runner.orphans import RUN_ID, RUN_ROOT
 from rota.runner.supervisor import GRACE, descendants
 from tests.faults.test_runner_processes import AGENT, WAYS
@@ -59,6 +62,29 @@ async def test_a_server_killed_with_minus_9_takes_its_agents_with_it(stage: Stag
     assert len(stage.survivors()) > len(WAYS)
     server.kill()
     await until(lambda: not stage.survivors(), "an end of all agents")
+
+
+def test_a_server_that_dies_while_an_agent_starts_takes_it_with_it() -> None:
+    """It has handed over all that is needed, and is gone before it hears of the process."""
+    door, theirs = socket.socketpair()
+    ours, control = socket.socketpair()
+    read, write = os.pipe()
+    with door, ours, Path(os.devnull).open("rb") as nothing, os.fdopen(read, "rb") as output:
+        command = [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())]
+        nursery = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        theirs.close()
+        spec = {"argv": ["sleep", "600"], "cwd": "/", "env": {"PATH": os.defpath}, "grace": 0.1}
+        ours.sendall(json.dumps(spec).encode() + b"\n")
+        ours.close()
+        handles = [nothing.fileno(), write, write, control.fileno()]
+        socket.send_fds(door, [b"+"], handles)
+        control.close()
+        os.close(write)
+        ended, _, _ = select.select([output], [], [], 20)
+        door.close()
+        nursery.wait()
+        assert ended
+        assert output.read() == b""  # the agent's end of it is closed: there is no agent
 
 
 async def test_what_nobody_looked_after_is_ended_at_the_next_start(

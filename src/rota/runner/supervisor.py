@@ -193,7 +193,10 @@ class Supervisor:
         try:
             self._control.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
+            # Nobody is there any more, and nobody will say so again: the connection is gone.
             self._control = None
+            if self._leader:
+                self._end(self._grace)
 
 
 def _nothing(*_: object) -> None:
