@@ -96,9 +96,14 @@ def state_of(
         return State("held", "budget used up", own.again, own.used_up)
     if fleets.used_up:
         return State("held", "budget of the fleet used up", fleets.again, fleets.used_up)
-    if room_for_reviews(agent.max_in_review, load.in_review, load.in_progress) == 0 and not busy:
+    return State("running", "at work") if busy else _at_rest(load)
+
+
+def _at_rest(load: AgentLoad) -> State:
+    most = load.agent.max_in_review
+    if room_for_reviews(most, load.in_review, load.in_progress) == 0:
         return State("held", "waits for reviews")
-    return State("running", "at work") if busy else State("idle", "idle")
+    return State("idle", "idle")
 
 
 def boxes_of(slots: Sequence[Slot], running: Sequence[Run]) -> list[Box]:

@@ -20,6 +20,7 @@ LEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 8
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
+POST_SECONDS = 0.05
 POLL_SECONDS = 5.0  # also when nobody wakes us
 
 
@@ -35,6 +36,8 @@ class SignalScheduler:
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
         self._came = to_text(self._clock.now())
+        self._following: str | None = None  # when the next is due, as far as it is known
+        self._is_known = False
 
     async def tick(self) -> int:
         """Everything that is due, once; how many fired."""
@@ -44,6 +47,7 @@ class SignalScheduler:
         )
         if expiring is not None and expiring <= now:
             await self._store.transact(lambda tx: tx.expire_signals(now))
+        self._following, self._is_known = following, True
         if following is None or following > now:
             return 0
         with span("signals"):
@@ -83,12 +87,14 @@ class SignalScheduler:
         while await self._is_due() and (batch := await self._store.transact(self._take)):
             ended = await asyncio.gather(*(self._process_all(same) for same in _by_signal(batch)))
             fired += sum(one.count(FiringStatus.ENQUEUED) for one in ended)
+            self._is_known = False
             if len(batch) < AT_ONCE:
                 break
         return fired
 
     async def _is_due(self) -> bool:
         following = await self._store.read(lambda tx: tx.next_firing())
+        self._following, self._is_known = following, True
         return following is not None and following <= to_text(self._clock.now())
 
     def _take(self, tx: Transaction, since: str = "") -> list[FiringRecord]:
@@ -130,7 +136,9 @@ class SignalScheduler:
 
     async def pause(self) -> float:
         """Until the next is due, at most the time between two polls."""
-        following = await self._store.read(lambda tx: tx.next_firing())
+        following = self._following
+        if not self._is_known:
+            following = await self._store.read(lambda tx: tx.next_firing())
         if following is None:
             return POLL_SECONDS
         ahead = (from_text(following) - self._clock.now()).total_seconds()
@@ -160,6 +168,7 @@ class SignalChore:
     async def tick(self) -> float:
         self.woken.look()
         if await self._signals.tick():
-            self._fired()
+            # Whoever hears of it by the feed goes first.
+            asyncio.get_running_loop().call_later(POST_SECONDS, self._fired)
         # Not waited for here: a server that ends would have to wait with us.
         return await self._signals.pause()
