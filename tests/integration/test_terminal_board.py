@@ -191,11 +191,13 @@ async def test_a_refused_move_explains_itself(http: httpx2.Client, served: Serve
     http.post("/work/claim", json={"agent": "bob", "lease_seconds": 900})
     async with sitting(served.url, NARROW) as seat:
         await seat.press("l", "c")  # not from here: said without asking
-        assert "it is dispatched; complete is not possible from there" in seat.line("said")
-        assert "possible: start, release, cancel" in seat.line("said")
+        await seat.until(
+            lambda: "it is dispatched; complete is not possible from there" in seat.line("said")
+        )
+        await seat.until(lambda: "possible: start, release, cancel" in seat.line("said"))
         await seat.press("s")  # refused by the ledger
         await seat.until(lambda: "Start refused" in seat.line("said"))
-        assert "agent 'smith' already works on 1 of 1 items" in seat.line("said")
+        await seat.until(lambda: "agent 'smith' already works on 1 of 1 items" in seat.line("said"))
         assert http.get(f"/work/{two}").json()["status"] == "dispatched"
 
         await seat.press("l", "j", "r", "enter")  # somebody's claim is not ended by accident
@@ -219,7 +221,7 @@ async def test_several_cards_are_moved_together(http: httpx2.Client, served: Ser
         assert "2 picked" in seat.line("bar")
         await seat.press("x", "enter")
         await seat.until(lambda: seat.titles(Status.QUEUED) == ["Three", "Four"])
-        assert "Cancel: 2 items, done" in seat.line("said")
+        await seat.until(lambda: "Cancel: 2 items, done" in seat.line("said"))
         await seat.press("G", "o")
         await seat.write("wait for the budget")
         await seat.until(lambda: "held" in seat.screen)
