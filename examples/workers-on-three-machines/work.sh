@@ -1,5 +1,5 @@
 #!/bin/sh
 # Stands in for an agent that takes its time.
 cat > /dev/null
-sleep 1
+sleep 3
 echo "done on $MACHINE"
