@@ -5,11 +5,12 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from rota.testing.browser import PHONE, Page, Visit
+from rota.testing.browser import PATIENCE_MS, PHONE, Page, Visit
 from tests.browser.conftest import Visits
 from tests.browser.site import Site
 
 pytestmark = pytest.mark.needs("chromium")
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def opened(page: Page, path: str = "/") -> Page:
@@ -137,6 +138,7 @@ def test_everything_can_be_done_by_keys(site: Site, page: Page) -> None:
     page.keyboard.press("m")
     expect(page.get_by_role("menuitem", name="Dispatch")).to_be_focused()
     page.keyboard.press("Enter")
+    expect(page.locator("#move").get_by_label("Agent")).to_be_focused()
     page.keyboard.type("zoe")
     page.keyboard.press("Enter")
     expect(page.locator(".column.dispatched .card")).to_have_count(3)
@@ -144,7 +146,8 @@ def test_everything_can_be_done_by_keys(site: Site, page: Page) -> None:
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")
-    page.keyboard.press("k")
+    expect(page.locator("#keys")).to_be_hidden()
+    card(page, "queued", "One").focus()
     page.keyboard.press("l")
     expect(page.locator(".column.dispatched .card").first).to_be_focused()
     page.keyboard.press("Enter")
