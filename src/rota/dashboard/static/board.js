@@ -33,13 +33,17 @@ async function update() {
   const ids = [...heard];
   heard.clear();
   asked = Date.now();
+  let pause = 1000;
   try {
     if (ids.length > AT_ONCE) await reload();
     else put(ids, await fetchPage(`/board?${new URLSearchParams([...filters, ...ids.map((id) => ["id", id])])}`));
+    pause = AT_MOST_EVERY;
   } catch {
-    for (const id of ids) heard.add(id); // when the server is back, the feed goes on, and so do we
+    for (const id of ids) heard.add(id);
   }
-  asking = false;
+  // What was heard meanwhile, and what could not be asked for.
+  asking = heard.size > 0;
+  if (asking) setTimeout(update, pause);
 }
 
 function put(ids, page) {
