@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from rota.testing.browser import PATIENCE_MS, PHONE, Page, Visit
 from tests.browser.conftest import Visits
@@ -101,6 +101,36 @@ def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> No
     expect(page.locator(".column.queued .card")).to_have_count(0)
     expect(page.get_by_text("Nothing waits. Add work")).to_be_visible()
     expect(page.get_by_text("Nothing is dispatched")).to_be_hidden()
+
+
+def test_what_happens_while_the_board_asks_is_asked_for_too(site: Site, page: Page) -> None:
+    """Time in the page is the test's: the second event is heard while the first is asked for."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.clock.install()
+    with page.expect_websocket() as socket:
+        opened(page)
+    page.route("**/board?*", hold, times=1)
+    for name in ("First", "Second"):
+        with socket.value.expect_event(
+            "framereceived", lambda frame: "work.submitted" in str(frame)
+        ):
+            site.add(name)
+        page.clock.run_for(500)
+        until_held(page, held)
+    expect(page.locator(".card")).to_have_count(0)
+    held[0].continue_()
+    expect(page.locator(".card .name")).to_have_text(["First"])
+    page.clock.run_for(500)
+    expect(page.locator(".card .name")).to_have_text(["First", "Second"])
+
+
+def until_held(page: Page, held: list[Route]) -> None:
+    while not held:
+        page.clock.run_for(50)
 
 
 def test_filters_are_in_the_address_and_hold_for_what_comes_later(site: Site, page: Page) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import os
 import random
 import re
-import secrets
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +32,7 @@ from rota.model.errors import (
     StorageError,
     StorageUnavailable,
 )
+from rota.storage.herald import CONNECT_SECONDS, Herald
 from rota.storage.lanes import Lanes, Seat
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
@@ -46,8 +46,6 @@ Connection = psycopg.Connection[Row]
 
 LANES = 10
 TRIES = 8
-CONNECT_SECONDS = 5
-CHANNEL = "rota"
 UPGRADE_LOCK = 0x526F7461  # "Rota": one upgrade at a time, whoever starts it
 _RUN_AGAIN = (
     errors.SerializationFailure,
@@ -129,7 +127,7 @@ class PostgresStore:
         self._requests: Lanes[_Request] = Lanes()
         self._threads: list[threading.Thread] = []
         self._wakeups = Wakeups()
-        self._herald: _Herald | None = None
+        self._herald: Herald | None = None
         self._closed = True
 
     # life
@@ -147,7 +145,7 @@ class PostgresStore:
             threading.Thread(target=self._lane, name=f"rota-pg-{n}", daemon=True)
             for n in range(self._lanes)
         ]
-        self._herald = _Herald(self._conninfo, self._heard)
+        self._herald = Herald(self._conninfo, self._heard)
         for thread in self._threads:
             thread.start()
         self._herald.start()
@@ -412,88 +410,6 @@ def _say(connection: Connection, command: bytes) -> None:
     if connection.pgconn.status != ConnStatus.OK:
         raise psycopg.OperationalError(result.get_error_message())
     raise errors.error_from_result(result)
-
-
-class _Herald:
-    """Tells other processes that something was committed, and hears it from them.
-
-    NOTIFY is sent behind the commit and not inside it: inside, PostgreSQL
-    serialises all commits that notify, and the waits for the disk no longer
-    overlap. A crash in between costs latency only, because everyone polls too.
-    """
-
-    def __init__(self, conninfo: str, heard: Callable[[set[Topic]], None]) -> None:
-        self._conninfo = conninfo
-        self._heard = heard
-        self._name = secrets.token_hex(4)
-        self._pending: set[Topic] = set()
-        self._wake = threading.Condition()
-        self._stopping = False
-        self._threads = [
-            threading.Thread(target=self._guarded, args=(loop,), name=name, daemon=True)
-            for name, loop in (("rota-notify", self._speak), ("rota-listen", self._listen))
-        ]
-
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        with self._wake:
-            self._stopping = True
-            self._wake.notify_all()
-        for thread in self._threads:
-            thread.join()
-
-    def _is_stopping(self) -> bool:
-        return self._stopping
-
-    def tell(self, topics: set[Topic]) -> None:
-        with self._wake:
-            self._pending |= topics
-            self._wake.notify_all()
-
-    def _guarded(self, loop: Callable[[Connection], None]) -> None:
-        """Reconnects for ever, with a pause: a dead connection costs latency, never work."""
-        while not self._stopping:
-            with contextlib.suppress(psycopg.Error), psycopg.connect(
-                self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS,
-                application_name="rota-wake",
-            ) as connection:  # fmt: skip
-                loop(connection)
-            with self._wake:
-                if not self._stopping:
-                    self._wake.wait(1.0)
-
-    def _speak(self, connection: Connection) -> None:
-        while True:
-            with self._wake:
-                while not self._pending and not self._stopping:
-                    self._wake.wait()
-                if self._stopping:
-                    break
-                topics, self._pending = self._pending, set()
-            try:
-                self._notify(connection, topics)
-            except psycopg.Error:
-                self.tell(topics)  # said again on the next connection
-                raise
-        self._notify(connection, set())  # so that our own listener does not sleep on
-
-    def _notify(self, connection: Connection, topics: set[Topic]) -> None:
-        payload = f"{self._name} {' '.join(sorted(topics))}"
-        connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
-
-    def _listen(self, connection: Connection) -> None:
-        connection.execute(f"LISTEN {CHANNEL}")
-        self._heard(set(Topic))  # whatever was said while nobody listened
-        while not self._is_stopping():
-            for notice in connection.notifies(timeout=0.5):
-                if self._is_stopping():
-                    return
-                sender, *topics = notice.payload.split()
-                if sender != self._name:
-                    self._heard({Topic(topic) for topic in topics if topic in set(Topic)})
 
 
 def _applied(connection: Connection) -> dict[str, str]:

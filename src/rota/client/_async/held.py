@@ -1,6 +1,7 @@
 """What a worker has in its hands: a lease that is kept, and a verdict to be given."""
 
 import logging
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from rota.client._async import runtime
@@ -18,7 +19,7 @@ log = logging.getLogger("rota.client")
 _DELIVERY = Retries(base_seconds=0.25, cap_seconds=5.0)
 
 
-class Held:
+class Held(ABC):
     """One verdict ends it. A verdict answers True when it was accepted, and False when the lease
     had been lost. `lost` tells the same in the midst of the work."""
 
@@ -43,12 +44,13 @@ class Held:
     def lost(self) -> bool:
         return self.lease.lost
 
+    @abstractmethod
     async def complete(self, notes: str | None = None) -> bool:
-        raise NotImplementedError
+        """It is done."""
 
+    @abstractmethod
     async def _say(self, verb: str, **fields: Any) -> None:
         """Tell the server, once."""
-        raise NotImplementedError
 
     async def give_back(self, reason: str, **fields: Any) -> None:
         """Release it without insisting, for a worker that is on its way out."""

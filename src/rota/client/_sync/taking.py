@@ -3,6 +3,7 @@
 """Taking one thing after the other, keeping its lease meanwhile: what all claim loops share."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
@@ -25,7 +26,7 @@ _SHORTEST_POLL = 0.5
 H = TypeVar("H", bound=Held)
 
 
-class Taking(Generic[H]):
+class Taking(ABC, Generic[H]):
     """Iterate over it: a body that ends without a verdict has completed what it had."""
 
     def __init__(
@@ -46,11 +47,13 @@ class Taking(Generic[H]):
 
     # what is taken
 
+    @abstractmethod
     def _claim(self) -> list[Json]:
-        raise NotImplementedError
+        """What there is, with its lease; nothing, if there is nothing."""
 
+    @abstractmethod
     def _made(self, data: Json) -> H:
-        raise NotImplementedError
+        """What the body of the loop gets."""
 
     # iterate
 

@@ -4,6 +4,7 @@ import { onEvents } from "./feed.js";
 import { localise } from "./times.js";
 
 const AT_MOST_EVERY = 400;
+const AFTER_FAILURE = 2000;
 const prefixes = (document.body.dataset.live || "").split(" ").filter(Boolean);
 // Ids of items or runs: such a page hears of those only.
 const about = (document.body.dataset.about || "").split(" ").filter(Boolean);
@@ -34,7 +35,9 @@ export async function refresh() {
   last = Date.now();
   try {
     swap(await fetchPage(location.href));
-  } catch { /* the feed says when the server is away, and comes back */ }
+  } catch {
+    setTimeout(refreshSoon, AFTER_FAILURE); // the event that asked for it does not come again
+  }
   running = false;
   if (again) { again = false; refreshSoon(); }
 }
