@@ -74,7 +74,7 @@ class Server:
         ledger = Ledger.on(store, clock)
         sources = WorkSourceManager(SourceContext(ledger=ledger, clock=clock))
         outbox = Outbox(store, ledger, sources, clock, {NOTIFICATION: desk})
-        server = cls(store, clock, Notices(store, clock, plan, outbox.woken.set), outbox, ledger)
+        server = cls(store, clock, Notices(store, clock, plan), outbox, ledger)
         await server.notices.begin()
         return server
 
@@ -465,7 +465,8 @@ async def test_what_is_not_taken_is_tried_again_and_then_kept_for_a_person(
     one = await server()
     await one.block()
     await one.notices.tick()
-    assert one.outbox.woken.is_set()
+    assert one.outbox.woken.look()
+    assert not one.outbox.woken.look()
     desk.error = DeliveryFailed("it answered 429", after=900.0)
     await one.outbox.tick()
     [waits] = await one.waiting()
@@ -485,6 +486,7 @@ async def test_what_is_not_taken_is_tried_again_and_then_kept_for_a_person(
     assert dead.error == "it answered 503"
     desk.error = None
     await one.ledger.post.retry(dead.id)
+    assert one.outbox.woken.look()
     await one.outbox.tick()
     assert await one.waiting() == []
     assert await one.waiting(buried=True) == []

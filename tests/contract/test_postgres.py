@@ -108,12 +108,14 @@ async def test_an_early_number_that_commits_late_is_not_skipped(
     young.commit()
     # Who read on to the late number here would never come back for the early one.
     assert await names_after(store, 0) == []
+    assert await store.read(lambda tx: tx.events_on(0, 100)) == ([], True)
     assert await store.read(lambda tx: tx.last_event()) == 0
     old.commit()
     assert await names_after(store, 0) == [
         (early, "early number, late commit"),
         (late, "late number, early commit"),
     ]
+    assert not (await store.read(lambda tx: tx.events_on(0, 100)))[1]
 
 
 async def test_a_lower_number_of_a_younger_transaction_is_not_skipped(

@@ -488,7 +488,9 @@ async def test_a_notification_waits_in_the_outbox_with_a_stable_id(scene: Scene)
     )
     item = await scene.add()
     await scene.fail(item)
+    before = scene.store.counter(Topic.POST)
     await scene.processor.tick()
+    assert scene.store.counter(Topic.POST) > before  # whoever delivers is woken
     (letter,) = await scene.store.read(lambda tx: tx.list_post(buried=False, limit=10))
     (firing,) = (await scene.signals.get(signal.id)).firings
     assert (letter.id, letter.kind) == (f"notify-{firing.id}", "notify")

@@ -314,5 +314,5 @@ async def test_an_idle_outbox_looks_again_when_the_next_is_due(office: Office, m
     assert await office.outbox.tick() > FIRST_PAUSE
     mood.error = AWAY
     await office.outbox.deliver(await office.ended())
-    assert office.outbox.woken.is_set()
+    assert office.outbox.woken.look()
     assert await office.outbox.tick() == FIRST_PAUSE

@@ -98,10 +98,10 @@ class FleetAtWork:
             NOTIFICATION: self._courier,
         }
         self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
-        self._notices = Notices(store, clock, self._plan(), self._outbox.woken.set)
+        self._notices = Notices(store, clock, self._plan())
         self._notifies = False
         self.signals = SignalScheduler(store, owner=node, clock=clock)
-        self._firing = SignalChore(store, self.signals, self._outbox.woken.set)
+        self._firing = SignalChore(store, self.signals)
         self._recovery = Recovery(ledger.queue, ledger.views, ledger.runs, place, clock)
         admission = Admission(store, clock, lambda: self.fleet.budget)
         journey = Journey(

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 LIVE_PAGE = 100  # short enough to be read on the event loop
 KEPT = 4_096
 KEPT_CHARACTERS = 8 * 1024 * 1024
-# On PostgreSQL an event is shown once no older transaction is open, and nobody tells when the
-# last of those ends: after a wake-up the reader looks again soon, then ever less often.
+# On PostgreSQL an event is shown once no older transaction is open, and nobody may tell when the
+# last of those ends: while something is held back the reader looks again soon, then less and less.
 FIRST_PAUSE_SECONDS = 0.004
 LOOK_AGAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 1.0
@@ -36,6 +36,7 @@ class EventLog(Protocol):
     async def events(
         self, after: int, limit: int, work_item_id: str | None = None, types: Sequence[str] = ()
     ) -> list[Event]: ...
+    async def events_on(self, after: int, limit: int) -> tuple[list[Event], bool]: ...
     async def last_event(self) -> int: ...
     async def highest_event(self) -> int: ...
     def events_seen(self) -> int: ...
@@ -114,33 +115,30 @@ class Feed:
     # the reader
 
     async def _read_on(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        soon = FIRST_PAUSE_SECONDS
         while True:
             seen = self.log.events_seen()
             try:
                 async with self.lock:
-                    found = await self.advance()
+                    held_back = await self.advance()
             except StorageError as error:
                 log.info("the feed waits for the database: %s", error.message)
-                found, pause = False, LOOK_AGAIN_SECONDS
-            if found:
-                pause = FIRST_PAUSE_SECONDS
+                held_back = False
+            pause = soon if held_back else LOOK_AGAIN_SECONDS
             woken = await self.log.wait_for_events(seen, pause) > seen
-            pause = FIRST_PAUSE_SECONDS if woken else min(pause * 2, LOOK_AGAIN_SECONDS)
+            soon = FIRST_PAUSE_SECONDS if woken else min(soon * 2, LOOK_AGAIN_SECONDS)
 
     async def advance(self) -> bool:
-        """Bring the shelf up to the end of the log, under the lock; was there anything?"""
+        """Bring the shelf up to the end of the log, under the lock; may there be more than is
+        shown yet?"""
         if self._position is None:
             self._position = await self.log.last_event()
-            return False
-        found = False
+            return True
         while True:
-            page = await self.log.events(self._position, LIVE_PAGE)
-            if page:
-                found = True
-                await self._put(page)
+            page, held_back = await self.log.events_on(self._position, LIVE_PAGE)
+            await self._put(page)
             if len(page) < LIVE_PAGE:
-                return found
+                return held_back
 
     async def _put(self, page: list[Event]) -> None:
         patient_until = asyncio.get_running_loop().time() + PATIENCE_SECONDS

@@ -1,7 +1,5 @@
 """The chore that makes notifications of events, and tells together what has waited for that."""
 
-from collections.abc import Callable
-
 import structlog
 
 from rota.model.clock import Clock, from_text
@@ -24,13 +22,9 @@ class Notices:
 
     name = "notices"
 
-    def __init__(
-        self, store: Store, clock: Clock, plan: Plan, posted: Callable[[], None] = lambda: None
-    ) -> None:
-        """`posted` is called when there is something in the outbox."""
+    def __init__(self, store: Store, clock: Clock, plan: Plan) -> None:
         self._store = store
         self._clock = clock
-        self._posted = posted
         self._position = 0  # up to here there is nothing more of interest
         self._kept = 0
         self._pause = FIRST_PAUSE_SECONDS
@@ -68,13 +62,11 @@ class Notices:
             return False
         count = PAGE
         while count == PAGE:
-            self._position, count, posted = await self._store.transact(self._page)
+            self._position, count = await self._store.transact(self._page)
             self._kept = self._position
-            if posted:
-                self._posted()
         return True
 
-    def _page(self, tx: Transaction) -> tuple[int, int, int]:
+    def _page(self, tx: Transaction) -> tuple[int, int]:
         return read_on(tx, self.plan, self._clock.now())
 
     async def _keep(self, position: int) -> None:
@@ -97,8 +89,7 @@ class Notices:
         following = await self._store.read(lambda tx: tx.next_notice())
         if following is None or from_text(following) > now:
             return
-        if await self._store.transact(lambda tx: gather(tx, now)):
-            self._posted()
+        await self._store.transact(lambda tx: gather(tx, now))
 
     async def _until_next(self) -> float:
         following = await self._store.read(lambda tx: tx.next_notice())

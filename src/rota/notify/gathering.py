@@ -5,23 +5,21 @@ from typing import Any
 
 from rota.model.clock import to_text
 from rota.model.runs import OutboxEntry
-from rota.storage.port import Transaction
+from rota.storage.port import Topic, Transaction
 
 NOTIFICATION = "notification"
 MOST_TOGETHER = 200
 
 
-def gather(tx: Transaction, now: datetime) -> int:
-    """One letter of each bundle that is due; how many."""
-    posted = 0
+def gather(tx: Transaction, now: datetime) -> None:
+    """One letter of each bundle that is due."""
     for channel, bundle in tx.due_bundles(to_text(now)):
         while found := tx.take_notices(channel, bundle, MOST_TOGETHER):
             first, last = found[0], found[-1]
             several = f"digest-{first.event_seq}-{last.event_seq}-{bundle}-{channel}"
             name = first.id if len(found) == 1 else several
             tx.post(letter(name, channel, [one.content for one in found], now))
-            posted += 1
-    return posted
+            tx.wake(Topic.POST)
 
 
 def letter(letter_id: str, channel: str, told: list[dict[str, Any]], now: datetime) -> OutboxEntry:

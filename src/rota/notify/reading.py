@@ -19,7 +19,7 @@ from rota.notify.gathering import letter
 from rota.notify.happenings import LOOKED_AT, agent_of, happenings
 from rota.notify.quiet import quiet_until
 from rota.notify.rules import Case, Match, matches
-from rota.storage.port import Transaction
+from rota.storage.port import Topic, Transaction
 
 POSITION = "position"
 PAGE = 100
@@ -56,19 +56,19 @@ def look(tx: Transaction, after: int) -> tuple[bool, int]:
     return found, after if found else last
 
 
-def read_on(tx: Transaction, plan: Plan, now: datetime) -> tuple[int, int, int]:
-    """A page of the log; the position behind it, how many events there were, and how many letters
-    were made of them."""
+def read_on(tx: Transaction, plan: Plan, now: datetime) -> tuple[int, int]:
+    """A page of the log; the position behind it, and how many events there were."""
     position = tx.lock_mark(POSITION)
     if position is None:  # another server was told to forget it
         begin(tx)
-        return int(tx.get_mark(POSITION) or 0), 0, 0
+        return int(tx.get_mark(POSITION) or 0), 0
     page = tx.events_after(int(position), PAGE, _WANTED)
     if not page:
-        return int(position), 0, 0
-    posted = sum(_tell(tx, plan, case, match, now) for case, match in _due(tx, plan, page))
+        return int(position), 0
+    for case, match in _due(tx, plan, page):
+        _tell(tx, plan, case, match, now)
     tx.put_mark(POSITION, str(page[-1].seq))
-    return page[-1].seq, len(page), posted
+    return page[-1].seq, len(page)
 
 
 def _due(tx: Transaction, plan: Plan, page: list[Event]) -> Iterator[tuple[Told, Match]]:
@@ -89,8 +89,8 @@ def _cases(tx: Transaction, plan: Plan, event: Event) -> Iterator[Told]:
         yield Told(Case(event, (Happening.BUDGET,), agent=agent), whose, words)
 
 
-def _tell(tx: Transaction, plan: Plan, told: Told, match: Match, now: datetime) -> bool:
-    """Now, by the outbox, or later; True when it is a letter."""
+def _tell(tx: Transaction, plan: Plan, told: Told, match: Match, now: datetime) -> None:
+    """Now, by the outbox, or later."""
     facts = facts_of(plan.public_url, told, match)
     notice = WaitingNotice(
         f"notice-{facts['event']['seq']}-{match.name}-{match.channel}{_of_budget(told)}",
@@ -104,10 +104,10 @@ def _tell(tx: Transaction, plan: Plan, told: Told, match: Match, now: datetime) 
     later = _later(tx, plan, match, now)
     if later is None:
         tx.post(letter(notice.id, match.channel, [facts], now))
-        return True
+        tx.wake(Topic.POST)
+        return
     bundle, due = later
     tx.put_notice(replace(notice, bundle=bundle, due_at=due))
-    return False
 
 
 def _of_budget(told: Told) -> str:

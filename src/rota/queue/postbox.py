@@ -4,7 +4,7 @@ from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import NotFound
 from rota.model.runs import OutboxEntry
 from rota.model.work import MAX_PAGE
-from rota.storage.port import Store
+from rota.storage.port import Store, Topic, Transaction
 
 
 class Postbox:
@@ -20,7 +20,12 @@ class Postbox:
     async def retry(self, entry_id: str) -> None:
         """Let one that was given up be tried again, from now on."""
         now = to_text(self._clock.now())
-        if not await self._store.transact(lambda tx: tx.revive(entry_id, now)):
+
+        def body(tx: Transaction) -> bool:
+            tx.wake(Topic.POST)
+            return tx.revive(entry_id, now)
+
+        if not await self._store.transact(body):
             raise NotFound(
                 f"nothing with the id {entry_id[:100]!r} was given up; what was is in `rota outbox"
                 " list --buried`",

@@ -191,6 +191,10 @@ class Views:
             lambda tx: tx.events_after(after, limit, wanted), long=limit > SHORT_PAGE
         )
 
+    async def events_on(self, after: int, limit: int) -> tuple[list[Event], bool]:
+        """All of them, and whether some are held back; see `Transaction.events_on`."""
+        return await self._store.read(lambda tx: tx.events_on(after, limit))
+
     async def last_event(self) -> int:
         return await self._store.read(lambda tx: tx.last_event())
 

@@ -15,7 +15,7 @@ from rota.queue import editing, intake, moves, submitting
 from rota.queue.moves import Order
 from rota.queue.submitting import Submission
 from rota.signals.action_specs import PLACE
-from rota.storage.port import Transaction
+from rota.storage.port import Topic, Transaction
 
 NOTIFY = "notify"
 DEFAULT_TYPE = "follow_up"
@@ -153,6 +153,7 @@ def _notify(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
         f"notify-{occasion.firing.id}", NOTIFY, None, occasion.firing.id, facts, occasion.now
     )
     tx.post(entry)
+    tx.wake(Topic.POST)
     return {"outbox_id": entry.id}
 
 

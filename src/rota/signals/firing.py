@@ -37,6 +37,8 @@ def fire_taken(
     signal = tx.get_signal(firing.signal_id)
     if signal is None or signal.status is not SignalStatus.ACTIVE:
         return _skip(tx, firing, owner, now, f"the signal is {signal.status if signal else 'gone'}")
+    if signal.expires_at is not None and signal.expires_at <= now:
+        return _skip(tx, firing, owner, now, "the signal is expired")
     event = tx.get_event(firing.event_seq) if firing.event_seq is not None else None
     item_id = firing.work_item_id or signal.work_item_id
     item = tx.get_item(item_id) if item_id else None

@@ -20,7 +20,6 @@ LEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 8
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
-POST_SECONDS = 0.05
 POLL_SECONDS = 5.0  # also when nobody wakes us
 
 
@@ -41,20 +40,19 @@ class SignalScheduler:
 
     async def tick(self) -> int:
         """Everything that is due, once; how many fired."""
-        now = to_text(self._clock.now())
-        following, expiring = await self._store.read(
-            lambda tx: (tx.next_firing(), tx.next_signal_end())
-        )
-        if expiring is not None and expiring <= now:
-            await self._store.transact(lambda tx: tx.expire_signals(now))
-        self._following, self._is_known = following, True
-        if following is None or following > now:
-            return 0
         with span("signals"):
-            return await self._fire_fresh() + await self._fire_leased()
+            fired = await self._fire_fresh()
+            expiring = await self._look()
+            now = to_text(self._clock.now())
+            if expiring is not None and expiring <= now:
+                await self._store.transact(lambda tx: tx.expire_signals(now))
+            if self._is_due():  # it came since, or it needs a lease
+                fired += await self._fire_fresh() + await self._fire_leased()
+            return fired
 
     async def _fire_fresh(self) -> int:
-        """What came while we were here: taken and fired in one transaction, without a lease.
+        """What came while we were here: taken and fired in one transaction, without a lease, and
+        without a look before it: whoever wakes us has most likely brought something.
 
         If it kills us, it is older than us when we come back: then a lease counts the attempt.
         """
@@ -70,6 +68,14 @@ class SignalScheduler:
             log.info("firings go one by one", error=str(error))
         return fired
 
+    async def _look(self) -> str | None:
+        """When something is to be fired next, and when a signal ends by itself."""
+        self._following, expiring = await self._store.read(
+            lambda tx: (tx.next_firing(), tx.next_signal_end())
+        )
+        self._is_known = True
+        return expiring
+
     def _tell(self, fired: list[FiringRecord]) -> None:
         now = self._clock.now()
         for one in fired:
@@ -84,18 +90,16 @@ class SignalScheduler:
 
     async def _fire_leased(self) -> int:
         fired = 0
-        while await self._is_due() and (batch := await self._store.transact(self._take)):
+        self._is_known = False
+        while batch := await self._store.transact(self._take):
             ended = await asyncio.gather(*(self._process_all(same) for same in _by_signal(batch)))
             fired += sum(one.count(FiringStatus.ENQUEUED) for one in ended)
-            self._is_known = False
             if len(batch) < AT_ONCE:
                 break
         return fired
 
-    async def _is_due(self) -> bool:
-        following = await self._store.read(lambda tx: tx.next_firing())
-        self._following, self._is_known = following, True
-        return following is not None and following <= to_text(self._clock.now())
+    def _is_due(self) -> bool:
+        return self._following is not None and self._following <= to_text(self._clock.now())
 
     def _take(self, tx: Transaction, since: str = "") -> list[FiringRecord]:
         now = self._clock.now()
@@ -157,18 +161,12 @@ class SignalChore:
 
     name = "signals"
 
-    def __init__(
-        self, store: Store, signals: SignalScheduler, fired: Callable[[], None] = lambda: None
-    ) -> None:
-        """`fired` is called when one has: there may be something in the outbox."""
+    def __init__(self, store: Store, signals: SignalScheduler) -> None:
         self._signals = signals
-        self._fired = fired
         self.woken = Commits(store, POLL_SECONDS)
 
     async def tick(self) -> float:
         self.woken.look()
-        if await self._signals.tick():
-            # Whoever hears of it by the feed goes first.
-            asyncio.get_running_loop().call_later(POST_SECONDS, self._fired)
+        await self._signals.tick()
         # Not waited for here: a server that ends would have to wait with us.
         return await self._signals.pause()

@@ -31,7 +31,8 @@ from rota.queue.ledger import Ledger
 from rota.sources.holding import Sourced, Taken
 from rota.sources.manager import WorkSourceManager
 from rota.sources.port import ReleaseOptions, WorkResult
-from rota.storage.port import Store, Transaction
+from rota.storage.port import Store, Topic, Transaction
+from rota.storage.wakeups import Commits
 
 log = structlog.get_logger()
 
@@ -91,7 +92,7 @@ class Outbox:
         self._manager = manager
         self._clock = clock
         self.keeping = Keeping(store, ledger)
-        self.woken = asyncio.Event()
+        self.woken = Commits(store, LOOK_SECONDS, Topic.POST)
 
     async def resume(self) -> None:
         """At a start: what a dead process was delivering need not wait until its time is up.
@@ -115,7 +116,7 @@ class Outbox:
             await self._try(taken)
 
     async def tick(self) -> float:
-        self.woken.clear()
+        self.woken.look()
         now, until = self._window()
         due = await self._store.transact(lambda tx: tx.take_post(now, until, AT_ONCE))
         await asyncio.gather(*(self._try(entry) for entry in due))
@@ -193,9 +194,12 @@ class Outbox:
         pause = max(_pause(entry), min(wish, LONGEST_WISH))
         until = to_text(self._clock.now() + timedelta(seconds=pause))
         log.warning(f"{entry.kind} waits", item=entry.subject, attempt=entry.attempts, error=error)
-        await self._store.transact(lambda tx: tx.postpone(entry.id, until, error))
-        self.woken.set()
-        return None
+
+        def body(tx: Transaction) -> None:
+            tx.postpone(entry.id, until, error)
+            tx.wake(Topic.POST)  # the next is due earlier than was known
+
+        return await self._store.transact(body)
 
     async def prune(self) -> None:
         before = to_text(self._clock.now() - timedelta(days=KEPT_DAYS))

@@ -47,6 +47,7 @@ class Topic(StrEnum):
 
     READY = "ready"  # an item may have become claimable
     EVENTS = "events"  # the event log has grown
+    POST = "post"  # there is something to be delivered
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +261,10 @@ class Transaction(
         A later call with the last `seq` returned misses no event, also none of
         a transaction that took its numbers early and committed late.
         """
+
+    def events_on(self, after: int, limit: int) -> tuple[list[Event], bool]:
+        """The same, and whether committed events are held back because an older transaction is
+        still open: nobody is woken when that one ends without an event."""
 
     def events_of(self, item_id: str, limit: int) -> list[Event]:
         """The newest `limit` events of an item, oldest first."""

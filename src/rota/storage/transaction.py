@@ -7,6 +7,7 @@ is worth it.
 import json
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import ClassVar
 
 from rota.model.access import ApiToken
@@ -398,9 +399,16 @@ class SqlTransaction(
     def events_after(
         self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT
     ) -> list[Event]:
+        return self._events_on(after, limit, wanted)[0]
+
+    def events_on(self, after: int, limit: int) -> tuple[list[Event], bool]:
+        return self._events_on(after, limit, EVERY_EVENT)
+
+    def _events_on(self, after: int, limit: int, wanted: EventFilter) -> tuple[list[Event], bool]:
         text, parameters = narrowed(self._text_of("events_after"), wanted)
         rows = self._text(text, parameters | {"after": after, "limit": limit})
-        return [event_of(row) for row in rows]
+        settled = [event_of(row[:-1]) for row in takewhile(lambda row: row[-1], rows)]
+        return settled, len(settled) < len(rows)
 
     def events_of(self, item_id: str, limit: int) -> list[Event]:
         return [event_of(row) for row in self._rows("events_of", id=item_id, limit=limit)]

@@ -36,18 +36,19 @@ class Wakeups:
 
 
 class Commits:
-    """Can be waited for like an event: there is news once an event was committed anywhere."""
+    """Can be waited for like an event: there is news once such a thing was committed anywhere."""
 
-    def __init__(self, store: Store, seconds: float) -> None:
+    def __init__(self, store: Store, seconds: float, topic: Topic = Topic.EVENTS) -> None:
         """`seconds`: so often it is worth a look even without news."""
         self._store = store
         self._seconds = seconds
+        self._topic = topic
         self._seen = 0
 
     def look(self) -> bool:
         """Was there any since the last look? What has been committed up to now is none any more."""
-        before, self._seen = self._seen, self._store.counter(Topic.EVENTS)
+        before, self._seen = self._seen, self._store.counter(self._topic)
         return self._seen != before
 
     async def wait(self) -> None:
-        await self._store.wait(Topic.EVENTS, self._seen, self._seconds)
+        await self._store.wait(self._topic, self._seen, self._seconds)

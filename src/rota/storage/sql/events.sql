@@ -12,8 +12,8 @@ FROM json_each(:rows)
 
 -- name: events_after
 -- SQLite has one writer at a time, so sequence numbers are in the order of commits.
--- The marker is where filters go (rota.storage.select.narrowed).
-SELECT @event FROM events WHERE seq > :after /*filters*/ ORDER BY seq LIMIT :limit
+-- The marker is where filters go (rota.storage.select.narrowed). The last column: may it be shown?
+SELECT @event, 1 FROM events WHERE seq > :after /*filters*/ ORDER BY seq LIMIT :limit
 
 -- name: events_of
 SELECT @event FROM (

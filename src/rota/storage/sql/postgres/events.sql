@@ -10,11 +10,11 @@ FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS r (value, k) 
 -- (txid, seq) and stop before the oldest transaction still open: whatever commits later has a
 -- higher txid, so it comes behind everything that was read. Number order with the same limit
 -- would not do: an older transaction may take a higher number than a younger, still open one.
+-- What is held back for that is told by the last column.
 -- A number that stands nowhere (rolled back, or beyond the end) counts as the one before it.
-SELECT @event FROM events
+SELECT @event, txid < pg_snapshot_xmin(pg_current_snapshot()) FROM events
 WHERE (txid, seq) > (coalesce((SELECT txid FROM events WHERE seq <= :after
-                               ORDER BY seq DESC LIMIT 1), '0'::xid8), :after)
-  AND txid < pg_snapshot_xmin(pg_current_snapshot()) /*filters*/
+                               ORDER BY seq DESC LIMIT 1), '0'::xid8), :after) /*filters*/
 ORDER BY txid, seq LIMIT :limit
 
 -- name: last_event
