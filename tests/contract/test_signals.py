@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,10 +11,10 @@ from rota.daemon import run_chore
 from rota.model.claims import ClaimRequest, Completion
 from rota.model.clock import to_text
 from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
-from rota.model.events import EventType
+from rota.model.events import EventType, NewEvent
 from rota.model.runs import RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
-from rota.model.signals import FiringStatus, FollowUpStatus, Signal, SignalStatus
+from rota.model.signals import FiringRecord, FiringStatus, FollowUpStatus, Signal, SignalStatus
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import WorkQueue
@@ -23,7 +23,7 @@ from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.processor import LEASE_SECONDS, MOST_ATTEMPTS, POLL_SECONDS
-from rota.storage.port import Store, Topic
+from rota.storage.port import Store, Topic, Transaction
 from rota.testing.clock import ManualClock
 from rota.testing.standing import WAY, order
 
@@ -128,6 +128,40 @@ async def test_what_follows_a_block_is_a_task_on_the_item(scene: Scene) -> None:
     (task,) = await scene.signals.follow_ups()
     assert (task.work_item_id, task.status) == (item.id, FollowUpStatus.OPEN)
     assert task.title.startswith("Ask ")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"signal": {"fires": 1}},
+        {"firing": {"lease_owner": "another"}},
+        {"firing": {"id": "of another cause"}},
+    ],
+    ids=["counted by another", "leased by another", "not this firing"],
+)
+async def test_who_comes_too_late_concludes_nothing(
+    scene: Scene, changed: dict[str, dict[str, Any]]
+) -> None:
+    signal = await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    now, until = scene.clock.text(), scene.clock.text(60)
+    (taken,) = await scene.store.transact(lambda tx: tx.take_firings("one", now, until, 9))
+    told = NewEvent(EventType.SIGNAL_FIRED, now)
+    ended = replace(taken, status=FiringStatus.ENQUEUED)
+
+    def conclude(tx: Transaction, counted: Signal, ended: FiringRecord) -> None:
+        if not tx.conclude_firing(counted, ended, told, 1, last=True):
+            raise Refused("too late")
+
+    counted = replace(signal, **changed.get("signal", {}))
+    other = replace(ended, **changed.get("firing", {}))
+    with pytest.raises(Refused):
+        await scene.store.transact(lambda tx: conclude(tx, counted, other))
+    assert await scene.events(EventType.SIGNAL_FIRED) == []
+    assert await scene.status(signal) is SignalStatus.ACTIVE
+    await scene.store.transact(lambda tx: conclude(tx, signal, ended))
+    assert await scene.status(signal) is SignalStatus.FIRED
+    assert len(await scene.events(EventType.SIGNAL_FIRED)) == 1
 
 
 async def test_a_second_event_does_not_fire_what_has_fired(scene: Scene) -> None:

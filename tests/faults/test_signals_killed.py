@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +20,7 @@ from rota.queue.ledger import Ledger
 from rota.signals import Signals, SignalScheduler, firing
 from rota.signals.processor import LEASE_SECONDS
 from rota.storage.port import Store, Transaction
+from rota.storage.primitives import Primitives
 from rota.testing.clock import ManualClock
 from rota.testing.standing import WAY, order
 from tests.faults.processes import Process
@@ -175,7 +176,8 @@ async def careless(self: SignalScheduler, taken: FiringRecord) -> FiringStatus:
         tx.append([firing._fired(signal, taken, event, firing.perform(tx, occasion), now)])
 
     def mark(tx: Transaction) -> None:
-        tx.fire_signal(taken.signal_id, 0, now, taken.event_seq or 0, last=True)
+        counted = {"id": taken.signal_id, "fires": 0, "seq": taken.event_seq, "last": 1}
+        cast(Primitives, tx)._rows("fire_signal", now=now, **counted)
         tx.end_firing(replace(taken, status=FiringStatus.ENQUEUED), self._owner, now)
 
     await self._store.transact(make)

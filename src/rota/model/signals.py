@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from rota.model.events import Event
+from rota.model.work import WorkItem
+
 
 class SignalStatus(StrEnum):
     ACTIVE = "active"
@@ -130,6 +133,16 @@ class FiringRecord:
     processed_at: str | None = None
     error: str | None = None
     result: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FiringFacts:
+    """What a firing is about."""
+
+    signal: Signal
+    event: Event | None
+    item: WorkItem | None
+    is_descendant: bool  # a signal made the item
 
 
 class FollowUpStatus(StrEnum):

@@ -34,31 +34,27 @@ def fire_taken(
     The signal is counted, what follows is made, the firing is marked and the event is written
     together: whoever dies on the way has done nothing, and whoever comes twice finds it done.
     """
-    signal = tx.get_signal(firing.signal_id)
-    if signal is None or signal.status is not SignalStatus.ACTIVE:
-        return _skip(tx, firing, owner, now, f"the signal is {signal.status if signal else 'gone'}")
+    facts = tx.firing_facts(firing)
+    if facts is None or facts.signal.status is not SignalStatus.ACTIVE:
+        why = f"the signal is {facts.signal.status if facts else 'gone'}"
+        return _skip(tx, firing, owner, now, why)
+    signal, event, item = facts.signal, facts.event, facts.item
     if signal.expires_at is not None and signal.expires_at <= now:
         return _skip(tx, firing, owner, now, "the signal is expired")
-    event = tx.get_event(firing.event_seq) if firing.event_seq is not None else None
-    item_id = firing.work_item_id or signal.work_item_id
-    item = tx.get_item(item_id) if item_id else None
     verdict = judge(tx, Case(signal, firing, event, item, now))
     if isinstance(verdict, Waits):
         tx.postpone_firing(firing.id, owner, verdict.until, None, counted=False)
         return None
     if isinstance(verdict, Not):
         return _skip(tx, firing, owner, now, verdict.why)
-    if _loops(tx, signal, firing):
+    if facts.is_descendant and _loops(tx, signal, firing):
         return _stop(tx, signal, firing, owner, now)
     last = signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
-    if not tx.fire_signal(signal.id, signal.fires, now, verdict.seq, last=last):
-        raise RunAgain
     made = perform(tx, Occasion(signal, firing, event, item, now, new_id))
-    tx.end_firing(
-        replace(firing, status=FiringStatus.ENQUEUED, error=None, result=made), owner, now
-    )
-    tx.append([_fired(signal, firing, event, made, now)])
-    tx.wake(Topic.EVENTS)
+    ended = replace(firing, status=FiringStatus.ENQUEUED, error=None, result=made)
+    told = _fired(signal, firing, event, made, now)
+    if not tx.conclude_firing(signal, ended, told, verdict.seq, last=last):
+        raise RunAgain
     return FiringStatus.ENQUEUED
 
 

@@ -32,11 +32,14 @@ from rota.model.errors import (
     StorageError,
     StorageUnavailable,
 )
+from rota.model.events import NewEvent
+from rota.model.signals import FiringRecord, Signal
 from rota.storage.herald import CONNECT_SECONDS, Herald
 from rota.storage.lanes import Lanes, Seat
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
 from rota.storage.primitives import Parameters, Row
+from rota.storage.rows import encode
 from rota.storage.statements import load_statements, to_psycopg
 from rota.storage.transaction import SqlTransaction
 from rota.storage.wakeups import Wakeups
@@ -86,6 +89,31 @@ class PostgresTransaction(SqlTransaction):
     def _changed(self, statement: str, /, **parameters: object) -> int:
         self._rows(statement, **parameters)
         return self._cursor.rowcount
+
+    def conclude_firing(
+        self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool
+    ) -> bool:
+        """In one statement: whoever waits for what follows waits for every round trip."""
+        self.topics.add(Topic.EVENTS)
+        return bool(
+            self._rows(
+                "conclude_firing",
+                signal_id=signal.id,
+                fires=signal.fires,
+                last=int(last),
+                seq=seq,
+                id=firing.id,
+                owner=firing.lease_owner,
+                status=firing.status,
+                error=firing.error,
+                result=encode(firing.result),
+                type=told.type,
+                now=told.occurred_at,
+                actor=told.actor,
+                work_item_id=told.work_item_id,
+                data=encode(told.data),
+            )
+        )
 
     def reaches(self, start: str, target: str) -> bool:
         self._rows("lock_links")

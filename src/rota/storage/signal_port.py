@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from rota.model.events import Event
+from rota.model.events import Event, NewEvent
 from rota.model.signals import (
+    FiringFacts,
     FiringRecord,
     FiringStatus,
     FollowUp,
@@ -39,10 +40,6 @@ class SignalVerbs(Protocol):
     def signal_named(self, name: str) -> str | None:
         """The id of the active one of that name."""
 
-    def fire_signal(self, signal_id: str, fires: int, now: str, seq: int, *, last: bool) -> bool:
-        """Count a firing, from `fires` to one more; `last` ends it. False when it is not active,
-        or was counted by another meanwhile."""
-
     def end_signal(self, signal_id: str, status: SignalStatus, now: str) -> bool:
         """False when it is not active."""
 
@@ -66,6 +63,16 @@ class SignalVerbs(Protocol):
         did not come back. With `since` only what nobody has tried, and came after that."""
 
     def get_firing(self, firing_id: str) -> FiringRecord | None: ...
+    def firing_facts(self, firing: FiringRecord) -> FiringFacts | None:
+        """What it is about, as it stands now; None when its signal is gone."""
+
+    def conclude_firing(
+        self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool
+    ) -> bool:
+        """Count the signal, end it if this is the `last` time, mark the firing of which `firing`
+        says how it ended, and write what is told of it. False when the signal is not active any
+        more or was counted by another, or the lease is not ours: then nothing may be kept."""
+
     def end_firing(self, firing: FiringRecord, owner: str, now: str) -> bool:
         """Its status, error and result; False when the lease is another's."""
 

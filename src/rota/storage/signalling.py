@@ -1,15 +1,17 @@
 """The verbs about signals, firings and follow-ups; the statements are in sql/signals.sql."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
-from rota.model.events import Event
+from rota.model.events import Event, NewEvent
 from rota.model.signals import (
     Action,
     ActionKind,
     Condition,
+    FiringFacts,
     FiringRecord,
     FiringStatus,
     FollowUp,
@@ -19,10 +21,16 @@ from rota.model.signals import (
     TriggerOn,
 )
 from rota.storage.primitives import Primitives, Row
-from rota.storage.rows import encode, event_of
+from rota.storage.rows import encode, event_of, item_of
+
+# How many columns each has in a row that holds several.
+_OF_SIGNAL, _OF_EVENT = len(fields(Signal)), len(fields(Event))
 
 
 class SignalStatements(Primitives):
+    @abstractmethod
+    def append(self, events: Sequence[NewEvent]) -> None: ...
+
     # signals
 
     def insert_signal(self, signal: Signal, keys: Sequence[str]) -> None:
@@ -72,14 +80,6 @@ class SignalStatements(Primitives):
         row = self._one("signal_named", name=name)
         return row[0] if row else None
 
-    def fire_signal(self, signal_id: str, fires: int, now: str, seq: int, *, last: bool) -> bool:
-        fired = self._rows(
-            "fire_signal", id=signal_id, fires=fires, now=now, seq=seq, last=int(last)
-        )
-        if fired and last:
-            self._rows("drop_signal_keys", id=signal_id)
-        return bool(fired)
-
     def end_signal(self, signal_id: str, status: SignalStatus, now: str) -> bool:
         ended = self._rows("end_signal", id=signal_id, status=status, now=now)
         if ended:
@@ -124,6 +124,35 @@ class SignalStatements(Primitives):
     def get_firing(self, firing_id: str) -> FiringRecord | None:
         row = self._one("get_firing", id=firing_id)
         return firing_of(row) if row else None
+
+    def firing_facts(self, firing: FiringRecord) -> FiringFacts | None:
+        row = self._one(
+            "firing_facts", id=firing.signal_id, seq=firing.event_seq, item=firing.work_item_id
+        )
+        if row is None:
+            return None
+        signal, event = row[:_OF_SIGNAL], row[_OF_SIGNAL : _OF_SIGNAL + _OF_EVENT]
+        item = row[_OF_SIGNAL + _OF_EVENT : -1]
+        return FiringFacts(
+            signal_of(signal),
+            None if event[0] is None else event_of(event),
+            None if item[0] is None else item_of(item),
+            bool(row[-1]),
+        )
+
+    def conclude_firing(
+        self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool
+    ) -> bool:
+        now, owner = told.occurred_at, firing.lease_owner or ""
+        counted = self._rows(
+            "fire_signal", id=signal.id, fires=signal.fires, now=now, seq=seq, last=int(last)
+        )
+        if not counted or not self.end_firing(firing, owner, now):
+            return False
+        if last:
+            self._rows("drop_signal_keys", id=signal.id)
+        self.append([told])
+        return True
 
     def end_firing(self, firing: FiringRecord, owner: str, now: str) -> bool:
         return bool(

@@ -37,7 +37,8 @@ def load_statements(dialect: str) -> dict[str, str]:
             for file in _files(folder):
                 found |= _parse(file.read_text())
     fragments = {name: body for (kind, name), body in found.items() if kind == "fragment"}
-    fragments["item_w"] = re.sub(r"(\w+)", r"w.\1", fragments["item"])  # the same of a table `w`
+    for name, table in (("item", "w"), ("signal", "s"), ("event", "e")):  # the same, of a table
+        fragments[f"{name}_{table}"] = re.sub(r"(\w+)", rf"{table}.\1", fragments[name])
     return {
         name: _INCLUDE.sub(lambda match: fragments[match[1]], body)
         for (kind, name), body in found.items()

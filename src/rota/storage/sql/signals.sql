@@ -78,6 +78,15 @@ RETURNING @firing
 -- name: get_firing
 SELECT @firing FROM work_signal_firings WHERE id = :id
 
+-- name: firing_facts
+-- What a firing is about: its signal, the event behind it, the item, and whether a signal made that.
+SELECT @signal_s, @event_e, @item_w,
+  EXISTS (SELECT 1 FROM signal_lineage l WHERE l.work_item_id = w.id)
+FROM work_signals s
+LEFT JOIN events e ON e.seq = :seq
+LEFT JOIN work_items w ON w.id = coalesce(:item, s.work_item_id)
+WHERE s.id = :id
+
 -- name: end_firing
 UPDATE work_signal_firings SET status = :status, error = :error, result = :result,
   processed_at = :now, lease_owner = NULL, lease_expires_at = NULL

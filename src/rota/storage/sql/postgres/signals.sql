@@ -25,6 +25,24 @@ WHERE id IN (SELECT id FROM work_signal_firings WHERE status IN ('queued', 'proc
              FOR UPDATE SKIP LOCKED)
 RETURNING @firing
 
+-- name: conclude_firing
+-- All that ends a firing, in one round trip. Everything hangs on the signal's row: who finds it
+-- counted by another, or the lease not its own, writes no event and hears so.
+WITH fired AS (
+  UPDATE work_signals SET fires = fires + 1, last_fired_at = :now, last_fired_seq = :seq,
+    updated_at = :now, status = CASE WHEN :last = 1 THEN 'fired' ELSE status END
+  WHERE id = :signal_id AND status = 'active' AND fires = :fires RETURNING id
+), dropped AS (
+  DELETE FROM signal_keys k USING fired WHERE k.signal_id = fired.id AND :last = 1
+), ended AS (
+  UPDATE work_signal_firings f SET status = :status, error = :error, result = :result,
+    processed_at = :now, lease_owner = NULL, lease_expires_at = NULL
+  FROM fired WHERE f.id = :id AND f.status = 'processing' AND f.lease_owner = :owner RETURNING f.id
+)
+INSERT INTO events (type, occurred_at, actor, work_item_id, data)
+SELECT :type, :now, :actor, :work_item_id, :data FROM fired CROSS JOIN ended
+RETURNING seq
+
 -- name: count_moves
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb)))
