@@ -21,6 +21,7 @@ from rota.queue.ledger import Ledger
 from rota.sources.local import QueueWorkSource
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import (
+    AT_ONCE,
     FIRST_PAUSE,
     KEPT_DAYS,
     LONGEST_PAUSE,
@@ -316,3 +317,87 @@ async def test_an_idle_outbox_looks_again_when_the_next_is_due(office: Office, m
     await office.outbox.deliver(await office.ended())
     assert office.outbox.woken.look()
     assert await office.outbox.tick() == FIRST_PAUSE
+
+
+# who answers late
+
+
+async def test_a_receiver_that_does_not_answer_keeps_no_other_waiting(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.sources.outbox.PATIENCE_SECONDS", 0.01)
+    answers, told = asyncio.Event(), list[str]()
+
+    async def deliver(entry: OutboxEntry) -> None:
+        if entry.subject == "slow":
+            await answers.wait()
+        told.append(entry.subject)
+
+    outbox = Outbox(office.store, office.ledger, office.sources, office.clock, {"told": deliver})
+
+    async def post(*subjects: str) -> None:
+        letters = [
+            OutboxEntry(f"to-{one}", "told", None, one, {}, office.clock.text()) for one in subjects
+        ]
+        await office.store.transact(lambda tx: [tx.post(one) for one in letters])
+
+    async def left(*subjects: str) -> None:
+        async with asyncio.timeout(20):
+            while [one.subject for one in await office.waiting()] != list(subjects):
+                await outbox.tick()
+
+    await post("slow", "quick")
+    await left("slow")
+    await post("later")
+    await left("slow")
+    assert told == ["quick", "later"]
+    answers.set()
+    await left()
+    assert told == ["quick", "later", "slow"]
+
+
+async def test_more_than_all_hands_full_is_taken_when_one_is_free(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.sources.outbox.PATIENCE_SECONDS", 0.01)
+    answers, told = asyncio.Event(), list[str]()
+
+    async def deliver(entry: OutboxEntry) -> None:
+        await answers.wait()
+        told.append(entry.subject)
+
+    outbox = Outbox(office.store, office.ledger, office.sources, office.clock, {"told": deliver})
+    now = office.clock.text()
+    letters = [OutboxEntry(f"{n:02}", "told", None, f"{n}", {}, now) for n in range(AT_ONCE + 1)]
+    await office.store.transact(lambda tx: [tx.post(one) for one in letters])
+    assert await outbox.tick() == 0.0
+    assert await outbox.tick() == 0.0  # no hand is free, and it comes back soon
+    answers.set()
+    async with asyncio.timeout(20):
+        while await office.waiting():
+            await outbox.tick()
+    assert sorted(told, key=int) == [one.subject for one in letters]
+
+
+async def test_a_server_that_ends_leaves_what_nobody_answered_to_the_next(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.sources.outbox.PATIENCE_SECONDS", 0.01)
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def deliver(_entry: OutboxEntry) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    outbox = Outbox(office.store, office.ledger, office.sources, office.clock, {"told": deliver})
+    told = OutboxEntry("told", "told", None, "somebody", {}, office.clock.text())
+    await office.store.transact(lambda tx: tx.post(told))
+    await outbox.tick()
+    assert begun.is_set()
+    await outbox.aclose()
+    assert cancelled.is_set()
+    assert [one.subject for one in await office.waiting()] == ["somebody"]

@@ -158,6 +158,7 @@ class FleetAtWork:
     async def __aexit__(self, *error: object) -> None:
         self._ledger.schedules.attach(None)
         await self._scheduler.stop(wait_for_jobs=False)
+        await self._outbox.aclose()
         await self._sources.aclose()
         for tending in self._tendings.values():
             await tending.aclose()

@@ -46,6 +46,7 @@ LONGEST_WISH = 24 * 3600.0  # of a receiver that wants to be left alone
 MOST_ATTEMPTS = 24
 LOOK_SECONDS = 30.0
 AT_ONCE = 20
+PATIENCE_SECONDS = 5.0
 KEPT_DAYS = 30
 
 
@@ -91,6 +92,7 @@ class Outbox:
         self._ledger = ledger
         self._manager = manager
         self._clock = clock
+        self._under_way: set[asyncio.Task[None]] = set()
         self.keeping = Keeping(store, ledger)
         self.woken = Commits(store, LOOK_SECONDS, Topic.POST)
 
@@ -118,11 +120,29 @@ class Outbox:
     async def tick(self) -> float:
         self.woken.look()
         now, until = self._window()
-        due = await self._store.transact(lambda tx: tx.take_post(now, until, AT_ONCE))
-        await asyncio.gather(*(self._try(entry) for entry in due))
-        if len(due) == AT_ONCE:
+        room = AT_ONCE - len(self._under_way)
+        due = await self._store.transact(lambda tx: tx.take_post(now, until, room)) if room else []
+        self._under_way |= {asyncio.create_task(self._try(entry)) for entry in due}
+        await self._wait_for_answers()
+        if len(due) == room:
             return 0.0
         return await self._pause()
+
+    async def _wait_for_answers(self) -> None:
+        """But not for long: who answers late keeps nobody else waiting."""
+        if not self._under_way:
+            return
+        done, self._under_way = await asyncio.wait(self._under_way, timeout=PATIENCE_SECONDS)
+        for error in [one.exception() for one in done]:
+            if error is not None:
+                raise error
+
+    async def aclose(self) -> None:
+        """What nobody has answered yet is tried again by whoever comes next."""
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        self._under_way.clear()
 
     async def _pause(self) -> float:
         following = await self._store.read(lambda tx: tx.next_post())
