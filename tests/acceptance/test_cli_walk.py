@@ -97,6 +97,27 @@ def test_a_dispatcher_directs_and_an_agent_gets_stuck(here: ThisProcess) -> None
     assert "queued" in here.type("release", second, "--force", "--reason", "taken away")
 
 
+def test_a_project_can_be_named_wherever_it_is_asked_for(here: ThisProcess) -> None:
+    project = here.type("project", "add", "Shopping list").strip()
+    assert here.json("project", "show", "Shopping list")["id"] == project
+    item = here.json("add", "Milk", "--project", "Shopping list")
+    assert item["project_id"] == project
+    for command in (["list"], ["ready"], ["claim", "--agent", "ann"]):
+        [found] = here.json(*command, "--project", "Shopping list")
+        assert found["id"] == item["id"]
+    assert "Milk" in here.type("board", "--once", "--project", "Shopping list")
+    when = here.json("signal", "add", "--on-status", "failed", "--project", "Shopping list")
+    assert when["trigger"]["project_id"] == project
+    assert here.json("edit", item["id"], "--project", "none")["project_id"] is None
+    assert here.json("edit", item["id"], "--project", "Shopping list")["project_id"] == project
+    unknown = here.json("add", "Bread", "--project", "Shoping list", code=2)
+    assert "rota project list" in unknown["message"]
+    again = here.type("project", "add", "Shopping list").strip()
+    double = here.json("add", "Bread", "--project", "Shopping list", code=2)
+    assert {project, again} <= set(double["message"].replace(",", "").split())
+    assert len(here.json("list")) == 1
+
+
 def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     project = here.type("project", "add", "Shopping list", "--ref", "todoist:1").strip()
     here.type("project", "edit", project, "--name", "List", "--ref", "none")

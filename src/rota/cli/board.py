@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @command("board", example="rota board --agent smith --label urgent")
-@click.option("--project", "project_id", help="Items of this project, by its id.")
+@click.option("--project", "project_id", type=ProjectName(), help="Items of this project.")
 @click.option("--agent", help="Items of this agent.")
 @click.option("--type", help="Items of this kind.")
 @click.option("--label", help="Items with this label.")

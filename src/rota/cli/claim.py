@@ -8,6 +8,7 @@ import click
 
 from rota.cli.output import Column, column
 from rota.cli.parsing import Span, Text
+from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 from rota.cli.text import local_time, one_line
 from rota.model.claims import MAX_WAIT_SECONDS
@@ -43,7 +44,7 @@ _CLAIMED = [
 @click.option("--agent", required=True, help="Who takes it.")
 @click.option("--type", "types", multiple=True, help="Only this kind; repeatable.")
 @click.option("--label", "labels", multiple=True, help="Only with this label; repeatable.")
-@click.option("--project", "project_id", help="Only of this project, by its id.")
+@click.option("--project", "project_id", type=ProjectName(), help="Only of this project.")
 @click.option("--lease", "lease_seconds", type=Span(), help="For how long.  [default: 15m]")
 @click.option("--limit", type=click.IntRange(1, 1000), help="How many.  [default: 1]")
 @click.option(

@@ -6,6 +6,7 @@ import click
 
 from rota.cli.moved import moved
 from rota.cli.parsing import NONE, JsonValue, Moment, Priority, Text, cleared
+from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ class MomentOrNone(Moment):
 @click.option("--payload", type=JsonValue(), help="Fields for the agent: JSON, @file or -.")
 @click.option("--body", type=Text(), help="The long text: text, @file or -.")
 @click.option("--agent", "assigned_agent", help="Only this agent may take it; none: any.")
-@click.option("--project", "project_id", help="The project's id; none: no project.")
+@click.option(
+    "--project",
+    "project_id",
+    type=ProjectName(clears=True),
+    help="That it belongs to; none: no project.",
+)
 @click.option("--label", "labels", multiple=True, help="The new labels; none takes all off.")
 @click.option("--blocked-by", multiple=True, metavar="ID", help="Wait for these; none: nothing.")
 @click.option("--max-attempts", type=int, help="How often it may be taken.")

@@ -8,6 +8,7 @@ import click
 
 from rota.cli.columns import ITEMS
 from rota.cli.parsing import JsonValue, Moment, Priority, Text
+from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 from rota.model.clock import to_text
 from rota.model.status import Status
@@ -30,7 +31,7 @@ STATUSES = [str(status) for status in Status]
 @click.option("--payload", type=JsonValue(), help="Fields for the agent: JSON, @file or -.")
 @click.option("--body", type=Text(), help="The long text: text, @file or -.")
 @click.option("--agent", help="Only this agent may take it.")
-@click.option("--project", "project_id", help="The project's id.")
+@click.option("--project", "project_id", type=ProjectName(), help="That it belongs to.")
 @click.option("--label", "labels", multiple=True, help="May be given several times.")
 @click.option("--blocked-by", multiple=True, metavar="ID", help="Wait for this item; repeatable.")
 @click.option("--max-attempts", type=int, help="How often it may be taken.  [default: 3]")
@@ -59,7 +60,7 @@ def _limit(function: Any) -> Any:
     "--status", multiple=True, type=click.Choice(STATUSES), help="May be given several times."
 )
 @click.option("--agent", help="Items of this agent.")
-@click.option("--project", "project_id", help="Items of this project, by its id.")
+@click.option("--project", "project_id", type=ProjectName(), help="Items of this project.")
 @click.option("--type", help="Items of this kind.")
 @click.option("--label", help="Items with this label.")
 @click.option("--search", "q", help="Items whose text contains this.")
@@ -83,7 +84,7 @@ def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
 
 @command("ready", example="rota ready --agent smith")
 @click.option("--agent", help="What this agent could claim, items dispatched to it included.")
-@click.option("--project", "project_id", help="Items of this project, by its id.")
+@click.option("--project", "project_id", type=ProjectName(), help="Items of this project.")
 @click.option("--type", help="Items of this kind.")
 @click.option("--label", help="Items with this label.")
 @_limit

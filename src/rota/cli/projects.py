@@ -6,6 +6,7 @@ import click
 
 from rota.cli.output import column, time_column
 from rota.cli.parsing import cleared
+from rota.cli.project_names import named
 from rota.cli.session import group
 from rota.cli.text import local_time, one_line
 
@@ -21,6 +22,10 @@ _COLUMNS = [
     time_column("created_at", "age"),
 ]
 _REFERENCE = "What it is elsewhere: a repository, a board"
+
+
+def _id_of(session: "Session", project: str) -> str:
+    return named(session.client, project) or project
 
 
 def _show(session: "Session", one: dict[str, Any]) -> None:
@@ -53,21 +58,21 @@ def list_projects(session: "Session", /) -> None:
 
 
 @project.member("show", example="rota project show PROJECT")
-@click.argument("id")
-def show(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
-    """Show one project."""
-    _show(session, session.client.get_project(id))
+@click.argument("project")
+def show(session: "Session", /, project: str) -> None:
+    """Show one project, by its name or id."""
+    _show(session, session.client.get_project(_id_of(session, project)))
 
 
 @project.member("edit", example="rota project edit PROJECT --name 'List API' --ref none")
-@click.argument("id")
+@click.argument("project")
 @click.option("--name", help="The new name.")
 @click.option("--ref", "external_ref", help=f"{_REFERENCE}; none takes it away.")
-def edit(session: "Session", /, id: str, **options: str | None) -> None:  # noqa: A002
+def edit(session: "Session", /, project: str, **options: str | None) -> None:
     """Change a project; what is not named stays as it is."""
     changes: dict[str, str | None] = {k: v for k, v in options.items() if v is not None}
     if not changes:
         raise click.UsageError("nothing to change; name at least one field")
     if changes.get("external_ref"):
         changes["external_ref"] = cleared(str(changes["external_ref"]))
-    _show(session, session.client.update_project(id, **changes))
+    _show(session, session.client.update_project(_id_of(session, project), **changes))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rota.cli.output import Output
+from rota.cli.project_names import ProjectName
 
 if TYPE_CHECKING:
     from rota.client import SyncWorkQueueClient
@@ -124,7 +125,8 @@ class Command(click.Command):
             records = [
                 record
                 for parameter in self.get_params(ctx)
-                if isinstance(parameter, SharedOption) is shared
+                if isinstance(parameter, click.Option)  # arguments stand in the line of usage
+                and isinstance(parameter, SharedOption) is shared
                 and (record := parameter.get_help_record(ctx)) is not None
             ]
             if records:
@@ -134,6 +136,10 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         session = ctx.ensure_object(Session)
         ctx.call_on_close(session.close)
+        for parameter in self.params:
+            named = ctx.params.get(parameter.name or "")
+            if isinstance(parameter.type, ProjectName) and named is not None:
+                ctx.params[parameter.name or ""] = parameter.type.id_of(session.client, named)
         return super().invoke(ctx)
 
 

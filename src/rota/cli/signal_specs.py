@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from rota.cli.parsing import JsonValue, Moment, Priority, Text
+from rota.cli.project_names import ProjectName
 from rota.model.runs import RunStatus
 from rota.model.signals import ActionKind, TriggerOn
 from rota.model.status import Status
@@ -91,7 +92,7 @@ _OPTIONS = [
     click.option("--on-source", metavar="NAME|any", help="A webhook of this source was heard."),
     # which
     _several("--item", help="This item; with --when-all-in and --when-any-in repeatable."),
-    click.option("--project", help="Items of this project, by its id."),
+    click.option("--project", type=ProjectName(), help="Items of this project."),
     _several("--of-type", help="Items of this type; repeatable."),
     _several("--of-label", help="Items with this label; repeatable."),
     click.option("--of-agent", help="Items or runs of this agent."),
