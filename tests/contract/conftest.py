@@ -24,8 +24,6 @@ from rota.testing.emptying import empty
 from rota.testing.postgres import PostgresServer, find_binaries
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
-pytest.register_assert_rewrite("rota.testing.store_contract_sources")
-pytest.register_assert_rewrite("rota.testing.store_contract_runs")
 
 
 @pytest.fixture(scope="session")

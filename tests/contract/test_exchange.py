@@ -38,7 +38,7 @@ from rota.storage.shapes import BY_KIND, SHAPES
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to
-from rota.testing.store_contract_runs import letter
+from rota.testing.store_contract.runs import letter
 from tests.contract.conftest import Sql
 
 ODD = 'Größe "✓" \u2028 \\ \x1f \U0001f980 \u200f{"kind":"end"}\nzweite Zeile'

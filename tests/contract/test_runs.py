@@ -12,7 +12,7 @@ from rota.queue.ledger import Ledger
 from rota.storage.port import Store
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
-from rota.testing.store_contract_runs import RunVerbsContract, begun, ended, letter, posted
+from rota.testing.store_contract.runs import RunVerbsContract, begun, ended, letter, posted
 from tests.contract.conftest import Sql
 
 REFUSED = (apsw.Error, psycopg.Error)

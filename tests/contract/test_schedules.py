@@ -7,9 +7,7 @@ import apsw
 import psycopg
 import pytest
 
-pytest.register_assert_rewrite("rota.testing.store_contract_schedules")
-
-from rota.testing.store_contract_schedules import SchedulesContract  # noqa: E402
+from rota.testing.store_contract.schedules import SchedulesContract
 
 Sql = Callable[..., list[tuple[Any, ...]]]
 REFUSED = (apsw.ConstraintError, psycopg.IntegrityError)
