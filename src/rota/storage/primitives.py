@@ -2,13 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rota.storage.port import Topic
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
 
 
 class Primitives(ABC):
+    def __init__(self) -> None:
+        self.topics: set[Topic] = set()  # whom the commit wakes
+
+    def wake(self, topic: "Topic") -> None:
+        self.topics.add(topic)
+
     @abstractmethod
     def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
         """Run the statement of this name."""
@@ -27,6 +36,10 @@ class Primitives(ABC):
     @abstractmethod
     def _changed(self, statement: str, /, **parameters: object) -> int:
         """Run a named statement; how many rows it changed."""
+
+    def _run_all(self, names: Sequence[str], **parameters: object) -> None:
+        for name in names:
+            self._rows(name, **parameters)
 
     def _one(self, statement: str, /, **parameters: object) -> Row | None:
         rows = self._rows(statement, **parameters)

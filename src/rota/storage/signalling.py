@@ -1,7 +1,6 @@
 """The verbs about signals, firings and follow-ups; the statements are in sql/signals.sql."""
 
 import json
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -20,17 +19,15 @@ from rota.model.signals import (
     SignalStatus,
     TriggerOn,
 )
-from rota.storage.primitives import Primitives, Row
+from rota.storage.events import EventStatements
+from rota.storage.primitives import Row
 from rota.storage.rows import encode, event_of, item_of
 
 # How many columns each has in a row that holds several.
 _OF_SIGNAL, _OF_EVENT = len(fields(Signal)), len(fields(Event))
 
 
-class SignalStatements(Primitives):
-    @abstractmethod
-    def append(self, events: Sequence[NewEvent]) -> None: ...
-
+class SignalStatements(EventStatements):
     # signals
 
     def insert_signal(self, signal: Signal, keys: Sequence[str]) -> None:

@@ -1,0 +1,174 @@
+"""The verbs about claims, and about the log of dispatches; the statements are in sql/claims.sql."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rota.model.claims import Claim, ClaimResult
+from rota.model.status import Outcome, Status
+from rota.model.work import Dispatch, WorkItem
+from rota.storage.port import Finish, Take, Topic
+from rota.storage.primitives import Primitives
+from rota.storage.rows import claim_of, encode, item_of
+from rota.storage.select import candidates
+from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, rows_of, seat, seated
+
+
+class ClaimStatements(Primitives):
+    DIALECT: ClassVar[str]
+    # The statements that write a claim and a batch completion, in their order.
+    TAKE: ClassVar[tuple[str, ...]]
+    FINISH: ClassVar[tuple[str, ...]]
+
+    # claims
+
+    def take(self, takes: Sequence[Take], now: str) -> list[ClaimResult]:
+        answers: dict[int, ClaimResult] = {}
+        for numbers in by_filters(takes).values():
+            group = [takes[number] for number in numbers]
+            for number, party in zip(numbers, self._take_group(group, now), strict=True):
+                answers[number] = party.answer()
+        return [answers[number] for number in range(len(takes))]
+
+    def _take_group(self, takes: list[Take], now: str) -> list[Party]:
+        seats = self._seats({take.agent for take in takes})
+        parties = [seated(take, seats[take.agent]) for take in takes]
+        wanted = sum(len(party.slots) for party in parties)
+        if not wanted:
+            return parties
+        anyone = self._candidates(takes[0], wanted, named=False)
+        named: dict[str, deque[WorkItem]] = {}
+        for party in parties:
+            agent = party.take.agent
+            if agent not in named and party.slots and seats[agent].is_named:
+                named[agent] = self._candidates(party.take, wanted, named=True)
+            hand_out(party, named.get(agent, deque()), anyone, now)
+        if rows := rows_of(parties):
+            self._run_all(self.TAKE, rows=encode(rows), now=now)
+            self.topics.add(Topic.EVENTS)
+        return parties
+
+    def _seats(self, agents: set[str]) -> dict[str, Seat]:
+        rows = self._rows("seats", agents=encode(sorted(agents)))
+        limited = sorted(row[0] for row in rows if row[5] is not None)
+        if limited:  # only they pay for being counted exactly
+            self._rows("lock_agents", agents=encode(limited))
+            rows = self._rows("seats", agents=encode(sorted(agents)))
+        return {
+            name: seat(slots, busy, bool(paused), bool(is_named), most, waiting)
+            for name, slots, paused, busy, is_named, most, waiting in rows
+        }
+
+    def _candidates(self, take: Take, want: int, *, named: bool) -> deque[WorkItem]:
+        parameters = _parameters(take) | {"want": want}
+        statements = candidates(
+            named, len(take.types), len(take.labels), take.project_id is not None, self.DIALECT
+        )
+        return in_order(item_of(row) for text in statements for row in self._text(text, parameters))
+
+    def lease(self, claim: Claim) -> WorkItem | None:
+        row = self._one(
+            "put_lease", id=claim.work_item_id, token=claim.token, expires_at=claim.expires_at
+        )
+        if row is None:
+            return None
+        self._rows(
+            "insert_claim",
+            id=claim.work_item_id,
+            epoch=claim.epoch,
+            token=claim.token,
+            agent=claim.agent,
+            slot=claim.slot,
+            now=claim.claimed_at,
+            lease_seconds=claim.lease_seconds,
+        )
+        return item_of(row)
+
+    def live_claim(self, item_id: str) -> Claim | None:
+        row = self._one("live_claim", id=item_id)
+        return claim_of(row) if row else None
+
+    def find_claim(self, item_id: str, token: str) -> Claim | None:
+        row = self._one("find_claim", id=item_id, token=token)
+        return claim_of(row) if row else None
+
+    def extend_claim(
+        self, item_id: str, token: str, now: str, expires_at: str, progress: str | None
+    ) -> Claim | None:
+        extended = self._rows(
+            "extend_lease",
+            id=item_id,
+            token=token,
+            now=now,
+            expires_at=expires_at,
+            progress=progress,
+        )
+        return self.live_claim(item_id) if extended else None
+
+    def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
+        rows = encode([[entry.item_id, entry.token] for entry in entries])
+        found = {row[0]: item_of(row) for row in self._rows("finishable", rows=rows)}
+        if not found:
+            return []
+        # One item may be named by its holder and by a former one: the live token decides.
+        kept = {
+            entry.item_id: entry
+            for entry in reversed(entries)
+            if entry.item_id in found and entry.token == found[entry.item_id].claim_token
+        }
+        rows = encode([_finish_row(entry, found[entry.item_id]) for entry in kept.values()])
+        self._run_all(self.FINISH, rows=rows, now=now)
+        self.topics.add(Topic.EVENTS)
+        return [_finished(found[entry.item_id], entry, now) for entry in kept.values()]
+
+    def lapsed_items(self, now: str, limit: int) -> list[WorkItem]:
+        return [item_of(row) for row in self._rows("lapsed_items", now=now, limit=limit)]
+
+    def quiet_items(self, before: str, limit: int) -> list[WorkItem]:
+        return [item_of(row) for row in self._rows("quiet_items", before=before, limit=limit)]
+
+    def next_expiry(self) -> str | None:
+        row = self._one("next_expiry")
+        return row[0] if row else None
+
+    # dispatch log
+
+    def log_dispatch(self, dispatch_id: str, item_id: str, agent: str, now: str) -> None:
+        self._rows("log_dispatch", dispatch_id=dispatch_id, id=item_id, agent=agent, now=now)
+
+    def close_dispatch(self, item_id: str, now: str, outcome: str) -> None:
+        self._rows("close_dispatch", id=item_id, now=now, outcome=outcome)
+
+    def dispatches_of(self, item_id: str) -> list[Dispatch]:
+        return [Dispatch(*row) for row in self._rows("dispatches_of", id=item_id)]
+
+
+def _parameters(take: Take) -> dict[str, object]:
+    """The filters of a claim, under the names that `candidates` uses."""
+    named: dict[str, object] = {"agent": take.agent}
+    named |= {f"type_{index}": kind for index, kind in enumerate(take.types)}
+    named |= {f"label_{index}": label for index, label in enumerate(take.labels)}
+    if take.project_id is not None:
+        named["project_id"] = take.project_id
+    return named
+
+
+def _finish_row(entry: Finish, item: WorkItem) -> list[object]:
+    data: dict[str, object] = {"outcome": Outcome.SUCCESS}
+    if entry.notes is not None:
+        data["notes"] = entry.notes
+    return [
+        item.id, entry.token, entry.notes, entry.actor, item.project_id, item.assigned_agent,
+        item.epoch, encode(data),
+    ]  # fmt: skip
+
+
+def _finished(item: WorkItem, entry: Finish, now: str) -> WorkItem:
+    """The item as the statement `finish_items` has left it."""
+    item.came_from, item.status, item.reason = item.status, Status.COMPLETED, "complete"
+    item.updated_at = item.completed_at = now
+    item.outcome, item.slot, item.claim_token = Outcome.SUCCESS, None, None
+    item.lease_expires_at = item.heartbeat_at = item.progress = None
+    item.notes = item.notes if entry.notes is None else entry.notes
+    item.version += 1
+    return item

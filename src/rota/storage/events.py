@@ -1,0 +1,42 @@
+"""The verbs about the log of events; the statements are in sql/events.sql."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
+from rota.storage.port import Topic
+from rota.storage.primitives import Primitives
+from rota.storage.rows import encode, event_of, event_row
+from rota.storage.select import narrowed
+
+
+class EventStatements(Primitives):
+    def append(self, events: Sequence[NewEvent]) -> None:
+        if events:
+            self._rows("append_events", rows=encode([event_row(event) for event in events]))
+            self.topics.add(Topic.EVENTS)
+
+    def events_after(
+        self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT
+    ) -> list[Event]:
+        return self._events_on(after, limit, wanted)[0]
+
+    def events_on(self, after: int, limit: int) -> tuple[list[Event], bool]:
+        return self._events_on(after, limit, EVERY_EVENT)
+
+    def _events_on(self, after: int, limit: int, wanted: EventFilter) -> tuple[list[Event], bool]:
+        text, parameters = narrowed(self._text_of("events_after"), wanted)
+        rows = self._text(text, parameters | {"after": after, "limit": limit})
+        settled = [event_of(row[:-1]) for row in takewhile(lambda row: row[-1], rows)]
+        return settled, len(settled) < len(rows)
+
+    def events_of(self, item_id: str, limit: int) -> list[Event]:
+        return [event_of(row) for row in self._rows("events_of", id=item_id, limit=limit)]
+
+    def last_event(self) -> int:
+        row = self._one("last_event")
+        return int(row[0]) if row else 0
+
+    def highest_event(self) -> int:
+        row = self._one("highest_event")
+        return int(row[0]) if row else 0
