@@ -8,9 +8,7 @@ from collections.abc import Callable
 import psycopg
 
 from rota.storage.port import Topic
-from rota.storage.primitives import Row
-
-Connection = psycopg.Connection[Row]
+from rota.storage.postgres_transaction import Connection
 
 CONNECT_SECONDS = 5
 CHANNEL = "rota"

@@ -12,7 +12,7 @@ import random
 import re
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,20 +32,14 @@ from rota.model.errors import (
     StorageError,
     StorageUnavailable,
 )
-from rota.model.events import NewEvent
-from rota.model.signals import FiringRecord, Signal
 from rota.storage.herald import CONNECT_SECONDS, Herald
 from rota.storage.lanes import Lanes, Seat
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
-from rota.storage.primitives import Parameters, Row
-from rota.storage.rows import encode
-from rota.storage.statements import load_statements, to_psycopg
-from rota.storage.transaction import SqlTransaction
+from rota.storage.postgres_transaction import Connection, PostgresTransaction, statements
 from rota.storage.wakeups import Wakeups
 
 T = TypeVar("T")
-Connection = psycopg.Connection[Row]
 
 LANES = 10
 TRIES = 8
@@ -56,85 +50,6 @@ _RUN_AGAIN = (
     errors.UniqueViolation,
     RunAgain,
 )
-
-
-class PostgresTransaction(SqlTransaction):
-    DIALECT = "postgres"
-    SUBMIT = ("insert_items",)
-    TAKE = ("take_items",)  # one statement does it all
-    FINISH = ("finish_items",)
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__()
-        self._cursor = connection.cursor(binary=True)
-        self._sql = _statements()
-
-    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
-        return self._execute(self._sql[statement], parameters)
-
-    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
-        return self._execute(_converted(statement), parameters)
-
-    def _execute(self, statement: str, parameters: Parameters) -> list[Row]:
-        self._cursor.execute(statement, parameters, prepare=True)
-        return self._cursor.fetchall() if self._cursor.description else []
-
-    def _text_of(self, name: str) -> str:
-        return load_statements("postgres")[name]
-
-    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
-        for row in rows:
-            self._execute(self._sql[name], row)
-
-    def _changed(self, statement: str, /, **parameters: object) -> int:
-        self._rows(statement, **parameters)
-        return self._cursor.rowcount
-
-    def conclude_firing(
-        self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool
-    ) -> bool:
-        """In one statement: whoever waits for what follows waits for every round trip."""
-        self.topics.add(Topic.EVENTS)
-        return bool(
-            self._rows(
-                "conclude_firing",
-                signal_id=signal.id,
-                fires=signal.fires,
-                last=int(last),
-                seq=seq,
-                id=firing.id,
-                owner=firing.lease_owner,
-                status=firing.status,
-                error=firing.error,
-                result=encode(firing.result),
-                type=told.type,
-                now=told.occurred_at,
-                actor=told.actor,
-                work_item_id=told.work_item_id,
-                data=encode(told.data),
-            )
-        )
-
-    def reaches(self, start: str, target: str) -> bool:
-        self._rows("lock_links")
-        return super().reaches(start, target)
-
-
-_SQL: dict[str, str] = {}
-_TEXTS: dict[str, str] = {}
-
-
-def _statements() -> dict[str, str]:
-    if not _SQL:
-        _SQL.update({k: to_psycopg(v) for k, v in load_statements("postgres").items()})
-    return _SQL
-
-
-def _converted(statement: str) -> str:
-    """Statements put together from parts, in psycopg's spelling; each is converted once."""
-    if statement not in _TEXTS:
-        _TEXTS[statement] = to_psycopg(statement)
-    return _TEXTS[statement]
 
 
 @dataclass(slots=True)
@@ -321,7 +236,7 @@ class PostgresStore:
 
     def _settle_restored(self) -> None:
         with self._borrowed() as connection:
-            sql = _statements()
+            sql = statements()
             row = connection.execute(sql["newest_txid_ahead"]).fetchone()
             if row and row[0]:
                 connection.execute(sql["settle_txids"])
