@@ -13,7 +13,7 @@ from collections.abc import Callable
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from click.testing import CliRunner
@@ -38,6 +38,7 @@ CANARY = "canary-value-of-a-secret"
 CERTIFICATE = Path(__file__).parents[1] / "data" / "self-signed.pem"
 URL = "https://rota.example.org/items/1"
 TOLD = {"happening": "blocked", "title": "Blocked: Mend the gate", "why": "no wood", "url": URL}
+PATIENT = "20s"  # of a receiver that answers; only what fails waits that long
 MESSAGE = Message.of("notice-7-people-c", [TOLD])
 
 
@@ -59,18 +60,25 @@ async def failure(one: Courier, message: Message = MESSAGE) -> DeliveryFailed:
     return failed.value
 
 
-def by_variable(kind: str, **more: Any) -> Callable[[WebReceiver], Courier]:
-    channel = {"type": kind, "url_env": "WEB_ADDRESS", "timeout": "1s", **more}
-    return lambda receiver: courier(channel, {"WEB_ADDRESS": f"{receiver.url}?k={CANARY}"})
+def by_variable(kind: str, **more: Any) -> "ToReceiver":
+    def to(receiver: WebReceiver, timeout: str = PATIENT) -> Courier:
+        channel = {"type": kind, "url_env": "WEB_ADDRESS", "timeout": timeout, **more}
+        return courier(channel, {"WEB_ADDRESS": f"{receiver.url}?k={CANARY}"})
+
+    return to
 
 
-def by_server(receiver: WebReceiver) -> Courier:
+def by_server(receiver: WebReceiver, timeout: str = PATIENT) -> Courier:
     server = receiver.url.removesuffix("/hook")
     channel = {"type": "ntfy", "server": server, "topic": "gate", "tags": ["door"]}
-    return courier({**channel, "token_env": "T", "timeout": "1s"}, {"T": CANARY})
+    return courier({**channel, "token_env": "T", "timeout": timeout}, {"T": CANARY})
 
 
-WEB = {
+class ToReceiver(Protocol):
+    def __call__(self, receiver: WebReceiver, timeout: str = ...) -> Courier: ...
+
+
+WEB: dict[str, ToReceiver] = {
     "webhook": by_variable("webhook"),
     "slack": by_variable("slack"),
     "discord": by_variable("discord"),
@@ -144,7 +152,7 @@ async def test_a_fault_says_whether_another_attempt_is_worth_it(
     monkeypatch.setattr("rota.runner.webhooks.REPLY_SECONDS", 0.1)
     for answer, words, final, after in FAULTS:
         async with web_receiver(answer) as receiver:
-            failed = await failure(WEB[kind](receiver))
+            failed = await failure(WEB[kind](receiver, "1s" if answer.hangs else PATIENT))
             assert len(receiver.heard) == 1
         assert words in failed.message
         assert (failed.final, failed.after) == (final, after), words
@@ -237,7 +245,7 @@ def mailing(port: int, **more: Any) -> Courier:
         "security": "none",
         "from": "rota@example.org",
         "to": ["ops@example.org", "ann@example.org"],
-        "timeout": "1s",
+        "timeout": PATIENT,
     }
     return courier({**channel, **more}, {"USERNAME": "rota", "PASSWORD": CANARY})
 
@@ -266,7 +274,9 @@ async def test_a_mail_arrives_whole() -> None:
 )
 async def test_faults_of_a_mail_server(faults: dict[str, Any], words: str, final: bool) -> None:
     async with mail_receiver(**faults) as receiver:
-        failed = await failure(mailing(receiver.port))
+        failed = await failure(
+            mailing(receiver.port, timeout="1s" if "hangs" in faults else PATIENT)
+        )
     assert words in failed.message
     assert failed.final is final
 
