@@ -13,7 +13,7 @@ from rota.model.clock import IdFactory, SystemClock
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import CatchUp, Schedule, ScheduleType, Trigger
 from rota.scheduler import Scheduler, TriggerInfo
-from rota.storage import postgres
+from rota.storage import postgres, postgres_transaction
 from rota.storage.schedule_port import DueSchedule, Place
 from tests.faults.worker import opened, say
 
@@ -68,7 +68,7 @@ class FileClock:
         new.replace(self.path)
 
 
-class Careless(postgres.PostgresTransaction):
+class Careless(postgres_transaction.PostgresTransaction):
     """The planted bug: nothing is locked, nobody looks at what others have open, and whoever finds
     a slot triggered believes that it is new."""
 
@@ -88,7 +88,7 @@ class Careless(postgres.PostgresTransaction):
 
 
 def forget_the_guards() -> None:
-    postgres._statements()["ahead_of_all"] = (
+    postgres_transaction.statements()["ahead_of_all"] = (
         "SELECT agent, name, definition, slot, next_at FROM schedules WHERE next_at IS NOT NULL"
     )
     postgres.PostgresTransaction = Careless  # type: ignore[misc]
