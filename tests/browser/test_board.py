@@ -133,6 +133,16 @@ def until_held(page: Page, held: list[Route]) -> None:
         page.clock.run_for(50)
 
 
+def test_a_page_that_could_not_ask_asks_again(site: Site, visit: Visit) -> None:
+    visit.tolerate("ERR_FAILED")
+    item, page = site.add(), visit.page
+    opened(page, f"/items/{item}")
+    page.route(f"**/items/{item}", lambda route: route.abort(), times=1)
+    with page.expect_event("requestfailed"):
+        site.client.note(item, "the hinge is off")
+    expect(page.get_by_text("the hinge is off").first).to_be_visible()
+
+
 def test_filters_are_in_the_address_and_hold_for_what_comes_later(site: Site, page: Page) -> None:
     site.add("Paint the gate", type="bug", labels=["garden"])
     site.add("Mend the roof", type="chore")

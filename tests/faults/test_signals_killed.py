@@ -169,10 +169,10 @@ async def careless(self: SignalScheduler, taken: FiringRecord) -> FiringStatus:
     now = to_text(self._clock.now())
 
     def make(tx: Transaction) -> None:
-        signal = tx.get_signal(taken.signal_id)
-        assert signal is not None
-        event, item = tx.get_event(taken.event_seq or 0), tx.get_item(taken.work_item_id or "")
-        occasion = firing.Occasion(signal, taken, event, item, now, self._ids.new)
+        facts = tx.firing_facts(taken)
+        assert facts is not None
+        signal, event = facts.signal, facts.event
+        occasion = firing.Occasion(signal, taken, event, facts.item, now, self._ids.new)
         tx.append([firing._fired(signal, taken, event, firing.perform(tx, occasion), now)])
 
     def mark(tx: Transaction) -> None:

@@ -102,7 +102,12 @@ _OPTIONS = [
     click.option("--nth", type=click.IntRange(1, 1000), help="Only from an item's n-th time on."),
     _several("--field", "fields", type=Field(), help="Only if the webhook's payload says so."),
     # then
-    click.option("--then", type=_ACTIONS, help="[default: follow-up; submit if the item ended]"),
+    click.option(
+        "--then",
+        type=_ACTIONS,
+        help="Needed with what is said of it below."
+        "  [default: follow-up; submit if the item ended]",
+    ),
     click.option("--title", help="Of the follow-up, item or message; may hold {item.id}, ..."),
     click.option("--body", type=Text(), help="Its text: text, @file or -."),
     click.option("--type", "type_", help="Of the new item.  [default: follow_up]"),

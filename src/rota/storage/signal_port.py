@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from rota.model.events import Event, NewEvent
+from rota.model.events import NewEvent
 from rota.model.signals import (
     FiringFacts,
     FiringRecord,
@@ -96,7 +96,6 @@ class SignalVerbs(Protocol):
         """When the earliest is due."""
 
     # what conditions ask
-    def get_event(self, seq: int) -> Event | None: ...
     def has_moved_since(self, item_id: str, seq: int) -> bool: ...
     def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
         """How often the item came into one of these statuses, up to an event."""

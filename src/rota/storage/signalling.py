@@ -199,10 +199,6 @@ class SignalStatements(EventStatements):
 
     # what conditions ask
 
-    def get_event(self, seq: int) -> Event | None:
-        row = self._one("get_event", seq=seq)
-        return event_of(row) if row else None
-
     def has_moved_since(self, item_id: str, seq: int) -> bool:
         return bool(self._rows("has_moved_since", id=item_id, seq=seq))
 

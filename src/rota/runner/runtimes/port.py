@@ -2,6 +2,7 @@
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,7 +63,7 @@ class Runtime(Protocol):
     def listener(self) -> Listener: ...
 
 
-class Stream:
+class Stream(ABC):
     """A stream of JSON objects: each kind of event has a method `on_<type>`, or is unknown."""
 
     def __init__(self) -> None:
@@ -80,8 +81,9 @@ class Stream:
         except (AttributeError, KeyError, TypeError, ValueError):
             yield {"stream": "stdout", "type": "unreadable", "text": line}
 
+    @abstractmethod
     def on_event(self, event: Mapping[str, Any]) -> Iterator[Event]:
-        raise NotImplementedError  # what its events say is all that a runtime has for itself
+        """What its events say is all that a runtime has for itself."""
 
     def finish(self) -> Iterator[Event]:
         return iter(())

@@ -1,6 +1,7 @@
 """The verbs of the `Tracker` port that GitHub, Gitea and Forgejo spell alike."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Unpack
@@ -21,7 +22,7 @@ _REPO = re.compile(r"[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+")
 _PLACE = re.compile(r"(/repos/[^/]+/[^/]+|/repositories/\d+)(/.*)?")
 
 
-class HttpTracker:
+class HttpTracker(ABC):
     kind: str
     repo: str
     host: str
@@ -157,8 +158,9 @@ class HttpTracker:
                 " look before it is repeated"
             ) from error
 
+    @abstractmethod
     async def _all_comments(self, number: int) -> list[Comment]:
-        raise NotImplementedError  # how a log is paged is all that each tracker has for itself
+        """How a log is paged is all that each tracker has for itself."""
 
     def _issue(self, number: int) -> str:
         return f"{self._root}/issues/{number}"

@@ -114,9 +114,6 @@ ORDER BY created_at, id LIMIT :want
 -- name: next_firing
 SELECT min(next_attempt_at) FROM work_signal_firings WHERE status IN ('queued', 'processing')
 
--- name: get_event
-SELECT @event FROM events WHERE seq = :seq
-
 -- name: has_moved_since
 SELECT 1 FROM events WHERE work_item_id = :id AND seq > :seq AND to_status IS NOT NULL LIMIT 1
 

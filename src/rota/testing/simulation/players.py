@@ -47,7 +47,7 @@ class SimulatedLedger:
         return self.leases.get(firing, 0.0) > self.time.now
 
     async def live(self, firings: Collection[str]) -> set[str]:
-        await self.time.sleep(0.0)
+        await self.time.sleep(0.0)  # of the story's time: the others have their turn
         return {firing for firing in firings if self._is_live(firing)}
 
 
