@@ -172,6 +172,14 @@ class Site(ThisProcess):
         words = ("--item", item) if item else ()
         return list(reversed(self.json("run", "list", *words)))
 
+    def await_run(self, run: str, status: str) -> Any:
+        """A run's row is closed a moment after its last process has gone."""
+        [found] = self.eventually(
+            lambda: [one for one in self.runs() if (one["id"], one["status"]) == (run, status)],
+            f"{run} is not {status}",
+        )
+        return found
+
     def events(self, item: str | None = None) -> list[Any]:
         told = self.type("watch", "--since", "0", "--no-follow", "--json").splitlines()
         found = [json.loads(line)["data"] for line in told]

@@ -158,10 +158,7 @@ def test_a_person_who_takes_the_issue_ends_the_agent_and_it_touches_nothing(
     place.type("issue", "claim", f"{REPO}#{number}", "--force")
     before = forge.look(number)
     place.eventually(lambda: not place.alive(), "the agent goes on")
-    [run] = place.eventually(
-        lambda: [one for one in place.runs() if one["status"] == "claim_lost"], "not lost"
-    )
-    assert (run["id"], run["agent"]) == (start["run"], "smith")
+    assert place.await_run(start["run"], "claim_lost")["agent"] == "smith"
     looks = place.schedule("smith")["skip_count"]
     place.eventually(lambda: place.schedule("smith")["skip_count"] > looks + 1, "nobody looked")
     after = forge.look(number)
@@ -177,7 +174,7 @@ def test_an_item_that_is_taken_away_by_hand_ends_its_run(place: Site, forge: For
     first = place.await_start()
     place.type("release", first["item"], "--force", "--reason", "not by you")
     place.eventually(lambda: first["pid"] not in place.alive(), "the agent goes on")
-    assert place.runs()[0]["status"] == "claim_lost"
+    place.await_run(first["run"], "claim_lost")
     second = place.await_start(2)
     assert (second["item"], second["run"]) != (first["item"], first["run"])
     door.touch()
