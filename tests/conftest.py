@@ -31,11 +31,23 @@ def require(component: str) -> None:
         pytest.skip(reason)
 
 
+def _log_plainly() -> None:
+    """As `rota` does it. By default every value of every frame is pictured: that takes seconds,
+    in which nothing else happens."""
+    structlog.reset_defaults()
+    *others, _ = structlog.get_config()["processors"]
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*others, plain])
+
+
+_log_plainly()
+
+
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """Commands that are typed in this process say how they want to log."""
     yield
-    structlog.reset_defaults()
+    _log_plainly()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from rota.queue import statistics
 from rota.signals import SignalScheduler
 from tests.browser.site import Site
 
@@ -14,7 +15,10 @@ BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
 FAILS = {"kind": "work_item.status.transition", "to": ["failed"]}
 
 
-def test_the_overview_counts_on_and_keeps_its_tables_open(site: Site, page: Page) -> None:
+def test_the_overview_counts_on_and_keeps_its_tables_open(
+    site: Site, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "SLOW", 1e9)  # nothing is told twice, however slow we are
     site.client.complete(site.taken("First"), outcome="success")
     page.goto("/ui/overview")
     expect(page.locator("#feed")).to_have_attribute("data-state", "on")
@@ -32,6 +36,20 @@ def test_the_overview_counts_on_and_keeps_its_tables_open(site: Site, page: Page
     expect(page).to_have_url(re.compile("window=7d"))
     seen = page.get_by_role("img", name="In the last 7 days, 2 items were completed")
     expect(seen).to_be_visible()
+
+
+def test_figures_that_are_dear_to_count_are_asked_for_once_more(
+    site: Site, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "kept_for", lambda taken: 3.0)
+    site.client.complete(site.taken("First"), outcome="success")
+    page.goto("/ui/overview")
+    expect(page.locator("#feed")).to_have_attribute("data-state", "on")
+    completed = page.locator(".numbers li", has_text="Completed").locator(".much")
+    expect(completed).to_have_text("1")
+    site.client.complete(site.taken("Second"), outcome="success")
+    expect(completed).to_have_text("2")
+    expect(page.locator("[data-again-in]")).to_have_count(0)
 
 
 def test_signals_come_fire_and_go_before_the_viewers_eyes(site: Site, page: Page) -> None:

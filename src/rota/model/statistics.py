@@ -126,6 +126,8 @@ class Statistics:
     failures: tuple[tuple[str, int], ...]  # reasons, the most frequent first
     runs: Mapping[str, int]  # by status
     spent: Spent = field(default_factory=Spent)
+    # These were counted some time ago; after so many seconds they are counted anew.
+    again_in: float | None = None
 
     @property
     def open(self) -> int:

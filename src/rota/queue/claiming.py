@@ -142,13 +142,12 @@ def finish(
     said: dict[str, set[tuple[str | None, str | None]]] = {}
     for entry in entries:
         said.setdefault(entry.id, set()).add((entry.token, entry.outcome))
-    held = [
-        Finish(entry.id, entry.token, entry.notes, entry.actor)
-        for entry in entries
+    held: dict[str, Finish] = {}
+    for entry in entries:
         # Where two entries say different things of one item, each gets its own answer.
-        if entry.token and entry.outcome == Outcome.SUCCESS and len(said[entry.id]) == 1
-    ]
-    done = {item.id: item for item in tx.finish(held, now)} if held else {}
+        if entry.token and entry.outcome == Outcome.SUCCESS and len(said[entry.id]) == 1:
+            held.setdefault(entry.id, Finish(entry.id, entry.token, entry.notes, entry.actor))
+    done = {item.id: item for item in tx.finish([*held.values()], now)} if held else {}
     for item in done.values():
         if item.dependents:
             tx.append(moves.unblocked(tx, item, now))

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -62,8 +62,8 @@ class Figures:
         read_zone(zone)
         async with self._looking:  # who asks for the same meanwhile gets what was just found
             kept = self._kept.get((window, zone))
-            if kept is not None and time.monotonic() < kept.until:
-                return kept.statistics
+            if kept is not None and (left := kept.until - time.monotonic()) > 0:
+                return replace(kept.statistics, again_in=left)
             return await self._looked(window, zone)
 
     async def vitals(self) -> Vitals:
@@ -77,9 +77,14 @@ class Figures:
         taken = time.monotonic() - began
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
-        if taken > SLOW:
-            self._kept[window, zone] = _Kept(began + taken * (1 + KEPT_TIMES), found)
+        if pause := kept_for(taken):
+            self._kept[window, zone] = _Kept(began + taken + pause, found)
         return found
+
+
+def kept_for(taken: float) -> float:
+    """For how many seconds figures are told again that took so many to be counted."""
+    return taken * KEPT_TIMES if taken > SLOW else 0.0
 
 
 def gather(tx: Transaction, window: Window, zone: str, now: datetime) -> Statistics:

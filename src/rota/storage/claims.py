@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rota.model.claims import Claim, ClaimResult
-from rota.model.status import Outcome, Status
+from rota.model.status import Outcome
 from rota.model.work import Dispatch, WorkItem
 from rota.storage.port import Finish, Take, Topic
 from rota.storage.primitives import Primitives
@@ -16,7 +16,7 @@ from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, row
 
 class ClaimStatements(Primitives):
     DIALECT: ClassVar[str]
-    # The statements that write a claim and a batch completion, in their order.
+    # The statements that write a claim, in their order, and those behind `finish_items`.
     TAKE: ClassVar[tuple[str, ...]]
     FINISH: ClassVar[tuple[str, ...]]
 
@@ -106,20 +106,14 @@ class ClaimStatements(Primitives):
         return self.live_claim(item_id) if extended else None
 
     def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
-        rows = encode([[entry.item_id, entry.token] for entry in entries])
-        found = {row[0]: item_of(row) for row in self._rows("finishable", rows=rows)}
-        if not found:
-            return []
-        # One item may be named by its holder and by a former one: the live token decides.
-        kept = {
-            entry.item_id: entry
-            for entry in reversed(entries)
-            if entry.item_id in found and entry.token == found[entry.item_id].claim_token
-        }
-        rows = encode([_finish_row(entry, found[entry.item_id]) for entry in kept.values()])
-        self._run_all(self.FINISH, rows=rows, now=now)
-        self.topics.add(Topic.EVENTS)
-        return [_finished(found[entry.item_id], entry, now) for entry in kept.values()]
+        asked = {entry.item_id: _finish_row(entry) for entry in entries}
+        rows = encode(list(asked.values()))
+        done = [item_of(row) for row in self._rows("finish_items", rows=rows, now=now)]
+        if done:
+            rows = encode([asked[item.id] for item in done]) if len(done) < len(asked) else rows
+            self._run_all(self.FINISH, rows=rows, now=now)
+            self.topics.add(Topic.EVENTS)
+        return done
 
     def lapsed_items(self, now: str, limit: int) -> list[WorkItem]:
         return [item_of(row) for row in self._rows("lapsed_items", now=now, limit=limit)]
@@ -153,22 +147,9 @@ def _parameters(take: Take) -> dict[str, object]:
     return named
 
 
-def _finish_row(entry: Finish, item: WorkItem) -> list[object]:
+def _finish_row(entry: Finish) -> list[object]:
+    """One entry of `:rows` for the statements of a batch completion."""
     data: dict[str, object] = {"outcome": Outcome.SUCCESS}
     if entry.notes is not None:
         data["notes"] = entry.notes
-    return [
-        item.id, entry.token, entry.notes, entry.actor, item.project_id, item.assigned_agent,
-        item.epoch, encode(data),
-    ]  # fmt: skip
-
-
-def _finished(item: WorkItem, entry: Finish, now: str) -> WorkItem:
-    """The item as the statement `finish_items` has left it."""
-    item.came_from, item.status, item.reason = item.status, Status.COMPLETED, "complete"
-    item.updated_at = item.completed_at = now
-    item.outcome, item.slot, item.claim_token = Outcome.SUCCESS, None, None
-    item.lease_expires_at = item.heartbeat_at = item.progress = None
-    item.notes = item.notes if entry.notes is None else entry.notes
-    item.version += 1
-    return item
+    return [entry.item_id, entry.token, entry.notes, entry.actor, encode(data)]

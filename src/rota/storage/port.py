@@ -234,7 +234,8 @@ class Transaction(
         """Push the expiry of a live claim out; None when it is not live."""
 
     def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
-        """Complete many claimed items at once, with log and events; those whose guard held."""
+        """Complete many claimed items at once, with log and events; those whose guard held.
+        An item is named once."""
 
     def lapsed_items(self, now: str, limit: int) -> list[WorkItem]:
         """Claimed items whose lease has run out, locked against other sweepers."""

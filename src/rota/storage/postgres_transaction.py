@@ -19,7 +19,7 @@ class PostgresTransaction(SqlTransaction):
     DIALECT = "postgres"
     SUBMIT = ("insert_items",)
     TAKE = ("take_items",)  # one statement does it all
-    FINISH = ("finish_items",)
+    FINISH = ()
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()

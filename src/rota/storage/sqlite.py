@@ -48,7 +48,7 @@ class SqliteTransaction(SqlTransaction):
     DIALECT = "sqlite"
     SUBMIT = ("insert_items", "insert_events")
     TAKE = ("take_items", "take_claims", "take_log", "take_events")
-    FINISH = ("finish_items", "finish_log", "finish_events")
+    FINISH = ("finish_log", "finish_events")
 
     def __init__(self, connection: apsw.Connection) -> None:
         super().__init__()

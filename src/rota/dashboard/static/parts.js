@@ -34,12 +34,21 @@ export async function refresh() {
   running = true;
   last = Date.now();
   try {
-    swap(await fetchPage(location.href));
+    const page = await fetchPage(location.href);
+    askAgain(page);
+    swap(page);
   } catch {
     setTimeout(refreshSoon, AFTER_FAILURE); // the event that asked for it does not come again
   }
   running = false;
   if (again) { again = false; refreshSoon(); }
+}
+
+// What is dear to count is told as it was, with the time when it will be counted anew: no other
+// event may come that asks for it.
+function askAgain(page) {
+  const old = page.querySelector("[data-again-in]");
+  if (old) setTimeout(refreshSoon, old.dataset.againIn * 1000);
 }
 
 const inUse = (part) => {
@@ -89,3 +98,5 @@ if (prefixes.length) {
     if (events && events.some(shown)) refreshSoon();
   });
 }
+
+askAgain(document);

@@ -62,13 +62,9 @@ CROSS JOIN (VALUES ('work.dispatched', 'queued', 'dispatched'),
                    ('work.started', 'dispatched', 'in_progress')) AS e
 WHERE e.column2 = 'dispatched' OR r.value ->> 5 IS NOT NULL
 
--- name: finishable
--- The items of a batch completion whose claim is the live one.
-SELECT @item_w FROM json_each(:rows) AS r CROSS JOIN work_items w ON w.id = r.value ->> 0
-WHERE w.status = 'in_progress' AND w.claim_token = r.value ->> 1
-
 -- name: finish_items
--- The plus keeps SQLite from walking through everything in progress; it looks the ids up.
+-- Those of a batch completion whose claim is the live one. The plus keeps SQLite from walking
+-- through everything in progress; it looks the ids up.
 UPDATE work_items SET
   came_from = status, status = 'completed', reason = 'complete', updated_at = :now,
   completed_at = :now, outcome = 'success', notes = coalesce(r.value ->> 2, notes), slot = NULL,
@@ -76,6 +72,7 @@ UPDATE work_items SET
   version = version + 1
 FROM json_each(:rows) AS r
 WHERE work_items.id = r.value ->> 0 AND +status = 'in_progress' AND claim_token = r.value ->> 1
+RETURNING @item
 
 -- name: finish_log
 UPDATE dispatch_log SET completed_at = :now, outcome = 'success'
@@ -85,9 +82,9 @@ WHERE dispatch_log.work_item_id = r.value ->> 0 AND dispatch_log.completed_at IS
 -- name: finish_events
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch, data)
-SELECT 'work.completed', :now, value ->> 3, value ->> 0, value ->> 4, value ->> 5, 'complete',
-       'in_progress', 'completed', value ->> 6, value ->> 7
-FROM json_each(:rows)
+SELECT 'work.completed', :now, r.value ->> 3, w.id, w.project_id, w.assigned_agent, w.reason,
+       w.came_from, w.status, w.epoch, r.value ->> 4
+FROM json_each(:rows) AS r CROSS JOIN work_items w ON w.id = r.value ->> 0
 
 -- name: log_dispatch
 INSERT INTO dispatch_log (id, work_item_id, dispatched_at, agent)

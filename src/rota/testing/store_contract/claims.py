@@ -340,21 +340,6 @@ class ClaimsContract:
         events = await store.read(lambda tx: tx.events_of(claimed.item.id, 10))
         assert [event.type for event in events].count("work.completed") == 1
 
-    @pytest.mark.parametrize("late_first", [True, False])
-    async def test_finish_believes_the_live_token_beside_a_late_one(
-        self, store: Store, late_first: bool
-    ) -> None:
-        await one(store)
-        (claimed,) = await taken(store)
-        item_id = claimed.item.id
-        late, live = Finish(item_id, "late", "wrong", "old"), Finish(item_id, "t1", "right", "new")
-        entries = [late, live] if late_first else [live, late]
-        (done,) = await store.transact(lambda tx: tx.finish(entries, NOW))
-        assert done == await found(store, item_id)
-        assert (done.status, done.notes) == (Status.COMPLETED, "right")
-        events = await store.read(lambda tx: tx.events_of(item_id, 10))
-        assert [event.actor for event in events if event.type == "work.completed"] == ["new"]
-
     async def test_lapsed_items_are_those_past_their_lease(self, store: Store) -> None:
         await given(store, *(item() for _ in range(3)))
         for agent, expires_at in {"late": SOON, "later": LATER}.items():

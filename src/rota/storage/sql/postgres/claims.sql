@@ -47,19 +47,10 @@ FROM r JOIN taken USING (id) CROSS JOIN (VALUES ('work.dispatched', 'queued', 'd
 WHERE e.source = 'dispatched' OR dispatch_id IS NOT NULL
 ORDER BY k, e.source DESC
 
--- name: finishable
-SELECT @item_w FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r (value)
-JOIN work_items w ON w.id = r.value ->> 0
-WHERE w.id = ANY (ARRAY(SELECT value ->> 0 FROM jsonb_array_elements(CAST(:rows AS jsonb))))
-  AND w.status = 'in_progress'
-  AND w.claim_token = r.value ->> 1
-FOR UPDATE OF w
-
 -- name: finish_items
 WITH r AS MATERIALIZED (
   SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS notes, value ->> 3 AS actor,
-         value ->> 4 AS project_id, value ->> 5 AS agent, (value ->> 6)::int AS epoch,
-         value ->> 7 AS data, k
+         value ->> 4 AS data, k
   FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS j (value, k)
 ), done AS (
   UPDATE work_items w SET
@@ -69,14 +60,16 @@ WITH r AS MATERIALIZED (
     version = w.version + 1
   FROM r WHERE w.id = r.id AND w.id = ANY (ARRAY(SELECT id FROM r))
     AND w.status = 'in_progress' AND w.claim_token = r.token
-  RETURNING w.id
+  RETURNING @item_w, r.actor, r.data, r.k
 ), closed AS (
   UPDATE dispatch_log l SET completed_at = :now, outcome = 'success'
-  FROM r WHERE l.work_item_id = r.id AND l.work_item_id = ANY (ARRAY(SELECT id FROM r))
+  FROM done WHERE l.work_item_id = done.id AND l.work_item_id = ANY (ARRAY(SELECT id FROM r))
     AND l.completed_at IS NULL
+), told AS (
+  INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
+                      from_status, to_status, epoch, data)
+  SELECT 'work.completed', :now, actor, id, project_id, assigned_agent, reason, came_from, status,
+         epoch, data
+  FROM done ORDER BY k
 )
-INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
-                    from_status, to_status, epoch, data)
-SELECT 'work.completed', :now, actor, id, project_id, agent, 'complete',
-       'in_progress', 'completed', epoch, data
-FROM r JOIN done USING (id) ORDER BY k
+SELECT @item FROM done
