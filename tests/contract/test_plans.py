@@ -15,6 +15,7 @@ from rota.model.status import Status
 from rota.model.work import ItemFilter, NewItem
 from rota.storage.port import Transaction
 from rota.storage.select import candidates, listing, tally
+from rota.storage.sqlite_values import with_values
 from rota.storage.statements import load_statements, to_psycopg
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
@@ -290,6 +291,29 @@ def test_sqlite_works_as_hard_with_fifty_times_the_items(
         assert 0 < many <= 1.5 * few + 100, name
 
 
+# What changes many rows at once: how many values a row has, and which tables are looked up.
+CHANGES = {
+    "take_items": (9, ["work_items"]),
+    "finish_items": (5, ["work_items"]),
+    "finish_log": (5, ["dispatch_log"]),
+    "finish_events": (5, ["w"]),
+}
+
+
+@pytest.mark.parametrize("size", [1, 64])
+@pytest.mark.parametrize("name", CHANGES)
+def test_sqlite_looks_up_each_row_that_it_changes(
+    databases: dict[int, apsw.Connection], name: str, size: int
+) -> None:
+    columns, tables = CHANGES[name]
+    text = with_values(load_statements("sqlite")[name], ("now",), size, columns)
+    rows = databases[MANY].execute(f"EXPLAIN QUERY PLAN {text}", (NOW,) * (1 + size * columns))
+    plan = [str(row[3]) for row in rows]
+    assert not [line for line in plan if line.startswith("SCAN") and line[5:] in tables], plan
+    for table in tables:
+        assert any(re.match(rf"SEARCH {table} USING .*\((work_item_)?id=", one) for one in plan)
+
+
 # PostgreSQL
 
 
@@ -350,6 +374,16 @@ def test_postgres_prepares_a_claim_with_an_index(
     for statement in CLAIMS[name][0]("postgres"):
         plan = generic_plan(server, statement)
         assert "Seq Scan" not in plan, plan
+
+
+@pytest.mark.parametrize("name", ["take_items", "finish_items"])
+def test_postgres_looks_up_each_row_that_it_changes(
+    server: "psycopg.Connection[Any]", name: str
+) -> None:
+    statement = (load_statements("postgres")[name], {"rows": "[]", "now": NOW})
+    plan = generic_plan(server, statement)
+    assert "Seq Scan on work_items" not in plan
+    assert "Update on work_items" in plan
 
 
 def test_postgres_takes_the_first_open_items_without_sorting_or_wading(

@@ -44,7 +44,7 @@ class ClaimStatements(Primitives):
                 named[agent] = self._candidates(party.take, wanted, named=True)
             hand_out(party, named.get(agent, deque()), anyone, now)
         if rows := rows_of(parties):
-            self._run_all(self.TAKE, rows=encode(rows), now=now)
+            self._run_all(self.TAKE, rows, now=now)
             self.topics.add(Topic.EVENTS)
         return parties
 
@@ -107,13 +107,12 @@ class ClaimStatements(Primitives):
 
     def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
         asked = {entry.item_id: _finish_row(entry) for entry in entries}
-        rows = encode(list(asked.values()))
-        done = [item_of(row) for row in self._rows("finish_items", rows=rows, now=now)]
+        rows = self._each("finish_items", list(asked.values()), now=now)
+        done = {row[0]: item_of(row) for row in rows}
         if done:
-            rows = encode([asked[item.id] for item in done]) if len(done) < len(asked) else rows
-            self._run_all(self.FINISH, rows=rows, now=now)
+            self._run_all(self.FINISH, [asked[one] for one in asked if one in done], now=now)
             self.topics.add(Topic.EVENTS)
-        return done
+        return list(done.values())
 
     def lapsed_items(self, now: str, limit: int) -> list[WorkItem]:
         return [item_of(row) for row in self._rows("lapsed_items", now=now, limit=limit)]

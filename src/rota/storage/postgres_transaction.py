@@ -29,6 +29,11 @@ class PostgresTransaction(SqlTransaction):
     def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
         return self._execute(self._sql[statement], parameters)
 
+    def _each(
+        self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
+    ) -> list[Row]:
+        return self._execute(self._sql[statement], {**constants, "rows": encode(rows)})
+
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
         return self._execute(_converted(statement), parameters)
 

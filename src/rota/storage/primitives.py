@@ -37,9 +37,17 @@ class Primitives(ABC):
     def _changed(self, statement: str, /, **parameters: object) -> int:
         """Run a named statement; how many rows it changed."""
 
-    def _run_all(self, names: Sequence[str], **parameters: object) -> None:
+    @abstractmethod
+    def _each(
+        self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
+    ) -> list[Row]:
+        """Run the statement of this name for all rows at once; `:rows` in its text are these."""
+
+    def _run_all(
+        self, names: Sequence[str], rows: Sequence[Sequence[object]], **constants: object
+    ) -> None:
         for name in names:
-            self._rows(name, **parameters)
+            self._each(name, rows, **constants)
 
     def _one(self, statement: str, /, **parameters: object) -> Row | None:
         rows = self._rows(statement, **parameters)

@@ -32,6 +32,7 @@ from rota.model.errors import (
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import SchemaState, Topic, Transaction
 from rota.storage.primitives import Parameters, Row
+from rota.storage.sqlite_values import in_sizes, with_values
 from rota.storage.statements import load_statements
 from rota.storage.transaction import SqlTransaction
 from rota.storage.wakeups import Wakeups
@@ -57,6 +58,15 @@ class SqliteTransaction(SqlTransaction):
 
     def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
         return self._connection.execute(self._sql[statement], parameters).fetchall()
+
+    def _each(
+        self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
+    ) -> list[Row]:
+        text, found = self._sql[statement], list[Row]()
+        for size, values in in_sizes(rows):
+            spelt = with_values(text, tuple(constants), size, len(rows[0]))
+            found += self._connection.execute(spelt, (*constants.values(), *values)).fetchall()
+        return found
 
     def _many(self, name: str, rows: Sequence[Parameters]) -> None:
         statement, connection = self._sql[name], self._connection

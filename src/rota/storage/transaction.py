@@ -53,7 +53,7 @@ class SqlTransaction(
         self, items: Sequence[tuple[str, NewItem]], actor: str | None, now: str
     ) -> None:
         rows = [new_item_row(item_id, item, actor, now) for item_id, item in items]
-        self._run_all(self.SUBMIT, rows=encode(rows), actor=actor, now=now)
+        self._run_all(self.SUBMIT, rows, actor=actor, now=now)
         self.topics.add(Topic.EVENTS)
         labels = [
             {"id": item_id, "label": label} for item_id, item in items for label in item.labels

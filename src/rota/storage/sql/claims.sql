@@ -1,5 +1,5 @@
--- Claims. A claim and a batch completion work on many items at once: `:rows` is a JSON array, one
--- entry an item, and each statement handles all of them. On SQLite that spares a call per row.
+-- Claims. A claim and a batch completion work on many items at once, and each statement handles all
+-- of them: `:rows` stands for a row of values an item.
 
 -- fragment: claim
 -- How a claim stands is told by the item's row: whether it is live, and until when.
@@ -33,58 +33,68 @@ SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
      AND w.status = 'in_review' AND w.completed_at IS NULL) END
 FROM json_each(:agents) AS r LEFT JOIN agents a ON a.name = r.value
 
+-- fragment: taken
+-- What is taken, as the statements of a claim name its parts.
+WITH r (id, epoch, token, agent, slot, dispatch_id, expires_at, lease_seconds, project_id)
+  AS (VALUES :rows)
+
 -- name: take_items
+@taken
 UPDATE work_items SET
   came_from = status, status = 'in_progress', reason = 'claimed', updated_at = :now,
-  assigned_agent = r.value ->> 3, slot = r.value ->> 4, epoch = r.value ->> 1,
-  claim_token = r.value ->> 2, lease_expires_at = r.value ->> 6, attempts = attempts + 1,
-  version = version + 1
-FROM json_each(:rows) AS r WHERE work_items.id = r.value ->> 0
+  assigned_agent = r.agent, slot = r.slot, epoch = r.epoch, claim_token = r.token,
+  lease_expires_at = r.expires_at, attempts = attempts + 1, version = version + 1
+FROM r WHERE work_items.id = r.id
 
 -- name: take_claims
+@taken
 INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_seconds)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, :now, value ->> 7
-FROM json_each(:rows)
+SELECT id, epoch, token, agent, slot, :now, lease_seconds FROM r WHERE id IS NOT NULL
 
 -- name: take_log
 -- An item that was dispatched before has its open row already.
+@taken
 INSERT INTO dispatch_log (id, work_item_id, dispatched_at, agent)
-SELECT value ->> 5, value ->> 0, :now, value ->> 3 FROM json_each(:rows)
-WHERE value ->> 5 IS NOT NULL
+SELECT dispatch_id, id, :now, agent FROM r WHERE dispatch_id IS NOT NULL
 
 -- name: take_events
+@taken
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch)
-SELECT e.column1, :now, r.value ->> 3, r.value ->> 0, r.value ->> 8, r.value ->> 3, 'claimed',
-       e.column2, e.column3, r.value ->> 1
-FROM json_each(:rows) AS r
+SELECT e.column1, :now, r.agent, r.id, r.project_id, r.agent, 'claimed', e.column2, e.column3, r.epoch
+FROM r
 CROSS JOIN (VALUES ('work.dispatched', 'queued', 'dispatched'),
                    ('work.started', 'dispatched', 'in_progress')) AS e
-WHERE e.column2 = 'dispatched' OR r.value ->> 5 IS NOT NULL
+WHERE r.id IS NOT NULL AND (e.column2 = 'dispatched' OR r.dispatch_id IS NOT NULL)
+
+-- fragment: finished
+WITH r (id, token, notes, actor, data) AS (VALUES :rows)
 
 -- name: finish_items
 -- Those of a batch completion whose claim is the live one. The plus keeps SQLite from walking
 -- through everything in progress; it looks the ids up.
+@finished
 UPDATE work_items SET
   came_from = status, status = 'completed', reason = 'complete', updated_at = :now,
-  completed_at = :now, outcome = 'success', notes = coalesce(r.value ->> 2, notes), slot = NULL,
-  claim_token = NULL, lease_expires_at = NULL, heartbeat_at = NULL, progress = NULL,
+  completed_at = :now, outcome = 'success', notes = coalesce(r.notes, work_items.notes),
+  slot = NULL, claim_token = NULL, lease_expires_at = NULL, heartbeat_at = NULL, progress = NULL,
   version = version + 1
-FROM json_each(:rows) AS r
-WHERE work_items.id = r.value ->> 0 AND +status = 'in_progress' AND claim_token = r.value ->> 1
+FROM r
+WHERE work_items.id = r.id AND +status = 'in_progress' AND claim_token = r.token
 RETURNING @item
 
 -- name: finish_log
+@finished
 UPDATE dispatch_log SET completed_at = :now, outcome = 'success'
-FROM json_each(:rows) AS r
-WHERE dispatch_log.work_item_id = r.value ->> 0 AND dispatch_log.completed_at IS NULL
+FROM r WHERE dispatch_log.work_item_id = r.id AND dispatch_log.completed_at IS NULL
 
 -- name: finish_events
+@finished
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch, data)
-SELECT 'work.completed', :now, r.value ->> 3, w.id, w.project_id, w.assigned_agent, w.reason,
-       w.came_from, w.status, w.epoch, r.value ->> 4
-FROM json_each(:rows) AS r CROSS JOIN work_items w ON w.id = r.value ->> 0
+SELECT 'work.completed', :now, r.actor, w.id, w.project_id, w.assigned_agent, w.reason,
+       w.came_from, w.status, w.epoch, r.data
+FROM r CROSS JOIN work_items w ON w.id = r.id
 
 -- name: log_dispatch
 INSERT INTO dispatch_log (id, work_item_id, dispatched_at, agent)

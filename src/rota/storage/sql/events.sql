@@ -3,12 +3,9 @@ seq, type, occurred_at, actor, work_item_id, project_id, agent, reason, from_sta
 epoch, data
 
 -- name: append_events
--- `:rows` is a JSON array, one array an event, in the order of the columns.
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch, data)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-       value ->> 7, value ->> 8, value ->> 9, value ->> 10
-FROM json_each(:rows)
+SELECT * FROM (VALUES :rows) WHERE column1 IS NOT NULL
 
 -- name: events_after
 -- SQLite has one writer at a time, so sequence numbers are in the order of commits.

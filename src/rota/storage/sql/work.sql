@@ -9,21 +9,26 @@ lease_expires_at, heartbeat_at, progress, version, source, source_ref, came_from
 -- What every way of taking an item asks of it beside its status.
 hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL
 
+-- fragment: submitted
+-- New items; a payload is text here, so that it comes back byte for byte.
+WITH r (id, project_id, type, description, body, payload, priority, assigned_agent, pinned,
+        created_by, labels, max_attempts, available_at, deferred, source, source_ref)
+  AS (VALUES :rows)
+
 -- name: insert_items
--- Stores new items as queued. `:rows` is a JSON array, one array an item; a payload goes in as
--- text within it, so that it comes back byte for byte.
+@submitted
 INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
                         assigned_agent, pinned, created_by, created_at, updated_at, labels,
                         max_attempts, available_at, deferred, source, source_ref)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-       'queued', value ->> 7, value ->> 8, value ->> 9, :now, :now, value ->> 10, value ->> 11,
-       value ->> 12, value ->> 13, value ->> 14, value ->> 15
-FROM json_each(:rows)
+SELECT id, project_id, type, description, body, payload, priority, 'queued', assigned_agent, pinned,
+       created_by, :now, :now, labels, max_attempts, available_at, deferred, source, source_ref
+FROM r WHERE id IS NOT NULL
 
 -- name: insert_events
+@submitted
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, to_status, epoch)
-SELECT 'work.submitted', :now, :actor, value ->> 0, value ->> 1, value ->> 7, 'queued', 0
-FROM json_each(:rows)
+SELECT 'work.submitted', :now, :actor, id, project_id, assigned_agent, 'queued', 0
+FROM r WHERE id IS NOT NULL
 
 -- name: get_item
 SELECT @item FROM work_items WHERE id = :id
