@@ -24,6 +24,12 @@ def schedule(**facts: Any) -> dict[str, Any]:
     return {"type": "interval", "interval": "1s", "prompt": "Process this:", **facts}
 
 
+def whole_lines(file: Path) -> list[Any]:
+    """Of a file that another process may be writing to: the last line can be half of one."""
+    written = file.read_text() if file.exists() else ""
+    return [json.loads(line) for line in written.splitlines(keepends=True) if line.endswith("\n")]
+
+
 class Node:
     """`rota up`, as often as it is started; what it says is kept in a file."""
 
@@ -78,7 +84,7 @@ class Node:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def stop(self, seconds: float = 30) -> int:
+    def stop(self, seconds: float = 60) -> int:
         self.process.terminate()
         return self.process.wait(seconds)
 
@@ -145,10 +151,7 @@ class Site(ThisProcess):
 
     def starts(self, **facts: Any) -> list[dict[str, Any]]:
         """The agents that were started; `item="…"` leaves the others out."""
-        if not self.diary.exists():
-            return []
-        entries = [json.loads(line) for line in self.diary.read_text().splitlines()]
-        return [one for one in entries if facts.items() <= one.items()]
+        return [one for one in whole_lines(self.diary) if facts.items() <= one.items()]
 
     def shown(self, item: str) -> Any:
         return self.json("show", item)
@@ -171,6 +174,10 @@ class Site(ThisProcess):
         """Oldest first."""
         words = ("--item", item) if item else ()
         return list(reversed(self.json("run", "list", *words)))
+
+    def await_delivered(self) -> None:
+        """That it was delivered is written down a moment after it has arrived."""
+        self.eventually(lambda: self.json("outbox", "list") == [] or None, "something waits")
 
     def await_run(self, run: str, status: str) -> Any:
         """A run's row is closed a moment after its last process has gone."""

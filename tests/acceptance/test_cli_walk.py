@@ -13,6 +13,7 @@ import pytest
 
 from rota.testing import zygote
 from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment, running_server
+from tests.faults.processes import free_port
 
 
 @pytest.fixture
@@ -221,9 +222,9 @@ def test_watch_follows_until_it_is_interrupted(tmp_path: Path, served: bool) -> 
 
 def test_watch_goes_on_when_the_server_is_restarted(tmp_path: Path) -> None:
     shell = Terminal(tmp_path)
-    with running_server(tmp_path):
-        url = json.loads((tmp_path / ".rota" / "server.json").read_text())["url"]
-        port = url.rpartition(":")[2]
+    port = str(free_port())  # nobody else takes it between the two servers
+    with running_server(tmp_path, "--port", port):
+        url = f"http://127.0.0.1:{port}"
         first = shell.type("add", "Before").strip()
         following = zygote.start(
             ["watch", "--since", "0", "--json", "--url", url],

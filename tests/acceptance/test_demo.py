@@ -19,6 +19,7 @@ from rota.config import StateDir
 from rota.config.loading import load_fleet
 from rota.testing import zygote
 from tests.acceptance.terminal import Terminal, environment, until
+from tests.faults.processes import free_port
 
 Json = dict[str, Any]
 
@@ -118,7 +119,7 @@ def test_the_fleet_of_the_demo_shows_what_a_fleet_can_do() -> None:
         projects = of(story.events, "project.created")
         assert len(projects) == 2
         begun = of(story.events, "run.started")[0]
-        assert seconds_between(of(story.events, "work.submitted")[0], begun) < 10
+        assert seconds_between(of(story.events, "work.submitted")[0], begun) < 30
         story.process.send_signal(signal.SIGINT)
         *_, last = story.rest()
         assert story.process.wait() == 0
@@ -144,7 +145,7 @@ def test_the_demo_ends_by_itself_and_touches_no_database_of_yours(tmp_path: Path
             "TMPDIR": str(tmp_path),
         },
     )
-    told = shell.type("demo", "--port", "0", "--seconds", "3")
+    told = shell.type("demo", "--port", "0", "--seconds", "8")
     assert "The board is at http://127.0.0.1:" in told
     assert "came in      Review: currency rounding" in told
     assert "  items    " in told
@@ -174,7 +175,7 @@ def test_a_demo_that_is_killed_takes_its_server_and_agents_with_it() -> None:
 
 def test_a_demo_that_is_kept_can_be_gone_on_with(tmp_path: Path) -> None:
     shell = Terminal(tmp_path, {"TMPDIR": str(tmp_path)})
-    ended = shell.run("demo", "--port", "0", "--seconds", "3", "--keep")
+    ended = shell.run("demo", "--port", "0", "--seconds", "8", "--keep")
     [home] = tmp_path.iterdir()
     assert f"cd {home} && rota up" in ended.stderr
     assert len(Terminal(home).json("list")) >= 12
@@ -191,7 +192,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 def test_beside_a_server_on_the_usual_port_the_demo_takes_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", free_port())) as taken:
         monkeypatch.setattr(demo, "USUAL_PORT", taken.getsockname()[1])
         assert demo._port() == 0
     assert demo._port() == demo.USUAL_PORT

@@ -38,7 +38,7 @@ def test_a_pause_beyond_the_calendar_leaves_no_run_for_ever(
     place.up()
     item = place.add("Mend the gate", "fail_until 2")
     place.await_start()
-    place.eventually(lambda: place.runs(item)[0]["ended_at"], "it runs for ever", seconds=10)
+    place.eventually(lambda: place.runs(item)[0]["ended_at"], "it runs for ever")
 
 
 def test_nobody_is_said_to_look_for_work_who_is_not_there_any_more(place: Site) -> None:

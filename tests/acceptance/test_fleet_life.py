@@ -64,7 +64,8 @@ def test_who_loses_every_server_is_not_tried_for_ever(place: Site) -> None:
 
 def test_a_crash_does_not_run_a_slot_twice(place: Site) -> None:
     """Also when no item is there to tell."""
-    nightly = {"type": "cron", "cron": "* * * * *", "prompt": "PLAY: nap 600"}
+    # None of its own slots may come in between.
+    nightly = {"type": "cron", "cron": "0 0 1 1 *", "prompt": "PLAY: nap 600"}
     place.configure(place.agent(work_source=None, schedules={"nightly": nightly}))
     node = place.up()
     status, _ = node.ask("POST", "/schedules/smith/nightly/trigger")
@@ -90,7 +91,7 @@ def test_a_server_that_is_told_to_stop_lets_its_runs_finish(place: Site) -> None
     node.signal(signal.SIGTERM)
     place.eventually(lambda: "waiting for runs" in node.log, "it does not wait")
     door.touch()
-    assert node.process.wait(30) == 0
+    assert node.process.wait(60) == 0
     assert place.shown(item)["status"] == "completed"
     assert [one["status"] for one in place.runs(item)] == ["succeeded"]
     assert not place.alive()
@@ -113,7 +114,7 @@ def _stopped_in_a_run(place: Site, *words: str, signals: int) -> None:
     for _ in range(signals):
         node.signal(signal.SIGTERM)
         place.eventually(lambda: "waiting for runs" in node.log, "it does not wait")
-    node.process.wait(30)
+    node.process.wait(60)
     assert place.alive() == []
     shown = place.shown(item)
     assert (shown["status"], shown["assigned_agent"]) == ("queued", None)
@@ -129,7 +130,7 @@ def test_ctrl_c_is_no_error(place: Site) -> None:
     place.configure(place.agent())
     node = place.up()
     node.signal(signal.SIGINT)
-    assert node.process.wait(30) == 0
+    assert node.process.wait(60) == 0
     assert "Traceback" not in node.log
 
 

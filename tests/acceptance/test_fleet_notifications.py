@@ -1,6 +1,5 @@
 """`rota up` tells people what happened, also what happened while it was dead."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.fleet_site import Site, site
+from tests.acceptance.fleet_site import Site, site, whole_lines
 
 KEEPS = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 
@@ -20,8 +19,7 @@ def place(tmp_path: Path) -> Iterator[Site]:
 
 
 def heard(place: Site) -> list[Any]:
-    file = place.place / "heard.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return whole_lines(place.place / "heard.jsonl")
 
 
 def configure(place: Site, *, on: bool = True) -> None:
@@ -48,17 +46,13 @@ def block(place: Site, title: str) -> str:
     return item
 
 
-def await_delivered(place: Site) -> None:
-    place.eventually(lambda: place.json("outbox", "list") == [] or None, "something waits")
-
-
 def test_a_person_hears_of_it_once_whatever_becomes_of_the_server(place: Site) -> None:
     configure(place)
     block(place, "before anybody wanted to hear")
     node = place.up()
     first = block(place, "Mend the gate")
     place.eventually(lambda: len(heard(place)) == 1 or None, "nobody heard of it")
-    await_delivered(place)  # who is killed in between tells it again, with the same id
+    place.await_delivered()  # who is killed in between tells it again, with the same id
     node.kill()
     second = block(place, "while it was dead")
     node.start()
@@ -77,5 +71,5 @@ def test_a_person_hears_of_it_once_whatever_becomes_of_the_server(place: Site) -
     place.type("cancel", place.add("Paint the fence"))
     place.eventually(lambda: len(heard(place)) == 4 or None, "a signal was not heard")
     assert heard(place)[-1]["title"] == "Signal: Paint the fence is off"
-    await_delivered(place)
+    place.await_delivered()
     assert len(heard(place)) == 4

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from playwright.sync_api import expect
 
 from rota.config.loading import load_fleet
 from rota.testing.browser import Chromium, Page, Visit, chromium
@@ -16,6 +17,8 @@ from tests.conftest import require
 from tools.showroom import furnish
 
 Visits = Callable[..., Visit]
+PATIENCE_MS = 30_000  # on a busy machine; only what fails waits that long
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -60,7 +63,9 @@ def visits(browser: Chromium) -> Iterator[Visits]:
     with ExitStack() as after_the_test:
 
         def start(url: str, **options: Any) -> Visit:
-            return after_the_test.enter_context(browser.visiting(url, **options))
+            visit = after_the_test.enter_context(browser.visiting(url, **options))
+            browser.run(lambda: visit.context.set_default_timeout(PATIENCE_MS))
+            return visit
 
         yield start
 

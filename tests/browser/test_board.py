@@ -5,12 +5,11 @@ import re
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from rota.testing.browser import PATIENCE_MS, PHONE, Page, Visit
+from rota.testing.browser import PHONE, Page, Visit
 from tests.browser.conftest import Visits
 from tests.browser.site import Site
 
 pytestmark = pytest.mark.needs("chromium")
-expect.set_options(timeout=PATIENCE_MS)
 
 
 def opened(page: Page, path: str = "/") -> Page:
@@ -49,7 +48,7 @@ def test_an_item_is_added_dispatched_by_drag_blocked_with_a_note_and_retried(
     expect(card(page, "blocked", "Paint the gate")).to_contain_text("Which green?")
     expect(page.locator("#attention")).to_have_text("1 item needs a person")
     expect(page).to_have_title("(1) Board · Rota")
-    assert page.locator("link[rel=icon]").get_attribute("href") == "/icon/1"
+    expect(page.locator("link[rel=icon]")).to_have_attribute("href", "/icon/1")
     (item,) = site.client.work_list()
     assert (item["status"], item["assigned_agent"]) == ("blocked", "zoe")
 

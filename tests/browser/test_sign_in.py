@@ -86,6 +86,7 @@ def test_everybody_can_use_the_form(site: Site, visits: Visits, browser: Chromiu
         visit.page.goto("/")
         assert barriers(visit.page) == []
         sign_in(visit.page, "rota_wrong")
+        expect(visit.page.get_by_role("alert")).to_be_visible()
         visit.page.get_by_text("Where do I get a token?").click()
         assert barriers(visit.page) == []
 

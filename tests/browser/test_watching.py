@@ -9,7 +9,7 @@ from rota.testing.browser import Chromium, PageFaults
 
 pytestmark = pytest.mark.needs("chromium")
 
-URL = "http://127.0.0.1:8765"
+URL, ELSEWHERE = "http://127.0.0.1:8765", "http://elsewhere.example/"
 POLICY = {"content-security-policy": "default-src 'self'"}
 FAULTS = {
     "console: broken": "<script src='/broken.js'></script>",
@@ -18,14 +18,14 @@ FAULTS = {
     "CSP violation: script-src": "<script>1</script>",
     "CSP violation: style-src": "<p style='color:red'>x</p>",
     "CSP violation: img-src": "<img src='http://elsewhere.example/x.png' alt=''>",
-    "foreign host: http://elsewhere.example/": "<script src='/far.js'></script>",
+    f"foreign host: {ELSEWHERE}": "<script src='/far.js'></script>",
     "CSP violation: connect-src": "<script src='/socket.js'></script>",
 }
 SCRIPTS = {
     "/broken.js": "console.error('broken')",
     "/careful.js": "console.warn('careful')",
     "/thrown.js": "setTimeout(() => { throw new Error('thrown') })",
-    "/far.js": "location.href = 'http://elsewhere.example/'",
+    "/far.js": f"location.href = '{ELSEWHERE}'",
     "/socket.js": "new WebSocket('ws://127.0.0.1:8766/')",
 }
 
@@ -47,7 +47,11 @@ def look(browser: Chromium, content: str, tolerated: str = "^$") -> None:
     with browser.visiting(URL) as visit:
         visit.tolerate(tolerated)
         visit.context.route("**/*", answering(content))
-        visit.page.goto("/")
+        visit.page.goto("/", wait_until="commit")
+        if "far.js" in content:  # it leaves, and takes whatever is asked of it along
+            visit.page.wait_for_url(ELSEWHERE)
+            return
+        visit.page.wait_for_load_state()
         visit.page.evaluate("new Promise((done) => setTimeout(done, 20))")
 
 

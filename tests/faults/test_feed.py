@@ -25,6 +25,7 @@ from tests.faults.processes import Server, eventually
 from tests.integration.wired import Wired, wired
 
 Figure = Callable[[str], None]
+PING_SECONDS = 40.0  # from the first of a connection until it is given up
 SUBSCRIBE = json.dumps({"request_id": "s", "type": "subscribe", "payload": {}})
 
 
@@ -105,10 +106,10 @@ def test_a_reader_of_a_killed_server_goes_on_where_it_was(server: Server, figure
         )
         server.kill()
         server.start()
-    threads[0].join(60)
+    threads[0].join(120)
     with SyncWorkQueueClient(server.url) as client:
         client.cancel(written[-1])
-    threads[1].join(60)
+    threads[1].join(120)
     whole = [one["seq"] for one in log_of(server.url)]
     figure(f"{len(whole)} events × {kills} kills of the server: gap or repeat: {seen != whole}")
     assert seen == whole
@@ -150,7 +151,7 @@ def test_a_reader_that_is_too_slow_is_told_where_to_begin_again(
     tmp_path: Path, small: Callable[[str], socket.socket]
 ) -> None:
     notes = 150
-    limits = WsLimits(farewell_seconds=20)
+    limits = WsLimits(farewell_seconds=600)  # longer than it takes until the slow one reads
     with (
         serve(f"sqlite:///{tmp_path}/rota.db", ws=limits) as served,
         httpx2.Client(base_url=served.url) as http,
@@ -221,6 +222,7 @@ def test_clients_that_do_not_read_cost_little_and_hurt_nobody(
     clients, notes = 60, 200
     with SyncWorkQueueClient(server.url) as client, ExitStack() as opened:
         item = client.work_add("chore", "x")["id"]
+        unanswered_at = time.monotonic() + PING_SECONDS
         for _ in range(clients):
             sock = small(server.url)
             opened.enter_context(wired_forever(server.url, sock)).get("subscribe")
@@ -232,15 +234,15 @@ def test_clients_that_do_not_read_cost_little_and_hurt_nobody(
             taken.append(time.monotonic() - began)
         grown = memory(server) - before
         slowest = max(taken)
-        # Long before they have left a ping unanswered.
-        eventually(lambda: open_files(server) <= files - clients, "they are cut off", 15)
+        left = unanswered_at - time.monotonic()  # before they have left a ping unanswered
+        eventually(lambda: open_files(server) <= files - clients, "they are cut off", left)
         figure(
             f"{clients} clients that do not read, {notes} events of 90 KB: {grown / 1e6:.0f} MB"
             f" more, the slowest write {slowest * 1e3:.0f} ms"
         )
         # Kept for each of them, the events would be a gigabyte.
         assert grown < 150e6
-        assert slowest < 2
+        assert slowest < 10  # who waited for them would wait for their pings
 
 
 def wired_forever(url: str, sock: socket.socket) -> ExitStack:

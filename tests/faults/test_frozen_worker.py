@@ -78,7 +78,8 @@ async def test_the_loop_of_a_frozen_worker_learns_that_its_item_is_gone(
 ) -> None:
     with SyncWorkQueueClient(server.url) as client:
         item_id = client.work_add("chore", "item")["id"]
-        worker = start("-m", "tests.faults.worker", "loop", server.url, "sleeper", "1")
+        # Not so short that a worker loses it which only waits for its turn on a busy machine.
+        worker = start("-m", "tests.faults.worker", "loop", server.url, "sleeper", "5")
         assert worker.hear() == ["took", item_id]
         worker.signal(signal.SIGSTOP)
         eventually(lambda: client.work_get(item_id)["status"] == "queued", "the lease lapses")

@@ -290,6 +290,7 @@ def work(path: Path, agent: str, careless: bool) -> None:
 async def working(path: Path, agent: str) -> None:
     made = source(path, agent, SystemClock())
     dice = random.Random(agent)
+    say("ready")
     heard()
     while items := (await made.fetch_available_work()).items:
         item = items[min(dice.randrange(3), len(items) - 1)]
@@ -329,6 +330,8 @@ def race(path: Path, start: Start, *options: str) -> Counter[str]:
         start("-m", __spec__.name, "work", str(path), f"agent-{number}", *options)
         for number in range(WORKERS)
     ]
+    for worker in workers:
+        assert worker.hear() == "ready"
     for worker in workers:
         worker.say("go")
     said = [word for worker in workers for word in worker.hear_all()]

@@ -18,7 +18,7 @@ from tests.faults.worker import STOP, opened
 
 # Two processes each; those with one slot get in each other's way all the time.
 AGENTS = {"ada": 8, "bob": 6, "cleo": 1, "dan": 1}
-STUCK_SECONDS = 20.0
+STUCK_SECONDS = 40.0  # less than a claim waits
 
 Start = Callable[..., Process]
 Figure = Callable[[str], None]

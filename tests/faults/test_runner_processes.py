@@ -70,8 +70,7 @@ AGENT = """
 def stage(tmp_path: Path) -> Iterator[Stage]:
     with Stage(tmp_path) as stage:
         yield stage
-        for pid in stage.survivors():
-            os.kill(pid, signal.SIGKILL)
+        stage.kill_survivors()
 
 
 def all_there(stage: Stage) -> Callable[[], bool]:
@@ -81,7 +80,8 @@ def all_there(stage: Stage) -> Callable[[], bool]:
 async def test_a_cancelled_run_leaves_no_process(stage: Stage) -> None:
     run = asyncio.create_task(stage.run(*stage.script(AGENT), "stay", *WAYS.values()))
     await until(all_there(stage), "the agent's processes")
-    assert len(stage.survivors()) == len(WAYS) + 1
+    # Between two forks there is one more, until it has its turn to end.
+    await until(lambda: len(stage.survivors()) == len(WAYS) + 1, "no more than those")
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
@@ -189,8 +189,7 @@ def test_the_group_alone_would_not_have_been_enough(tmp_path: Path) -> None:
         process.wait()
         assert len(stage.survivors()) >= 3
     finally:
-        for pid in stage.survivors():
-            os.kill(pid, signal.SIGKILL)
+        stage.kill_survivors()
 
 
 def test_a_signal_is_not_sent_to_whoever_got_the_pid(tmp_path: Path) -> None:
@@ -275,10 +274,10 @@ async def test_a_run_beyond_its_tokens_is_ended_at_once(stage: Stage) -> None:
         """
         import json, time
         usage = {"input_tokens": 600, "output_tokens": 1}
-        for n in range(1000):
+        for n in range(2):  # no third: who reads late would count it, too
             message = {"id": n, "content": [], "usage": usage}
             print(json.dumps({"type": "assistant", "message": message}), flush=True)
-            time.sleep(0.05)
+        time.sleep(600)
         """,
         "claude",
     )

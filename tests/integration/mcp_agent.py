@@ -13,6 +13,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
+LEASE = 8  # seconds in which an item is done, also on a busy machine
+
 
 def say(**words: Any) -> None:
     sys.stdout.write(json.dumps(words) + "\n")
@@ -27,7 +29,7 @@ async def call(client: Client, tool: str, **given: Any) -> dict[str, Any]:
 async def work(client: Client) -> None:
     open_ones = ["queued", "dispatched", "in_progress"]
     while (await call(client, "work_list", status=open_ones, limit=1))["items"]:
-        taken = await call(client, "work_claim", wait_seconds=0.5, lease_seconds=2)
+        taken = await call(client, "work_claim", wait_seconds=0.5, lease_seconds=LEASE)
         if taken["claimed"]:
             await finish(client, taken)
 

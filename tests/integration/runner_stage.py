@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -106,6 +108,11 @@ class Stage:
     def survivors(self) -> list[int]:
         """Processes of this test, by their command line: the nursery is not one of them."""
         return processes_with(str(self.path))
+
+    def kill_survivors(self) -> None:
+        for pid in self.survivors():
+            with suppress(ProcessLookupError):  # it was about to end
+                os.kill(pid, signal.SIGKILL)
 
 
 def processes_with(text: str) -> list[int]:

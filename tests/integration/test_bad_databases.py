@@ -309,6 +309,6 @@ def test_a_running_server_answers_503_while_postgres_is_down_and_recovers(tmp_pa
             demand_unavailable(get(server), "127.0.0.1")
             demand_one_clear_line(rota("--db", url, "list"), "cannot be reached")
             postgres.start()
-            eventually(lambda: post(server, "during").status_code == 201, "it recovers", 10)
+            eventually(lambda: post(server, "during").status_code == 201, "it recovers")
             assert stored(server) == {"before", "during"}
             assert "Traceback" not in server.log

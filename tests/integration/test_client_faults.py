@@ -215,9 +215,9 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_written_to() -> No
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with SyncWorkQueueClient(url, retries=QUICK) as client:
             client.work_update("x", "completed")
-            closed.wait(5)
+            assert closed.wait(30)
             client.work_update("x", "completed")  # would raise ConnectionFailed on the old one
-        thread.join(5)
+        thread.join(30)
     assert len(accepted) == 2
 
 

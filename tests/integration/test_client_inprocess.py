@@ -61,11 +61,11 @@ def test_a_claim_waits_for_work_of_another_process(
     client: SyncWorkQueueClient, database: str
 ) -> None:
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(client.claim("ann", wait_seconds=20)))
+    thread = threading.Thread(target=lambda: found.extend(client.claim("ann", wait_seconds=60)))
     thread.start()
     with opened(database) as another:
         item = another.work_add("chore", "For you")
-    thread.join(20)
+    thread.join(60)
     assert [one["id"] for one in found] == [item["id"]]
 
 
@@ -85,9 +85,9 @@ def test_events_are_streamed_also_those_of_another_process(
 
 def test_the_claim_loop_works_on_a_database_alone(client: SyncWorkQueueClient) -> None:
     client.work_add("chore", "Longer than its lease")
-    with client.work(agent="ann", lease_seconds=1) as work:
+    with client.work(agent="ann", lease_seconds=3) as work:
         for item in work:
-            time.sleep(1.3)  # a body that is longer than its lease
+            time.sleep(3.6)  # a body that is longer than its lease
             client.sweep()
             assert not item.lost
             work.stop_taking()

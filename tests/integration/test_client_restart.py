@@ -1,17 +1,18 @@
 """A worker whose server is killed under it: verdicts get through, and the loop goes on."""
 
 import asyncio
-import json
 from pathlib import Path
 
 from rota.client import ClaimedItem, WorkQueueClient
 from rota.testing import zygote
 from tests.acceptance.terminal import running_server
+from tests.faults.processes import free_port
 
 
 async def test_a_worker_outlives_its_server(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server:
-        url = json.loads((tmp_path / ".rota" / "server.json").read_text())["url"]
+    port = str(free_port())  # nobody else takes it while no server is there
+    url = f"http://127.0.0.1:{port}"
+    with running_server(tmp_path, "--port", port) as server:
         async with WorkQueueClient(url) as client:
             for n in range(4):
                 await client.work_add("chore", str(n))

@@ -444,7 +444,7 @@ async def test_a_limit_that_is_far_from_its_reset_is_reported_and_not_slept(
     with pytest.raises(GitHubAPIError, match="is used up until") as error:
         await source.fetch_available_work()
     assert error.value.is_rate_limit_error
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert control.counts()["by_status"].get("403") == 1  # the second was not even asked
     assert scene.labels() == {"ready", "bug"}
     assert await nothing_in_ledger(source)
@@ -481,12 +481,12 @@ async def test_few_requests_left_are_worth_a_warning(scene: Forges, control: Con
 async def test_a_tracker_that_hangs_is_given_up(
     scene: Forges, control: Control, method: str
 ) -> None:
-    source = scene.impatient(connection={"timeout": Timeouts(connect=5, read=0.4, total=1.5)})
+    source = scene.impatient(connection={"timeout": Timeouts(connect=30, read=1.5, total=3)})
     await source.desk()
-    control.fault(FaultKind.HANG_BEFORE, method=method, path="/issues/1", seconds=30)
+    control.fault(FaultKind.HANG_BEFORE, method=method, path="/issues/1", seconds=300)
     began = time.monotonic()
     refused = await source.claim_work("github-1")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert refused.reason is ClaimFailureReason.SOURCE_ERROR
     control.clear_faults()
     assert scene.comments() == []

@@ -249,8 +249,8 @@ async def test_the_claim_lives_as_long_as_the_run(scene: Scene) -> None:
     travelling = asyncio.ensure_future(scene.travel(agent))
     await scene.actor.begun.wait()
     for _ in range(3):
-        scene.clock.advance(0.9)
         beat = (await scene.item(item)).heartbeat_at
+        scene.clock.advance(0.9)  # after the look: of beats at one moment only the first is seen
         async with asyncio.timeout(30):
             while True:
                 if (await scene.item(item)).heartbeat_at != beat:

@@ -361,7 +361,7 @@ def test_who_hangs_up_while_he_waits_for_work_takes_none(
     ):
         impatient.post(PATH, content=_asking("tools/call", **asked))
     item = an_item(served)
-    taken = raw.post("/work/claim", json={"agent": "jones", "wait_seconds": 5}).json()
+    taken = raw.post("/work/claim", json={"agent": "jones", "wait_seconds": 25}).json()
     assert [one["id"] for one in taken] == [item]
 
 

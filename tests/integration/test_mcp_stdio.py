@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,7 +65,7 @@ def test_two_agents_race_and_one_is_killed_and_nothing_is_lost_or_doubled(
         ann.join()
         items += [last, *(client.work_add("chore", f"later {n}")["id"] for n in range(ITEMS))]
         eventually(lambda: not any(map(_is_alive, theirs)), "its MCP server ends with it")
-        eventually(lambda: client.work_get(last)["status"] == "queued", "its item comes back", 15)
+        eventually(lambda: client.work_get(last)["status"] == "queued", "its item comes back")
         client.edit(last, assigned_agent=None, description="now for anybody")
         said += bob.hear_all()
         assert said[-1] == {"event": "ended"}
@@ -165,20 +164,18 @@ def test_bad_messages_do_not_end_a_conversation_and_its_claims_are_kept_by_use_o
     assert raw.ask(4, "tools/call", name="rm_rf")["error"]["code"] == -32602
     huge = raw.call(5, "work_add", description="x" * (2 * 1024 * 1024))
     assert huge["error"]["code"] == "too_large"
-    claim = raw.call(6, "work_claim", lease_seconds=1.5)["claim"]
+    claim = raw.call(6, "work_claim", lease_seconds=6)["claim"]
     here.type("hook", "agent", "tool", "--agent", "smith")
     seen = tmp_path / ".rota/agents/smith.seen"
-    deadline = time.monotonic() + 20
 
     def lease() -> str:
-        assert time.monotonic() < deadline
         os.utime(seen)  # what the hook does at every use of a tool
         return str(here.json("show", item)["lease_expires_at"])
 
     eventually(lambda: lease() > claim["expires_at"], "the claim is kept")
     assert raw.call(7, "work_complete", id=item)["item"]["status"] == "completed"
     raw.process.send_signal(signal.SIGINT)
-    assert raw.process.wait(10) == -signal.SIGINT, "it ends though nobody has said anything more"
+    assert raw.process.wait(30) == -signal.SIGINT, "it ends though nobody has said anything more"
 
 
 def test_without_the_package_it_is_said_what_to_install(tmp_path: Path) -> None:

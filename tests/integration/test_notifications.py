@@ -326,7 +326,7 @@ async def test_mail_to_what_is_not_public_is_refused_too() -> None:
 async def test_a_program_gets_arguments_and_json(tmp_path: Path) -> None:
     code = "import sys; open(sys.argv[1], 'w').write(sys.argv[2] + '\\n' + sys.stdin.read())"
     argv = [sys.executable, "-c", code, str(tmp_path / "out"), "{title}; touch {id}"]
-    one = courier({"type": "command", "argv": argv}, {"PASSWORD": CANARY})
+    one = courier({"type": "command", "argv": argv, "timeout": PATIENT}, {"PASSWORD": CANARY})
     assert await one.send("c", MESSAGE) == "it ended with exit code 0"
     one.close()
     first, _, rest = (tmp_path / "out").read_text().partition("\n")
@@ -336,12 +336,13 @@ async def test_a_program_gets_arguments_and_json(tmp_path: Path) -> None:
 
 async def test_faults_of_a_program() -> None:
     says = "import os, sys; print(os.environ.get('PASSWORD')); print('" + CANARY + "'); sys.exit(3)"
-    for argv, words in (
-        ([sys.executable, "-c", says], "it exited with 3: None [hidden]"),
-        (["/no/such/program"], "/no/such/program"),
-        ([sys.executable, "-c", "import time; time.sleep(60)"], ""),
+    for argv, timeout, words in (
+        ([sys.executable, "-c", says], PATIENT, "it exited with 3: None [hidden]"),
+        (["/no/such/program"], PATIENT, "/no/such/program"),
+        ([sys.executable, "-c", "import time; time.sleep(600)"], "1s", "no end after 1 s"),
     ):
-        one = courier({"type": "command", "argv": argv, "timeout": "1s"}, {"PASSWORD": CANARY})
+        channel = {"type": "command", "argv": argv, "timeout": timeout}
+        one = courier(channel, {"PASSWORD": CANARY})
         failed = await failure(one)
         one.close()
         assert words in failed.message

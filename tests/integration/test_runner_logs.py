@@ -76,7 +76,7 @@ async def test_a_log_can_be_followed_while_it_grows(stage: Stage) -> None:
     await until(lambda: seen == ["first"], "the first line")
     assert not run.done()
     go_on.touch()
-    await asyncio.wait_for(follower, 20)
+    await asyncio.wait_for(follower, 30)
     assert seen == ["first", "last"]
     again = [line async for _, line in tail(request.log, from_offset=offsets[0])]
     assert [json.loads(line)["text"] for line in again] == ["last"]
@@ -147,7 +147,7 @@ async def test_who_listens_and_fails_does_not_leave_the_agent_waiting(stage: Sta
         time.sleep(60)
     """)
     with pytest.raises(LookupError):
-        await asyncio.wait_for(stage.run(*agent, heard=deaf), 15)
+        await asyncio.wait_for(stage.run(*agent, heard=deaf), 50)
     assert stage.survivors() == []
 
 

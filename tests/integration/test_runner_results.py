@@ -81,7 +81,7 @@ async def test_a_result_file_that_cannot_be_used_is_ignored_with_a_warning(
 async def test_what_is_no_file_is_no_result_and_is_removed(
     stage: Stage, line: str, why: str
 ) -> None:
-    end = await asyncio.wait_for(stage.run("sh", "-c", f"{line}; echo said"), 10)
+    end = await asyncio.wait_for(stage.run("sh", "-c", f"{line}; echo said"), 50)
     assert end.status is RunStatus.SUCCEEDED
     assert end.summary == "said"
     assert any(why in text for text in stage.texts("rota", "warning"))

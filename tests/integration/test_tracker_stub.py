@@ -56,7 +56,7 @@ def control(stub: TrackerStub) -> Control:
 
 def connected(stub: TrackerStub, **headers: str) -> Client:
     # There is no TLS here, and reading all certificates takes as long as ten tests.
-    return Client(base_url=stub.url, headers=headers, timeout=5, verify=False)
+    return Client(base_url=stub.url, headers=headers, timeout=30, verify=False)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_it_ends_when_whoever_started_it_is_killed(forks: bool) -> None:
         url, child = one.stdout.readline().split()
         address = ("127.0.0.1", int(url.rpartition(":")[2]))
         try:
-            with socket.create_connection(address, timeout=10) as watching:
+            with socket.create_connection(address, timeout=30) as watching:
                 one.kill()
                 with suppress(ConnectionResetError):
                     assert watching.recv(1) == b""  # closed by the end of the stub
@@ -560,7 +560,7 @@ def test_an_answer_that_does_not_come_says_nothing_of_the_write(
         hangs = "hang" in kind
         expected = httpx2.ReadTimeout if hangs else httpx2.NetworkError
         with pytest.raises((expected, httpx2.RemoteProtocolError)):
-            ada.post(COMMENTS, json={"body": "x"}, timeout=IMPATIENT if hangs else 5)
+            ada.post(COMMENTS, json={"body": "x"}, timeout=IMPATIENT if hangs else 30)
         while not control.counts()["unanswered"]:
             pass  # a slow machine has not read the request yet
     assert len(control.look(REPO, 1)["comments"]) == written
@@ -638,7 +638,7 @@ def test_a_late_comment_appears_after_a_later_one(control: Control, ada: Client)
         assert seen == ["prompt"]
         assert ada.get(f"{GITEA}/1").json()["comments"] == 1
     while bodies(ada.get(COMMENTS)) != ["late", "prompt"]:
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
     assert time.monotonic() - started >= 0.15
 
 

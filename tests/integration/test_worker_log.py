@@ -89,7 +89,7 @@ async def test_a_log_that_nobody_wants_any_more_is_not_sent(
     await client.end_run(run, {"status": "lost"})
     add(path, line("two"))
     assert not await shipping.finish()
-    await asyncio.wait_for(shipping.follow(), 5)
+    await asyncio.wait_for(shipping.follow(), 30)
     assert await arrived(client, run) == ["one"]
 
 

@@ -109,7 +109,7 @@ def test_a_claim_whose_claimer_is_gone_is_given_back(http: httpx2.Client, served
             wait_for_work(ws, agent)
         ws.get("ping")
     item = http.post("/work", json={"type": "chore", "description": "x"}).json()["id"]
-    assert http.post("/work/claim", json={"agent": "c", "wait_seconds": 10}).json()[0]["id"] == item
+    assert http.post("/work/claim", json={"agent": "c", "wait_seconds": 25}).json()[0]["id"] == item
 
 
 def test_errors_are_those_of_http(ws: Wired, http: httpx2.Client) -> None:

@@ -214,14 +214,14 @@ def test_a_fork_is_ended_by_a_signal(place: Path, number: signal.Signals) -> Non
     with under_way(place, "wait") as one:
         assert one.poll() is None
         one.send_signal(number)
-        assert one.wait(10) == -number
+        assert one.wait(30) == -number
         one.send_signal(number)  # nobody is there any more
 
 
 def test_a_fork_may_handle_a_signal(place: Path) -> None:
     one = under_way(place, "end_well")
     one.terminate()
-    assert one.communicate(timeout=10) == ("ended\n", None)
+    assert one.communicate(timeout=30) == ("ended\n", None)
     assert one.returncode == 3
 
 
@@ -242,7 +242,7 @@ def test_errors_can_go_where_the_output_goes(place: Path) -> None:
             [], env=environment(), cwd=place, stdin=subprocess.DEVNULL, stdout=log,
             stderr=subprocess.STDOUT, entry="acts:many",
         )  # fmt: skip
-        assert one.wait(10) == 0
+        assert one.wait(30) == 0
     assert (place / "log").stat().st_size == 6_000_000
 
 
@@ -261,7 +261,7 @@ def test_forks_run_beside_each_other_and_hold_nothing_of_each_other(place: Path)
     assert json.loads(act(place, "tell").stdout)["files"] == ["0", "1", "2", "3"]
     for one in reversed(waiting):
         one.kill()
-        assert one.communicate(timeout=10) == ("", None)  # its pipe ends with it
+        assert one.communicate(timeout=30) == ("", None)  # its pipe ends with it
         assert not Path(f"/proc/{one.pid}").exists()
 
 
@@ -293,7 +293,7 @@ def test_a_zygote_goes_with_its_children_and_leaves_nothing(
     assert not made.directory.exists()
     one.stdout.close()
     with pytest.raises(ZygoteGone):
-        one.wait(10)
+        one.wait(30)
     with pytest.raises(ZygoteGone):
         zygote.start([], env=environment(), cwd=place)
 

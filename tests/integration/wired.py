@@ -10,7 +10,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 Json = dict[str, Any]
-SECONDS = 15.0
+SECONDS = 30.0
 
 
 class Wired:
