@@ -283,7 +283,8 @@ async def test_filters_narrow_the_board_from_outside_and_inside(
 ) -> None:
     add(http, "Red gate", type="bug_fix", labels=["urgent"])
     add(http, "Blue gate", assigned_agent="smith")
-    add(http, "Green door", type="bug_fix")
+    mill = http.post("/projects", json={"name": "The mill"}).json()["id"]
+    add(http, "Green door", type="bug_fix", project_id=mill)
     async with sitting(served.url, NARROW, "type:bug_fix") as seat:
         assert seat.titles(Status.QUEUED) == ["Red gate", "Green door"]
         await seat.until(lambda: "only type:bug_fix" in seat.line("bar"))
@@ -292,11 +293,17 @@ async def test_filters_narrow_the_board_from_outside_and_inside(
             ("label:urgent", ["Red gate"]),
             ("agent:smith gate", ["Blue gate"]),
             ("it's not there", []),
+            ("project:'The mill' door", ["Green door"]),
+            (f"project:{mill}", ["Green door"]),
             ("", ["Red gate", "Blue gate", "Green door"]),
         ):
             await seat.press("slash")
             await seat.write(written)
             await seat.until(lambda shown=shown: seat.titles(Status.QUEUED) == shown)
+        await seat.press("slash")
+        await seat.write("project:nowhere")
+        await seat.until(lambda: "there is no project 'nowhere'" in seat.line("said"))
+        assert len(seat.titles(Status.QUEUED)) == 3
         add(http, "Red door")
         await seat.until(lambda: "Red door" in seat.screen)
 

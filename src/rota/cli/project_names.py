@@ -1,17 +1,14 @@
 """Projects by the names that people give them; everything behind the command line has their ids."""
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rota.cli.parsing import NONE
-from rota.model.errors import InvalidInput
+from rota.client.project_ids import is_id, the_one_named, unknown
 
 if TYPE_CHECKING:
     from rota.client import SyncWorkQueueClient
-
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 class ProjectName(click.ParamType[str]):
@@ -32,22 +29,10 @@ class ProjectName(click.ParamType[str]):
             return text
         found = named(client, text)
         if found is None:
-            raise InvalidInput(
-                f"project: there is no project {text[:100]!r}; see `rota project list`",
-                field="project",
-            )
+            raise unknown(text)
         return found
 
 
 def named(client: "SyncWorkQueueClient", text: str) -> str | None:
     """The id of the only project of that name; an id is returned as it is."""
-    if _ID.fullmatch(text):
-        return text
-    found = [str(one["id"]) for one in client.list_projects() if one["name"] == text]
-    if len(found) > 1:
-        raise InvalidInput(
-            f"project: {len(found)} are named {text[:100]!r}; give the id of one:"
-            f" {', '.join(found[:5])}",
-            field="project",
-        )
-    return found[0] if found else None
+    return text if is_id(text) else the_one_named(text, client.list_projects())

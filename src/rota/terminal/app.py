@@ -204,13 +204,19 @@ class BoardApp(App[None]):
 
     @work
     async def action_filter(self) -> None:
-        hint = "project:ID agent:NAME type:NAME label:NAME, and words to search for"
+        hint = "project:NAME agent:NAME type:NAME label:NAME, and words to search for"
         blank = Blank("filter", hint, value=str(self.board.filters))
         answers = await self.push_screen_wait(Ask("Show only …", [blank]))
-        if answers is not None:
-            self.board.narrow(Filters.of(answers.get("filter", "")))
-            self._following.touch()
-            self.front.show_bar()
+        if answers is None:
+            return
+        try:
+            wanted = await self.client.with_project(Filters.of(answers.get("filter", "")))
+        except RotaError as error:
+            self.say(f"Not filtered: {error.message}", bad=True)
+            return
+        self.board.narrow(wanted)
+        self._following.touch()
+        self.front.show_bar()
 
     def action_help(self) -> None:
         self.push_screen(Help())

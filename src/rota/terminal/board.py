@@ -3,12 +3,13 @@
 import asyncio
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rota.client import WorkQueueClient
 from rota.client._async.calls import content, next_cursor, not_ours
+from rota.client.project_ids import is_id, the_one_named, unknown
 from rota.model.clock import to_text
 from rota.model.status import Status
 from rota.model.work import MAX_PAGE
@@ -56,6 +57,16 @@ class BoardClient(WorkQueueClient):
         if not isinstance(items, list):
             raise not_ours()
         return Page(items, next_cursor(answer.headers.get("link", "")))
+
+    async def with_project(self, filters: Filters) -> Filters:
+        """Where a project is named, the filters with its id."""
+        name = filters.project_id
+        if name is None or is_id(name):
+            return filters
+        found = the_one_named(name, await self.list_projects())
+        if found is None:
+            raise unknown(name)
+        return replace(filters, project_id=found, project=name)
 
     async def counts(self) -> dict[str, int]:
         """How many items there are of each status."""

@@ -132,7 +132,7 @@ enter             open the item; L there: the log of its latest run
 m                 what may be done to it
 space, escape     pick cards to act on together; let go of them
 /                 show only some: agent:NAME type:NAME label:NAME
-                  project:ID, and words to search for
+                  project:NAME, and words to search for
 a, n              add an item; leave a note on one
 
 d dispatch   s start     c complete   b block   u resume

@@ -20,6 +20,7 @@ class Filters:
     type: str | None = None
     label: str | None = None
     q: str | None = None
+    project: str | None = None  # as it was typed, where that is not its id
 
     @classmethod
     def of(cls, text: str) -> "Filters":
@@ -35,10 +36,10 @@ class Filters:
         return cls(**named, q=" ".join(searched) or None)
 
     def query(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value}
+        return {name: value for name, value in asdict(self).items() if value and name != "project"}
 
     def __str__(self) -> str:
-        given = self.query()
+        given = self.query() | ({"project_id": self.project} if self.project else {})
         named = [
             f"{word}:{shlex.quote(given[field])}"
             for word, field in _WORDS.items()
