@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,20 +21,11 @@ from typing import Any, TypeVar
 import apsw
 
 from rota.model.clock import Clock, SystemClock, to_text
-from rota.model.errors import (
-    InvalidInput,
-    NoFreeSlot,
-    Refused,
-    RotaError,
-    StorageError,
-    StorageUnavailable,
-)
+from rota.model.errors import StorageUnavailable
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import SchemaState, Topic, Transaction
-from rota.storage.primitives import Parameters, Row
-from rota.storage.sqlite_values import in_sizes, with_values
-from rota.storage.statements import load_statements
-from rota.storage.transaction import SqlTransaction
+from rota.storage.sqlite_errors import translate, translated
+from rota.storage.sqlite_transaction import SqliteTransaction
 from rota.storage.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -43,45 +34,6 @@ BUSY_SECONDS = 10.0
 GROUP_LIMIT = 1_000
 # How often the writer looks whether another process has committed, while somebody waits.
 FOREIGN_COMMIT_SECONDS = 0.05
-
-
-class SqliteTransaction(SqlTransaction):
-    DIALECT = "sqlite"
-    SUBMIT = ("insert_items", "insert_events")
-    TAKE = ("take_items", "take_claims", "take_log", "take_events")
-    FINISH = ("finish_log", "finish_events")
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        super().__init__()
-        self._connection = connection
-        self._sql = load_statements("sqlite")
-
-    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
-        return self._connection.execute(self._sql[statement], parameters).fetchall()
-
-    def _each(
-        self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
-    ) -> list[Row]:
-        text, found = self._sql[statement], list[Row]()
-        for size, values in in_sizes(rows):
-            spelt = with_values(text, tuple(constants), size, len(rows[0]))
-            found += self._connection.execute(spelt, (*constants.values(), *values)).fetchall()
-        return found
-
-    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
-        statement, connection = self._sql[name], self._connection
-        for row in rows:
-            connection.execute(statement, row)
-
-    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
-        return self._connection.execute(statement, parameters).fetchall()
-
-    def _text_of(self, name: str) -> str:
-        return self._sql[name]
-
-    def _changed(self, statement: str, /, **parameters: object) -> int:
-        self._rows(statement, **parameters)
-        return self._connection.changes()
 
 
 @dataclass(slots=True)
@@ -170,7 +122,7 @@ class SqliteStore:
             ) from error
 
     def _connect(self, *, readonly: bool = False) -> apsw.Connection:
-        with _translated(self.path):
+        with translated(self.path):
             connection = apsw.Connection(str(self.path), statementcachesize=256)
             # Without this, SQLite compiles a statement anew on every call once a parameter of it
             # was compared with the condition of a partial index: 10 to 20 µs each time.
@@ -213,7 +165,7 @@ class SqliteStore:
         return self._read_on(connection, body)
 
     def _read_on(self, connection: apsw.Connection, body: Callable[[Transaction], T]) -> T:
-        with _translated(self.path):
+        with translated(self.path):
             connection.execute("BEGIN")
             try:
                 return body(SqliteTransaction(connection))
@@ -272,7 +224,7 @@ class SqliteStore:
         if not requests:
             return [], set()
         try:
-            with _translated(self.path):
+            with translated(self.path):
                 connection.execute("BEGIN IMMEDIATE")
                 answers, topics = self._run_bodies(connection, requests)
                 connection.execute("COMMIT")
@@ -297,19 +249,19 @@ class SqliteStore:
                 if not connection.in_transaction:
                     raise  # a full disk ends the whole transaction, and with it the group
                 connection.execute("ROLLBACK TO body")
-                answers.append(_Answer(request, error=_translate(error, self.path)))
+                answers.append(_Answer(request, error=translate(error, self.path)))
             connection.execute("RELEASE body")
         return answers, topics
 
     # schema and care
 
     def _schema_now(self) -> SchemaState:
-        with self._borrowed() as connection, _translated(self.path):
+        with self._borrowed() as connection, translated(self.path):
             return state_of("sqlite", _applied(connection))
 
     def _upgrade_now(self) -> list[str]:
         """All that is missing, in one transaction: a crash leaves the old schema whole."""
-        with self._borrowed() as connection, _translated(self.path):
+        with self._borrowed() as connection, translated(self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 applied = _applied(connection)
@@ -356,7 +308,7 @@ class SqliteStore:
         partial.unlink(missing_ok=True)
         try:
             os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            with self._borrowed() as source, _translated(partial):
+            with self._borrowed() as source, translated(partial):
                 copy = apsw.Connection(str(partial))
                 with copy.backup("main", source, "main") as backup:
                     while not backup.done:
@@ -410,46 +362,3 @@ def _roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
         with contextlib.suppress(apsw.Error):
             connection.execute("ROLLBACK")
-
-
-@contextlib.contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (apsw.Error, UnicodeEncodeError, OverflowError) as error:
-        raise _translate(error, path) from error
-
-
-_ADVICE: dict[type[apsw.Error], str] = {
-    apsw.BusyError: "another process has held its lock for too long; try again",
-    apsw.LockedError: "it is locked; try again",
-    apsw.FullError: "the disk is full; free some space and try again, no restart is needed",
-    apsw.ReadOnlyError: "it is read-only; check the permissions of the file and its directory",
-    apsw.CantOpenError: "it cannot be opened; check the path and its permissions",
-    apsw.PermissionsError: "access is denied; check the permissions",
-    apsw.IOError: "reading or writing failed; check the disk",
-    apsw.CorruptError: "it is damaged; restore a backup (rota db backup writes them)",
-    apsw.NotADBError: "it is not a SQLite database; name another file with --db or DATABASE_URL",
-}
-
-
-def _translate(error: BaseException, path: Path) -> BaseException:
-    if isinstance(error, UnicodeEncodeError | OverflowError):
-        return InvalidInput(f"a value that no database can hold: {error}")
-    if isinstance(error, RotaError) or not isinstance(error, apsw.Error):
-        return error
-    if isinstance(error, apsw.ConstraintError):
-        return _constraint(str(error))
-    for kind, advice in _ADVICE.items():
-        if isinstance(error, kind):
-            return StorageUnavailable(f"{path}: {advice}")
-    return StorageError(f"{path}: {error}")
-
-
-def _constraint(text: str) -> RotaError:
-    """The services check first; what a table still refuses is a race or a bug."""
-    if "work_items.assigned_agent, work_items.slot" in text:
-        return NoFreeSlot("the agent already works on an item in this slot")
-    if "work_items.source, work_items.source_ref" in text:
-        return Refused("a live item with this source reference exists already")
-    return StorageError(f"the database refused the change: {text}")

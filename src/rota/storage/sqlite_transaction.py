@@ -1,0 +1,49 @@
+"""One transaction on SQLite: its ways to run a statement."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from rota.storage.primitives import Parameters, Row
+from rota.storage.sqlite_values import in_sizes, with_values
+from rota.storage.statements import load_statements
+from rota.storage.transaction import SqlTransaction
+
+
+class SqliteTransaction(SqlTransaction):
+    DIALECT = "sqlite"
+    SUBMIT = ("insert_items", "insert_events")
+    TAKE = ("take_items", "take_claims", "take_log", "take_events")
+    FINISH = ("finish_log", "finish_events")
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._sql = load_statements("sqlite")
+
+    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
+        return self._connection.execute(self._sql[statement], parameters).fetchall()
+
+    def _each(
+        self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
+    ) -> list[Row]:
+        text, found = self._sql[statement], list[Row]()
+        for size, values in in_sizes(rows):
+            spelt = with_values(text, tuple(constants), size, len(rows[0]))
+            found += self._connection.execute(spelt, (*constants.values(), *values)).fetchall()
+        return found
+
+    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
+        statement, connection = self._sql[name], self._connection
+        for row in rows:
+            connection.execute(statement, row)
+
+    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def _text_of(self, name: str) -> str:
+        return self._sql[name]
+
+    def _changed(self, statement: str, /, **parameters: object) -> int:
+        self._rows(statement, **parameters)
+        return self._connection.changes()
