@@ -16,7 +16,7 @@ from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, claiming
 from rota.queue.sweeper import Sweeper, Swept
 from rota.queue.views import Views
-from rota.storage.port import Store
+from rota.storage.port import Store, Transaction
 from rota.storage.postgres import PostgresStore
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
@@ -794,6 +794,29 @@ async def test_a_claimer_that_is_cancelled_gives_back_what_it_got(
         )
     assert (await claim(ledger.queue)).item.id == item.id
     await agrees(store)
+
+
+async def test_a_claimer_that_is_cancelled_beside_its_answer_gives_back_what_it_got(
+    ledger: Ledger, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (item,) = await submit(ledger.queue)
+    loop, transact = asyncio.get_running_loop(), store.transact
+
+    def then_cancelled(body: Callable[[Transaction], object]) -> asyncio.Future[object]:
+        """The answer comes in this turn of the loop, and the caller would have it in the next."""
+        committed = transact(body)
+        committed.add_done_callback(lambda _: loop.call_soon(task.cancel))
+        return committed
+
+    monkeypatch.setattr(store, "transact", then_cancelled)
+    task = asyncio.ensure_future(claim(ledger.queue))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    monkeypatch.setattr(store, "transact", transact)
+    async with asyncio.timeout(PATIENCE):
+        while (found := await ledger.views.item(item.id)).status is not Status.QUEUED:
+            await ledger.views.wait_for_events(ledger.views.events_seen(), 1)
+    assert (found.epoch, found.reason) == (1, "claimer_gone")
 
 
 # words that cannot be right

@@ -23,12 +23,16 @@ MOST_AT_ONCE = 500
 
 class Gathering(Generic[A, R]):
     def __init__(
-        self, store: Store, body: Callable[[Transaction, Sequence[A]], Sequence[R | Exception]]
+        self,
+        store: Store,
+        body: Callable[[Transaction, Sequence[A]], Sequence[R | Exception]],
+        unheard: Callable[[R], None] = lambda answer: None,
     ) -> None:
         """`body` answers every call, in order; an exception as an answer is raised to its caller
-        and must have changed nothing."""
+        and must have changed nothing. `unheard` gets the answers whose callers have gone."""
         self._store = store
         self._body = body
+        self._unheard = unheard
         self._waiting: list[_Call[A, R]] = []
         self._under_way = 0
         self._about_to_go = False
@@ -67,7 +71,7 @@ class Gathering(Generic[A, R]):
         error = answered.exception()
         if error is None:
             for (_, future), answer in zip(calls, answered.result(), strict=True):
-                _give(future, answer)
+                self._give(future, answer)
             self._back()
         elif len(calls) > 1 and not isinstance(error, StorageUnavailable):
             # One of them is at fault and the others are not: each goes alone, and hears its own.
@@ -88,11 +92,11 @@ class Gathering(Generic[A, R]):
         if self._waiting and not self._about_to_go:
             self._go()
 
-
-def _give(future: "asyncio.Future[R]", answer: R | Exception) -> None:
-    if future.done():  # the caller has gone; what that means is for the caller's side to settle
-        return
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
+    def _give(self, future: "asyncio.Future[R]", answer: R | Exception) -> None:
+        if isinstance(answer, Exception):
+            if not future.done():
+                future.set_exception(answer)
+        elif future.done():
+            self._unheard(answer)
+        else:
+            future.set_result(answer)

@@ -44,7 +44,7 @@ class WorkQueue:
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
         self._submitting = Gathering(store, self._submit_all)
-        self._taking = Gathering(store, self._take_all)
+        self._taking = Gathering(store, self._take_all, self._give_back)
         self._finishing = Gathering(store, self._finish_all)
 
     def _now(self) -> str:
@@ -266,7 +266,6 @@ class WorkQueue:
             await self._store.wait(Topic.READY, seen, min(left, claiming.look_again(result)))
 
     async def _claim_once(self, request: ClaimRequest) -> ClaimResult:
-        """A claimer that is cancelled while its claim commits gives back what it got."""
         wanted = Take(
             request.agent,
             [self._ids.token() for _ in range(request.limit)],
@@ -279,9 +278,10 @@ class WorkQueue:
         )
         taking = self._taking.ask(wanted)
         try:
-            return await asyncio.shield(taking)
+            return await taking
         except asyncio.CancelledError:
-            taking.add_done_callback(self._give_back)
+            if not taking.cancelled() and taking.exception() is None:
+                self._give_back(taking.result())  # it was there, and nobody will hear it any more
             raise
         except NoFreeSlot:  # others of this agent were quicker, at every try
             return ClaimResult([], NothingClaimed.NO_FREE_SLOT)
@@ -289,10 +289,9 @@ class WorkQueue:
     def _take_all(self, tx: Transaction, takes: Sequence[Take]) -> Sequence[ClaimResult]:
         return claiming.take(tx, takes, self._now())
 
-    def _give_back(self, done: "asyncio.Future[ClaimResult]") -> None:
-        if done.cancelled() or done.exception() is not None:
-            return
-        for claimed in done.result().items:
+    def _give_back(self, got: ClaimResult) -> None:
+        """What a claimer got that was cancelled while its claim was committed."""
+        for claimed in got.items:
             order = Order(
                 Verb.RELEASE,
                 claimed.item.id,
