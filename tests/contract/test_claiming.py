@@ -14,6 +14,7 @@ from rota.model.errors import ClaimLost, InvalidInput, NotFound, TransitionRefus
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, claiming
+from rota.queue.moves import Order
 from rota.queue.sweeper import Sweeper, Swept
 from rota.queue.views import Views
 from rota.storage.port import Store, Transaction
@@ -359,6 +360,39 @@ async def test_another_verb_of_a_former_holder_is_no_repeat(queue: WorkQueue, vi
     with pytest.raises(ClaimLost):
         await queue.apply(order(Verb.FAIL, got.item.id, token=got.claim.token))
     assert (await views.item(got.item.id)).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("by", ["force", "a reviewer"])
+async def test_what_others_did_to_the_item_is_no_answer_to_its_holder(
+    queue: WorkQueue, views: Views, by: str
+) -> None:
+    await submit(queue)
+    held = await claim(queue)
+    item_id, token = held.item.id, held.claim.token
+    if by == "force":
+        await queue.apply(Order(Verb.COMPLETE, item_id, "boss", outcome="success", force=True))
+    else:
+        url = "https://example.org/pull/1"
+        await queue.apply(Order(Verb.HAND_OVER, item_id, "ada", token=token, artifact_url=url))
+        await queue.complete(item_id, actor="boss")
+    with pytest.raises(ClaimLost):
+        await queue.complete(item_id, token=token, notes="mine", actor="ada")
+    detail = await views.detail(item_id)
+    assert [late.data["notes"] for late in detail.late_results] == ["mine"]
+    assert (detail.item.notes, detail.item.status) == (None, Status.COMPLETED)
+
+
+async def test_a_repeat_that_says_more_is_kept_as_a_late_result(
+    queue: WorkQueue, views: Views
+) -> None:
+    await submit(queue)
+    held = await claim(queue)
+    for _ in range(2):
+        await queue.complete(held.item.id, token=held.claim.token, notes="done")
+    with pytest.raises(ClaimLost):
+        await queue.complete(held.item.id, token=held.claim.token, notes="done, and more")
+    detail = await views.detail(held.item.id)
+    assert [late.data["notes"] for late in detail.late_results] == ["done, and more"]
 
 
 async def test_a_release_is_no_repeat_once_the_item_was_taken_again(queue: WorkQueue) -> None:

@@ -75,6 +75,7 @@ class Item:
     claim: int | None = None  # the epoch of the live claim
     expires: float | None = None
     version: int = 1
+    by_holder: bool = False  # the last move ended a claim, and its holder made it
     dependents: list[int] = field(default_factory=list)
 
 
@@ -126,12 +127,15 @@ class Model:
         rule_ = RULES[verb]
         slot = None
         if verb in ENTERS_WORK and item.status in rule_.sources and item.agent is not None:
+            if not force and self._kept_back(item, verb):
+                raise Refusal("refused")
             if not self.free(item.agent):
                 raise Refusal("no_free_slot")
             slot = self.free(item.agent)[0]
         fits = item.status in rule_.sources and (force or item.claim == token)
         if not fits:
             return self._refused(item, verb, token)
+        item.by_holder = item.status is Status.IN_PROGRESS and not force
         self._set(item, verb, how.get("reason") or str(verb), slot)
         named = how.get("agent")
         if named is not None:
@@ -148,10 +152,15 @@ class Model:
                 waiting.updated = self.now
         return item
 
+    def _kept_back(self, item: Item, verb: Verb) -> bool:
+        early = item.available_at is not None and item.available_at > self.now
+        return item.hold is not None or (verb is Verb.START and (item.open_blockers > 0 or early))
+
     def _refused(self, item: Item, verb: Verb, token: int | None) -> Item:
         if token is not None and item.claim != token:
             target = RULES[verb].target
-            if (item.epoch, item.reason, item.status) == (token, str(verb), target):
+            told = (item.epoch, item.reason, item.status) == (token, str(verb), target)
+            if told and item.by_holder:
                 return item  # a repeat: the answer was lost, the deed is done
             self.late_results += 1
             raise Refusal("claim_lost")

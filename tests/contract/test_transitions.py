@@ -261,6 +261,32 @@ async def test_only_the_one_who_holds_the_dispatch_may_start_it(
     assert (await queue.apply(order(Verb.START, before.id, agent="ada"))).item.slot == 0
 
 
+async def test_what_keeps_an_item_from_a_claim_keeps_it_from_a_start(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    blocker = await bring_to(queue, S.QUEUED)
+    held = await bring_to(queue, S.DISPATCHED, "ada")
+    stuck = await bring_to(queue, S.BLOCKED, "ada")
+    for item in (held, stuck):
+        await queue.hold(item.id, "not now")
+    early = await bring_to(queue, S.DISPATCHED, "ada", available_at=clock.text(60))
+    waits = await bring_to(queue, S.DISPATCHED, "ada", blocked_by=(blocker.id,))
+    for item, verb, why in (
+        (held, Verb.START, f"rota unhold {held.id}"),
+        (stuck, Verb.RESUME, f"rota unhold {stuck.id}"),
+        (early, Verb.START, "not available before"),
+        (waits, Verb.START, f"waits for {blocker.id}"),
+    ):
+        before = await views.item(item.id)
+        with pytest.raises(Refused, match=why):
+            await queue.apply(order(verb, item.id))
+        assert await views.item(item.id) == before
+    clock.advance(60)
+    assert (await queue.apply(order(Verb.START, early.id))).item.status is S.IN_PROGRESS
+    await queue.apply(order(Verb.COMPLETE, early.id))
+    assert (await queue.apply(order(Verb.START, held.id, force=True))).item.slot == 0
+
+
 @pytest.mark.parametrize(("verb", "source"), [(Verb.START, S.DISPATCHED), (Verb.RESUME, S.BLOCKED)])
 async def test_a_full_agent_cannot_begin_another_item(
     queue: WorkQueue, views: Views, verb: Verb, source: Status
@@ -332,7 +358,7 @@ async def test_an_item_can_be_started_with_a_lease(
     moved = await ledger.queue.apply(order(verb, item.id, lease=ledger.queue.lease(60)))
     assert moved.claim is not None
     detail = await ledger.views.detail(item.id)
-    assert detail.claim == moved.claim
+    assert (detail.claim, detail.item) == (moved.claim, moved.item)
     assert moved.claim.expires_at == clock.text(60)
     assert (detail.item.claim_token, detail.claim.epoch) == (moved.claim.token, item.epoch + 1)
     assert faults(await store.read(read_ledger, long=True)) == []

@@ -162,6 +162,19 @@ async def test_an_exception_gives_the_item_back_with_its_name(client: WorkQueueC
     with pytest.raises(ZeroDivisionError):
         await worker()
     assert (await reasons(client, item_id))[-1] == ("released", "body_raised: ZeroDivisionError")
+    back = await client.work_get(item_id)
+    assert back["available_at"] is not None  # later, not at once again
+
+
+async def test_an_exception_at_the_last_attempt_fails_the_item(client: WorkQueueClient) -> None:
+    [item_id] = await add(client, "Explodes", max_attempts=1)
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - the loop is what raises
+        async with client.work(agent="ann") as work:
+            async for _ in work:
+                explode()
+    failed = await client.work_get(item_id)
+    assert (failed["status"], failed["attempts"]) == ("failed", 1)
+    assert failed["notes"].startswith("ZeroDivisionError: ")
 
 
 async def test_a_cancelled_task_gives_its_item_back(client: WorkQueueClient) -> None:
@@ -486,8 +499,10 @@ def test_an_exception_among_threads_gives_the_item_back(sync_client: SyncWorkQue
 
     with pytest.raises(ZeroDivisionError):
         worker()
-    last = sync_client.work_get(item["id"])["events"][-1]
+    back = sync_client.work_get(item["id"])
+    last = back["events"][-1]
     assert (last["type"], last["reason"]) == ("work.released", "body_raised: ZeroDivisionError")
+    assert back["available_at"] is not None
 
 
 # heartbeats on their own

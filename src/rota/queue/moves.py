@@ -23,7 +23,7 @@ from rota.model.errors import (
 )
 from rota.model.events import EVENT_OF, EventType, NewEvent
 from rota.model.status import OUTCOME_OF, RULES, TERMINAL, Outcome, Status, Verb, allowed_from
-from rota.model.work import WorkItem
+from rota.model.work import MAX_PAGE, WorkItem
 from rota.storage.port import Move, RunAgain, Topic, Transaction
 
 
@@ -76,6 +76,7 @@ _ENTERS_WORK = frozenset({Verb.START, Verb.RESUME})
 # What an item with a source goes through by way of that source alone.
 _TAKES = frozenset({Verb.DISPATCH, *_ENTERS_WORK})
 _WAITS = frozenset({Status.QUEUED, Status.DISPATCHED, Status.BLOCKED})
+FORCED = "forced"  # in an event's data: the claim was ended by somebody else than its holder
 
 
 def check_order(order: Order) -> None:
@@ -106,8 +107,8 @@ def apply(tx: Transaction, order: Order, dispatch_id: str, now: str) -> Moved | 
     """Make the move with everything that belongs to it, in the caller's transaction."""
     if order.verb is Verb.RETRY:
         _demand_no_twin(tx, order.item_id)
-    agent, slot = _who_and_where(tx, order)
-    item = tx.move(_guarded(order, agent, slot, now))
+    agent, slot, version = _who_and_where(tx, order, now)
+    item = tx.move(_guarded(order, agent, slot, version, now))
     if item is None:
         return _refusal(tx, order, now)
     claim = _settle(tx, order, item, dispatch_id, now)
@@ -126,8 +127,11 @@ def _ends_a_claim(order: Order, item: WorkItem) -> bool:
     return held and order.verb is Verb.RELEASE
 
 
-def _who_and_where(tx: Transaction, order: Order) -> tuple[str | None, int | None]:
-    """The agent an order names, and the slot if the item goes into work."""
+def _who_and_where(
+    tx: Transaction, order: Order, now: str
+) -> tuple[str | None, int | None, int | None]:
+    """The agent an order names; if the item goes into work, the slot, and the version that was
+    looked at."""
     if order.verb is Verb.DISPATCH and order.agent is None:
         item = find(tx, order.item_id)
         if item.assigned_agent is None and item.status is Status.QUEUED:
@@ -135,19 +139,47 @@ def _who_and_where(tx: Transaction, order: Order) -> tuple[str | None, int | Non
                 "dispatch needs assigned_agent: who shall do it?", field="assigned_agent"
             )
     if order.verb not in _ENTERS_WORK:
-        return order.agent, None
+        return order.agent, None, order.version
     item = find(tx, order.item_id)
     if item.status not in RULES[order.verb].sources or item.assigned_agent is None:
-        return None, 0  # the guard will refuse it; the slot is never used
+        return None, 0, order.version  # the guard will refuse it; the slot is never used
     if order.agent is not None and order.agent != item.assigned_agent:
         raise Refused(
             f"{item.id} is dispatched to '{item.assigned_agent}'; only the one who holds the"
             " dispatch may start it",
             assigned_agent=item.assigned_agent,
         )
+    if not (order.force or order.through_source):
+        _demand_free_to_go(tx, order.verb, item, now)
     if order.verb is Verb.START and not order.in_passing:
         demand_room(tx, item.assigned_agent)
-    return None, free_slot(tx, item.assigned_agent, in_passing=order.in_passing)
+    slot = free_slot(tx, item.assigned_agent, in_passing=order.in_passing)
+    return None, slot, item.version if order.version is None else order.version
+
+
+def _demand_free_to_go(tx: Transaction, verb: Verb, item: WorkItem, now: str) -> None:
+    """What keeps an item from a claim keeps it from being started by name, too."""
+    if item.hold_reason is not None:
+        raise Refused(
+            f"{item.id} is held ({item.hold_reason}); `rota unhold {item.id}` lets it go on",
+            hold_reason=item.hold_reason,
+        )
+    if verb is not Verb.START:
+        return
+    if item.open_blockers:
+        links = tx.blockers_of(item.id)
+        waits = [one.blocker_id for one in links if one.blocker_status is not Status.COMPLETED]
+        raise Refused(
+            f"{item.id} waits for {', '.join(waits)}; complete that first, or"
+            f" `rota edit {item.id} --blocked-by none`",
+            blocked_by=waits,
+        )
+    if item.available_at is not None and item.available_at > now:
+        raise Refused(
+            f"{item.id} is not available before {item.available_at};"
+            f" `rota edit {item.id} --available-at now` lets it go",
+            available_at=item.available_at,
+        )
 
 
 def _demand_no_twin(tx: Transaction, item_id: str) -> None:
@@ -201,7 +233,9 @@ def free_slot(tx: Transaction, agent: str, *, in_passing: bool = False) -> int:
     )
 
 
-def _guarded(order: Order, agent: str | None, slot: int | None, now: str) -> Move:
+def _guarded(
+    order: Order, agent: str | None, slot: int | None, version: int | None, now: str
+) -> Move:
     rule = RULES[order.verb]
     return Move(
         order.item_id,
@@ -220,7 +254,7 @@ def _guarded(order: Order, agent: str | None, slot: int | None, now: str) -> Mov
         available_at=order.available_at,
         token=order.token,
         force=order.force,
-        version=order.version,
+        version=version,
         ours_only=order.verb in _TAKES and not order.through_source,
     )
 
@@ -243,11 +277,14 @@ def _settle(
         lease.seconds, lease.expires_at,
     )  # fmt: skip
     tx.lease(claim)
+    item.claim_token, item.lease_expires_at = lease.token, lease.expires_at
     return claim
 
 
 def _event(order: Order, item: WorkItem) -> NewEvent:
     data: dict[str, Any] = dict(order.details)
+    if order.force and item.came_from is Status.IN_PROGRESS:
+        data[FORCED] = True
     if item.outcome is not None:
         data["outcome"] = item.outcome
     if order.notes is not None:
@@ -339,12 +376,12 @@ def _through_source(item: WorkItem) -> Refused:
 def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Moved | Lost:
     """A token that is not the live one: a repeated call, a late result, or a stranger."""
     claim = tx.find_claim(item.id, order.token or "")
-    if claim is not None and _is_repeat(order, item, claim):
+    if claim is not None and _is_repeat(tx, order, item, claim):
         return Moved(item)
     whose = f"it is with '{item.assigned_agent}' now" if item.claim_token else "nobody holds it"
+    how = "has ended" if claim is not None else "was never made here"
     error = ClaimLost(
-        f"this claim of {item.id} has ended"
-        + f"; the item is {item.status} and {whose}. Stop working on it",
+        f"this claim of {item.id} {how}; the item is {item.status} and {whose}. Stop working on it",
         status=item.status,
         kept=claim is not None,
     )
@@ -354,12 +391,18 @@ def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Mov
     return Lost(error)
 
 
-def _is_repeat(order: Order, item: WorkItem, claim: Claim) -> bool:
-    """The same verb again by the holder whose claim it ended: the first answer was lost."""
+def _is_repeat(tx: Transaction, order: Order, item: WorkItem, claim: Claim) -> bool:
+    """Nothing new is said by the holder whose claim it ended: the first answer was lost. What
+    somebody else has done to the item meanwhile, by force or after it, is no answer to this one."""
+    if item.epoch != claim.epoch or item.status is not RULES[order.verb].target:
+        return False
+    last = next(one for one in reversed(tx.events_of(item.id, MAX_PAGE)) if one.to_status)
     return (
-        item.epoch == claim.epoch
-        and item.reason == (order.reason or order.verb)
-        and item.status is RULES[order.verb].target
+        last.from_status == Status.IN_PROGRESS
+        and FORCED not in last.data
+        and last.reason == (order.reason or order.verb)
+        and order.notes in (None, last.data.get("notes"))
+        and order.artifact_url in (None, last.data.get("artifact_url"))
     )
 
 

@@ -53,12 +53,15 @@ class Held(ABC):
         """Tell the server, once."""
 
     async def give_back(self, reason: str, **fields: Any) -> None:
-        """Release it without insisting, for a worker that is on its way out."""
+        await self.part("release", reason=reason, **fields)
+
+    async def part(self, verb: str, **fields: Any) -> None:
+        """Say it without insisting, for a worker that is on its way out."""
         if self.verdict is not None or self.lost:
             return
-        self.verdict, self.lease.settling = "release", True
+        self.verdict, self.lease.settling = verb, True
         try:
-            await self._say("release", reason=reason, **fields)
+            await self._say(verb, **fields)
         except RotaError as error:
             log.warning("%s was not given back, its lease will lapse: %s", self.id, error.message)
         finally:

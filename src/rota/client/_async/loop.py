@@ -7,8 +7,9 @@
 
 A body that ends without a verdict has completed its item. One that is left in another way
 (break, an exception, a cancelled task) gives its item back. `async with` does that at its end, and
-says why; a bare `async for item in client.work(…)` does it when Python closes the iterator, which
-CPython does as soon as nothing refers to it any more, or when the client is closed.
+says why: after an exception for a later attempt, or as failed when its attempts are spent. A bare
+`async for item in client.work(…)` does it when Python closes the iterator, which CPython does as
+soon as nothing refers to it any more, or when the client is closed; it cannot know why.
 """
 
 import logging
@@ -90,12 +91,24 @@ class Work(Taking[ClaimedItem]):
                 raise
             await self._settle(item)
 
+    async def _raised(self, item: ClaimedItem, error: Exception) -> None:
+        verb, said = _after(item, error)
+        try:
+            await item.part(verb, **said)
+        finally:
+            self._end(item)
+
     async def _try_later(self, item: ClaimedItem, error: Exception) -> None:
-        if item.verdict is not None:
-            return
-        if item.attempts_spent:
-            await item.fail(f"{type(error).__name__}: {error}"[:2_000])
-            return
-        seconds = min(2.0**item.attempts, _LONGEST_BACKOFF)
-        moment = to_text(datetime.now(UTC) + timedelta(seconds=seconds))
-        await item.release(reason_of(type(error)), available_at=moment)
+        if item.verdict is None and not item.lost:
+            verb, said = _after(item, error)
+            await (item.fail(**said) if verb == "fail" else item.release(**said))
+
+
+def _after(item: ClaimedItem, error: Exception) -> tuple[str, Json]:
+    """What is said of an item whose body has raised: later again, or failed when its attempts are
+    spent."""
+    if item.attempts_spent:
+        return "fail", {"notes": f"{type(error).__name__}: {error}"[:2_000]}
+    seconds = min(2.0**item.attempts, _LONGEST_BACKOFF)
+    moment = to_text(datetime.now(UTC) + timedelta(seconds=seconds))
+    return "release", {"reason": reason_of(type(error)), "available_at": moment}

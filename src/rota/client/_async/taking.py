@@ -82,6 +82,10 @@ class Taking(ABC, Generic[H]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._stop.set()
+        if isinstance(error, Exception):
+            for item in list(self._held):
+                await self._raised(item, error)
         await self.stop(reason=reason_of(kind))
         self._iterators.clear()
 
@@ -151,6 +155,10 @@ class Taking(ABC, Generic[H]):
             await item.give_back(reason)
         finally:
             self._end(item)
+
+    async def _raised(self, item: H, error: Exception) -> None:
+        """The body did, over this item."""
+        await self._put_back(item, reason_of(type(error)))
 
     def _end(self, item: H) -> None:
         self._client.heartbeats.let_go(item.lease)

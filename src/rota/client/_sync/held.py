@@ -55,12 +55,15 @@ class Held(ABC):
         """Tell the server, once."""
 
     def give_back(self, reason: str, **fields: Any) -> None:
-        """Release it without insisting, for a worker that is on its way out."""
+        self.part("release", reason=reason, **fields)
+
+    def part(self, verb: str, **fields: Any) -> None:
+        """Say it without insisting, for a worker that is on its way out."""
         if self.verdict is not None or self.lost:
             return
-        self.verdict, self.lease.settling = "release", True
+        self.verdict, self.lease.settling = verb, True
         try:
-            self._say("release", reason=reason, **fields)
+            self._say(verb, **fields)
         except RotaError as error:
             log.warning("%s was not given back, its lease will lapse: %s", self.id, error.message)
         finally:

@@ -84,6 +84,10 @@ class Taking(ABC, Generic[H]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._stop.set()
+        if isinstance(error, Exception):
+            for item in list(self._held):
+                self._raised(item, error)
         self.stop(reason=reason_of(kind))
         self._iterators.clear()
 
@@ -153,6 +157,10 @@ class Taking(ABC, Generic[H]):
             item.give_back(reason)
         finally:
             self._end(item)
+
+    def _raised(self, item: H, error: Exception) -> None:
+        """The body did, over this item."""
+        self._put_back(item, reason_of(type(error)))
 
     def _end(self, item: H) -> None:
         self._client.heartbeats.let_go(item.lease)
