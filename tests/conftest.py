@@ -10,6 +10,7 @@ import httpcore2
 import hypothesis
 import pytest
 import structlog
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 
 from rota.testing.postgres import PostgresServer, postgres_server
 from tools.components import everything_is_required, missing
@@ -17,6 +18,10 @@ from tools.components import everything_is_required, missing
 # A test's own HTTP client reads all certificates of the machine, though it never needs them, and
 # that takes longer than most tests. Rota's clients make their contexts themselves.
 httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
+
+# Nor does it know how busy the machine is: five seconds may be too few, and only what fails waits
+# longer. Rota's clients say themselves how long they wait.
+DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.pool = 30.0
 
 # How long an example takes says something about the machine, and what else it does.
 hypothesis.settings.register_profile("rota", deadline=None)

@@ -255,7 +255,7 @@ def test_while_a_report_waits_the_claim_is_kept(place: Site, forge: Forge) -> No
     """For longer than its lease; nobody does the work again."""
     door = place.place / "door"
     number = forge.issue(f"wait_for {door}")
-    lease = 5
+    lease = 3
     place.configure(place.agent(work_source=forge.source(lease_seconds=lease)))
     place.up()
     start = place.await_start()
@@ -264,7 +264,7 @@ def test_while_a_report_waits_the_claim_is_kept(place: Site, forge: Forge) -> No
     run = place.eventually(
         lambda: one if (one := place.runs()[0])["status"] == "succeeded" else None, "it goes on"
     )
-    long_after = from_text(run["ended_at"]) + timedelta(seconds=2.5 * lease)
+    long_after = from_text(run["ended_at"]) + timedelta(seconds=2.2 * lease)
     place.eventually(
         lambda: from_text(place.shown(start["item"])["claim"]["expires_at"]) > long_after or None,
         "nobody kept it",

@@ -139,7 +139,7 @@ def test_an_item_that_is_taken_away_ends_its_run_at_the_next_beat(place: Site) -
     start = place.await_start()
     place.type("hold", item, "--reason", "not now")
     place.type("release", item, "--force", "--reason", "not by you")
-    place.eventually(lambda: start["pid"] not in place.alive(), "the agent goes on", seconds=25)
+    place.eventually(lambda: start["pid"] not in place.alive(), "the agent goes on", seconds=45)
     place.await_run(start["run"], "claim_lost")
     shown = place.shown(item)
     assert (shown["status"], shown["notes"]) == ("queued", None)

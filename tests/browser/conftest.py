@@ -11,13 +11,12 @@ import pytest
 from playwright.sync_api import expect
 
 from rota.config.loading import load_fleet
-from rota.testing.browser import Chromium, Page, Visit, chromium
+from rota.testing.browser import PATIENCE_MS, Chromium, Page, Visit, chromium
 from tests.browser.site import Site, served_site
 from tests.conftest import require
 from tools.showroom import furnish
 
 Visits = Callable[..., Visit]
-PATIENCE_MS = 30_000  # on a busy machine; only what fails waits that long
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -63,9 +62,7 @@ def visits(browser: Chromium) -> Iterator[Visits]:
     with ExitStack() as after_the_test:
 
         def start(url: str, **options: Any) -> Visit:
-            visit = after_the_test.enter_context(browser.visiting(url, **options))
-            browser.run(lambda: visit.context.set_default_timeout(PATIENCE_MS))
-            return visit
+            return after_the_test.enter_context(browser.visiting(url, **options))
 
         yield start
 

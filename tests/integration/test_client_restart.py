@@ -16,7 +16,7 @@ async def test_a_worker_outlives_its_server(tmp_path: Path) -> None:
         async with WorkQueueClient(url) as client:
             for n in range(4):
                 await client.work_add("chore", str(n))
-            await asyncio.wait_for(_killing_its_server(client, server, tmp_path, url), 60)
+            await asyncio.wait_for(_killing_its_server(client, server, tmp_path, url), 120)
 
 
 async def _killing_its_server(

@@ -49,7 +49,7 @@ FLAGS = (
 )
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}
-PATIENCE_MS = 8_000
+PATIENCE_MS = 30_000  # on a busy machine; only what fails waits that long
 _LOCAL_SCHEMES = ("data", "blob", "about")
 _TELL_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>

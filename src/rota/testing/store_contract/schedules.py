@@ -98,6 +98,13 @@ class NodesContract:
         living = await store.read(lambda tx: tx.living_nodes())
         assert living == [replace(ME, seen_at=SOON)]
 
+    async def test_some_nodes_are_told_whether_they_live_or_not(self, store: Store) -> None:
+        await store.transact(lambda tx: tx.put_node(ME))
+        await store.transact(lambda tx: tx.put_node(OTHER))
+        await store.transact(lambda tx: tx.end_node("n1", SOON))
+        found = await store.read(lambda tx: tx.some_nodes(["n1", "n9", "n1"]))
+        assert found == [replace(ME, ended_at=SOON)]
+
     async def test_end_node_ends_once_and_loses_what_was_open(self, store: Store) -> None:
         mine, other = trigger(), trigger(node="n2")
         await store.transact(lambda tx: tx.put_node(ME))
