@@ -1,5 +1,6 @@
 """The transport without a socket: the app on a database, opened by the caller's own process."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from rota.app import local_asgi
-from rota.client import ConnectionFailed, SyncWorkQueueClient
+from rota.client import ConnectionFailed, SyncWorkQueueClient, WorkQueueClient
 from rota.client.inprocess import AsgiApp, InProcessTransport
+from rota.client.threaded import InProcess
 from rota.client.transport import Request
 from rota.config import Settings
 from rota.model.errors import InvalidInput, NotFound, StorageUnavailable
@@ -37,6 +39,30 @@ def opened(database: str) -> SyncWorkQueueClient:
 def client(database: str) -> Iterator[SyncWorkQueueClient]:
     with opened(database) as client:
         yield client
+
+
+async def test_who_stops_waiting_for_a_claim_is_given_nothing(database: str) -> None:
+    asked = threading.Event()
+
+    @asynccontextmanager
+    async def observed() -> AsyncIterator[AsgiApp]:
+        async with local_asgi(Settings.from_environment({}, database=database)) as app:
+
+            async def told(scope: Any, receive: Any, send: Any) -> None:
+                if scope["path"] == "/work/claim":
+                    asked.set()
+                await app(scope, receive, send)
+
+            yield told
+
+    transport = InProcess(InProcessTransport(observed))
+    async with WorkQueueClient(transport=transport, actor="me") as client:
+        waiting = asyncio.ensure_future(client.claim("ann", wait_seconds=30))
+        assert await asyncio.to_thread(asked.wait, 30)
+        waiting.cancel()
+        item = await client.work_add("chore", "Mend the gate")
+        [claimed] = await client.claim("bob", wait_seconds=30)
+        assert claimed["id"] == item["id"]
 
 
 def test_calls_reach_the_database_and_stay_there(

@@ -64,6 +64,18 @@ def test_a_worker_runs_its_agent_on_an_item_and_completes_it(yard: Yard) -> None
     assert list(kept.iterdir()) == [], "the server has it now"
 
 
+@on_both_databases
+def test_a_worker_may_open_the_database_itself(yard: Yard, server: Server) -> None:
+    item = yard.add("SAY hello")
+    assert yard.once(server.database)["status"] == "succeeded"
+    assert yard.item(item)["status"] == "completed"
+    assert yard.run(item)["trigger"] == "worker"
+    idle = yard.worker(database=server.database)
+    heard(idle, "working")
+    idle.signal(signal.SIGTERM)
+    assert idle.join() == 0
+
+
 def test_nothing_to_do_is_a_negative_answer(yard: Yard) -> None:
     worker = yard.worker("--once")
     assert worker.hear_all()[-1]["meta"]["reason"] == "nothing_ready"
@@ -363,7 +375,7 @@ def test_a_worker_rests_when_the_day_is_spent(yard: Yard) -> None:
     ("options", "code", "words"),
     [
         (["--schedule", "weekly"], 2, "has no schedule 'weekly'"),
-        (["--db", "x.db"], 2, "asks a server"),
+        (["--db", "x.db"], 2, "use one of them"),
         (["--config", "none.yaml"], 2, "no configuration file"),
         (["--agent", "bob"], 2, "has no agent 'bob'; it has ann"),
         (["--url", "http://127.0.0.1:9", "--once"], 5, "cannot reach"),

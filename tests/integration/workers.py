@@ -72,16 +72,17 @@ class Yard:
         )
         (self.path / "rota.yaml").write_text(text + textwrap.indent(more, "    "))
 
-    def worker(self, *options: str, url: str | None = None) -> Process:
+    def worker(self, *options: str, url: str | None = None, database: str | None = None) -> Process:
+        where = ("--db", database) if database else ("--url", url or self.server.url)
         process: Process = self._start(
-            "-m", "rota.cli", "worker", "--json", "--url", url or self.server.url, "--agent", "ann",
+            "-m", "rota.cli", "worker", "--json", *where, "--agent", "ann",
             "--state-dir", str(self.path / "state"), *options, cwd=self.path,
         )  # fmt: skip
         return process
 
-    def once(self) -> dict[str, Any]:
+    def once(self, database: str | None = None) -> dict[str, Any]:
         """One item, from its beginning to its end; what the worker said of that."""
-        worker = self.worker("--once")
+        worker = self.worker("--once", database=database)
         said = [one["data"] for one in worker.hear_all() if "data" in one]
         assert worker.join() == 0
         ended: dict[str, Any] = said[-1]

@@ -61,8 +61,9 @@ def _app() -> "type[BoardApp]":
 def _client(session: "Session") -> "tuple[BoardClient, Told]":
     from rota.cli.destination import application, server_of
     from rota.client.pooled import PooledTransport
+    from rota.client.threaded import Threaded
     from rota.terminal.board import BoardClient
-    from rota.terminal.transport import Threaded, Told
+    from rota.terminal.transport import Told
 
     url = server_of(session)
     told = Told(Threaded(application(session)) if url is None else PooledTransport(url))

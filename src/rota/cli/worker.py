@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.cli.session import Session
+    from rota.client import WorkQueueClient
     from rota.model.fleet import AgentSpec, Limits
     from rota.model.schedules import Schedule
 
@@ -53,15 +54,16 @@ _SAID_WIDTH = 100
 )
 @click.option("--once", is_flag=True, help="Take one item at most; exit code 1 when there is none.")
 def worker(session: "Session", /, **options: Any) -> None:
-    """Take items from a server, run an agent on them here, and report.
+    """Take items from a server or a database, run an agent on them here, and report.
 
     How the agent is run (program, working directory, environment, timeout, hooks) is read from the
-    rota.yaml of this machine. Its log goes to the server while it is written.
+    rota.yaml of this machine. Its log goes to the server while it is written; where a database is
+    named (--db, DATABASE_URL) and no server, it stays in the state directory.
     """
     import uvloop
 
     _configure_logging()
-    url = _url(session)
+    url = _server(session)
     part = _configured(session, options["agent"], options["schedule"])
     name = part.agent.name
     with (
@@ -82,15 +84,27 @@ def _configure_logging() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
 
 
-def _url(session: "Session") -> str:
-    from rota.cli.destination import running
+def _server(session: "Session") -> str | None:
+    """None where the database itself is named."""
+    from rota.cli.destination import server_of
 
-    if session.database:
-        raise click.UsageError("a worker asks a server, not a database; name it with --url")
-    url = session.url or os.environ.get("ROTA_URL") or running(session)
-    if url is None:
-        raise click.UsageError("no server runs here; name one with --url or ROTA_URL")
+    url = server_of(session)
+    if url is None and not (session.database or os.environ.get("DATABASE_URL")):
+        raise click.UsageError(
+            "no server runs here; name one with --url or ROTA_URL, or a database with --db"
+        )
     return url
+
+
+def _client(session: "Session", url: str | None, token: str | None) -> "WorkQueueClient":
+    from rota.cli.destination import opened
+    from rota.client import WorkQueueClient
+    from rota.client.threaded import InProcess
+
+    if url is not None:
+        return WorkQueueClient(url, token, actor=session.actor_name)
+    transport = InProcess(opened(session.settings))
+    return WorkQueueClient(actor=session.actor_name, transport=transport)
 
 
 @dataclass(frozen=True)
@@ -143,9 +157,8 @@ def _home(session: "Session", agent: str) -> "Iterator[Path]":
 
 
 async def _work(
-    session: "Session", url: str, part: Part, home: "Path", options: dict[str, Any]
+    session: "Session", url: str | None, part: Part, home: "Path", options: dict[str, Any]
 ) -> int:
-    from rota.client import WorkQueueClient
     from rota.client.worker import Worker
     from rota.client.worker_run import Equipment
     from rota.model.clock import SystemClock
@@ -153,7 +166,7 @@ async def _work(
 
     await _tidy(session, home)
     async with AsyncExitStack() as opened:
-        client = WorkQueueClient(url, options["token"], actor=session.actor_name)
+        client = _client(session, url, options["token"])
         await opened.enter_async_context(client)
         runner = LocalRunner(home, environ=os.environ, clock=SystemClock())
         opened.callback(runner.close)
@@ -176,7 +189,8 @@ async def _work(
         )
         stop, at_once = asyncio.Event(), asyncio.Event()
         with _signals(stop, at_once):
-            _say(session, "working", {"agent": part.agent.name, "url": url, "pid": os.getpid()})
+            where = {"url": url or "its database", "pid": os.getpid()}
+            _say(session, "working", {"agent": part.agent.name, **where})
             await one.work(stop, at_once, options["grace"])
         return one.runs
 

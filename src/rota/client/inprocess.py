@@ -8,6 +8,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,8 +44,11 @@ class InProcessTransport:
             self._thread.join()
             raise failure
 
+    def sending(self, request: Request) -> "Future[Answer]":
+        return asyncio.run_coroutine_threadsafe(self._exchange(request), self._loop)
+
     def send(self, request: Request) -> Answer:
-        calling = asyncio.run_coroutine_threadsafe(self._exchange(request), self._loop)
+        calling = self.sending(request)
         try:
             return calling.result()
         except BaseException:
