@@ -4,8 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rota.model.claims import Claim
-from rota.model.errors import ClaimLost, InvalidInput, Refused
+from rota.model.errors import InvalidInput, Refused
 from rota.model.events import EventType, NewEvent
 from rota.model.status import TERMINAL, Status, Verb, verb_for
 from rota.model.work import WorkItem, check_name, check_text
@@ -33,7 +32,7 @@ def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: s
     plain = replace(order, version=None)
     late = order.token is not None and item.claim_token != order.token
     if late and wanted.target is None:
-        raise lost(item, tx.find_claim(item.id, order.token or ""))
+        raise moves.claim_lost(item, tx.find_claim(item.id, order.token or ""))
     # A former holder's edits are not believed either; its move says so below.
     if not late and _has_edits(wanted, order):
         notes = order.notes if wanted.target is None else None
@@ -166,7 +165,7 @@ def note(
 ) -> WorkItem:
     item = moves.find(tx, item_id)
     if token is not None and item.claim_token != token:
-        raise lost(item, tx.find_claim(item.id, token))
+        raise moves.claim_lost(item, tx.find_claim(item.id, token))
     changed = tx.edit(Edit(item.id, now, {"notes": notes}))
     tx.append([about(item, EventType.NOTED, actor, now, {"notes": notes})])
     return changed or item
@@ -214,14 +213,6 @@ def put_hold(
     if reason is None and item.source is None:
         tx.wake(Topic.READY)
     return changed
-
-
-def lost(item: WorkItem, claim: Claim | None) -> ClaimLost:
-    known = "has ended" if claim else "was never made here"
-    return ClaimLost(
-        f"this claim of {item.id} {known}; the item is {item.status}. Stop working on it",
-        status=item.status,
-    )
 
 
 def about(

@@ -378,17 +378,21 @@ def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Mov
     claim = tx.find_claim(item.id, order.token or "")
     if claim is not None and _is_repeat(tx, order, item, claim):
         return Moved(item)
-    whose = f"it is with '{item.assigned_agent}' now" if item.claim_token else "nobody holds it"
-    how = "has ended" if claim is not None else "was never made here"
-    error = ClaimLost(
-        f"this claim of {item.id} {how}; the item is {item.status} and {whose}. Stop working on it",
-        status=item.status,
-        kept=claim is not None,
-    )
+    error = claim_lost(item, claim, kept=claim is not None)
     if claim is None:
         raise error
     tx.append([_late_result(order, item, claim, now)])
     return Lost(error)
+
+
+def claim_lost(item: WorkItem, claim: Claim | None, **details: Any) -> ClaimLost:
+    how = "has ended" if claim is not None else "was never made here"
+    whose = f"it is with '{item.assigned_agent}' now" if item.claim_token else "nobody holds it"
+    return ClaimLost(
+        f"this claim of {item.id} {how}; the item is {item.status} and {whose}. Stop working on it",
+        status=item.status,
+        **details,
+    )
 
 
 def _is_repeat(tx: Transaction, order: Order, item: WorkItem, claim: Claim) -> bool:

@@ -320,7 +320,7 @@ class WorkQueue:
         def body(tx: Transaction) -> Claim:
             claim = tx.find_claim(item_id, token)
             if claim is None or not claim.live:
-                raise editing.lost(moves.find(tx, item_id), claim)
+                raise moves.claim_lost(moves.find(tx, item_id), claim)
             expires_at = to_text(later(moment, claim.lease_seconds, "lease_seconds"))
             extended = tx.extend_claim(item_id, token, now, expires_at, progress)
             if extended is None:
