@@ -112,7 +112,7 @@ class Journey:
         return await ended_by(
             self.runner.execute(request),
             {
-                RunStatus.CLAIM_LOST: until_lost(self.ledger.queue, taken),
+                RunStatus.CLAIM_LOST: until_lost(self.ledger, taken),
                 RunStatus.CANCELLED: self._cancelled(run),
             },
         )

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_every_error_of_the_ledger_has_its_exit_code() -> None:
         for kind in vars(errors).values()
         if inspect.isclass(kind) and issubclass(kind, RotaError)
     }
-    storage = {"error", "storage_error", "storage_unavailable", "commit_unknown"}
+    storage = {"error", "storage_error", "no_ledger", "storage_unavailable", "commit_unknown"}
     assert kinds - set(_EXIT_CODES) == storage | {"schema_behind", "schema_ahead"}
     assert SERVER == 6
 
@@ -107,10 +108,12 @@ WRONG = [
     # usage: refused before or by the server
     (2, "add"),
     (2, "add ''"),
+    (2, "add x --key ''"),
     (2, "add x --priority 9"),
     (2, "add x --priority urgent"),
     (2, "add x --payload {"),
     (2, "add x --payload NaN"),
+    (2, """add x --payload '{"a": 1, "a": 2}'"""),
     (2, "add x --payload @missing.json"),
     (2, "add x --body @missing.md"),
     (2, "add x --project none-such"),
@@ -231,6 +234,7 @@ def test_wrong_input_has_its_exit_code_a_message_and_no_effect(
     if not line.startswith("db status --db none-such"):
         assert plain.stderr.startswith(("rota: ", "nothing")), plain.stderr
     assert "Traceback" not in plain.stderr
+    assert not re.search(r"regex|Expected `|`str`|\$\.", plain.stderr), plain.stderr
     machine = here.run(*words, "--json")
     assert (machine.returncode, machine.stderr) == (code, "")
     document = json.loads(machine.stdout)

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rota.cli.destination import Unmade, opened
+from rota.client import SyncWorkQueueClient
+from rota.config import Settings
 from rota.testing import zygote
 from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment, running_server
 from tests.faults.processes import free_port
@@ -254,7 +257,55 @@ def test_serving_strangers_needs_a_token_or_a_word(tmp_path: Path) -> None:
     assert "--insecure" in refused.stderr
 
 
+def test_one_that_only_serves_says_what_it_does_not_do(tmp_path: Path) -> None:
+    (tmp_path / "rota.yaml").write_text("agents: [{name: smith}, {name: jones}]\n")
+    with running_server(tmp_path, "--no-sweeper") as server:
+        assert server.stdout is not None
+        said = "".join(iter(server.stdout.readline, "  stop       Ctrl-C (twice: at once)\n"))
+    assert "warning: rota.yaml has 2 agents, and none is woken here" in said
+    assert "fleet      no agents, no schedules, no signals here; another `rota up` does" in said
+
+
 # where commands go
+
+
+_LOOKING = (
+    "list", "ready", "show X", "explain X", "stats", "watch --no-follow", "stale", "board --once",
+    "run list", "run show X", "schedule list", "agent list", "project list", "signal list",
+    "follow-up list", "outbox list", "token list", "list --project X",
+)  # fmt: skip
+
+
+def test_whoever_looks_where_no_ledger_is_hears_so_and_leaves_nothing(here: ThisProcess) -> None:
+    for words in _LOOKING:
+        told = here.json(*words.split(), code=6)
+        assert (told["code"], ".rota/rota.db" in told["message"]) == ("no_ledger", True), words
+    far = here.place / "far" / "x.db"
+    assert f"no ledger at {far} yet" in here.run("list", "--db", str(far)).stderr
+    here.type("source", "list")
+    assert list(here.place.iterdir()) == []
+    here.type("add", "The first word", "--db", str(far))
+    assert len(here.json("list", "--db", str(far))) == 1
+
+
+def test_whoever_follows_waits_for_the_ledger_of_a_server_that_begins(tmp_path: Path) -> None:
+    settings = Settings(database=str(tmp_path / "rota.db"), state_dir=tmp_path)
+
+    def meanwhile(seconds: float) -> None:
+        with SyncWorkQueueClient(transport=opened(settings)) as server:
+            server.work_add("chore", "Mend the gate")
+
+    waiting = Unmade(settings, tmp_path / "rota.db", meanwhile)
+    with SyncWorkQueueClient(transport=waiting) as client:
+        assert next(client.watch(0))["type"] == "work.submitted"
+
+
+def test_an_agent_that_nobody_knows_is_paused_with_a_word(here: ThisProcess) -> None:
+    (here.place / "rota.yaml").write_text("agents: [{name: smith}]\n")
+    assert "nothing is known of an agent 'smiht'" in here.run("agent", "pause", "smiht").stderr
+    here.type("add", "For ann", "--agent", "ann")
+    for known in ("smiht", "smith", "ann"):
+        assert here.run("agent", "pause", known).stderr == ""
 
 
 def test_a_server_that_died_is_not_asked(shell: Terminal) -> None:

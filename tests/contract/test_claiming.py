@@ -382,19 +382,6 @@ async def test_what_others_did_to_the_item_is_no_answer_to_its_holder(
     assert (detail.item.notes, detail.item.status) == (None, Status.COMPLETED)
 
 
-async def test_a_repeat_that_says_more_is_kept_as_a_late_result(
-    queue: WorkQueue, views: Views
-) -> None:
-    await submit(queue)
-    held = await claim(queue)
-    for _ in range(2):
-        await queue.complete(held.item.id, token=held.claim.token, notes="done")
-    with pytest.raises(ClaimLost):
-        await queue.complete(held.item.id, token=held.claim.token, notes="done, and more")
-    detail = await views.detail(held.item.id)
-    assert [late.data["notes"] for late in detail.late_results] == ["done, and more"]
-
-
 async def test_a_release_is_no_repeat_once_the_item_was_taken_again(queue: WorkQueue) -> None:
     await submit(queue)
     first = await claim(queue, "ada")

@@ -13,7 +13,7 @@ from rota.model.clock import to_text
 from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
 from rota.model.events import EventType, NewEvent
 from rota.model.runs import RunEnd, RunStatus
-from rota.model.schedules import TriggerKind
+from rota.model.schedules import ScheduleType, TriggerKind
 from rota.model.signals import FiringRecord, FiringStatus, FollowUpStatus, Signal, SignalStatus
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
@@ -24,6 +24,7 @@ from rota.queue.moves import Order
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.processor import LEASE_SECONDS, MOST_ATTEMPTS
 from rota.storage.port import Store, Topic, Transaction
+from rota.storage.schedule_port import Standing
 from rota.testing.clock import ManualClock
 from rota.testing.standing import WAY, order
 
@@ -128,6 +129,25 @@ async def test_what_follows_a_block_is_a_task_on_the_item(scene: Scene) -> None:
     (task,) = await scene.signals.follow_ups()
     assert (task.work_item_id, task.status) == (item.id, FollowUpStatus.OPEN)
     assert task.title.startswith("Ask ")
+
+
+async def test_what_follows_by_itself_is_decided_by_how_the_item_stands_when_it_fires(
+    scene: Scene,
+) -> None:
+    trigger = {**BLOCKS, "to": ["blocked", "completed", "failed", "cancelled"]}
+    blocked, failed = await scene.add(), await scene.add()
+    for item in (blocked, failed):
+        await scene.when(trigger, work_item_id=item.id)
+    await scene.block(blocked)
+    await scene.processor.tick()
+    (task,) = await scene.signals.follow_ups()
+    assert (task.work_item_id, task.title) == (blocked.id, "Look after: Mend the gate")
+    await scene.fail(failed)
+    await scene.processor.tick()
+    assert await scene.signals.follow_ups() == [task]
+    told = await scene.events(EventType.SIGNAL_FIRED)
+    made = await scene.ledger.views.item(told[-1]["enqueued_job_id"])
+    assert made.payload["signal"]["follows"] == failed.id
 
 
 @pytest.mark.parametrize(
@@ -643,6 +663,20 @@ async def test_a_signal_about_an_item_that_is_not_there_is_refused(scene: Scene)
         await scene.when(FAILS, work_item_id="nothing")
     with pytest.raises(NotFound):
         await scene.signals.get("nothing")
+
+
+async def test_a_schedule_that_is_not_there_is_refused_where_schedules_are_known(
+    scene: Scene,
+) -> None:
+    every = Standing(
+        "ada", "often", ScheduleType.INTERVAL, "interval 300", True, True, scene.clock.text(), "1"
+    )
+    await scene.store.transact(lambda tx: tx.put_schedules([every]))
+    action = {"kind": "trigger", "agent": "ada", "schedule": "often"}
+    await scene.when(FAILS, action)
+    with pytest.raises(InvalidInput, match="there is no schedule ada/never") as refused:
+        await scene.when(FAILS, {**action, "schedule": "never"})
+    assert refused.value.details["field"] == "action.schedule"
 
 
 def test_times_are_written_as_everywhere(clock: ManualClock) -> None:

@@ -121,6 +121,7 @@ def test_the_same_idempotency_key_and_body_give_the_same_item(http: httpx2.Clien
     assert first.json()["id"] == again.json()["id"]
     other = http.post("/work", json={**body, "description": "twice"}, headers=key)
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+    assert "Idempotency-Key 'k-1' was used" in other.json()["detail"]
     assert len(http.get("/work").json()) == 1
 
 
@@ -195,7 +196,6 @@ def test_every_filter_narrows_the_list(http: httpx2.Client, clock: ManualClock) 
         ("status=in_progress", []),
         ("status=queued,blocked", every),
         ("status=blocked&status=queued", every),
-        ("status=&agent=&project_id=", every),
         ("agent=nobody", []),
     ):
         assert ids(http.get(f"/work?{query}")) == expected, query

@@ -70,10 +70,11 @@ def test_what_init_writes_works(tmp_path: Path) -> None:
 def test_a_file_that_is_right_is_counted(here: Terminal) -> None:
     write(
         here,
-        "agents:\n  - {name: smith, schedules: {a: {type: chat}, b: {type: webhook}}}\n"
+        "agents:\n  - {name: smith, schedules: {a: {type: chat}, b: {type: chat}},\n"
+        "     work_source: {type: queue}}\n  - {name: jones, work_source: {type: memory}}\n"
         "sources: [{type: queue}]\n",
     )
-    assert here.type("config", "check") == "ok      rota.yaml: 1 agent, 2 schedules, 1 source\n"
+    assert here.type("config", "check") == "ok      rota.yaml: 2 agents, 2 schedules, 2 sources\n"
 
 
 def test_mistakes_are_told_one_a_line_and_the_answer_is_no(here: Terminal) -> None:
@@ -94,6 +95,15 @@ def test_mistakes_are_told_one_a_line_and_the_answer_is_no(here: Terminal) -> No
     }
 
 
+def test_a_type_that_is_not_installed_is_told_and_no_server_starts_with_it(here: Terminal) -> None:
+    write(here, "agents:\n  - {name: a, work_source: {type: qeue, types: [g]}}\n")
+    told = "rota.yaml:2:29: agents[0].work_source.type: no source of type 'qeue' is installed"
+    assert here.type("config", "check", code=1).startswith(f"fail    {told}; did you mean 'queue'?")
+    assert told in here.type("doctor", code=1)
+    up = here.run("up", "--port", "0")
+    assert (up.returncode, told in up.stderr) == (2, True)
+
+
 def test_a_file_that_is_no_yaml_is_told_with_its_place(here: Terminal) -> None:
     write(here, "agents: [\n")
     (told,) = here.json("config", "check", code=1)["mistakes"]
@@ -103,7 +113,7 @@ def test_a_file_that_is_no_yaml_is_told_with_its_place(here: Terminal) -> None:
 
 def test_warnings_are_listed_and_the_answer_is_yes(here: Terminal) -> None:
     told = here.type("config", "check", "--config", str(HERDCTL)).splitlines()
-    assert told[-1].endswith("4 agents, 6 schedules, 0 sources")
+    assert told[-1].endswith("4 agents, 6 schedules, 2 sources")
     assert all(line.startswith("warn    ") for line in told[:-1])
     warned = here.json("config", "check", "--config", str(HERDCTL))["warnings"]
     assert len(warned) == len(told) - 1

@@ -242,6 +242,32 @@ async def test_a_lost_claim_ends_the_run_and_touches_nothing(scene: Scene) -> No
     assert run.status is RunStatus.CLAIM_LOST
 
 
+async def test_a_run_hears_at_once_that_its_claim_was_ended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.sources.holding.LONGEST_BEAT_SECONDS", 3600.0)
+    item = await scene.add()
+
+    async def later(request: RunRequest) -> RunEnd:
+        scene.clock.advance(1)  # so that the first beat can be seen
+        return await for_ever(request)
+
+    scene.actor.act = later
+    agent = AgentSpec("smith", work_source={"type": "queue", "lease_seconds": 6 * 3600})
+    travelling = asyncio.ensure_future(scene.travel(agent))
+    async with asyncio.timeout(30):
+        await scene.actor.begun.wait()
+        while True:
+            if (await scene.item(item)).heartbeat_at == scene.clock.text():
+                break
+            await anyio.sleep(0.01)
+        await scene.add("What others do ends nothing")
+        await scene.ledger.queue.apply(Order(Verb.RELEASE, item.id, "operator", force=True))
+        outcome = await travelling
+    assert outcome.outcome == RunStatus.CLAIM_LOST
+    assert scene.actor.gone
+
+
 async def test_the_claim_lives_as_long_as_the_run(scene: Scene) -> None:
     item = await scene.add()
     scene.actor.act = for_ever

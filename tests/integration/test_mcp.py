@@ -228,6 +228,15 @@ async def test_a_refused_move_is_an_answer_that_says_what_to_do(
         for wrong in ({}, {"id": 3}, {"id": item, "more": 1}, {"id": None}):
             assert (await agent.refused("work_show", **wrong))["code"] == "invalid_input"
         assert (await agent.refused("work_claim"))["code"] == "invalid_input"
+        for tool, given, said in (
+            ("work_show", {}, "id: is missing"),
+            ("work_show", {"id": 3}, "id: it has to be a text, not 3"),
+            ("work_list", {"limit": "x"}, "limit: it has to be a whole number, 1 to 100, not 'x'"),
+            ("work_list", {"status": ["done"]}, "status[0]: 'done' is unknown; there are blocked,"),
+            ("work_add", {"description": ""}, "description: it is empty; say in a few words what"),
+            ("work_add", {"description": "x", "assigned_agent": "X Y"}, "'X Y' is not a name; use"),
+        ):
+            assert said in (await agent.refused(tool, **given))["message"]
         huge = await agent.refused("work_add", description="x" * 200_000)
         assert huge["next"] == "Correct the arguments and call again."
         with pytest.raises(MCPError, match="there are work_claim"):

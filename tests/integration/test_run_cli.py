@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from rota.model.claims import ClaimRequest
 from rota.model.clock import to_text
 from rota.model.fleet import AgentSpec, Breaker
 from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
+from rota.model.work import NewItem
+from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served
 from tests.acceptance.terminal import Terminal, ThisProcess
@@ -142,6 +145,64 @@ def test_without_a_server_runs_are_read_from_the_database(
     assert here.json("run", "list")[0]["id"] == run.id
     assert here.type("run", "log", run.id) == "hello\n"
     assert here.json("run", "cancel", run.id)["cancel_requested"] is True
+
+
+def left_behind(served: Served, clock: ManualClock, **facts: Any) -> Run:
+    """A run whose server was killed a minute ago."""
+    node = Node("node-7", "here:/", 1, clock.text(), clock.text())
+    store = served.ledger.queue._store
+    served.run(lambda: store.transact(lambda tx: tx.put_node(node)))
+    run = a_run(served, node=node.id, **facts)
+    clock.advance(60)
+    return run
+
+
+def test_a_run_whose_server_is_gone_is_not_said_to_go_on(
+    here: Terminal, served: Served, clock: ManualClock
+) -> None:
+    item = served.run(lambda: served.ledger.queue.submit(NewItem("chore", "Mend the gate")))
+    claim = ClaimRequest("ann", lease_seconds=900)
+    served.run(lambda: served.ledger.queue.claim(claim))
+    claimed = served.run(lambda: served.ledger.views.item(item.id))
+    since = "not been seen since 2026-05-01 12:00:00"
+    run = left_behind(served, clock, item=claimed)
+    listed = here.type("run", "list")
+    assert listed.startswith(f"{run.id}\trunning\tann\t")
+    assert since in listed
+    shown = here.type("run", "show", run.id)
+    assert "server   not seen since 2026-05-01 12:00:00" in shown
+    assert here.json("run", "show", run.id)["unseen_since"] == clock.text(-60)
+    assert since in here.type("agent", "list")
+    told = here.run("run", "cancel", run.id)
+    assert "running (its end was asked for)" in told.stdout
+    assert f"nobody is there to end it: its server has {since}" in told.stderr
+    told = here.run("stale")
+    assert f"{item.id} waits for the server of run {run.id}, not seen since" in told.stderr
+    [first, *_] = here.json("explain", item.id)["reasons"]
+    assert first["code"] == "server_gone"
+    finish(served, run, RunStatus.LOST)
+    assert here.json("run", "show", run.id)["unseen_since"] is None
+
+
+def test_the_log_of_a_run_whose_server_is_gone_comes_to_an_end(
+    served: Served, clock: ManualClock, tmp_path: Path, database: str
+) -> None:
+    run = left_behind(served, clock)
+    logs = tmp_path / ".rota" / "runs"
+    logs.mkdir(parents=True)
+    (logs / f"{run.id}.jsonl").write_text('{"text": "hello"}\n')
+    here = ThisProcess(tmp_path, {"DATABASE_URL": database})
+    first, last = here.type("run", "log", run.id, "--follow").splitlines()
+    assert first == "hello"
+    assert last.startswith(
+        f"[rota] the server of this run has not been seen since {clock.text(-60)}"
+    )
+    assert here.type("run", "log", run.id) == "hello\n"
+    found = json.loads(here.run("doctor", "--json").stdout)["data"]
+    warned = [one for one in found if one["check"] == "runs"]
+    assert [(one["status"], one["message"]) for one in warned] == [
+        ("warn", f"1 run is left by a server that has not been seen since {clock.text(-60)}")
+    ]
 
 
 def test_agents_show_what_they_spend_and_what_keeps_them(

@@ -14,6 +14,7 @@ from rota.api import ApiSettings
 from rota.model.fleet import AgentSpec
 from rota.model.runs import Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
+from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
 
@@ -243,6 +244,34 @@ def test_a_followed_log_ends_when_the_server_does(http: httpx2.Client, served: S
         next(lines)
         served.stop()
         assert list(lines) == []
+
+
+def test_whoever_follows_the_log_of_a_dead_server_is_told_once(
+    http: httpx2.Client, served: Served, clock: ManualClock
+) -> None:
+    node = Node("node-7", "here:/", 1, clock.text(), clock.text())
+    store = served.ledger.queue._store
+    served.run(lambda: store.transact(lambda tx: tx.put_node(node)))
+    run = own_run(served, node=node.id)
+    where, follow = f"/runs/{run.id}/log", {"follow": "true"}
+    with (
+        written(served, run) as write,
+        http.stream("GET", where, params=follow) as stream,
+    ):
+        lines = stream.iter_lines()
+        write("one")
+        assert texts(next(lines)) == ["one"]
+        clock.advance(60)
+        (last,) = lines
+        assert f"has not been seen since {node.seen_at}" in json.loads(last)["text"]
+        counted = len(line("one")) + len(last) + 1
+        with http.stream("GET", where, params={**follow, "offset": counted}) as again:
+            lines = again.iter_lines()
+            write("it was alive after all")
+            assert texts(next(lines)) == ["it was alive after all"]
+    events = http.get(where, headers={"Accept": "text/event-stream"}).text.split("\n\n")
+    assert '"gone":true' in events[-3]
+    assert events[-2] == "event: end\ndata: {}"
 
 
 def test_a_log_that_lies_on_another_node_is_not_an_empty_one(

@@ -59,9 +59,25 @@ async def _checked(database: Path, outcome: TriggerOutcome | None) -> list[str |
     return heard
 
 
+def test_the_doctor_names_schedules_whose_source_cannot_be_read(
+    here: ThisProcess, fleet: Fleet
+) -> None:
+    here.variables["PORT"] = "0"
+    fleet(TriggerOutcome.skipped(SkipReason.NO_WORK))
+    here.type("doctor")
+    here.type("schedule", "trigger", "ada/poll")
+    fleet(TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, "the folder is gone"))
+    (failed,) = [one for one in here.json("doctor", code=1) if one["status"] == "fail"]
+    assert (failed["check"], failed["message"]) == ("schedule ada/poll", "the folder is gone")
+    here.type("schedule", "trigger", "ada/poll")
+    fleet(TriggerOutcome.skipped(SkipReason.NO_WORK))
+    here.type("doctor")
+
+
 def test_schedules_are_listed_for_people_pipes_and_programs(
     here: ThisProcess, fleet: Fleet
 ) -> None:
+    here.type("db", "upgrade")
     assert (
         here.run("schedule", "list").stderr == "no schedules; `rota up` reads them from rota.yaml\n"
     )

@@ -180,6 +180,50 @@ def test_the_doctor_looks_at_configuration_pauses_secrets_and_sources(here: Trac
     assert "rota.yaml:1:" in here.type("doctor", code=1)
 
 
+def test_what_only_agents_name_is_a_source_like_any_other(here: Tracked) -> None:
+    """In a file of another name, too."""
+    number = here.issue()
+    engine = json.loads((here.place / "rota.yaml").read_text())["sources"][0]
+    del engine["name"]
+    (here.place / "backlog").mkdir()
+    folder = {"type": "markdown", "path": "backlog"}
+    schedule = {"type": "chat", "work_source": {**folder, "path": "gone"}}
+    agents = [
+        {"name": "smith", "work_source": engine, "schedules": {"talk": schedule}},
+        {"name": "jones", "work_source": {**engine, "lease_seconds": 60}},
+        {"name": "ann", "work_source": folder},
+        {"name": "bob", "work_source": {"type": "queue"}},
+    ]
+    (here.place / "rota.yaml").write_text(json.dumps({"agents": agents}))
+    repository = f"github:{REPO}"
+    names = [one["name"] for one in here.json("source", "list")]
+    assert names == [repository, "markdown", "ann/markdown"]
+    assert here.json("config", "check")["sources"] == 3
+    told = here.type("source", "check", code=1)
+    assert f"ok      source {repository}: the token is that of ada" in told
+    assert "fail    source markdown: the folder" in told
+    assert "ok      source ann/markdown: it can be read; nothing is available" in told
+    assert here.type("source", "check", "ann/markdown") in told
+    assert all(line in here.type("doctor", code=1) for line in told.splitlines())
+    assert [one["issue"] for one in here.json("source", "poll", repository)] == [str(number)]
+    here.type("issue", "sweep")
+    here.type("issue", "whois", "ada")
+
+    (here.place / "g.yaml").write_text(json.dumps({"agents": agents[3:]}))
+    options = ("--config", "g.yaml")
+    assert here.run("source", "list", *options).stderr == (
+        "no sources: g.yaml names none beside the queue\n"
+    )
+    for words in (("source", "check"), ("issue", "sweep")):
+        assert "g.yaml" in here.json(*words, *options, code=2)["message"]
+
+    broken = {"sources": [engine], "agents": [{"name": "smith", "modle": "x"}]}
+    (here.place / "g.yaml").write_text(json.dumps(broken))
+    listed = here.run("source", "list", *options)
+    assert listed.stdout.startswith(repository)
+    assert "the agents of g.yaml cannot be read" in listed.stderr
+
+
 def test_types_are_those_that_are_installed(here: Tracked) -> None:
     types = here.type("source", "types").split()
     assert {"github", "gitea", "forgejo", "queue", "markdown", "memory"} <= set(types)

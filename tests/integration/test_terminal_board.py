@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from rota.app import open_store
 from rota.cli.board import _client
 from rota.cli.session import Session
 from rota.client.pooled import PooledTransport
@@ -453,6 +454,8 @@ async def test_a_lost_connection_is_said_and_made_good(
 
 async def test_without_a_server_the_board_follows_the_database_itself(tmp_path: Path) -> None:
     session = Session(database=f"sqlite:///{tmp_path}/rota.db", actor="ann")
+    async with open_store(session.settings.database):
+        pass  # it is there
     client, told = _client(session)
     async with client, BoardClient(transport=_client(session)[1]) as other:
         app = BoardApp(client, told, Filters(), "database")

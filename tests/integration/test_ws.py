@@ -122,6 +122,8 @@ def test_errors_are_those_of_http(ws: Wired, http: httpx2.Client) -> None:
     assert ws.refused("work.get") == ("missing_requirement", 422)
     assert ws.refused("work.transition", work_item_id="x") == ("invalid_input", 422)
     assert ws.refused("work.transition", work_item_id="x", verb="fly") == ("invalid_input", 422)
+    told = ws.ask("work.transition", work_item_id="x", verb="fly")["error"]
+    assert told["detail"].startswith("verb: 'fly' is unknown; there are dispatch, start, ")
 
 
 # bad frames
@@ -142,6 +144,9 @@ def test_errors_are_those_of_http(ws: Wired, http: httpx2.Client) -> None:
         ('{"type": "ping"}', None, "missing_requirement"),
         ('{"request_id": 7, "type": "ping"}', None, "invalid_input"),
         ('{"request_id": "a", "type": "ping", "more": 1}', "a", "invalid_input"),
+        ('{"request_id": "a", "type": "ping", "type": "ping"}', "a", "invalid_input"),
+        ('{"request_id": "a", "type": "work.create", "payload":'
+         ' {"type": "t", "description": "d", "payload": {"y": 1, "y": 1}}}', "a", "invalid_input"),
         ('{"request_id": "a", "type": "no.such"}', "a", "not_found"),
         ('{"request_id": "a", "type": "ping", "payload": []}', "a", "invalid_input"),
         ('{"request_id": "a", "type": "ping", "payload": {"x": 1}}', "a", "invalid_input"),
@@ -160,6 +165,7 @@ def test_a_wrong_frame_is_answered_and_the_connection_stays(
     ws.connection.send(frame)
     answer = ws.hear()
     assert (answer["ok"], answer["error"]["code"]) == (False, code)
+    assert "`" not in answer["error"]["detail"]
     assert answer["request_id"] in (request_id, None)
     assert ws.get("ping") == {}
     assert http.get("/events").json() == []

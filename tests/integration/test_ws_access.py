@@ -65,8 +65,11 @@ def test_there_is_no_websocket_elsewhere(served: Served) -> None:
     assert refused.value.response.status_code == 404
 
 
-def test_a_plain_request_to_it_is_not_found(http: httpx2.Client) -> None:
-    assert http.get("/ws").status_code == 404
+def test_a_plain_request_to_it_is_told_to_upgrade(http: httpx2.Client) -> None:
+    told = http.get("/ws")
+    assert (told.status_code, told.headers["upgrade"]) == (426, "websocket")
+    assert told.json()["code"] == "upgrade_required"
+    assert http.get("/work").status_code == 200, "the connection goes on"
 
 
 # tokens

@@ -531,6 +531,11 @@ AGENT = "agents:\n  - name: smith\n"
             "3:17: agents[0].schedules.a: 'cron' belongs to schedules of type cron, not webhook",
         ),
         (
+            AGENT + "    schedules: {a: {type: cron, cron: '@daily', expression: '@hourly'}}\n",
+            "3:49: agents[0].schedules.a.expression: 'expression' is another word for 'cron', which"
+            " is here, too; keep one",
+        ),
+        (
             AGENT + "    schedules: {../a: {type: chat}}\n",
             "3:17: agents[0].schedules.../a: '../a' is not a name; write small letters, digits and"
             " . _ - , at most 64, the first a letter or digit",
@@ -635,6 +640,7 @@ def test_a_cron_expression_that_cannot_be_is_refused_when_it_is_loaded(
 ) -> None:
     told = mistake(write(AGENT + f"    schedules: {{a: {{type: cron, cron: '{cron}'}}}}\n"))
     assert told.startswith("rota.yaml:3:33: agents[0].schedules.a.cron: ")
+    assert cron != "0 0 30 2 *" or "it would never run. Example valid expression: " in told
 
 
 def test_an_unknown_time_zone_is_refused_with_a_suggestion(write: Write) -> None:
@@ -722,6 +728,51 @@ def test_a_directory_that_is_missing_is_a_warning(write: Write, tmp_path: Path) 
         f"{path}:3:5: agents[0].working_directory: there is no directory {tmp_path}/gone; runs of"
         " this agent will fail without it",
     )
+
+
+@pytest.mark.parametrize("where", ["agents: [{name: smith, work_source: %s}]", "sources: [%s]"])
+def test_a_source_of_a_type_that_is_not_installed_is_a_mistake_to_those_who_know_them(
+    write: Write, where: str
+) -> None:
+    def told(source: str, **environ: str) -> str:
+        with pytest.raises(InvalidInput) as refused:
+            load_fleet(write(where % source), environ, types=lambda: {"queue", "linear"})
+        return refused.value.message.rpartition("type: ")[2]
+
+    assert told("{type: qeue}") == "no source of type 'qeue' is installed; did you mean 'queue'?"
+    assert told("{type: jira}").endswith("'jira' is installed; known are linear, queue")
+    assert "s3cret" not in told("{type: '${S}'}", S="s3cret")
+    path = write(where % "{type: linear, team: ENG}")
+    assert load_fleet(path, {}, types=lambda: {"queue", "linear"}).warnings == ()
+    assert loaded(write(where % "{type: jira}")).warnings == (), "where nobody knows, it may be"
+    path = write(where % "{type: markdown, path: gone}")
+    (warned,) = loaded(path).warnings
+    assert warned.endswith(f"path: there is no folder {path.parent}/gone; no work can come of it")
+    (path.parent / "gone").mkdir()
+    assert loaded(path).warnings == ()
+
+
+def test_a_webhook_that_nobody_can_sign_is_a_warning(write: Write) -> None:
+    text = AGENT + "    schedules: {a: {type: webhook}, b: {type: chat}}\n"
+    (told,) = loaded(write(text)).warnings
+    assert "agents[0].schedules.a: its webhook is refused to everybody" in told
+    assert loaded(write(text + "    webhook_secret_env: HOOK\n")).warnings == ()
+
+
+def test_slots_that_no_schedule_can_fill_are_a_warning(write: Write) -> None:
+    slots = AGENT + "    instances: {max_concurrent: 3}\n"
+    first, second, third = (
+        f"      {name}: {{type: interval, interval: 5m}}\n" for name in ("a", "b", "c")
+    )
+    (told,) = loaded(write(slots + "    schedules:\n" + first)).warnings
+    assert told.partition(": ")[2] == (
+        "agents[0].instances.max_concurrent: 3 slots, and 1 schedule wakes it: a schedule does not"
+        " overlap itself, so the server runs at most 1 at once; write a schedule for each slot"
+    )
+    (told,) = loaded(write(slots + "    schedules:\n" + first + second)).warnings
+    assert "2 schedules wake it" in told
+    assert loaded(write(slots + "    schedules:\n" + first + second + third)).warnings == ()
+    assert loaded(write(slots)).warnings == (), "workers have slots of their own"
 
 
 def test_a_setting_that_the_runtime_does_not_have_is_told(write: Write) -> None:

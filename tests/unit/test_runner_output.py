@@ -1,11 +1,16 @@
 """Bytes to lines, in bounded memory; and the words of secrets taken out."""
 
+import json
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.runner.logs import for_people
-from rota.runner.output import LONGEST, LastLines, Lines
+from rota.runner.logs import LONGEST_TEXT, RunLog, for_people
+from rota.runner.output import LONGEST, LastLines, Lines, shortened
 from rota.runner.redaction import HIDDEN, Redactor
+from rota.testing.clock import ManualClock
 
 
 @given(st.text(alphabet="aé\n\U0001f600", max_size=50), st.integers(1, 7))
@@ -31,8 +36,30 @@ def test_of_an_endless_line_the_beginning_is_kept() -> None:
         assert list(lines.feed(b"x" * LONGEST)) == []
     (line,) = lines.feed(b"\n")
     assert line.startswith("xxx")
-    assert line.endswith(f"… {2 * LONGEST} bytes of this line were left out")
+    assert line.endswith(f"… {2 * LONGEST} characters left out")
     assert list(lines.feed(b"next\n")) == ["next"]
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "\U0001f600"])
+@pytest.mark.parametrize("length", [LONGEST_TEXT, 70_004, 3 * LONGEST // 2])
+def test_a_long_line_is_marked_in_the_log_with_all_that_is_missing(
+    tmp_path: Path, letter: str, length: int
+) -> None:
+    """It is cut twice: where it is heard, and where it is written."""
+    lines, data = Lines(), ("-" + letter * length).encode()
+    heard = [*lines.feed(data[:99]), *lines.feed(data[99:]), *lines.feed(b"\n")]
+    with RunLog(tmp_path / "log", 10 * LONGEST, Redactor({}), ManualClock()) as log:
+        log.open()
+        log.write([{"text": line} for line in heard])
+    written = json.loads((tmp_path / "log").read_bytes())
+    missing = length + 1 - LONGEST_TEXT
+    assert written["left_out"] == missing
+    kept = "-" + letter * (LONGEST_TEXT - 1)
+    assert written["text"] == f"{kept} … {missing} characters left out"
+
+
+def test_a_line_that_fits_is_not_marked() -> None:
+    assert shortened("x" * 10, 10) == ("x" * 10, 0)
 
 
 def test_the_last_lines_are_bounded() -> None:

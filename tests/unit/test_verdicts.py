@@ -64,6 +64,12 @@ def test_a_failure_is_given_up_when_the_items_or_the_agents_attempts_are_spent(
     assert isinstance(verdict_, ReleaseOptions) is not given_up
 
 
+@pytest.mark.parametrize("summary", ["", "exit code 2"])
+def test_an_error_that_is_all_there_is_to_say_is_said_once(summary: str) -> None:
+    end = RunEnd(RunStatus.FAILED, summary, error="exit code 2")
+    assert said(end, 3) == WorkResult("failure", "exit code 2")
+
+
 def test_without_a_ledger_nobody_counts_and_a_failure_is_final() -> None:
     assert said(RunEnd(RunStatus.FAILED, "no"), None, None) == WorkResult("failure", "no")
 

@@ -31,7 +31,7 @@ from rota.api.problems import Internal, MethodNotAllowed, status_of
 from rota.api.routing import Endpoint, Found, Routes
 from rota.api.settings import ApiSettings
 from rota.api.ws import PATH as WS_PATH
-from rota.api.ws import Handshake, Sockets, refuse, schema_endpoint
+from rota.api.ws import Handshake, Sockets, refuse, socket_endpoints
 from rota.api.ws_limits import WsLimits
 from rota.feed import Feed
 from rota.model.access import Caller, everyone
@@ -91,7 +91,7 @@ def create_app(
         *endpoints,
     ]
     sockets = Sockets(gate, feed, ours, stopping=stopping, limits=ws)
-    ours += [*doc_endpoints(ours, settings.version, gate), schema_endpoint(sockets)]
+    ours += [*doc_endpoints(ours, settings.version, gate), *socket_endpoints(sockets)]
     return Api(
         ledger, settings, gate, Routes(ours), sockets, mounts=mounts, stopping=stopping,
         error_page=error_page,

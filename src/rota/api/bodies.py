@@ -21,28 +21,59 @@ from rota.model.work import (
     MAX_LABELS,
     MAX_PAGE,
     NAME,
+    NO_NAME,
 )
 from rota.queue.intake import LONGEST
 
-_PLAIN = "^[!-~]+$"  # printable ASCII: nothing that a database could choke on
+PLAIN = "^[!-~]+$"  # printable ASCII: nothing that a database could choke on
+NOT_PLAIN = "is not allowed; use ASCII without spaces and control characters"
+_WRITTEN = r"\S"
 _LONGEST_FILTER = 500
 _LAST_SEQ = 2**63 - 1
 
-Id = Annotated[str, Meta(min_length=1, max_length=100, pattern=_PLAIN)]
-ClaimToken = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
-AgentName = Annotated[str, Meta(pattern=f"^{NAME.pattern}$", examples=["smith"])]
+Id = Annotated[
+    str,
+    Meta(min_length=1, max_length=100, pattern=PLAIN, extra={"wrong": "is not an id of ours"}),
+]
+ClaimToken = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=PLAIN,
+        extra={"unshown": "it is no claim's token; give the one that the claim was answered with"},
+    ),
+]
+AgentName = Annotated[
+    str, Meta(pattern=f"^{NAME.pattern}$", examples=["smith"], extra={"wrong": NO_NAME})
+]
 Moment = Annotated[
     str,
     Meta(
         max_length=64, extra_json_schema={"format": "date-time"}, examples=["2026-05-01T19:42:33Z"]
     ),
 ]
-Type = Annotated[str, Meta(max_length=LONGEST["type"], pattern=r"\S", examples=["code_review"])]
-Description = Annotated[str, Meta(max_length=LONGEST["description"], pattern=r"\S")]
+Type = Annotated[
+    str,
+    Meta(
+        max_length=LONGEST["type"],
+        pattern=_WRITTEN,
+        examples=["code_review"],
+        extra={"empty": "say what kind of work it is, such as code_review"},
+    ),
+]
+Description = Annotated[
+    str,
+    Meta(
+        max_length=LONGEST["description"],
+        pattern=_WRITTEN,
+        extra={"empty": "say in a few words what is to be done"},
+    ),
+]
 Body = Annotated[str, Meta(max_length=LONGEST["body"])]
 Notes = Annotated[str, Meta(max_length=LONGEST["notes"])]
 Why = Annotated[str, Meta(max_length=LONGEST["reason"])]
-Label = Annotated[str, Meta(max_length=LONGEST["label"], pattern=r"\S")]
+Label = Annotated[str, Meta(max_length=LONGEST["label"], pattern=_WRITTEN)]
 Labels = Annotated[tuple[Label, ...], Meta(max_length=MAX_LABELS)]
 Blockers = Annotated[tuple[Id, ...], Meta(max_length=MAX_BLOCKERS)]
 Priority = Annotated[int, Meta(ge=1, le=5, description="1 is the highest")]
@@ -53,6 +84,10 @@ Url = Annotated[
         max_length=LONGEST["artifact_url"],
         pattern=r"^https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#]\S*)?$",
         examples=["https://example.org/pull/3"],
+        extra={
+            "wrong": "is not an address; write it in full, with http:// or https://:"
+            " https://example.org/pull/3"
+        },
     ),
 ]
 LeaseSeconds = Annotated[float, Meta(ge=1, le=MAX_LEASE_SECONDS)]
@@ -63,9 +98,31 @@ OutcomeName = Annotated[
 ]
 Scope = Annotated[
     str,
-    Meta(pattern=f"^({'|'.join(sorted(PLAIN_SCOPES))}|{AGENT_PREFIX}{NAME.pattern})$"),
+    Meta(
+        pattern=f"^({'|'.join(sorted(PLAIN_SCOPES))}|{AGENT_PREFIX}{NAME.pattern})$",
+        extra={
+            "wrong": f"is unknown; there are {', '.join(sorted(PLAIN_SCOPES))} and"
+            f" {AGENT_PREFIX}<name>"
+        },
+    ),
 ]
-Wanted = Annotated[str, Meta(max_length=_LONGEST_FILTER, pattern=r"\S")]
+Wanted = Annotated[
+    str,
+    Meta(
+        max_length=_LONGEST_FILTER,
+        pattern=_WRITTEN,
+        extra={"empty": "leave it out to see all"},
+    ),
+]
+ZoneName = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        pattern="^[A-Za-z0-9_+/-]+$",
+        examples=["Europe/Berlin"],
+        extra={"wrong": "is not a time zone; write it like Europe/Berlin"},
+    ),
+]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Cursor = Annotated[str, Meta(max_length=1_000, description="from the Link header of a page")]
 
@@ -78,12 +135,12 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewProject(Strict, frozen=True):
-    name: Annotated[str, Meta(max_length=LONGEST["name"], pattern=r"\S")]
+    name: Annotated[str, Meta(max_length=LONGEST["name"], pattern=_WRITTEN)]
     external_ref: Annotated[str, Meta(max_length=LONGEST["external_ref"])] | None = None
 
 
 class ProjectChange(Strict, frozen=True):
-    name: Annotated[str, Meta(max_length=LONGEST["name"], pattern=r"\S")] | UnsetType = UNSET
+    name: Annotated[str, Meta(max_length=LONGEST["name"], pattern=_WRITTEN)] | UnsetType = UNSET
     external_ref: Annotated[str, Meta(max_length=LONGEST["external_ref"])] | UnsetType | None = (
         UNSET
     )
@@ -96,7 +153,7 @@ class AgentChange(Strict, frozen=True):
 
 
 class NewToken(Strict, frozen=True):
-    name: Annotated[str, Meta(max_length=100, pattern=r"\S")]
+    name: Annotated[str, Meta(max_length=100, pattern=_WRITTEN)]
     scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)]
     expires_at: Moment | None = None
 
@@ -172,7 +229,14 @@ class Fail(_Finish, frozen=True, kw_only=True):
 
 
 class Block(Strict, frozen=True):
-    notes: Annotated[str, Meta(min_length=1, max_length=LONGEST["notes"])]
+    notes: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=LONGEST["notes"],
+            extra={"empty": "say what it has to wait for"},
+        ),
+    ]
     token: ClaimToken | None = None
     reason: Why | None = None
     force: bool = False
@@ -213,7 +277,14 @@ class Cancel(Strict, frozen=True):
 
 
 class Hold(Strict, frozen=True):
-    reason: Annotated[str, Meta(max_length=LONGEST["hold_reason"], pattern=r"\S")]
+    reason: Annotated[
+        str,
+        Meta(
+            max_length=LONGEST["hold_reason"],
+            pattern=_WRITTEN,
+            extra={"empty": "say why nobody may begin it"},
+        ),
+    ]
 
 
 class Unhold(Strict, frozen=True):
@@ -276,7 +347,7 @@ class PageQuery(Strict, frozen=True):
 
 
 class AgentQuery(Strict, frozen=True):
-    timezone: Annotated[str, Meta(max_length=64, pattern="^[A-Za-z0-9_+/-]+$")] = "UTC"
+    timezone: ZoneName = "UTC"
 
 
 class EventQuery(Strict, frozen=True):

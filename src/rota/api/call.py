@@ -8,8 +8,10 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from rota.api import strictness
 from rota.api.asgi import ClientGone, Headers, Receive, Scope
-from rota.api.problems import BadJson, TooLarge, invalid
+from rota.api.mistakes import invalid, loosely
+from rota.api.problems import BadJson, TooLarge
 from rota.api.settings import ApiSettings
 from rota.model.access import Caller
 from rota.model.errors import InvalidInput, NotFound, VersionMismatch
@@ -85,10 +87,15 @@ class Call:
 def read_query(endpoint: "Endpoint", scope: Scope) -> Any:
     values: dict[str, Any] = {}
     for name, value in _pairs(scope["query_string"]):
-        if not value:  # `status=` is how a form says that any will do
-            continue
-        if name in endpoint.lists:
-            values.setdefault(name, []).extend(part for part in value.split(",") if part)
+        several = [part for part in value.split(",") if part] if name in endpoint.lists else None
+        if not value or several == []:
+            if endpoint.hidden:  # a page: `status=` is how a form says that any will do
+                continue
+            raise InvalidInput(
+                f"{name[:80]}: it is empty; give a value, or leave it out", field=name[:80]
+            )
+        if several is not None:
+            values.setdefault(name, []).extend(several)
         elif name in values:
             raise InvalidInput(f"{name[:80]}: is given twice", field=name[:80])
         else:
@@ -96,7 +103,7 @@ def read_query(endpoint: "Endpoint", scope: Scope) -> Any:
     try:
         return msgspec.convert(values, endpoint.query, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, endpoint.query, values) from None
 
 
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
@@ -117,13 +124,15 @@ async def read_body(endpoint: "Endpoint", headers: Headers, receive: Receive, li
 
 def decode(decoder: "msgspec.json.Decoder[Q]", raw: bytes) -> Q:
     try:
-        return decoder.decode(raw)
+        found = decoder.decode(raw)
+        strictness.check(raw.decode())
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, decoder.type, loosely(raw)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadJson(f"the body is not JSON: {error}") from None
     except RecursionError:
         raise BadJson("the body is nested too deeply") from None
+    return found
 
 
 async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:

@@ -152,8 +152,7 @@ def _query(one: Endpoint) -> list[dict[str, Any]]:
             "name": name,
             "in": "query",
             "required": False,
-            "allowEmptyValue": True,  # the same as leaving it out
-            "schema": _without_null(schema),
+            "schema": _not_empty(_without_null(schema)),
         }
         for name, schema in properties.items()
     ]
@@ -165,6 +164,11 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     kinds = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
     default = {"default": schema["default"]} if schema.get("default") is not None else {}
     return {**plain, **(kinds[0] if kinds else {}), **default}
+
+
+def _not_empty(schema: dict[str, Any]) -> dict[str, Any]:
+    least = {"string": {"minLength": 1}, "array": {"minItems": 1}}
+    return {**least.get(schema.get("type", ""), {}), **schema}
 
 
 def _headers(one: Endpoint) -> list[dict[str, Any]]:

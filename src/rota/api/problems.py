@@ -1,11 +1,8 @@
 """Every error as a problem document (RFC 9457): the one place where errors become statuses."""
 
-import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
-
-import msgspec
 
 from rota.model.errors import (
     BadCursor,
@@ -17,7 +14,6 @@ from rota.model.errors import (
     InvalidInput,
     IssueNotFound,
     MalformedReference,
-    MissingRequirement,
     NotFound,
     PauseUnreadable,
     Refused,
@@ -137,20 +133,3 @@ class Internal(RotaError):
     """What a caller is told of an error that is ours; the rest is in the log."""
 
     code = "internal"
-
-
-# How msgspec says where: "Expected `int`, got `str` - at `$.priority`".
-_PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
-_MISSING = "missing required field"
-_NAMED = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
-
-
-def invalid(error: msgspec.ValidationError) -> InvalidInput:
-    """What a wire model refused, with the field's name."""
-    found = _PLACE.match(str(error))
-    message, place = (found[1], found[2]) if found else (str(error), None)
-    named = _NAMED.search(message)
-    field = ".".join(part for part in (place, named[1] if named else None) if part)[:200]
-    detail = f"{field}: {message}" if field else message
-    kind = MissingRequirement if _MISSING in message else InvalidInput
-    return kind(detail[:500], field=field or "body")

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from rota.api.answers import raw_headers
 from rota.api.asgi import Receive, Send, attend
 from rota.api.call import Call
@@ -32,6 +34,8 @@ class LogStream:
     as_events: bool
     heartbeat_seconds: float
     stopping: asyncio.Event
+    # Who counts more than the log has, has counted our farewell: it is not said again.
+    told: bool
     status: int = 200
     _waiting: list[bytes] = field(default_factory=list)
     _size: int = 0
@@ -40,15 +44,18 @@ class LogStream:
     @classmethod
     def of(cls, call: Call, query: LogQuery, path: Path, run: Run) -> "LogStream":
         as_events = STREAM in call.headers.get(b"accept", b"")
+        asked = _resumed(call, query) if as_events else query.offset
+        size = _size(path)
         return cls(
             path,
             run,
             call.ledger.runs,
-            _resumed(call, query) if as_events else query.offset,
+            min(asked, size),
             query.follow or as_events,
             as_events,
             call.settings.heartbeat_seconds,
             call.stopping,
+            asked > size,
         )
 
     async def deliver(self, receive: Receive, send: Send) -> None:
@@ -77,15 +84,23 @@ class LogStream:
             self.path, follow=self.follow, from_offset=self.offset, ended=self._ended, pause=pause
         )
         async for offset, line in lines:
-            self._keep(b"id: %d\ndata: %s\n\n" % (offset, line) if self.as_events else line)
+            self._keep(self._framed(offset, line))
             if self._size > PIECE:
                 await self._flush(send)
+            self.offset = offset
+        if self.follow and (seen := (await self.book.get(self.run.id)).unseen_since):
+            self._keep(self._framed(self.offset, _farewell(seen)))
         await self._flush(send)
         if self.as_events:
             await self._say(send, b"event: end\ndata: {}\n\n")
 
     async def _ended(self) -> bool:
-        return (await self.book.get(self.run.id)).status.ended
+        """Also when its server is gone: nobody is there who would write more, or its end."""
+        run = await self.book.get(self.run.id)
+        return run.status.ended or (run.unseen_since is not None and not self.told)
+
+    def _framed(self, offset: int, line: bytes) -> bytes:
+        return b"id: %d\ndata: %s\n\n" % (offset, line) if self.as_events else line
 
     def _keep(self, frame: bytes) -> None:
         self._waiting.append(frame if self.as_events else frame + b"\n")
@@ -105,6 +120,22 @@ def _resumed(call: Call, query: LogQuery) -> int:
     """A browser that has lost its connection says how far it was."""
     text = call.header(b"last-event-id") or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else query.offset
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # not there yet
+        return 0
+
+
+def _farewell(seen: str) -> bytes:
+    """In the form of a line of the log, which it is not: it stands in no file."""
+    text = (
+        f"the server of this run has not been seen since {seen}; the run ends as lost when that"
+        " server starts again (rota up)"
+    )
+    return msgspec.json.encode({"ts": seen, "stream": "rota", "text": text, "gone": True})
 
 
 def _chunk(body: bytes, *, more: bool = True) -> dict[str, object]:

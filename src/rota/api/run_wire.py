@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from rota.api.bodies import AgentName, ClaimToken, Cursor, Id, Limit, Moment, Strict, Wanted
+from rota.api.bodies import (
+    NOT_PLAIN,
+    PLAIN,
+    AgentName,
+    ClaimToken,
+    Cursor,
+    Id,
+    Limit,
+    Moment,
+    Strict,
+    Wanted,
+)
 from rota.model import runs
 from rota.model.fleet import AgentSpec, Breaker
 from rota.model.runs import RunEnd, RunStatus, Usage
@@ -15,6 +26,9 @@ _LAST = 2**53
 LONGEST_SUMMARY = 100_000
 _MOST_ARTIFACTS = 100
 
+NodeName = Annotated[
+    str, Meta(min_length=1, max_length=200, pattern=PLAIN, extra={"wrong": NOT_PLAIN})
+]
 Said = Annotated[str, Meta(max_length=LONGEST_SUMMARY)]
 Line = Annotated[str, Meta(max_length=4_000)]
 Count = Annotated[int, Meta(ge=0, le=_LAST)]
@@ -55,7 +69,7 @@ class BeginRun(Strict, frozen=True):
     work_item_id: Id
     token: ClaimToken
     schedule: AgentName | None = None
-    node: Annotated[str, Meta(min_length=1, max_length=200, pattern="^[!-~]+$")] | None = None
+    node: NodeName | None = None
 
 
 class OwnLimits(Strict, frozen=True):
@@ -117,6 +131,7 @@ class Run(Struct, frozen=True):
     seconds: float | None
     hook_errors: tuple[str, ...]
     cancel_requested: bool
+    unseen_since: str | None  # its server is gone since then, and the run is still open
 
 
 class LogSize(Struct, frozen=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from rota.api.bodies import AgentName, Cursor, Limit, Moment, Strict
+from rota.api.bodies import NOT_PLAIN, PLAIN, AgentName, Cursor, Limit, Moment, Strict
 from rota.model import schedules
 from rota.scheduler.due import Rhythm
 from rota.scheduler.service import LONGEST_MESSAGE, TriggerRecord
@@ -28,7 +28,9 @@ class ChatMessage(Strict, frozen=True):
     """`message_id` is the chat's own; a message counts once."""
 
     text: Annotated[str, Meta(min_length=1, max_length=LONGEST_MESSAGE - 1_000)]
-    message_id: Annotated[str, Meta(min_length=1, max_length=150, pattern="^[!-~]+$")]
+    message_id: Annotated[
+        str, Meta(min_length=1, max_length=150, pattern=PLAIN, extra={"wrong": NOT_PLAIN})
+    ]
     sender: Annotated[str, Meta(max_length=200)] | None = None
     channel: Annotated[str, Meta(max_length=200)] | None = None
 

@@ -168,6 +168,7 @@ class Agent(Struct, frozen=True):
     breaker_until: str | None  # no run before that: too many failures in a row
     usage_until: str | None  # no run before that: its runtime's quota is used up
     note: str | None
+    unseen_since: str | None  # some of its runs are of a server that is gone since then
 
 
 class Spending(Struct, frozen=True):

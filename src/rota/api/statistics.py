@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from rota.api.answers import Answer, json_answer
-from rota.api.bodies import Strict
+from rota.api.bodies import Strict, ZoneName
 from rota.api.call import Call
 from rota.api.routing import endpoint
 from rota.api.schemas import Spending
@@ -15,9 +15,6 @@ from rota.model.runs import Spent
 from rota.model.statistics import Window, read_window
 
 WindowName = Annotated[str, Meta(extra_json_schema={"enum": [str(one) for one in Window]})]
-ZoneName = Annotated[
-    str, Meta(max_length=64, pattern="^[A-Za-z0-9_+/-]+$", examples=["Europe/Berlin"])
-]
 
 
 class StatisticsQuery(Strict, frozen=True):

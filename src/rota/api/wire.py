@@ -145,6 +145,7 @@ def agent_of(load: agents.AgentLoad, standing: Standing) -> Agent:
         limits.breaker_until,
         limits.usage_until,
         limits.note,
+        standing.unseen_since,
     )
 
 

@@ -12,10 +12,11 @@ from rota.api.call import Call
 from rota.api.permits import carry_out
 from rota.api.routing import endpoint
 from rota.model.access import DISPATCH, READ, WORK
-from rota.model.errors import InvalidInput, MissingRequirement
+from rota.model.errors import InvalidInput, KeyReused, MissingRequirement
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue.moves import Order
+from rota.queue.submitting import Submitted
 from rota.queue.views import Query
 
 TAG = "work"
@@ -54,7 +55,6 @@ def _new(body: NewWork) -> NewItem:
 
 
 def _key(call: Call) -> str | None:
-    """Keys are the caller's own: another caller's key of the same name is another key."""
     key = call.header(b"idempotency-key")
     if key is None:
         return None
@@ -63,7 +63,19 @@ def _key(call: Call) -> str | None:
             "Idempotency-Key: use 1 to 150 printable ASCII characters without spaces",
             field="Idempotency-Key",
         )
-    return f"{call.actor}:{key}"
+    return key
+
+
+async def _submitted(call: Call, items: list[NewItem]) -> Submitted:
+    """Keys are the caller's own: another caller's key of the same name is another key."""
+    key = _key(call)
+    theirs = None if key is None else f"{call.actor}:{key}"
+    try:
+        return await call.ledger.queue.submit_many(items, actor=call.actor, key=theirs)
+    except KeyReused:
+        raise KeyReused(
+            f"the Idempotency-Key {key!r} was used for another request; use a new key for new work"
+        ) from None
 
 
 @endpoint(
@@ -76,7 +88,7 @@ async def submit_work(call: Call, body: NewWork) -> Answer:
     It is stored as `queued`, also when it names an agent: dispatching is a step of its own.
     The same `Idempotency-Key` with the same body gives the same item again, with 200.
     """
-    done = await call.ledger.queue.submit_many([_new(body)], actor=call.actor, key=_key(call))
+    done = await _submitted(call, [_new(body)])
     item = done.items[0]
     headers = {"etag": f'"{item.version}"', "location": f"/work/{item.id}"}
     return json_answer(wire.item_of(item), 200 if done.repeated else 201, headers)
@@ -88,8 +100,7 @@ async def submit_work(call: Call, body: NewWork) -> Answer:
 )  # fmt: skip
 async def submit_batch(call: Call, body: NewBatch) -> Answer:
     """Submit many items, all or none."""
-    items = [_new(one) for one in body]
-    done = await call.ledger.queue.submit_many(items, actor=call.actor, key=_key(call))
+    done = await _submitted(call, [_new(one) for one in body])
     return json_answer([wire.item_of(one) for one in done.items], 200 if done.repeated else 201)
 
 

@@ -14,7 +14,7 @@ from rota.api.frames import schema
 from rota.api.routing import Endpoint, endpoint
 from rota.api.ws_connection import Connection, Doors
 from rota.api.ws_limits import WsLimits
-from rota.api.ws_problems import TooManyConnections
+from rota.api.ws_problems import TooManyConnections, UpgradeRequired
 from rota.api.ws_requests import RequestType, request_types
 from rota.api.ws_subscriptions import OWN_REQUESTS
 from rota.feed import Feed
@@ -141,13 +141,22 @@ async def refuse(error: RotaError, scope: Scope, receive: Receive, send: Send) -
     await problem_answer(error).deliver(receive, renamed)
 
 
-def schema_endpoint(sockets: Sockets) -> Endpoint:
+@endpoint("GET", PATH, scope=None, tag="events", hidden=True)
+async def ws_without_upgrade(call: Call) -> Answer:
+    """Tell who comes by plain HTTP what is spoken here."""
+    raise UpgradeRequired(
+        f"{PATH} is a WebSocket; open it as one: an HTTP request has to ask for the upgrade",
+        headers={"upgrade": "websocket", "connection": "upgrade"},
+    )
+
+
+def socket_endpoints(sockets: Sockets) -> tuple[Endpoint, ...]:
     @endpoint("GET", f"{PATH}/schema.json", scope=READ, tag="events", hidden=True)
     async def ws_schema(call: Call) -> Answer:
         """Describe the frames of /ws."""
         return json_answer(schema((*OWN_REQUESTS, *sockets.kinds)))
 
-    return ws_schema
+    return ws_without_upgrade, ws_schema
 
 
 def _open_files() -> int:

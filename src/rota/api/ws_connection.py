@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rota.api import problems
+from rota.api import problems, strictness
 from rota.api.answers import encode
 from rota.api.asgi import ClientGone, Headers, Message, Receive, Send
 from rota.api.call import Call
@@ -24,7 +24,7 @@ from rota.api.frames import (
     Unsubscribed,
     Welcome,
 )
-from rota.api.problems import invalid
+from rota.api.mistakes import invalid, loosely
 from rota.api.ws_limits import WsLimits
 from rota.api.ws_problems import BadFrame, TooManyRequests
 from rota.api.ws_requests import RequestType, converted
@@ -305,13 +305,15 @@ def _read(message: Message) -> Request:
     if text is None:
         raise BadFrame("a binary frame; requests are text frames of JSON")
     try:
-        return _REQUEST.decode(text)
+        request = _REQUEST.decode(text)
+        strictness.check(text)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, Request, loosely(text)) from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadFrame(f"the frame is not JSON: {error}") from None
     except RecursionError:
         raise BadFrame("the frame is nested too deeply") from None
+    return request
 
 
 def _request_id(message: Message) -> str | None:

@@ -7,6 +7,11 @@ class BadFrame(FaceError):
     code = "bad_frame"
 
 
+class UpgradeRequired(FaceError):
+    code = "upgrade_required"
+    status = 426
+
+
 class TooManyRequests(FaceError):
     code = "too_many_requests"
     status = 429

@@ -16,7 +16,7 @@ from rota.api.answers import Answer
 from rota.api.asgi import Headers
 from rota.api.bodies import Change, Id, StatusName, Strict
 from rota.api.call import Call
-from rota.api.problems import invalid
+from rota.api.mistakes import invalid
 from rota.api.routing import Endpoint
 from rota.api.schemas import Item, ItemDetail
 from rota.api.signal_wire import Signal, SignalDetail
@@ -138,7 +138,7 @@ def _created(route: Endpoint) -> Run:
         key = payload.pop("idempotency_key", None)
         if key is not None:
             # What HTTP would not let through is refused by the handler, like any wrong key.
-            raw = converted(key, str).encode("latin-1", "replace")
+            raw = converted(key, str, "idempotency_key").encode("latin-1", "replace")
             call = replace(call, headers={**call.headers, b"idempotency-key": raw})
         return Raw((await handed(call, route, payload)).body)
 
@@ -158,7 +158,7 @@ def _moved(routes: dict[str, Endpoint]) -> Run:
         verb = payload.pop("verb", None)
         if (verb is None) == (payload.get("status") is None):
             raise InvalidInput("verb: give either `verb` or `status`", field="verb")
-        name = "change_work" if verb is None else f"{converted(verb, Verb)}_work"
+        name = "change_work" if verb is None else f"{converted(verb, Verb, 'verb')}_work"
         return Raw((await handed(named_in(call, payload), routes[name], payload)).body)
 
     return run
@@ -181,21 +181,22 @@ def named_in(call: Call, payload: Payload, field: str = "work_item_id") -> Call:
     name = payload.pop(field, None)
     if name is None:
         raise MissingRequirement(f"{field}: is missing", field=field)
-    return replace(call, parameters=[converted(name, Id)], headers=_fenced(call, payload))
+    return replace(call, parameters=[converted(name, Id, field)], headers=_fenced(call, payload))
 
 
 def _fenced(call: Call, payload: Payload) -> Headers:
     version = payload.pop("version", None)
     if version is None:
         return call.headers
-    return {**call.headers, b"if-match": b"%d" % converted(version, int)}
+    return {**call.headers, b"if-match": b"%d" % converted(version, int, "version")}
 
 
-def converted(value: Any, kind: Any) -> Any:
+def converted(value: Any, kind: Any, at: str | None = None) -> Any:
+    """`at` is its name, where the value is a single field."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, kind, value, at) from None
 
 
 def _header(answer: Answer, name: bytes) -> str:

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from rota.claims.timing import Pace
     from rota.config.fleet import FleetConfig
     from rota.config.loading import Loaded
-    from rota.config.sources import AnySource, Forge
+    from rota.config.sources import Forge
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
     from rota.sources.claimants import Claimants
     from rota.sources.desk import IssueDesk
+    from rota.sources.lookup import AnyForge
     from rota.sources.operators import Operators
     from rota.sources.registry import SourceContext
     from rota.sources.stale_claims import StaleClaims
@@ -152,27 +153,34 @@ def find_source(repo: str, settings: Settings, host: str | None = None) -> "Forg
 
     from rota.sources.lookup import find_repository
 
-    known = list(fleet_config(settings).sources)
+    return find_repository(repo, repositories(settings), os.environ, host)
+
+
+def repositories(settings: Settings) -> "list[AnyForge]":
+    """Those that the configuration names, in `sources` or for an agent, each once."""
+    from rota.config.sources import Forge
+
+    known = [one for one in fleet_config(settings).sources if isinstance(one, Forge)]
     for one in _of_agents(settings):  # several agents may share one
         if not any(_is_same(one, other) for other in known):
             known.append(one)
-    return find_repository(repo, known, os.environ, host)
+    return known
 
 
-def _is_same(one: "AnySource", other: "AnySource") -> bool:
+def _is_same(one: "AnyForge", other: "AnyForge") -> bool:
     """The same repository at the same place; how it is worked is another matter."""
     facts = ("type", "repo", "api_url")
-    return all(getattr(one, name, None) == getattr(other, name, None) for name in facts)
+    return all(getattr(one, name) == getattr(other, name) for name in facts)
 
 
-def _of_agents(settings: Settings) -> "list[AnySource]":
+def _of_agents(settings: Settings) -> "list[AnyForge]":
     """Repositories that only agents name. What they lack to be read is no concern of those who
     look after an issue."""
-    from rota.app.fleet import work_sources
+    from rota.app.sources import work_sources
     from rota.config.loading import load_fleet
 
     try:
-        return [*work_sources(load_fleet(settings.config).fleet)]
+        return work_sources(load_fleet(settings.config).fleet)
     except InvalidInput:
         return []
 
@@ -209,11 +217,14 @@ def source_context(settings: Settings, ledger: "Ledger | None" = None) -> "Sourc
 
 
 def make_tendings(settings: Settings, ledger: "Ledger") -> "list[Tending]":
-    """One for each repository that the configuration lists."""
+    """One for each repository that the configuration names."""
     from rota.app import fleet
 
     context = source_context(settings, ledger)
-    return list(fleet.make_tendings(fleet_config(settings).sources, context, ledger).values())
+    made = fleet.make_tendings(fleet_config(settings).sources, context, ledger)
+    for source in _of_agents(settings):
+        fleet.add_tending(made, source, context, ledger)
+    return list(made.values())
 
 
 def up(settings: Settings) -> None:
@@ -223,7 +234,7 @@ def up(settings: Settings) -> None:
 
     import uvloop
 
-    from rota.config.loading import load_fleet
+    from rota.app.sources import read_fleet
     from rota.config.logs import configure_logging
     from rota.tracing import sending
 
@@ -232,7 +243,7 @@ def up(settings: Settings) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     loaded = None
     if settings.sweeper:  # what is wrong with the file is said before anything is touched
-        loaded = load_fleet(settings.config)
+        loaded = read_fleet(settings)
         settings = _as_the_file_says(settings, loaded)
     with (
         sending(os.environ),
@@ -356,6 +367,9 @@ def _command() -> str:
     return str(here)
 
 
+_NOT_HERE = "no agents, no schedules, no signals here; another `rota up` does that"
+
+
 def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None") -> None:
     """The first thing a person sees: where to look, and what to do next."""
     StateDir(settings.state_dir).announce(settings.url)
@@ -364,7 +378,7 @@ def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None")
         f"  dashboard  {settings.url}/",
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
-        *([f"  fleet      {fleet.in_words}"] if fleet else []),
+        f"  fleet      {fleet.in_words if fleet else _NOT_HERE}",
         f'  next       in another terminal:  {_command()} add --type chore "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]

@@ -14,9 +14,9 @@ import structlog
 from rota.api.fleet_config import Reloaded
 from rota.api.hooks import Receiver
 from rota.app import source_context
+from rota.app.sources import read_fleet, work_sources
 from rota.config import Settings
-from rota.config.fleet import source_config
-from rota.config.sources import AnySource, Forge, GiteaSource, GitHubSource
+from rota.config.sources import AnySource, Forge
 from rota.daemon import Crew
 from rota.journey import Journey
 from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
@@ -198,11 +198,9 @@ class FleetAtWork:
 
     async def reload(self) -> Reloaded:
         """Raises what is wrong with the file; then nothing has changed."""
-        from rota.config.loading import load_fleet
-
         async with self._reloading:
             self._demand_file()
-            loaded = await asyncio.to_thread(load_fleet, self._settings.config)
+            loaded = await asyncio.to_thread(read_fleet, self._settings)
             everybody = loaded.fleet
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
@@ -330,14 +328,6 @@ def counted(number: int, what: str) -> str:
 def _without_agents(loaded: "Loaded") -> "Loaded":
     """Only what `sources` lists is tended then."""
     return replace(loaded, fleet=Fleet(loaded.fleet.name, budget=loaded.fleet.budget))
-
-
-def work_sources(fleet: Fleet) -> list[GitHubSource | GiteaSource]:
-    """Those that agents and schedules name."""
-    given = [one.work_source for one in fleet.agents]
-    given += [plan.work_source for one in fleet.agents for plan in one.schedules]
-    named = [source_config(one) for one in given if one is not None]
-    return [one for one in named if isinstance(one, GitHubSource | GiteaSource)]
 
 
 def make_tendings(

@@ -34,14 +34,12 @@ async def _found(session: "Session", login: str, source: "Forge") -> "tuple[Acco
 
 
 def _source(session: "Session", repo: str | None) -> "Forge":
-    from rota.app import find_source, fleet_config
-    from rota.config.sources import Forge
+    from rota.app import find_source, repositories
     from rota.sources.lookup import web_host
 
     if repo is not None:
         return find_source(repo, session.settings)
-    forges = [one for one in fleet_config(session.settings).sources if isinstance(one, Forge)]
-    hosts = {web_host(one): one for one in forges}
+    hosts = {web_host(one): one for one in repositories(session.settings)}
     if len(hosts) > 1:
         raise click.UsageError(f"there are accounts on {' and '.join(hosts)}; say --repo which")
     # Without any, the usual tracker: an account has nothing to do with a repository there.

@@ -1,5 +1,6 @@
 """Who works, and on how much at once."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -7,6 +8,7 @@ import click
 from rota.cli.output import Column, Json, column
 from rota.cli.session import group
 from rota.cli.text import local_time
+from rota.model.errors import InvalidInput, NoLedger
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -30,6 +32,8 @@ def _kept(one: Json) -> str:
     reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
     if one["max_in_review"] and one["in_review"] + one["in_progress"] >= one["max_in_review"]:
         reasons.append("its work waits for reviews")
+    if one.get("unseen_since"):
+        reasons.append(f"its server has not been seen since {local_time(one['unseen_since'])}")
     return "; ".join(reasons)
 
 
@@ -114,7 +118,27 @@ def _limit(text: str) -> int | None:
 @click.argument("name")
 def pause(session: "Session", /, name: str) -> None:
     """Let an agent take nothing more; what it has, it keeps."""
+    known = _is_known(session, name)
     _show(session, session.client.set_agent(name, paused=True))
+    if not known:
+        session.output.say(f"nothing is known of an agent {name!r}; it is paused should it come")
+
+
+def _is_known(session: "Session", name: str) -> bool:
+    """To the ledger or, where no server has read it yet, to the file."""
+    from rota.config.loading import load_fleet
+
+    client = session.client
+    with suppress(NoLedger):
+        if (
+            any(one["name"] == name for one in client.agents())
+            or client.work_list(agent=name, limit=1)
+            or client.list_runs(agent=name, limit=1)
+        ):
+            return True
+    with suppress(InvalidInput):
+        return any(one.name == name for one in load_fleet(session.settings.config).fleet.agents)
+    return False
 
 
 @agent.member("resume", example="rota agent resume smith")

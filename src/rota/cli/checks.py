@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota.cli.findings import FAIL, OK, WARN, Finding
-from rota.cli.source_checks import configuration
+from rota.cli.fleet_checks import left_runs
+from rota.cli.source_checks import configuration, source_errors
 from rota.config import Settings, StateDir
 from rota.model.errors import NotFound, RotaError
 
@@ -131,6 +132,8 @@ def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:
             "database", OK, f"it opens and its schema is current ({found['bytes']} bytes)"
         )
         yield from _clock_against(settings)
+        yield from left_runs(settings.database)
+        yield from source_errors(settings.database)
 
 
 def _clock_against(settings: Settings) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ def check(session: "Session", /) -> None:
     """Read the file and all that it names; exit code 1 when something is wrong.
 
     All mistakes are told at once, each with file, line and column. Warnings are keys that nothing
-    follows from, and directories that are missing.
+    follows from, directories that are missing, and webhooks without a secret.
     """
     file = _file(session)
     mistakes, warnings, counts = _examined(session)
@@ -39,16 +39,19 @@ def check(session: "Session", /) -> None:
 
 
 def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]:
+    from rota.app.sources import named_sources, read_fleet
+
     try:
-        loaded = _loaded(session)
+        loaded = read_fleet(session.settings)
         _check_signals(loaded)
     except InvalidInput as error:
         return list(error.details["mistakes"]), [], {}
     agents = loaded.fleet.agents
+    sources = named_sources(loaded, session.settings.config.absolute().parent)
     counts = {
         "agents": len(agents),
         "schedules": sum(len(one.schedules) for one in agents),
-        "sources": len(loaded.sources),
+        "sources": len(sources),
     }
     return [], list(loaded.remarks), counts
 

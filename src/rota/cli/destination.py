@@ -1,16 +1,27 @@
 """Whom a command asks: a server that was named, the one that runs here, or the database."""
 
 import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from rota.model.errors import NoLedger, StorageError, StorageUnavailable
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
     from rota.client import SyncWorkQueueClient
     from rota.client.inprocess import InProcessTransport
+    from rota.client.transport import Answer, Request, SyncStream, SyncTransport
+    from rota.config import Settings
 
 PROBE_SECONDS = 2.0
+PATIENCE_SECONDS, LOOK_SECONDS = 15.0, 0.1
+# Not by GET, and all the same nothing comes of them where nothing is.
+_LOOKS = ("/sweep", "/signals/test")
 
 
 def connect(session: "Session") -> "SyncWorkQueueClient":
@@ -54,9 +65,80 @@ def running(session: "Session") -> str | None:
     return found.url
 
 
-def application(session: "Session") -> "InProcessTransport":
+def application(session: "Session") -> "SyncTransport":
+    path = missing_file(session.settings.database)
+    return opened(session.settings) if path is None else Unmade(session.settings, path)
+
+
+def opened(settings: "Settings") -> "InProcessTransport":
     from rota.app import local_asgi
     from rota.client.inprocess import InProcessTransport
 
-    settings = session.settings
     return InProcessTransport(lambda: local_asgi(settings))
+
+
+def missing_file(database: str) -> Path | None:
+    """The file of a ledger that nobody has made yet; None where there is something to open."""
+    from rota.app import sqlite_path
+
+    if "://" in database and not database.startswith("sqlite://"):
+        return None
+    path = sqlite_path(database)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return path
+    except OSError:
+        pass  # whoever opens it will say what is in the way
+    return None
+
+
+class Unmade:
+    """A ledger that is not there yet. A request that writes makes it; one that only reads does not,
+    for whoever looks in the wrong place should hear of it, and leave nothing there."""
+
+    def __init__(
+        self,
+        settings: "Settings",
+        path: Path,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._settings, self._path, self._sleep = settings, path, sleep
+        self._making = threading.Lock()
+        self._made: InProcessTransport | None = None
+
+    def send(self, request: "Request") -> "Answer":
+        return self._for(request).send(request)
+
+    def open(self, request: "Request") -> "SyncStream":
+        """Whoever follows waits anyway: `rota up &` may be about to make the ledger."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._path.exists() and time.monotonic() < deadline:
+            self._sleep(LOOK_SECONDS)
+        return self._for(request).open(request)
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+
+    def beside(self) -> "SyncTransport":
+        return self._inner().beside()
+
+    def _for(self, request: "Request") -> "InProcessTransport":
+        only_reads = request.method == "GET" or request.path.partition("?")[0] in _LOOKS
+        if only_reads and self._made is None and not self._path.exists():
+            raise NoLedger(
+                f"there is no ledger at {self._path} yet; `rota up` makes one, and so does"
+                " `rota add`; or name another with --db or --state-dir"
+            )
+        return self._inner()
+
+    def _inner(self) -> "InProcessTransport":
+        with self._making:
+            if self._made is None:
+                try:
+                    self._made = opened(self._settings)
+                except StorageUnavailable as error:  # which the client would try again
+                    details = {"code": error.code, **error.details}
+                    raise StorageError(error.message, **details) from error
+            return self._made

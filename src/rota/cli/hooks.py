@@ -131,11 +131,11 @@ async def _judged(
 ) -> "HookResult":
     import os
 
-    from rota.app import fleet_config
+    from rota.app import repositories
     from rota.claims.hook import pre_push as judged
     from rota.sources.lookup import knows
 
-    sources = fleet_config(settings).sources
+    sources = repositories(settings)
     async with AsyncExitStack() as opened:
         verdicts = Verdicts(settings, opened, _claims(pushed))
         return await judged(

@@ -127,16 +127,15 @@ def _leave(session: "Session", swept: Sweeping) -> None:
 
 
 def _sources(session: "Session", repos: "Sequence[str]") -> "list[Forge]":
-    from rota.app import find_source, fleet_config
-    from rota.config.sources import Forge
+    from rota.app import find_source, repositories
+    from rota.config.loading import load_fleet
 
     if repos:
         return [find_source(repo, session.settings) for repo in repos]
-    forges = [one for one in fleet_config(session.settings).sources if isinstance(one, Forge)]
+    forges, file = repositories(session.settings), session.settings.config
     if not forges:
-        raise click.UsageError(
-            "no repository is configured in 'sources' of rota.yaml; name one: OWNER/REPO"
-        )
+        load_fleet(file)  # agents that cannot be read may name some
+        raise click.UsageError(f"no repository is named in {file}; name one: OWNER/REPO")
     # Labels alone do not say whose a claim is, so there is nothing that a sweep could judge.
     return [one for one in forges if one.claim_mode != "labels"]
 

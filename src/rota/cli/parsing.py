@@ -107,7 +107,7 @@ class JsonValue(click.ParamType[Any]):
             return value
         text = Text().convert(value, param, ctx)
         try:
-            return json.loads(text, parse_constant=_refuse)
+            return json.loads(text, parse_constant=_refuse, object_pairs_hook=_each_once)
         except RecursionError:
             self.fail("the JSON is nested too deeply", param, ctx)
         except ValueError as error:
@@ -116,6 +116,16 @@ class JsonValue(click.ParamType[Any]):
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a JSON number")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """As the server has it: of a key that comes twice nobody knows which value is meant."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} is given twice")
+        found[name] = value
+    return found
 
 
 def cleared(value: str) -> str | None:

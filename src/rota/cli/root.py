@@ -9,7 +9,7 @@ from rota.cli.session import Session, shared_options
 SECTIONS: Sections = {
     "Run": {
         "up": ("rota.cli.up:up", "Serve the queue, its API and the dashboard."),
-        "serve": ("rota.cli.up:serve", "Serve as `up` does, but leave the sweeping to another."),
+        "serve": ("rota.cli.up:serve", "Serve only; agents and the rest are left to another `up`."),
         "worker": ("rota.cli.worker:worker", "Run an agent here on items of a server elsewhere."),
         "demo": ("rota.cli.demo:demo", "Show a fleet of scripted agents at work."),
         "init": ("rota.cli.init:init", "Write a rota.yaml to begin with."),
@@ -79,7 +79,8 @@ SECTIONS: Sections = {
 
 ENDING = """\b
 Without --url or ROTA_URL, commands talk to the server that runs on the state directory; when none
-runs there, they open the database themselves. ROTA_TOKEN holds the server's token.
+runs there, they open the database themselves, and those that write make it when it is not there.
+ROTA_TOKEN holds the server's token.
 \b
 With --json, standard output holds one document: {"schema_version", "data", "meta"}, or
 {"schema_version", "error": {"code", "message", "details"}}; streams have one per line.

@@ -19,6 +19,8 @@ _SAID_WIDTH = 80
 
 
 def _said(one: Json) -> str:
+    if one.get("unseen_since"):
+        return f"its server has not been seen since {local_time(one['unseen_since'])}"
     return shortened(one["error"] or one["summary"] or one["item_title"] or "", _SAID_WIDTH)
 
 
@@ -80,6 +82,7 @@ def _show(session: "Session", one: dict[str, Any]) -> None:
 
 def _facts(one: dict[str, Any]) -> list[tuple[str, object]]:
     asked = " (its end was asked for)" if one["cancel_requested"] else ""
+    gone = one.get("unseen_since")
     attempt = f" (attempt {one['attempt']})" if one["attempt"] else ""
     return [
         ("id", one["id"]),
@@ -88,6 +91,7 @@ def _facts(one: dict[str, Any]) -> list[tuple[str, object]]:
         ("schedule", one_line(one["schedule"] or "")),
         ("trigger", one["trigger"]),
         ("node", one_line(one["node"])),
+        ("server", f"not seen since {local_time(gone)}" if gone else ""),
         ("item", f"{one['work_item_id']}{attempt}" if one["work_item_id"] else ""),
         ("title", one_line(one["item_title"] or "")),
         ("started", local_time(one["started_at"])),
@@ -114,7 +118,10 @@ def _tokens(one: dict[str, Any]) -> str:
 @click.argument("id")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
 def log(session: "Session", /, id: str, follow: bool) -> None:  # noqa: A002 - the word in the help
-    """Print what a run has said; with --json, every line with its time and where it came from."""
+    """Print what a run has said; with --json, every line with its time and where it came from.
+
+    --follow also ends when the run's server is gone, and says so in the last line.
+    """
     for line in session.client.read_log(id, follow=follow):
         session.output.stream(line, _spoken(line))
 
@@ -132,4 +139,11 @@ def cancel(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in 
 
     Exit code 7 when it has ended already.
     """
-    _show(session, session.client.cancel_run(id))
+    one = session.client.cancel_run(id)
+    _show(session, one)
+    if one.get("unseen_since"):
+        session.output.say(
+            "nobody is there to end it: its server has not been seen since"
+            f" {local_time(one['unseen_since'])}. The next `rota up` there ends what is left of it"
+            " as lost, and its item goes back to the queue"
+        )

@@ -49,14 +49,12 @@ def _is_remote(database: str) -> bool:
 
 def has_ledger(session: "Session") -> bool:
     """Is there one to look at? Looking must not make one."""
-    from rota.app import sqlite_path
-    from rota.cli.destination import server_of
+    from rota.cli.destination import missing_file, server_of
 
-    database = session.settings.database
-    if server_of(session) is not None or _is_remote(database):
+    if server_of(session) is not None:
         return True
     try:
-        return sqlite_path(database).exists()
+        return missing_file(session.settings.database) is None
     except InvalidInput:
         return True  # whoever opens it will say what is wrong
 

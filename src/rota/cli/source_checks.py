@@ -8,21 +8,26 @@ from rota.cli.desks import run
 from rota.cli.findings import FAIL, OK, WARN, Finding
 from rota.config import Settings
 from rota.model.errors import InvalidInput, RotaError
+from rota.model.schedules import SkipReason
 
 if TYPE_CHECKING:
     from rota.claims.port import Tracker
     from rota.config.sources import AnySource, Forge
+    from rota.model.schedules import ScheduleState
+
+_PAGE = 1_000
 
 
 def configuration(settings: Settings) -> Iterator[Finding]:
-    from rota.config.loading import load_fleet
+    from rota.app.sources import named_sources, read_fleet
 
     try:
-        loaded = load_fleet(settings.config)
+        loaded = read_fleet(settings)
     except InvalidInput as error:
         yield Finding("configuration", FAIL, error.message, "correct the file")
         return
-    sources, agents = loaded.sources, loaded.fleet.agents
+    agents = loaded.fleet.agents
+    sources = named_sources(loaded, settings.config.absolute().parent)
     said = (
         f"{len(agents)} agent{'s' * (len(agents) != 1)},"
         f" {len(sources)} source{'s' * (len(sources) != 1)}"
@@ -33,8 +38,8 @@ def configuration(settings: Settings) -> Iterator[Finding]:
     for warning in loaded.warnings:
         yield Finding("configuration", WARN, warning)
     yield _pauses(settings)
-    for source in sources:
-        yield from examine_source(source, settings)
+    for name, source in sources.items():
+        yield from examine_source(name, source, settings)
 
 
 def _pauses(settings: Settings) -> Finding:
@@ -47,15 +52,13 @@ def _pauses(settings: Settings) -> Finding:
     return Finding("paused repositories", OK, ", ".join(names) or "none")
 
 
-def examine_source(source: "AnySource", settings: Settings) -> list[Finding]:
-    return run(_examined(source, settings))
+def examine_source(name: str, source: "AnySource", settings: Settings) -> list[Finding]:
+    return run(_examined(f"source {name}", source, settings))
 
 
-async def _examined(source: "AnySource", settings: Settings) -> list[Finding]:
-    from rota.config.fleet import source_name
+async def _examined(check: str, source: "AnySource", settings: Settings) -> list[Finding]:
     from rota.config.sources import Forge
 
-    check = f"source {source_name(source)}"
     looks = _forge(source, settings) if isinstance(source, Forge) else _adapter(source, settings)
     findings: list[Finding] = []
     try:
@@ -63,6 +66,9 @@ async def _examined(source: "AnySource", settings: Settings) -> list[Finding]:
             findings.append(Finding(check, status, message, fix))
     except RotaError as error:
         findings.append(Finding(check, FAIL, error.message, "see the message"))
+    except Exception as error:  # noqa: BLE001 - whatever another package's adapter raises
+        why = f"{type(error).__name__}: {error}"
+        findings.append(Finding(check, FAIL, why, f"ask those who wrote the adapter {source.type}"))
     return findings
 
 
@@ -122,3 +128,30 @@ async def _adapter(source: "AnySource", settings: Settings) -> AsyncIterator[Loo
     finally:
         await adapter.aclose()
     yield OK, "it can be read" if found.items else "it can be read; nothing is available", None
+
+
+def source_errors(database: str) -> Iterator[Finding]:
+    """Schedules that looked for work last, and could not."""
+    for one in run(_stuck(database)):
+        name = f"{one.agent}/{one.name}"
+        why = one.last_skip_detail or "its source could not be read"
+        yield Finding(f"schedule {name}", FAIL, why, f"rota schedule show {name}")
+
+
+async def _stuck(database: str) -> "list[ScheduleState]":
+    from rota.app import open_ledger
+
+    stuck: list[ScheduleState] = []
+    after: tuple[str, str] | None = None
+    async with open_ledger(database) as ledger:
+        while page := await ledger.schedules.find(after=after, limit=_PAGE):
+            stuck += [one for one in page if _is_stuck(one)]
+            after = page[-1].agent, page[-1].name
+    return stuck
+
+
+def _is_stuck(one: "ScheduleState") -> bool:
+    """Until it has looked again. What no server has in its configuration never will."""
+    is_kept = one.enabled and (one.next_run_at is not None or not one.type.by_clock)
+    is_last = one.last_skip_at is not None and one.last_skip_at == one.last_completed_at
+    return is_kept and is_last and one.last_skip_reason is SkipReason.SOURCE_ERROR

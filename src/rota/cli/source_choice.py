@@ -25,10 +25,31 @@ def worker(agent: str, source: "AnySource") -> Worker:
     return Worker(agent, source.model_dump())
 
 
-def configured(session: "Session") -> "tuple[AnySource, ...]":
-    from rota.app import fleet_config
+def configured(session: "Session") -> "dict[str, AnySource]":
+    """All that the configuration names, in `sources` or for an agent. Where agents lack something
+    to be read, the others are there all the same."""
+    from rota.app.sources import named_sources
+    from rota.config.loading import Loaded, load_fleet
 
     refuse_url(session)
+    listed = _listed(session)  # first: what is wrong with these is always told
+    file = session.settings.config
+    try:
+        loaded = load_fleet(file)
+    except InvalidInput:
+        if not listed:
+            raise
+        session.output.say(
+            f"the agents of {file} cannot be read, and their sources are left out; see"
+            " `rota config check`"
+        )
+        loaded = Loaded(sources=listed)
+    return named_sources(loaded, file.absolute().parent)
+
+
+def _listed(session: "Session") -> "tuple[AnySource, ...]":
+    from rota.app import fleet_config
+
     return fleet_config(session.settings).sources
 
 
@@ -36,7 +57,11 @@ def choose(session: "Session", name: str) -> "AnySource":
     from rota.config.fleet import source_config, source_name
     from rota.sources.registry import get_work_source, is_work_source_registered
 
-    known = {source_name(source): source for source in configured(session)}
+    refuse_url(session)
+    for source in _listed(session):  # which need nothing of what agents need
+        if source_name(source) == name:
+            return source
+    known = _known(session)
     if name in known:
         return known[name]
     kind, colon, place = name.partition(":")
@@ -52,17 +77,26 @@ def choose(session: "Session", name: str) -> "AnySource":
     return _of_type(session, kind, place)
 
 
+def _known(session: "Session") -> "dict[str, AnySource]":
+    """What cannot be read is no obstacle to what needs no configuration."""
+    try:
+        return configured(session)
+    except InvalidInput:
+        return {}
+
+
 def _of_type(session: "Session", kind: str, place: str) -> "AnySource":
-    from rota.config.sources import Forge
+    from rota.app import repositories
     from rota.sources.lookup import find_repository
 
-    same = [one for one in configured(session) if isinstance(one, Forge) and one.type == kind]
+    same = [one for one in repositories(session.settings) if one.type == kind]
     if kind == "github":
         return find_repository(place, same, os.environ)
     for one in same:
         if one.repo.lower() == place.lower():
             return one
     raise InvalidInput(
-        f"{kind}:{place[:100]} is not configured; add it to 'sources' in rota.yaml, for only"
-        " repositories on GitHub can be found by their name alone"
+        f"{kind}:{place[:100]} is not configured; add it to 'sources' in"
+        f" {session.settings.config}, for only repositories on GitHub can be found by their name"
+        " alone"
     )

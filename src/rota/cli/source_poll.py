@@ -31,19 +31,28 @@ async def _polled(session: "Session", name: str) -> list[dict[str, Any]]:
     async with open_ledger(session.settings.database) as ledger:
         tendings = make_tendings(session.settings, ledger)
         try:
-            return await _round(_chosen(tendings, choose(session, name), name), ledger)
+            wanted = choose(session, name)
+            return await _round(_chosen(session, tendings, wanted, name), ledger)
         finally:
             for one in tendings:
                 await one.aclose()
 
 
-def _chosen(tendings: "list[Tending]", wanted: "AnySource", name: str) -> "Tending":
+def _chosen(
+    session: "Session", tendings: "list[Tending]", wanted: "AnySource", name: str
+) -> "Tending":
+    """A repository is tended once, however many agents work from it."""
+    from rota.config.sources import Forge
+    from rota.sources.lookup import ledger_name
+
+    called = ledger_name(wanted) if isinstance(wanted, Forge) else None
     for one in tendings:
-        if one.settings == wanted:
+        if one.source == called:
             return one
     known = ", ".join(one.source for one in tendings) or "none"
     raise InvalidInput(
-        f"{name[:100]} is not polled: only repositories that rota.yaml names are; these are {known}"
+        f"{name[:100]} is not polled: only repositories that {session.settings.config} names are;"
+        f" these are {known}"
     )
 
 

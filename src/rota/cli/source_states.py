@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.desks import run
+from rota.cli.destination import missing_file
 from rota.cli.ending import NEGATIVE
 from rota.cli.findings import FAIL, show
 from rota.cli.source_choice import choose, configured
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 def states(session: "Session") -> list[dict[str, Any]]:
     sources = configured(session)
-    known = {state.source: state for state in run(_states(session))} if sources else {}
-    return [_row(source, known) for source in sources]
+    is_kept = sources and missing_file(session.settings.database) is None
+    known = {state.source: state for state in run(_states(session))} if is_kept else {}
+    return [_row(name, source, known) for name, source in sources.items()]
 
 
 async def _states(session: "Session") -> "list[SourceState]":
@@ -29,12 +31,11 @@ async def _states(session: "Session") -> "list[SourceState]":
         return await ledger.outside.states()
 
 
-def _row(source: "AnySource", known: "Mapping[str, SourceState]") -> dict[str, Any]:
-    from rota.config.fleet import source_name
+def _row(name: str, source: "AnySource", known: "Mapping[str, SourceState]") -> dict[str, Any]:
     from rota.config.sources import Forge, MarkdownSource
     from rota.sources.lookup import ledger_name
 
-    row: dict[str, Any] = {"name": source_name(source), "type": source.type}
+    row: dict[str, Any] = {"name": name, "type": source.type}
     if isinstance(source, Forge):
         found = known.get(ledger_name(source))
         row |= {"place": source.repo, "claim_mode": source.claim_mode}
@@ -56,13 +57,23 @@ def _state(found: "SourceState | None", unknown: str) -> dict[str, Any]:
     return {"state": word, **told, "note": told["poll_error"] or told["warning"]}
 
 
+def none_there(session: "Session") -> str:
+    file = session.settings.config
+    why = f"{file} names none beside the queue" if file.exists() else f"there is no {file}"
+    return f"no sources: {why}"
+
+
 def check(session: "Session", name: str | None) -> None:
     from rota.cli.source_checks import examine_source
 
-    sources = configured(session) if name is None else [choose(session, name)]
+    sources = configured(session) if name is None else {name: choose(session, name)}
     if not sources:
-        raise click.UsageError("rota.yaml names no source; name one: TYPE:OWNER/REPO")
-    findings = [one for source in sources for one in examine_source(source, session.settings)]
+        raise click.UsageError(f"{none_there(session)}; name one: TYPE:OWNER/REPO")
+    findings = [
+        finding
+        for called, source in sources.items()
+        for finding in examine_source(called, source, session.settings)
+    ]
     if session.as_json:
         session.output.document([one.told() for one in findings])
     else:

@@ -45,8 +45,14 @@ _COLUMNS = [
 @source.member("list", example="rota source list")
 @config_option
 def list_sources(session: "Session", /) -> None:
-    """List the sources that rota.yaml names, and how a server found them last."""
-    session.output.table(source_states.states(session), _COLUMNS)
+    """List the sources that rota.yaml names, and how a server found them last.
+
+    Those of agents are there too; the queue is not.
+    """
+    found = source_states.states(session)
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say(source_states.none_there(session))
 
 
 @source.member("types", example="rota source types")
@@ -63,7 +69,7 @@ def types(session: "Session", /) -> None:
 def check(session: "Session", /, name: str | None) -> None:
     """Check token, scopes, repository and labels; exit code 1 when something is wrong.
 
-    Without SOURCE, of all that rota.yaml names.
+    Without SOURCE, of all that rota.yaml names, for an agent or in 'sources'.
     """
     source_states.check(session, name)
 

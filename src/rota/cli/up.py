@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.session import command, config_option
+from rota.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
+    from rota.config import Settings
 
 _OPTIONS = (
     click.option("--host", help="Address to listen on.  [env: ROTA_HOST; default: 127.0.0.1]"),
@@ -31,7 +33,11 @@ def _address(function: Any) -> Any:
 
 @command("up", example="rota up --port 8080 --db postgresql://rota@db/rota")
 @_address
-@click.option("--no-sweeper", is_flag=True, help="Leave stale items and agents to another process.")
+@click.option(
+    "--no-sweeper",
+    is_flag=True,
+    help="Serve only: no agents, schedules, signals or sweeping here; another `rota up` does that.",
+)
 @click.option("--no-agents", is_flag=True, help="Wake no agents here, whatever rota.yaml says.")
 @click.option("--no-signals", is_flag=True, help="Let signals wait.  [env: ROTA_SIGNALS=off]")
 @click.option(
@@ -62,7 +68,11 @@ def up(
 @command("serve", example="rota serve --host 0.0.0.0 --port 8080")
 @_address
 def serve(session: "Session", /, **options: Any) -> None:
-    """Serve as `rota up` does, but leave the sweeping to another process."""
+    """Serve the queue, its API and the dashboard, and nothing else.
+
+    No agents are woken here, no schedules kept, no signals fired, and stale items are not brought
+    back: another `rota up` on the same database does that.
+    """
     _serve(session, sweeper=False, **options)
 
 
@@ -72,12 +82,28 @@ def _serve(session: "Session", *, no_dashboard: bool, **options: Any) -> None:
 
     if session.url:
         raise click.UsageError("--url names a server to ask; to serve, use --host and --port")
-    app.up(
-        Settings.from_environment(
-            database=session.database,
-            state_dir=session.state_dir,
-            config=session.config,
-            dashboard=not no_dashboard,
-            **options,
-        )
+    settings = Settings.from_environment(
+        database=session.database,
+        state_dir=session.state_dir,
+        config=session.config,
+        dashboard=not no_dashboard,
+        **options,
     )
+    if not settings.sweeper:
+        _warn_of_agents(session, settings)
+    app.up(settings)
+
+
+def _warn_of_agents(session: "Session", settings: "Settings") -> None:
+    from rota.app.fleet import counted
+    from rota.config.loading import load_fleet
+
+    try:
+        agents = load_fleet(settings.config).fleet.agents
+    except InvalidInput:
+        return  # it is another's to read, and to complain of
+    if agents:
+        session.output.say(
+            f"warning: {settings.config} has {counted(len(agents), 'agent')}, and none is woken"
+            " here; a plain `rota up` does that"
+        )

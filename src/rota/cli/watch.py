@@ -10,6 +10,7 @@ import click
 
 from rota.cli.columns import event_line
 from rota.cli.session import command
+from rota.cli.text import local_time
 from rota.model.work import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -68,3 +69,15 @@ def stale(session: "Session", /) -> None:
             print(f"{item}\t{what}")
     if not any(swept[what] for what in ("released", "failed", "blocked")):
         session.output.say("nothing is stale")
+    _tell_left(session)
+
+
+def _tell_left(session: "Session") -> None:
+    """What is not stale yet, and nobody works on."""
+    for run in session.client.list_runs(status=["running"], limit=MAX_PAGE):
+        if run.get("unseen_since") and run["work_item_id"]:
+            session.output.say(
+                f"{run['work_item_id']} waits for the server of run {run['id']}, not seen since"
+                f" {local_time(run['unseen_since'])}; start `rota up`, or rota release"
+                f" {run['work_item_id']} --force"
+            )

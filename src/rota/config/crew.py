@@ -19,10 +19,12 @@ from rota.config.mistakes import Findings
 from rota.config.resolving import agent_spec
 from rota.config.runtimes import warn_of_unused
 from rota.config.shown import shown
+from rota.config.slots import warn_of_idle_slots
 from rota.config.sources import Section
 from rota.config.tree import Place, PlacedList, PlacedMap
-from rota.config.work_sources import check_sources, with_repositories
+from rota.config.work_sources import InstalledTypes, check_sources, with_repositories
 from rota.model.fleet import AgentSpec
+from rota.model.schedules import ScheduleType
 from rota.model.work import NAME
 
 _KEYS_AND_VALUES = "write keys and values: `key: value`"
@@ -52,8 +54,10 @@ class Stand:
 
 
 class Crew:
-    def __init__(self, files: Files, findings: Findings) -> None:
-        self._files, self._findings = files, findings
+    def __init__(
+        self, files: Files, findings: Findings, types: InstalledTypes | None = None
+    ) -> None:
+        self._files, self._findings, self._types = files, findings, types
         self.members: list[Member] = []
         self._seen: dict[str, Place] = {}
 
@@ -115,7 +119,7 @@ class Crew:
 
     def _enrol(self, layers: PlacedMap, place: Place, stand: Stand) -> None:
         layers = with_repositories(layers)
-        check_sources(layers, self._findings)
+        check_sources(layers, self._findings, self._types)
         config = self._checked(AgentConfig, layers)
         if config is None:
             return
@@ -126,8 +130,11 @@ class Crew:
         data = {"name": name} | config.model_dump(mode="json")
         data |= {"name": name, "working_directory": str(directory)}
         data = shown(data, {**layers, "name": name})
-        self.members.append(Member(agent_spec(config, name, directory), place, data))
+        spec = agent_spec(config, name, directory)
+        self.members.append(Member(spec, place, data))
+        self._warn_of_open_hooks(spec, layers)
         warn_of_unused(config.runtime.type, layers, self._findings)
+        warn_of_idle_slots(spec, layers, self._findings)
 
     def _checked(self, model: type[S], tree: PlacedMap) -> S | None:
         try:
@@ -158,6 +165,15 @@ class Crew:
                 place, f"there is no directory {told}; runs of this agent will fail without it"
             )
         return directory
+
+    def _warn_of_open_hooks(self, agent: AgentSpec, layers: PlacedMap) -> None:
+        for one in agent.schedules:
+            if one.type is ScheduleType.WEBHOOK and one.secret_env is None:
+                self._findings.warning(
+                    layers["schedules"].places[one.name],
+                    "its webhook is refused to everybody, for there is no secret to sign with; name"
+                    " the variable that holds one as secret_env",
+                )
 
     # fleets within the fleet
 

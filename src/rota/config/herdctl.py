@@ -205,7 +205,12 @@ def _schedule(given: Any, findings: Findings) -> Any:
     _ignore(schedule, NOT_OF_SCHEDULES, findings)
     _source(schedule, findings)
     if "expression" in schedule:
-        _fill(schedule, "cron", *schedule.take("expression"))
+        said, place = schedule.take("expression")
+        if "cron" in schedule:
+            findings.mistake(
+                place, "'expression' is another word for 'cron', which is here, too; keep one"
+            )
+        _fill(schedule, "cron", said, place)
     return schedule
 
 

@@ -22,7 +22,8 @@ from rota.config.resolving import budget, plain
 from rota.config.shown import shown
 from rota.config.signals import SignalConfig
 from rota.config.sources import AnySource
-from rota.config.tree import PlacedMap
+from rota.config.tree import PlacedList, PlacedMap
+from rota.config.work_sources import InstalledTypes, check_source
 from rota.model.fleet import Fleet
 
 # Read elsewhere: sources with the rest of the file, agents one by one.
@@ -53,24 +54,39 @@ class Loaded:
     shown: Mapping[str, Any] = field(default_factory=dict)  # for people; holds no secret
 
 
-def load_fleet(path: Path, environ: Mapping[str, str] | None = None) -> Loaded:
-    """What stands in this file and those it names; without a file, a fleet without agents."""
+def load_fleet(
+    path: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    types: InstalledTypes | None = None,
+) -> Loaded:
+    """What stands in this file and those it names; without a file, a fleet without agents.
+
+    A source of a type that is none of `types` is a mistake; without them, it is left to those who
+    open it.
+    """
     if not path.exists():
         return Loaded(digest=_digest(Fleet(), ()))
     findings = Findings()
     files = Files(os.environ if environ is None else environ, findings)
     tree = files.read(path)
     findings.demand_none(files.names)  # nothing can be said of a file that cannot be read
-    loaded = _loaded(translated_fleet(tree or PlacedMap(files.top), findings), files, findings)
+    whole = translated_fleet(tree or PlacedMap(files.top), findings)
+    loaded = _loaded(whole, files, findings, types)
     findings.demand_none(files.names)
     return loaded
 
 
-def _loaded(tree: PlacedMap, files: Files, findings: Findings) -> Loaded:
+def _loaded(
+    tree: PlacedMap, files: Files, findings: Findings, types: InstalledTypes | None
+) -> Loaded:
     head = _head(tree, findings)
-    crew = Crew(files, findings)
+    crew = Crew(files, findings, types)
     crew.enlist(tree)
     config = sources_of(_only(tree, "version", "sources"), findings)
+    if isinstance(listed := tree.get("sources"), PlacedList):
+        for source in listed:
+            check_source(source, findings, types)
     fleet = Fleet(
         name=head.fleet.name,
         agents=tuple(one.spec for one in crew.members),

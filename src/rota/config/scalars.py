@@ -1,5 +1,6 @@
 """Single values of the configuration: names, spans of time, prompts, numbers."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any, TypeVar
@@ -20,13 +21,13 @@ T = TypeVar("T")
 
 
 def _explained(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Errors of ours, as those of pydantic."""
+    """Errors of ours, as those of pydantic: on one line."""
 
     def checked(text: str) -> T:
         try:
             return parse(text)
         except RotaError as error:
-            raise ValueError(error.message) from None
+            raise ValueError(re.sub(r"\s*\n\s*", ". ", error.message)) from None
 
     return checked
 

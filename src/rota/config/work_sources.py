@@ -1,17 +1,20 @@
 """The work sources of an agent and of its schedules: completed, and checked by their types."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from rota.config.interpolation import FromEnvironment
-from rota.config.mistakes import Findings
-from rota.config.sources import AnySource
+from rota.config.interpolation import FromEnvironment, hidden
+from rota.config.mistakes import Findings, suggestion
+from rota.config.sources import OURS, AnySource
 from rota.config.tree import Place, PlacedMap
+
+# The types that there are adapters for. Asked only where one is not of ours: it takes a while.
+InstalledTypes = Callable[[], Collection[str]]
 
 _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
@@ -52,8 +55,11 @@ def _absolute(text: str, place: Place) -> str:
     return FromEnvironment.of(path, text.written) if isinstance(text, FromEnvironment) else path
 
 
-def check_sources(agent: PlacedMap, findings: Findings) -> None:
+def check_sources(
+    agent: PlacedMap, findings: Findings, types: InstalledTypes | None = None
+) -> None:
     for source in _sources(agent):
+        check_source(source, findings, types)
         try:
             _SOURCE.validate_python(source)
         except ValidationError as error:
@@ -64,6 +70,25 @@ def check_sources(agent: PlacedMap, findings: Findings) -> None:
                     "it names no repository, so no work can come of it; write repo: owner/repo,"
                     " here or for the agent",
                 )
+
+
+def check_source(source: Any, findings: Findings, types: InstalledTypes | None) -> None:
+    """What its shape does not tell: that there is such a type, and such a folder."""
+    if not isinstance(source, PlacedMap):
+        return
+    kind, path = source.get("type"), source.get("path")
+    if types is not None and isinstance(kind, str) and kind not in OURS:
+        known = types()
+        if kind not in known:
+            why = f"no source of type {kind[:80]!r} is installed{suggestion(kind, known)}"
+            findings.mistake(source.places["type"], hidden(why, kind))
+    if kind == "markdown" and isinstance(path, str):
+        folder = Path(_absolute(path, source.places["path"]))
+        if not folder.is_dir():
+            told = path.written if isinstance(path, FromEnvironment) else folder
+            findings.warning(
+                source.places["path"], f"there is no folder {told}; no work can come of it"
+            )
 
 
 def _sources(agent: PlacedMap) -> Iterator[PlacedMap]:

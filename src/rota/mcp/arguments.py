@@ -128,7 +128,10 @@ def read(kind: type[Arguments], given: dict[str, Any] | None) -> Any:
     try:
         return convert(given or {}, kind, strict=False)
     except ValidationError as error:
-        raise InvalidInput(f"the arguments cannot be right: {error}") from None
+        # Here, because the HTTP face is large and an agent's own process begins without it.
+        from rota.api.mistakes import invalid  # noqa: PLC0415
+
+        raise InvalidInput(invalid(error, kind, given or {}).message) from None
 
 
 def schema(kind: type[Arguments]) -> dict[str, Any]:

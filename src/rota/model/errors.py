@@ -16,6 +16,7 @@ RotaError
 ├── Unauthenticated         no token, or one that we do not know                   401
 ├── Forbidden               the token lacks the scope                              403
 ├── StorageError
+│   ├── NoLedger            nobody has made one here yet, and reading does not     500
 │   ├── StorageUnavailable  locked, full, read-only, unreachable: ask again        503
 │   ├── CommitUnknown       the connection broke while committing: ask what stands 503
 │   ├── SchemaBehind        the database wants `rota db upgrade`                   503
@@ -109,6 +110,10 @@ class Forbidden(RotaError):
 
 class StorageError(RotaError):
     code = "storage_error"
+
+
+class NoLedger(StorageError):
+    code = "no_ledger"
 
 
 class StorageUnavailable(StorageError):

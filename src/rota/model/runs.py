@@ -82,6 +82,9 @@ class Run:
     seconds: float | None = None
     hook_errors: tuple[str, ...] = ()
     cancel_requested: bool = False
+    # It goes on as far as anybody knows, and its server was last seen then: nobody is there who
+    # could end it. None while the server is seen; told by reads, never stored.
+    unseen_since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class ScheduleState:
     trigger_count: int
     running: int  # triggers on living nodes that have not ended
     last_skip_detail: str | None = None
-    source: str | None = None  # the type of what it takes work from
+    source: str | None = None  # what it takes work from; see `WorkWanted`
 
     @property
     def status(self) -> ScheduleStatus:

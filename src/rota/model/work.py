@@ -26,6 +26,10 @@ MAX_BLOCKERS = 100
 DEFAULT_MAX_ATTEMPTS = 3
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+NO_NAME = (
+    "is not a name; use lower-case letters, digits, '.', '_' and '-', beginning with a letter or"
+    " digit, at most 64"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +152,7 @@ class ItemFilter:
 def check_name(value: str, what: str) -> str:
     """Names of agents become file names and path segments, so they are kept plain."""
     if not NAME.fullmatch(value):
-        raise InvalidInput(
-            f"{what}: {value[:80]!r} is not a name; use lower-case letters, digits, '.', '_'"
-            " and '-', beginning with a letter or digit, at most 64",
-            field=what,
-        )
+        raise InvalidInput(f"{what}: {value[:80]!r} {NO_NAME}", field=what)
     return value
 
 

@@ -30,7 +30,11 @@ def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
         fleet = waits_for(tx, item, now)
         reasons = [*obstacles, *fleet.kept, *standing, *fleet.wakes]
     else:
-        reasons = [*standing, *run_on(tx, item), *obstacles]
+        running = run_on(tx, item, now)
+        left = [reason for reason in running if reason.code == "server_gone"]
+        if left:  # nobody works on it
+            standing = [*left, *(one for one in standing if one.code != "in_progress")]
+        reasons = [*standing, *(one for one in running if one not in left), *obstacles]
     return Explanation(item, claimable, reasons[0].message, reasons)
 
 

@@ -396,7 +396,7 @@ def claim_lost(item: WorkItem, claim: Claim | None, **details: Any) -> ClaimLost
 
 
 def _is_repeat(tx: Transaction, order: Order, item: WorkItem, claim: Claim) -> bool:
-    """Nothing new is said by the holder whose claim it ended: the first answer was lost. What
+    """The same verb again by the holder whose claim it ended: the first answer was lost. What
     somebody else has done to the item meanwhile, by force or after it, is no answer to this one."""
     if item.epoch != claim.epoch or item.status is not RULES[order.verb].target:
         return False
@@ -405,8 +405,6 @@ def _is_repeat(tx: Transaction, order: Order, item: WorkItem, claim: Claim) -> b
         last.from_status == Status.IN_PROGRESS
         and FORCED not in last.data
         and last.reason == (order.reason or order.verb)
-        and order.notes in (None, last.data.get("notes"))
-        and order.artifact_url in (None, last.data.get("artifact_url"))
     )
 
 

@@ -13,6 +13,7 @@ from rota.model.runs import AgentLimits, RunEnd, RunFilter, RunStatus, Spent
 from rota.model.schedules import SkipReason
 from rota.model.work import MAX_PAGE
 from rota.runner.budget import day_began, exceeded, next_day
+from rota.scheduler.presence import unseen
 from rota.storage.port import Store, Transaction
 
 # Runs whose end says nothing about the agent itself.
@@ -36,6 +37,7 @@ class Standing:
     limits: AgentLimits
     running: int = 0
     spent: Spent = field(default_factory=Spent)  # since the day began
+    unseen_since: str | None = None  # some of its runs are of a server that is gone since then
 
 
 class Admission:
@@ -105,7 +107,10 @@ def _standing(tx: Transaction, agent: str, now: datetime, timezone: str = "UTC")
     limits = tx.get_limits(agent) or AgentLimits(agent)
     running = tx.list_runs(replace(_OPEN, agent=agent), MAX_PAGE)
     spent = tx.spent(to_text(day_began(now, timezone)), agent)
-    return Standing(_holding(limits, to_text(now)), len(running), spent)
+    gone = unseen(tx, running, to_text(now))
+    return Standing(
+        _holding(limits, to_text(now)), len(running), spent, min(gone.values(), default=None)
+    )
 
 
 def demand_zone(timezone: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from rota.model.clock import Clock, to_text
 from rota.model.errors import InvalidInput, NotFound
+from rota.runner.output import shortened
 from rota.runner.redaction import Redactor
 
 END_KEPT = 64 * 1024  # bytes of the log's end that are kept beyond its limit
@@ -114,10 +115,9 @@ class RunLog:
 
     def _encoded(self, event: Mapping[str, Any]) -> bytes:
         clean: dict[str, Any] = self.redactor.value(event)
-        text = str(clean.get("text", ""))
-        if len(text) > LONGEST_TEXT:
-            clean["text"] = text[:LONGEST_TEXT]
-            clean["left_out"] = len(text) - LONGEST_TEXT
+        text, left_out = shortened(str(clean.get("text", "")), LONGEST_TEXT)
+        if left_out:
+            clean |= {"text": text, "left_out": left_out}
         line = {"ts": to_text(self._clock.now()), **clean}
         return json.dumps(line, ensure_ascii=True, default=str).encode() + b"\n"
 

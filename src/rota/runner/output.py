@@ -2,11 +2,29 @@
 
 import asyncio
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 
 CHUNK = 64 * 1024
 LONGEST = 1024 * 1024  # bytes of a line that are looked at
+_CONTINUED = bytes(range(0x80, 0xC0))  # in UTF-8: no character begins with one of these
+_MARK = re.compile(r" … (\d{1,18}) characters left out$")
+
+
+def shortened(text: str, longest: int) -> tuple[str, int]:
+    """Its beginning with a mark behind it, and how many characters are missing; those that an
+    earlier mark tells of are counted in."""
+    if len(text) <= longest:
+        return text, 0
+    found = _MARK.search(text[-100:])
+    before = int(found[1]) if found else 0
+    missing = len(text) - len(found[0] if found else "") - longest + before
+    return marked(text[:longest], missing), missing
+
+
+def marked(text: str, missing: int) -> str:
+    return f"{text} … {missing} characters left out"
 
 
 class Lines:
@@ -15,7 +33,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._skipped = 0
+        self._skipped = 0  # characters
 
     def feed(self, data: bytes) -> Iterator[str]:
         *whole, rest = data.split(b"\n")
@@ -31,12 +49,12 @@ class Lines:
     def _add(self, part: bytes) -> None:
         room = LONGEST - len(self._rest)
         self._rest += part[:room]
-        self._skipped += max(0, len(part) - room)
+        self._skipped += len(part[room:].translate(None, _CONTINUED))
 
     def _taken(self) -> str:
         text = self._rest.decode(errors="replace").removesuffix("\r")
         if self._skipped:
-            text += f" … {self._skipped} bytes of this line were left out"
+            text = marked(text, self._skipped)
         self._rest.clear()
         self._skipped = 0
         return text

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rota.model.agents import Slot
@@ -13,6 +14,7 @@ from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, Ru
 from rota.model.schedules import TriggerKind
 from rota.model.work import MAX_PAGE, WorkItem
 from rota.runner import admission
+from rota.scheduler.presence import unseen
 from rota.storage.port import Store, Topic, Transaction
 
 KEPT_DAYS = 30  # of the logs of runs
@@ -140,18 +142,27 @@ class RunBook:
     # looking
 
     async def get(self, run_id: str) -> Run:
-        run = await self._store.read(lambda tx: tx.get_run(run_id))
+        def body(tx: Transaction) -> Run | None:
+            run = tx.get_run(run_id)
+            return run and self._seen(tx, [run])[0]
+
+        run = await self._store.read(body)
         if run is None:
             raise NotFound(f"there is no run {run_id[:100]!r}", id=run_id[:100])
         return run
 
+    def _seen(self, tx: Transaction, runs: list[Run]) -> list[Run]:
+        """With when their servers were last seen, where these are gone."""
+        gone = unseen(tx, runs, self._now())
+        return [replace(run, unseen_since=gone[run.id]) if run.id in gone else run for run in runs]
+
     async def find(self, wanted: RunFilter = RunFilter(), limit: int = 50) -> list[Run]:  # noqa: B008
         most = max(1, min(limit, MAX_PAGE))
-        return await self._store.read(lambda tx: tx.list_runs(wanted, most))
+        return await self._store.read(lambda tx: self._seen(tx, tx.list_runs(wanted, most)))
 
     async def open(self) -> list[Run]:
         """Those that have not ended, newest first."""
-        return await self._store.read(lambda tx: tx.open_runs(MAX_PAGE))
+        return await self._store.read(lambda tx: self._seen(tx, tx.open_runs(MAX_PAGE)))
 
     async def tallies(self, since: str) -> list[Tally]:
         return await self._store.read(lambda tx: tx.tallies(since), long=True)

@@ -1,18 +1,45 @@
 """A node shows that it lives, and ends what the dead have left open."""
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from rota.model.clock import to_text
+from rota.model.clock import from_text, to_text
 from rota.model.errors import StorageError
+from rota.model.runs import Run
 from rota.model.schedules import Trigger
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node
 
 SEEN_EVERY = timedelta(seconds=5)
+# Who has missed so much may be told as silent; dead it is for nobody yet.
+SILENT_AFTER = 3 * SEEN_EVERY
 DEAD_AFTER = timedelta(seconds=30)
+
+
+def silent_since(now: str) -> str:
+    """Who was last seen before that is silent."""
+    return to_text(from_text(now) - SILENT_AFTER)
+
+
+def unseen(tx: Transaction, runs: Iterable[Run], now: str) -> dict[str, str]:
+    """The runs of servers that are gone, by their ids; when the server was last seen.
+
+    Workers on other machines are no nodes: their runs live as long as their claims do.
+    """
+    going = [run for run in runs if not run.status.ended]
+    nodes = tx.some_nodes(run.node for run in going) if going else []
+    since = silent_since(now)
+    gone = {one.id: one.seen_at for one in nodes if one.ended_at or one.seen_at < since}
+    return {run.id: gone[run.node] for run in going if run.node in gone}
+
+
+def is_attended(tx: Transaction, now: str) -> bool:
+    """Whether any server that wakes agents has been seen lately."""
+    since = silent_since(now)
+    return any(node.seen_at >= since for node in tx.living_nodes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +74,7 @@ class Presence:
         gap = now - self._seen if self._seen else SEEN_EVERY
         if timedelta(0) <= gap < SEEN_EVERY:
             return []
-        if not timedelta(0) <= gap < 3 * SEEN_EVERY:
+        if not timedelta(0) <= gap < SILENT_AFTER:
             # The clock was put on, or we slept: the others may be as alive as we are.
             self._steady_since = now
         unseen = self._unseen_since(now)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import Schedule
+from rota.model.wanted import WorkWanted
 
 Name = tuple[str, str]  # agent and schedule
 
@@ -25,9 +26,9 @@ class Roster:
         return cls(known, schedules)
 
     def source(self, name: Name) -> str | None:
-        """The type of what a schedule takes work from."""
+        """What a schedule takes work from, as the ledger keeps it."""
         given = self.schedules[name].work_source or self.agents[name[0]].work_source
-        return str(given.get("type")) if given else None
+        return WorkWanted.of(given).text if given else None
 
     def names(self) -> list[str]:
         return sorted(self.agents)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rota.model.errors import InvalidInput
-from rota.model.signals import Action, ActionKind, Condition
+from rota.model.signals import Action, ActionKind, Condition, TriggerOn
 from rota.model.status import TERMINAL
 from rota.model.work import check_name
 from rota.queue.intake import LONGEST, check_labels, check_payload, check_priority, check_url
@@ -112,7 +112,12 @@ def _template(spec: Mapping[str, Any], name: str, longest: int) -> str | None:
 
 
 def default_action(about: Condition) -> Action:
-    """Of an item that has ended nothing more is asked: what follows is a new one."""
-    ends = {str(status) for status in TERMINAL}
-    kind = ActionKind.SUBMIT if set(about.to) & ends else ActionKind.FOLLOW_UP
-    return Action(kind)
+    """Of an item that has ended nothing more is asked: what follows is a new one.
+
+    Where the statuses leave it open, it is a follow-up, which looks at the item when it fires.
+    Of several items none need be at hand then, so there a single end decides.
+    """
+    wanted, ends = set(about.to), {str(status) for status in TERMINAL}
+    of_several = about.kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN)
+    ended = bool(wanted & ends) if of_several else bool(wanted) and wanted <= ends
+    return Action(ActionKind.SUBMIT if ended else ActionKind.FOLLOW_UP)

@@ -10,6 +10,8 @@ from rota.model.clock import Clock, IdFactory, SystemClock, to_text
 from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import (
+    Action,
+    ActionKind,
     FiringRecord,
     FiringStatus,
     FollowUp,
@@ -324,6 +326,19 @@ def _demand_what_it_names(tx: Transaction, signal: Signal) -> None:
             raise InvalidInput(
                 f"{field}: there is no project {about.project_id[:100]!r}", field=field
             )
+    if signal.action.kind is ActionKind.TRIGGER and not signal.configured:
+        _demand_schedule(tx, signal.action, signal.created_at)
+
+
+def _demand_schedule(tx: Transaction, action: Action, since: str) -> None:
+    """Only where there are schedules: before the first `rota up` nobody knows them."""
+    agent, name = action.agent or "", action.schedule or ""
+    if tx.schedule_state(agent, name, since) is None and tx.schedule_states(None, None, 1, since):
+        raise InvalidInput(
+            f"action.schedule: there is no schedule {agent}/{name}; rota schedule list shows those"
+            " that there are",
+            field="action.schedule",
+        )
 
 
 def _is_same(old: Signal, new: NewSignal) -> bool:

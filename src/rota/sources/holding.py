@@ -7,13 +7,16 @@ from typing import Any
 
 from rota.model.errors import ClaimLost, NotFound, StorageError
 from rota.model.schedules import SkipReason
-from rota.queue.service import WorkQueue
+from rota.queue.ledger import Ledger
+from rota.queue.views import Views
 from rota.sources.manager import NextWorkItem
 from rota.sources.port import ClaimFailureReason, WorkItem
 
-# Who has lost a claim hears it at the next beat, and the sources' `margin` for ending what runs is
-# twenty seconds: a beat must be well inside it.
+# Who has lost a claim hears it at the next beat at the latest, and the sources' `margin` for ending
+# what runs is twenty seconds: a beat must be well inside it.
 LONGEST_BEAT_SECONDS = 10.0
+# Commits tell earlier; a busy ledger commits all the time, and is not asked more often than this.
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +57,38 @@ def why_nothing(found: NextWorkItem) -> tuple[SkipReason, str | None]:
     return _WHY.get(refused.reason, SkipReason.NO_WORK), refused.message
 
 
-async def until_lost(queue: WorkQueue, taken: Taken | None) -> str:
+async def until_lost(ledger: Ledger, taken: Taken | None) -> str:
     """Keep the claim alive; return when it is not ours any more."""
     pause = 5.0
     while taken is not None and taken.ledger_id and taken.token:
+        seen = ledger.views.events_seen()  # before the beat: what is committed after it is news
         try:
-            claim = await queue.heartbeat(taken.ledger_id, taken.token)
+            claim = await ledger.queue.heartbeat(taken.ledger_id, taken.token)
             pause = min(claim.lease_seconds / 3, LONGEST_BEAT_SECONDS)
         except (ClaimLost, NotFound) as error:
             return error.message
         except StorageError:  # who is away for longer than the lease hears it afterwards
             pause = min(pause, 5.0)
-        await asyncio.sleep(pause)
+        await _until_beat(ledger.views, taken.ledger_id, taken.token, seen, pause)
     await asyncio.get_running_loop().create_future()
     raise AssertionError("unreachable")
+
+
+async def _until_beat(views: Views, item_id: str, token: str, seen: int, seconds: float) -> None:
+    """Less when a commit has ended the claim: the item may be in other hands already."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    while (left := end - clock()) > 0:
+        before, seen = seen, await views.wait_for_events(seen, left)
+        if seen != before and not await _is_held(views, item_id, token):
+            return
+        await asyncio.sleep(min(LOOK_SECONDS, max(end - clock(), 0)))
+
+
+async def _is_held(views: Views, item_id: str, token: str) -> bool:
+    try:
+        return (await views.item(item_id)).claim_token == token
+    except NotFound:
+        return False
+    except StorageError:  # the beat will tell
+        return True

@@ -265,10 +265,12 @@ class QueueWorkSource:
         refusal = self._obstacle(item) or await self._turned_away()
         if refusal is not None:
             return refusal
-        started, claim = await self._start(item)
-        late = self._kept_back(started)  # a hold or a blocker may have come since the dispatch
-        if late is not None:
-            await self._undo(Order(Verb.RELEASE, item_id, self.agent, token=claim.token))
+        try:
+            started, claim = await self._start(item)
+        except Refused:  # a hold or a blocker may have come since the dispatch
+            late = self._kept_back(await self._ledger.views.item(item_id))
+            if late is None:
+                raise
             return late
         self._tokens[item_id] = claim.token
         return ClaimResult(True, item_of(started), ledger_id=item_id, token=claim.token)
@@ -281,7 +283,7 @@ class QueueWorkSource:
         lease = queue.lease(self._lease_seconds, self._first_lease_seconds)
         try:
             moved = await queue.apply(replace(order, verb=Verb.START, lease=lease))
-        except NoFreeSlot:
+        except Refused:
             if item.status is Status.QUEUED:
                 await self._give_back(item.id)
             raise
@@ -292,11 +294,10 @@ class QueueWorkSource:
         """What we have dispatched to ourselves and cannot start."""
         item = await self._ledger.views.item(item_id)
         if item.status is Status.DISPATCHED and item.assigned_agent == self.agent:
-            await self._undo(Order(Verb.RELEASE, item_id, self.agent, version=item.version))
-
-    async def _undo(self, release: Order) -> None:
-        with suppress(Refused, VersionMismatch):  # somebody else has moved it meanwhile
-            await self._ledger.queue.apply(release)
+            with suppress(Refused, VersionMismatch):  # somebody else has moved it meanwhile
+                await self._ledger.queue.apply(
+                    Order(Verb.RELEASE, item_id, self.agent, version=item.version)
+                )
 
     async def _turned_away(self) -> ClaimResult | None:
         """Why the agent may take nothing now; asked first, so that a refusal leaves no trace."""

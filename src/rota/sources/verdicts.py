@@ -55,7 +55,8 @@ def _failed(
 
 def _result(outcome: WorkOutcome, end: RunEnd) -> WorkResult:
     said = end.summary or end.error or f"({end.status}, nothing was said)"
-    return WorkResult(outcome, said, artifacts=end.artifacts, error=end.error)
+    error = None if said == end.error else end.error  # what is told once is not told again
+    return WorkResult(outcome, said, artifacts=end.artifacts, error=error)
 
 
 def _cancelled(end: RunEnd) -> WorkResult | ReleaseOptions:

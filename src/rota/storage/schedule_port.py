@@ -36,7 +36,7 @@ class Standing:
     next_at: str | None
     slot: str | None
     last_completed_at: str | None = None  # read, never written by `put_schedules`
-    source: str | None = None  # the type of what it takes work from
+    source: str | None = None  # what it takes work from; see `WorkWanted`
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,9 @@ class ScheduleVerbs(Protocol):
         """
 
     def living_nodes(self) -> list[Node]: ...
+
+    def some_nodes(self, ids: Iterable[str]) -> list[Node]:
+        """Those of these that are known, living or not; in no order."""
 
     def last_sight(self) -> str | None:
         """When any node, living or not, was last seen."""

@@ -61,6 +61,9 @@ class ScheduleStatements(Primitives):
     def living_nodes(self) -> list[Node]:
         return [Node(*row) for row in self._rows("living_nodes")]
 
+    def some_nodes(self, ids: Iterable[str]) -> list[Node]:
+        return [Node(*row) for row in self._rows("some_nodes", ids=encode(sorted(set(ids))))]
+
     def last_sight(self) -> str | None:
         row = self._one("last_sight")
         return row[0] if row else None

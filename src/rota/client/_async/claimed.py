@@ -82,6 +82,10 @@ class ClaimedItem(Held):
             "release", reason=reason, notes=notes, available_at=available_at, counted=counted
         )
 
+    async def give_up(self, notes: str) -> None:
+        """Fail it without insisting, for a worker that is on its way out."""
+        await self._part("fail", notes=notes)
+
     async def note(self, notes: str) -> Json:
         return await self._client.note(self.id, notes, token=self.lease.token)
 

@@ -53,9 +53,9 @@ class Held(ABC):
         """Tell the server, once."""
 
     async def give_back(self, reason: str, **fields: Any) -> None:
-        await self.part("release", reason=reason, **fields)
+        await self._part("release", reason=reason, **fields)
 
-    async def part(self, verb: str, **fields: Any) -> None:
+    async def _part(self, verb: str, **fields: Any) -> None:
         """Say it without insisting, for a worker that is on its way out."""
         if self.verdict is not None or self.lost:
             return

@@ -92,23 +92,28 @@ class Work(Taking[ClaimedItem]):
             await self._settle(item)
 
     async def _raised(self, item: ClaimedItem, error: Exception) -> None:
-        verb, said = _after(item, error)
         try:
-            await item.part(verb, **said)
+            if item.attempts_spent:
+                await item.give_up(_notes_of(error))
+            else:
+                await item.give_back(reason_of(type(error)), available_at=_later(item))
         finally:
             self._end(item)
 
     async def _try_later(self, item: ClaimedItem, error: Exception) -> None:
-        if item.verdict is None and not item.lost:
-            verb, said = _after(item, error)
-            await (item.fail(**said) if verb == "fail" else item.release(**said))
+        if item.verdict is not None or item.lost:
+            return
+        if item.attempts_spent:
+            await item.fail(_notes_of(error))
+        else:
+            await item.release(reason_of(type(error)), available_at=_later(item))
 
 
-def _after(item: ClaimedItem, error: Exception) -> tuple[str, Json]:
-    """What is said of an item whose body has raised: later again, or failed when its attempts are
-    spent."""
-    if item.attempts_spent:
-        return "fail", {"notes": f"{type(error).__name__}: {error}"[:2_000]}
+def _notes_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:2_000]
+
+
+def _later(item: ClaimedItem) -> str:
+    """The more often it was tried, the later it is tried again."""
     seconds = min(2.0**item.attempts, _LONGEST_BACKOFF)
-    moment = to_text(datetime.now(UTC) + timedelta(seconds=seconds))
-    return "release", {"reason": reason_of(type(error)), "available_at": moment}
+    return to_text(datetime.now(UTC) + timedelta(seconds=seconds))

@@ -84,6 +84,10 @@ class ClaimedItem(Held):
             "release", reason=reason, notes=notes, available_at=available_at, counted=counted
         )
 
+    def give_up(self, notes: str) -> None:
+        """Fail it without insisting, for a worker that is on its way out."""
+        self._part("fail", notes=notes)
+
     def note(self, notes: str) -> Json:
         return self._client.note(self.id, notes, token=self.lease.token)
 

@@ -55,9 +55,9 @@ class Held(ABC):
         """Tell the server, once."""
 
     def give_back(self, reason: str, **fields: Any) -> None:
-        self.part("release", reason=reason, **fields)
+        self._part("release", reason=reason, **fields)
 
-    def part(self, verb: str, **fields: Any) -> None:
+    def _part(self, verb: str, **fields: Any) -> None:
         """Say it without insisting, for a worker that is on its way out."""
         if self.verdict is not None or self.lost:
             return

@@ -47,7 +47,8 @@ class RunCalls(Calls):
         return self._run("POST", run_id, "/cancel", {}, repeatable=True)
 
     def read_log(self, run_id: str, *, follow: bool = False, offset: int = 0) -> Iterator[Json]:
-        """What the run has said, line by line; with `follow` until it has ended.
+        """What the run has said, line by line; with `follow` until it has ended, or its server
+        is not seen any more.
 
         A connection that breaks is opened anew behind the last line seen.
         """
@@ -63,7 +64,7 @@ class RunCalls(Calls):
                         yield _object(line)
                 finally:
                     stream.close()
-                if not follow or (self.get_run(run_id))["status"] != "running":
+                if not follow or _is_over(self.get_run(run_id)):
                     return
             except PASSING as error:
                 log.info("the log's stream broke: %s", error.message)
@@ -158,3 +159,7 @@ def _object(line: bytes) -> Json:
         return {**json.loads(line)}
     except (ValueError, TypeError, RecursionError):
         raise not_ours() from None
+
+
+def _is_over(run: Json) -> bool:
+    return run["status"] != "running" or bool(run.get("unseen_since"))

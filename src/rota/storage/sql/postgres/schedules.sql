@@ -4,6 +4,10 @@ SELECT agent, name, type, definition, configured, enabled, next_at, slot, last_c
        source
 FROM schedules WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
 
+-- name: some_nodes
+SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes
+WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
+
 -- name: put_schedules
 INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot, source)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, (value ->> 4)::int, (value ->> 5)::int,

@@ -1,0 +1,237 @@
+"""What a wire model refused, in our words.
+
+msgspec says where something is wrong, and speaks of it in regular expressions. So the sentence is
+made of what stands there, and of what the model wants there. A type may bring words of its own,
+in `Meta(extra=…)`:
+
+`wrong`    behind the value, when it does not match the pattern: "is not a name; use …"
+`unshown`  the same, for what is not to be repeated: tokens
+`empty`    what to do about an empty text
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from rota.model.errors import InvalidInput, MissingRequirement
+
+# How msgspec says where: "Expected `int`, got `str` - at `$.priority`".
+_PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
+_NAMED = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\[(\d+|\.\.\.)\]|([^.\[\]]+)")
+_MISSING = "missing required field"
+
+_LONGEST_FIELD, _LONGEST_DETAIL, _LONGEST_VALUE = 200, 500, 80
+_UNKNOWN = object()  # a value that cannot be shown: what is around it is not JSON
+TOO_LARGE = "the number is too large to be kept as it is; write it as a text"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One of the types that may stand at a place, and its words."""
+
+    type: inspect.Type
+    words: Mapping[str, str]
+
+
+def invalid(
+    error: msgspec.ValidationError, kind: Any, given: Any, at: str | None = None
+) -> InvalidInput:
+    """What is wrong with `given`, which was to be a `kind`; `at` is its name if it is a field."""
+    found = _PLACE.match(str(error))
+    message, place = (found[1], found[2] or "") if found else (str(error), "")
+    named = _NAMED.search(message)
+    parts = (at, place, named[1] if named else None)
+    field = ".".join(part for part in parts if part)[:_LONGEST_FIELD] or "body"
+    steps = _steps(place)
+    forms = _forms_at(kind, steps)
+    if _MISSING in message and named:
+        hint = _hints(inner for form in forms for inner in _inside(form, named[1]))
+        return MissingRequirement(f"{field}: is missing{hint}", field=field)
+    said = _not_known(forms) if named else _said(forms, _value_at(given, steps))
+    return InvalidInput(f"{field}: {said}"[:_LONGEST_DETAIL], field=field)
+
+
+def loosely(raw: bytes | str) -> Any:
+    """JSON that a model refused, to show what stands in it."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _UNKNOWN
+
+
+# places
+
+
+def _steps(place: str) -> list[str]:
+    return [one[1] or one[2] for one in _STEP.finditer(place)]
+
+
+def _value_at(given: Any, steps: list[str]) -> Any:
+    try:
+        for step in steps:
+            given = given[int(step) if isinstance(given, Sequence) else step]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return _UNKNOWN
+    return given
+
+
+def _forms_at(kind: Any, steps: list[str]) -> list[_Form]:
+    forms = list(_forms(_type_of(kind), {}))
+    for step in steps:
+        forms = [inner for form in forms for inner in _inside(form, step)]
+    return forms
+
+
+@cache
+def _type_of(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _forms(of: inspect.Type, words: Mapping[str, str]) -> Iterator[_Form]:
+    match of:
+        case inspect.Metadata():
+            yield from _forms(of.type, of.extra or words)
+        case inspect.UnionType():
+            for one in of.types:
+                yield from _forms(one, words)
+        case _:
+            yield _Form(of, words)
+
+
+def _inside(form: _Form, step: str) -> Iterator[_Form]:
+    match form.type:
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                if field.encode_name == step:
+                    yield from _forms(field.type, {})
+        case inspect.DictType(value_type=inner):
+            yield from _forms(inner, {})
+        case inspect.CollectionType(item_type=inner):
+            yield from _forms(inner, {})
+
+
+# sentences
+
+
+def _not_known(forms: list[_Form]) -> str:
+    """Of a field that is not there."""
+    known = [
+        field.encode_name
+        for form in forms
+        if isinstance(form.type, inspect.StructType)
+        for field in form.type.fields
+    ]
+    return f"is not known here; there are {', '.join(known)}" if known else "is not known here"
+
+
+def _said(forms: list[_Form], value: Any) -> str:
+    for form in forms:
+        if (said := _about(form, value)) is not None:
+            return said
+    wanted = " or ".join(dict.fromkeys(filter(None, map(_described, forms))))
+    if not wanted:  # anything may stand there, but not what JSON or Python cannot hold
+        return TOO_LARGE
+    return f"it has to be {wanted}" + ("" if value is _UNKNOWN else f", not {_shown(value)}")
+
+
+def _about(form: _Form, value: Any) -> str | None:
+    """What is wrong with a value whose type is right."""
+    match form.type, value:
+        case inspect.StrType(), str():
+            return _about_text(form, form.type, value)
+        case ((inspect.LiteralType() | inspect.EnumType()), str()):
+            return f"{_shown(value)} is unknown; there are {', '.join(_choices(form.type))}"
+        case ((inspect.IntType() | inspect.FloatType()), int() | float()):
+            return _about_number(form.type, value)
+        case inspect.CollectionType(), list() | tuple():
+            return _about_list(form.type, value)
+    return None
+
+
+def _about_number(of: inspect.IntType | inspect.FloatType, value: float) -> str | None:
+    fits = not isinstance(value, bool) and (
+        isinstance(of, inspect.FloatType) or isinstance(value, int)
+    )
+    within = _range(of)
+    return f"{_shown(value)} is out of range; use {within}" if fits and within else None
+
+
+def _about_list(of: inspect.CollectionType, value: Sequence[Any]) -> str:
+    if of.max_length is not None and len(value) > of.max_length:
+        return f"{len(value)} are given; at most {of.max_length} are allowed"
+    return "it is empty; give at least one"
+
+
+def _about_text(form: _Form, of: inspect.StrType, value: str) -> str:
+    if of.max_length is not None and len(value) > of.max_length:
+        return f"it has {len(value)} characters; at most {of.max_length} are allowed"
+    if "unshown" in form.words:
+        return form.words["unshown"]
+    if "wrong" in form.words:
+        return f"{_shown(value)} {form.words['wrong']}"
+    if not value.strip():
+        return f"it is empty{_hints([form])}"
+    return f"{_shown(value)} is not written as it has to be"
+
+
+def _hints(forms: Iterable[_Form]) -> str:
+    return next((f"; {one.words['empty']}" for one in forms if "empty" in one.words), "")
+
+
+_NOUNS: tuple[tuple[type[inspect.Type], str], ...] = (
+    (inspect.StrType, "a text"),
+    (inspect.IntType, "a whole number"),
+    (inspect.FloatType, "a number"),
+    (inspect.BoolType, "true or false"),
+    (inspect.CollectionType, "a list"),
+    (inspect.StructType, "an object"),
+    (inspect.DictType, "an object"),
+)
+
+
+def _described(form: _Form) -> str:
+    noun = next((noun for kind, noun in _NOUNS if isinstance(form.type, kind)), "")
+    match form.type:
+        case inspect.StrType(max_length=int(most)):
+            return f"{noun} of at most {most} characters"
+        case inspect.IntType() | inspect.FloatType() if _range(form.type):
+            return f"{noun}, {_range(form.type)}"
+        case inspect.LiteralType() | inspect.EnumType():
+            return f"one of {', '.join(_choices(form.type))}"
+    return noun
+
+
+def _range(of: inspect.IntType | inspect.FloatType) -> str:
+    if of.ge is not None and of.le is not None:
+        return f"{of.ge} to {of.le}"
+    return "" if of.ge is None else f"at least {of.ge}"
+
+
+def _choices(of: inspect.Type) -> list[str]:
+    match of:
+        case inspect.LiteralType(values=values):
+            return [str(one) for one in values]
+        case inspect.EnumType(cls=enum):
+            return [str(one.value) for one in enum]
+    return []
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case list() | tuple():
+            return "a list"
+        case dict():
+            return "an object"
+        case str():
+            return repr(value[:_LONGEST_VALUE])
+    return str(value)[:_LONGEST_VALUE]
