@@ -9,7 +9,7 @@ from rota.model.errors import ClaimedByAnother, Refused, VersionMismatch
 from rota.model.sources import Firing
 from rota.model.status import RULES, TERMINAL, Status, Verb
 from rota.model.work import NewItem, WorkItem
-from rota.queue import editing, mirroring, moves, sweeper
+from rota.queue import editing, mirroring, moves, obstacles, sweeper
 from rota.queue.moves import Lease, Order
 from rota.storage.port import RunAgain, Transaction
 
@@ -58,7 +58,7 @@ def _ready(tx: Transaction, wanted: Collection, ids: IdFactory, now: str) -> Wor
     if row is None or row.status in TERMINAL:
         _demand_attempts(row)
         return mirroring.submitted(tx, source, [wanted.item], ids, now)[0]
-    _demand_free(tx, row, wanted.agent)
+    _demand_free(tx, row, wanted.agent, now)
     if row.hold_reason is not None:
         row = _unheld(tx, row, wanted, now)
     return mirroring.refresh(tx, row, wanted.item, now)
@@ -74,7 +74,7 @@ def _demand_attempts(last: WorkItem | None) -> None:
         )
 
 
-def _demand_free(tx: Transaction, row: WorkItem, agent: str) -> None:
+def _demand_free(tx: Transaction, row: WorkItem, agent: str, now: str) -> None:
     if row.status is Status.IN_PROGRESS:
         raise ClaimedByAnother(
             f"{_called(row)} is being worked on by '{row.assigned_agent}'", agent=row.assigned_agent
@@ -87,22 +87,7 @@ def _demand_free(tx: Transaction, row: WorkItem, agent: str) -> None:
             " lets others take it",
             assigned_agent=row.assigned_agent,
         )
-    if row.open_blockers:
-        raise Refused(
-            f"{_called(row)} waits for {', '.join(_open_blockers(tx, row))}; complete that first,"
-            f" or `rota edit {row.id} --blocked-by none`",
-            blocked_by=_open_blockers(tx, row),
-        )
-    if row.deferred:  # what is due was just let go
-        raise Refused(f"{_called(row)} is not available before {row.available_at}")
-
-
-def _open_blockers(tx: Transaction, row: WorkItem) -> list[str]:
-    return [
-        link.blocker_id
-        for link in tx.blockers_of(row.id)
-        if link.blocker_status is not Status.COMPLETED
-    ]
+    obstacles.demand_due(tx, row, _called(row), now)
 
 
 def _unheld(tx: Transaction, row: WorkItem, wanted: Collection, now: str) -> WorkItem:

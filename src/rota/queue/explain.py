@@ -8,6 +8,7 @@ from rota.model.work import WorkItem
 from rota.queue import moves
 from rota.queue.explain_fleet import run_on, waits_for
 from rota.queue.explain_reviews import waits_for_review
+from rota.queue.obstacles import in_review_words
 from rota.queue.reasons import Reason
 from rota.storage.port import Transaction
 
@@ -228,7 +229,7 @@ def _agent(tx: Transaction, name: str) -> list[Reason]:
         reasons.append(
             Reason(
                 "in_review_limit",
-                moves.in_review_words(agent, waiting, busy),
+                in_review_words(agent, waiting, busy),
                 f"see to its reviews (rota list --status in_review --agent {name}), or"
                 f" rota agent set {name} --max-in-review N",
             )

@@ -7,15 +7,12 @@ item is read once to find out which guard refused, and the caller is told.
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.model.agents import Agent, room_for_reviews
 from rota.model.claims import Claim
 from rota.model.errors import (
     ClaimedByAnother,
     ClaimLost,
-    InReviewLimit,
     InvalidInput,
     MissingRequirement,
-    NoFreeSlot,
     NotFound,
     Refused,
     TransitionRefused,
@@ -24,6 +21,7 @@ from rota.model.errors import (
 from rota.model.events import EVENT_OF, EventType, NewEvent
 from rota.model.status import OUTCOME_OF, RULES, TERMINAL, Outcome, Status, Verb, allowed_from
 from rota.model.work import MAX_PAGE, WorkItem
+from rota.queue import obstacles
 from rota.storage.port import Move, RunAgain, Topic, Transaction
 
 
@@ -150,36 +148,14 @@ def _who_and_where(
             assigned_agent=item.assigned_agent,
         )
     if not (order.force or order.through_source):
-        _demand_free_to_go(tx, order.verb, item, now)
+        # What keeps an item from a claim keeps it from being started by name, too.
+        obstacles.demand_unheld(item)
+        if order.verb is Verb.START:
+            obstacles.demand_due(tx, item, item.id, now)
     if order.verb is Verb.START and not order.in_passing:
-        demand_room(tx, item.assigned_agent)
-    slot = free_slot(tx, item.assigned_agent, in_passing=order.in_passing)
+        obstacles.demand_room(tx, item.assigned_agent)
+    slot = obstacles.free_slot(tx, item.assigned_agent, in_passing=order.in_passing)
     return None, slot, item.version if order.version is None else order.version
-
-
-def _demand_free_to_go(tx: Transaction, verb: Verb, item: WorkItem, now: str) -> None:
-    """What keeps an item from a claim keeps it from being started by name, too."""
-    if item.hold_reason is not None:
-        raise Refused(
-            f"{item.id} is held ({item.hold_reason}); `rota unhold {item.id}` lets it go on",
-            hold_reason=item.hold_reason,
-        )
-    if verb is not Verb.START:
-        return
-    if item.open_blockers:
-        links = tx.blockers_of(item.id)
-        waits = [one.blocker_id for one in links if one.blocker_status is not Status.COMPLETED]
-        raise Refused(
-            f"{item.id} waits for {', '.join(waits)}; complete that first, or"
-            f" `rota edit {item.id} --blocked-by none`",
-            blocked_by=waits,
-        )
-    if item.available_at is not None and item.available_at > now:
-        raise Refused(
-            f"{item.id} is not available before {item.available_at};"
-            f" `rota edit {item.id} --available-at now` lets it go",
-            available_at=item.available_at,
-        )
 
 
 def _demand_no_twin(tx: Transaction, item_id: str) -> None:
@@ -195,42 +171,6 @@ def _demand_no_twin(tx: Transaction, item_id: str) -> None:
             id=twin.id,
             status=twin.status,
         )
-
-
-def demand_room(tx: Transaction, name: str) -> None:
-    """What waits for a review holds new work back; an item that is resumed is not new."""
-    agent = tx.get_agent(name)
-    if agent is None or agent.max_in_review is None:
-        return
-    tx.lock_agents([name])
-    waiting, busy = tx.on_hands(name)
-    if room_for_reviews(agent.max_in_review, waiting, busy) == 0:
-        raise InReviewLimit(
-            f"{in_review_words(agent, waiting, busy)}; see to its reviews first, or raise the"
-            f" limit: rota agent set {name} --max-in-review N",
-            agent=name,
-            max_in_review=agent.max_in_review,
-            in_review=waiting,
-        )
-
-
-def in_review_words(agent: Agent, waiting: int, busy: int) -> str:
-    under_way = f", and it works on {busy} more" if busy else ""
-    return f"agent '{agent.name}' has {waiting} of {agent.max_in_review} items in review{under_way}"
-
-
-def free_slot(tx: Transaction, agent: str, *, in_passing: bool = False) -> int:
-    slots = (tx.get_agent(agent) or Agent(agent)).max_concurrent
-    busy = tx.busy_slots(agent)
-    for slot in range(len(busy) + 1 if in_passing else slots):
-        if slot not in busy:
-            return slot
-    raise NoFreeSlot(
-        f"agent '{agent}' already works on {len(busy)} of {slots} items; finish or release one,"
-        f" or raise its limit with `rota agent set {agent} --max-concurrent N`",
-        agent=agent,
-        max_concurrent=slots,
-    )
 
 
 def _guarded(
@@ -400,9 +340,11 @@ def _is_repeat(tx: Transaction, order: Order, item: WorkItem, claim: Claim) -> b
     somebody else has done to the item meanwhile, by force or after it, is no answer to this one."""
     if item.epoch != claim.epoch or item.status is not RULES[order.verb].target:
         return False
-    last = next(one for one in reversed(tx.events_of(item.id, MAX_PAGE)) if one.to_status)
+    told = reversed(tx.events_of(item.id, MAX_PAGE))
+    last = next((one for one in told if one.to_status), None)
     return (
-        last.from_status == Status.IN_PROGRESS
+        last is not None  # so many notes since that it cannot be known: then it is kept
+        and last.from_status == Status.IN_PROGRESS
         and FORCED not in last.data
         and last.reason == (order.reason or order.verb)
     )

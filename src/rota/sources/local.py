@@ -29,7 +29,8 @@ from rota.model.status import RULES, Outcome, Status, Verb
 from rota.model.work import check_name
 from rota.queue.intake import LONGEST
 from rota.queue.ledger import Ledger
-from rota.queue.moves import Order, in_review_words
+from rota.queue.moves import Order
+from rota.queue.obstacles import in_review_words
 from rota.queue.views import SHORT_PAGE, Query
 from rota.sources.local_mapping import (
     address_of,

@@ -1,0 +1,69 @@
+"""What keeps an item from going into work: itself, or the agent that shall do it."""
+
+from rota.model.agents import Agent, room_for_reviews
+from rota.model.errors import InReviewLimit, NoFreeSlot, Refused
+from rota.model.status import Status
+from rota.model.work import WorkItem
+from rota.storage.port import Transaction
+
+
+def demand_unheld(item: WorkItem) -> None:
+    if item.hold_reason is not None:
+        raise Refused(
+            f"{item.id} is held ({item.hold_reason}); `rota unhold {item.id}` lets it go on",
+            hold_reason=item.hold_reason,
+        )
+
+
+def demand_due(tx: Transaction, item: WorkItem, called: str, now: str) -> None:
+    """That it waits neither for another item nor for its time."""
+    if item.open_blockers:
+        links = tx.blockers_of(item.id)
+        waits = [one.blocker_id for one in links if one.blocker_status is not Status.COMPLETED]
+        raise Refused(
+            f"{called} waits for {', '.join(waits)}; complete that first, or"
+            f" `rota edit {item.id} --blocked-by none`",
+            blocked_by=waits,
+        )
+    if item.available_at is not None and item.available_at > now:
+        raise Refused(
+            f"{called} is not available before {item.available_at};"
+            f" `rota edit {item.id} --available-at now` lets it go",
+            available_at=item.available_at,
+        )
+
+
+def demand_room(tx: Transaction, name: str) -> None:
+    """What waits for a review holds new work back; an item that is resumed is not new."""
+    agent = tx.get_agent(name)
+    if agent is None or agent.max_in_review is None:
+        return
+    tx.lock_agents([name])
+    waiting, busy = tx.on_hands(name)
+    if room_for_reviews(agent.max_in_review, waiting, busy) == 0:
+        raise InReviewLimit(
+            f"{in_review_words(agent, waiting, busy)}; see to its reviews first, or raise the"
+            f" limit: rota agent set {name} --max-in-review N",
+            agent=name,
+            max_in_review=agent.max_in_review,
+            in_review=waiting,
+        )
+
+
+def in_review_words(agent: Agent, waiting: int, busy: int) -> str:
+    under_way = f", and it works on {busy} more" if busy else ""
+    return f"agent '{agent.name}' has {waiting} of {agent.max_in_review} items in review{under_way}"
+
+
+def free_slot(tx: Transaction, agent: str, *, in_passing: bool = False) -> int:
+    slots = (tx.get_agent(agent) or Agent(agent)).max_concurrent
+    busy = tx.busy_slots(agent)
+    for slot in range(len(busy) + 1 if in_passing else slots):
+        if slot not in busy:
+            return slot
+    raise NoFreeSlot(
+        f"agent '{agent}' already works on {len(busy)} of {slots} items; finish or release one,"
+        f" or raise its limit with `rota agent set {agent} --max-concurrent N`",
+        agent=agent,
+        max_concurrent=slots,
+    )
