@@ -1,7 +1,7 @@
 """A load generator that costs less than the server it drives: raw sockets, one request in flight
 per connection, requests built beforehand. Run as a process of its own:
 
-    python -m bench.http_load PORT health|submit|work CONNECTIONS SECONDS
+    python -m bench.http_load PORT health|submit|work|going_on CONNECTIONS SECONDS
 """
 
 from __future__ import annotations
@@ -54,7 +54,12 @@ class _Claimed(msgspec.Struct):
     claim: _Token
 
 
+class _Completed(msgspec.Struct):
+    next: list[_Claimed]
+
+
 _CLAIMED = msgspec.json.Decoder(list[_Claimed])
+_COMPLETED = msgspec.json.Decoder(_Completed)
 
 
 def _request(method: str, path: str, body: bytes = b"") -> bytes:
@@ -80,8 +85,7 @@ def submit(score: Score, number: int) -> Script:
 
 def work(score: Score, number: int) -> Script:
     """A claim and its completion are one turn; a connection is an agent of its own."""
-    body = json.dumps({"agent": f"lane-{number}", "limit": 1, "lease_seconds": 60}).encode()
-    claim = _request("POST", "/work/claim", body)
+    claim = _request("POST", "/work/claim", _wanted(number))
     while score.running():
         started = time.perf_counter()
         answer = yield claim
@@ -95,8 +99,24 @@ def work(score: Score, number: int) -> Script:
         score.record(started, answer)
 
 
-def _completion(held: _Claimed) -> bytes:
-    body = f'{{"token":"{held.claim.token}","outcome":"success"}}'.encode()
+def going_on(score: Score, number: int) -> Script:
+    """As the client's loop does it: a completion brings the next item, and is one turn."""
+    wanted = _wanted(number)
+    answer = yield _request("POST", "/work/claim", wanted)
+    held = _CLAIMED.decode(answer[1])
+    while held and score.running():
+        started = time.perf_counter()
+        answer = yield _completion(held[0], b',"next":' + wanted)
+        score.record(started, answer)
+        held = _COMPLETED.decode(answer[1]).next if answer[0] < 400 else []
+
+
+def _wanted(number: int) -> bytes:
+    return json.dumps({"agent": f"lane-{number}", "limit": 1, "lease_seconds": 60}).encode()
+
+
+def _completion(held: _Claimed, more: bytes = b"") -> bytes:
+    body = f'{{"token":"{held.claim.token}","outcome":"success"'.encode() + more + b"}"
     return _request("POST", f"/work/{held.id}/complete", body)
 
 
@@ -104,6 +124,7 @@ SCRIPTS: dict[str, Callable[[Score, int], Script]] = {
     "health": health,
     "submit": submit,
     "work": work,
+    "going_on": going_on,
 }
 
 

@@ -22,6 +22,7 @@ from bench.lanes import by_tasks
 from bench.server import settle
 
 if TYPE_CHECKING:
+    from rota.model.claims import ClaimResult
     from rota.queue import WorkQueue
 
 COMMAND = str(Path(sys.executable).with_name("rota"))
@@ -94,7 +95,17 @@ async def claim(queue: WorkQueue, agent: str, limit: int = 1, wait_seconds: floa
     request = ClaimRequest(
         agent=agent, limit=limit, lease_seconds=_LEASE_SECONDS, wait_seconds=wait_seconds
     )
-    result = await queue.claim(request)
+    return _held(await queue.claim(request))
+
+
+async def complete_and_claim(queue: WorkQueue, agent: str, held: tuple[str, str]) -> Held:
+    from rota.model.claims import ClaimRequest
+
+    request = ClaimRequest(agent=agent, lease_seconds=_LEASE_SECONDS)
+    return _held(await queue.complete_and_claim(*held, request, actor=agent))
+
+
+def _held(result: ClaimResult) -> Held:
     return [(claimed.item.id, claimed.claim.token) for claimed in result.items]
 
 
@@ -229,14 +240,28 @@ async def _turn(queue: WorkQueue, cell: Cell, lane: int) -> Callable[[], Awaitab
 
 
 async def _worker(queue: WorkQueue, agent: str, cell: Cell) -> Callable[[], Awaitable[int]]:
-    finish = complete_many if cell.is_batch else complete
     if cell.is_batch:
         await allow(queue, agent, cell.batch)
+        return _batches(queue, agent, cell.batch)
+    held: Held = []
 
     async def work() -> int:
-        held = await claim(queue, agent, limit=cell.batch)
+        """As the client's loop does it: what is completed is changed for the next."""
+        nonlocal held
+        held = held or await claim(queue, agent)
+        if not held:
+            return 0
+        held = await complete_and_claim(queue, agent, held[0])
+        return 1
+
+    return work
+
+
+def _batches(queue: WorkQueue, agent: str, size: int) -> Callable[[], Awaitable[int]]:
+    async def work() -> int:
+        held = await claim(queue, agent, limit=size)
         if held:
-            await finish(queue, agent, held)
+            await complete_many(queue, agent, held)
         return len(held)
 
     return work

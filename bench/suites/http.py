@@ -19,8 +19,13 @@ from bench.suites import Options
 
 _CONNECTIONS = 64
 # Per script: the requests one turn of it makes.
-_REQUESTS = {"health": 1, "submit": 1, "work": 2}
-_LABELS = {"health": "GET /health", "submit": "POST /work", "work": "claim + complete"}
+_REQUESTS = {"health": 1, "submit": 1, "work": 2, "going_on": 1}
+_LABELS = {
+    "health": "GET /health",
+    "submit": "POST /work",
+    "work": "claim, then complete",
+    "going_on": "complete and claim the next",
+}
 
 
 def run(options: Options) -> Outcome:
@@ -38,7 +43,7 @@ def _measure(database: str, place: Place, options: Options) -> list[dict[str, An
     with _serving(place) as server:
         found = []
         for script in _REQUESTS:
-            if script == "work":
+            if script in ("work", "going_on"):
                 rota_side.fill_over_http(server.port, options.items)
             found.append(_load(server.port, script, options.seconds))
     health = found[0]["rate"]

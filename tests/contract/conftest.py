@@ -95,6 +95,18 @@ async def another_store(
         yield open_another
 
 
+@pytest.fixture
+async def one_lane(database: str, store: Store, clock: ManualClock) -> AsyncIterator[Store]:
+    """A store that runs one body at a time, so that a test can hold it up."""
+    if database.startswith("sqlite"):
+        yield store
+        return
+    narrow = PostgresStore(database, lanes=1, clock=clock)
+    await narrow.open()
+    yield narrow
+    await narrow.close()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def server_programs() -> Iterator[None]:
     """`pg_dump` refuses servers younger than itself: the one that came with the server fits."""

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -18,7 +18,6 @@ from rota.queue.moves import Order
 from rota.queue.sweeper import Sweeper, Swept
 from rota.queue.views import Views
 from rota.storage.port import Store, Transaction
-from rota.storage.postgres import PostgresStore
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to, order
@@ -617,18 +616,6 @@ async def test_an_agent_that_only_took_it_is_forgotten_on_release(queue: WorkQue
 
 
 # waiting
-
-
-@pytest.fixture
-async def one_lane(database: str, store: Store, clock: ManualClock) -> AsyncIterator[Store]:
-    """A store that runs one body at a time, so that a test can hold it up."""
-    if database.startswith("sqlite"):
-        yield store
-        return
-    narrow = PostgresStore(database, lanes=1, clock=clock)
-    await narrow.open()
-    yield narrow
-    await narrow.close()
 
 
 @pytest.fixture

@@ -266,6 +266,20 @@ def test_an_agents_token_moves_only_that_agents_items(served: Served, asks: Asks
     )  # fmt: skip
 
 
+def test_an_agents_token_goes_on_to_the_next_item_for_that_agent_alone(
+    served: Served, asks: Asks
+) -> None:
+    boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
+    first, second = [boss.post("/work", json=GOOD).json()["id"] for _ in range(2)]
+    [item] = ann.post("/work/claim", json={"agent": "ann"}).json()
+    done = {"token": item["claim"]["token"]}
+    for_bob = ann.post(f"/work/{first}/complete", json={**done, "next": {"agent": "bob"}})
+    assert code(for_bob) == (403, "forbidden")
+    assert ann.get(f"/work/{first}").json()["status"] == "in_progress"
+    for_ann = ann.post(f"/work/{first}/complete", json={**done, "next": {"agent": "ann"}})
+    assert [one["id"] for one in for_ann.json()["next"]] == [second]
+
+
 def test_an_agents_token_is_enough_for_that_agents_work(served: Served, asks: Asks) -> None:
     boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
     boss.patch("/agents/ann", json={"max_concurrent": 5})

@@ -1,6 +1,7 @@
 """The claim loop: how bodies end, what becomes of their items, and who keeps the lease."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -98,6 +99,72 @@ async def test_the_loop_completes_one_item_before_it_takes_the_next(
                 assert (await client.work_get(first))["status"] == "completed"
                 break
     assert (await client.work_get(second))["status"] == "queued"
+
+
+class _Counted:
+    """A transport that remembers what was asked."""
+
+    def __init__(self, within: Any) -> None:
+        self._within = within
+        self.asked: list[tuple[str, Any]] = []
+
+    async def send(self, request: Request) -> Answer:
+        if request.method == "POST":
+            path = request.path.replace("/work/", "").split("/")[-1]
+            self.asked.append((path, json.loads(request.body or b"null")))
+        answer: Answer = await self._within.send(request)
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._within, name)
+
+
+async def test_the_loop_takes_the_next_item_with_the_completion_of_the_last(
+    client: WorkQueueClient,
+) -> None:
+    ids = await add(client, *"abcd")
+    counted = _Counted(client._transport)
+    client._transport = counted  # type: ignore[assignment]
+    done = []
+    async with client.work(agent="ann", types=["chore"], lease_seconds=50) as work:
+        async for item in work:
+            done.append(item.id)
+            if item.id == ids[2]:
+                await item.complete(notes="by hand")
+            if item.id == ids[3]:
+                work.stop_taking()
+    assert done == ids
+    wanted = {"agent": "ann", "types": ["chore"], "lease_seconds": 50}
+    assert [(path, body.get("next")) for path, body in counted.asked] == [
+        ("claim", None),
+        ("complete", wanted),
+        ("complete", wanted),
+        ("complete", None),  # by the body, which may have more to do: then the loop claims itself
+        ("claim", None),
+        ("complete", None),  # nothing more shall be taken
+    ]
+    statuses = [(await client.work_get(one))["status"] for one in ids]
+    assert statuses == ["completed"] * 4
+
+
+async def test_what_came_with_a_completion_is_given_back_when_the_loop_was_stopped_meanwhile(
+    client: WorkQueueClient,
+) -> None:
+    first, second = await add(client, "One", "Two")
+    stop = asyncio.Event()
+    complete = client.complete
+
+    async def stopped_while_it_is_asked(*words: Any, **fields: Any) -> Any:
+        answer = await complete(*words, **fields)
+        stop.set()
+        return answer
+
+    client.complete = stopped_while_it_is_asked  # type: ignore[method-assign]
+    async for item in client.work(agent="ann", stop=stop):
+        assert item.id == first
+    shown = await client.work_get(second)
+    assert (shown["status"], shown["attempts"]) == ("queued", 0)
+    assert (await reasons(client, second))[-1] == ("released", "shut_down")
 
 
 async def test_verdicts_are_the_bodys_to_give(client: WorkQueueClient) -> None:

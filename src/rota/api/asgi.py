@@ -1,8 +1,8 @@
 """The ASGI interface as this face uses it, and how it watches a connection."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any, TypeVar
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -10,6 +10,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = dict[bytes, bytes]
+T = TypeVar("T")
 
 
 class ClientGone(Exception):
@@ -19,6 +20,22 @@ class ClientGone(Exception):
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive) -> T:
+    """What it gives; when its client goes away meanwhile it is cancelled, so that what would have
+    been handed out is given back."""
+    working = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(receive))
+    gone.add_done_callback(lambda _: working.cancel())
+    try:
+        return await working
+    except asyncio.CancelledError:
+        if gone.done():
+            raise ClientGone from None
+        raise
+    finally:
+        gone.cancel()
 
 
 async def attend(work: "asyncio.Future[Any]", receive: Receive, stopping: asyncio.Event) -> bool:

@@ -202,6 +202,38 @@ class Change(Strict, frozen=True):
     reason: Why | None = None
 
 
+# claims
+
+
+class NextClaim(Strict, frozen=True):
+    agent: AgentName
+    limit: Annotated[int, Meta(ge=1, le=MAX_BATCH)] = 1
+    types: Annotated[tuple[Type, ...], Meta(max_length=50)] = ()
+    labels: Labels = ()
+    project_id: Id | None = None
+    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
+
+
+class ClaimWork(NextClaim, frozen=True):
+    wait_seconds: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0
+
+
+class Heartbeat(Strict, frozen=True):
+    token: ClaimToken
+    notes: Notes | None = None
+    progress: Annotated[str, Meta(max_length=LONGEST["progress"])] | None = None
+
+
+class CompleteOne(Strict, frozen=True):
+    id: Id
+    token: ClaimToken | None = None
+    outcome: OutcomeName = "success"
+    notes: Notes | None = None
+
+
+CompleteBatch = Annotated[tuple[CompleteOne, ...], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
 # the verbs
 
 
@@ -222,6 +254,7 @@ class _Finish(Strict, frozen=True, kw_only=True):
 
 class Complete(_Finish, frozen=True, kw_only=True):
     outcome: Annotated[str, Meta(extra_json_schema={"enum": ["success"]})] | None = None
+    next: NextClaim | None = None
 
 
 class Fail(_Finish, frozen=True, kw_only=True):
@@ -294,35 +327,6 @@ class Unhold(Strict, frozen=True):
 class Note(Strict, frozen=True):
     notes: Annotated[str, Meta(min_length=1, max_length=LONGEST["notes"])]
     token: ClaimToken | None = None
-
-
-# claims
-
-
-class ClaimWork(Strict, frozen=True):
-    agent: AgentName
-    limit: Annotated[int, Meta(ge=1, le=MAX_BATCH)] = 1
-    types: Annotated[tuple[Type, ...], Meta(max_length=50)] = ()
-    labels: Labels = ()
-    project_id: Id | None = None
-    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
-    wait_seconds: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0
-
-
-class Heartbeat(Strict, frozen=True):
-    token: ClaimToken
-    notes: Notes | None = None
-    progress: Annotated[str, Meta(max_length=LONGEST["progress"])] | None = None
-
-
-class CompleteOne(Strict, frozen=True):
-    id: Id
-    token: ClaimToken | None = None
-    outcome: OutcomeName = "success"
-    notes: Notes | None = None
-
-
-CompleteBatch = Annotated[tuple[CompleteOne, ...], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 # query parameters

@@ -5,7 +5,7 @@ import asyncio
 from rota.api import schemas, wire
 from rota.api.answers import Answer, json_answer
 from rota.api.asgi import ClientGone, attend
-from rota.api.bodies import ClaimWork, CompleteBatch, CompleteOne, Heartbeat
+from rota.api.bodies import ClaimWork, CompleteBatch, CompleteOne, Heartbeat, NextClaim
 from rota.api.call import Call
 from rota.api.permits import demand_own
 from rota.api.routing import endpoint
@@ -30,21 +30,30 @@ async def claim_work(call: Call, body: ClaimWork) -> Answer:
     `claim` with the token that every later call about it must show. An empty list comes with
     `Rota-Reason`: nothing_ready, no_free_slot, in_review_limit or agent_paused.
     """
+    seconds = min(body.wait_seconds, call.settings.longest_wait_seconds)
+    request = request_of(call, body, seconds)
+    wait = _patiently if body.wait_seconds else _at_once
+    result = await wait(call, request)
+    return json_answer(wire.claimed_of(result), 200, counted(call, result))
+
+
+def request_of(call: Call, body: NextClaim, wait_seconds: float = 0) -> ClaimRequest:
     call.caller.demand_agent(body.agent)
-    request = ClaimRequest(
+    return ClaimRequest(
         body.agent,
         body.limit,
         body.types,
         body.labels,
         body.project_id,
         body.lease_seconds,
-        min(body.wait_seconds, call.settings.longest_wait_seconds),
+        wait_seconds,
     )
-    wait = _patiently if body.wait_seconds else _at_once
-    result = await wait(call, request)
+
+
+def counted(call: Call, result: ClaimResult) -> dict[str, str]:
+    """The headers that tell why there is nothing."""
     call.metrics.claims += len(result.items)
-    headers = {"rota-reason": str(result.reason)} if result.reason else None
-    return json_answer([wire.item_of(one.item, one.claim) for one in result.items], 200, headers)
+    return {"rota-reason": str(result.reason)} if result.reason else {}
 
 
 async def _at_once(call: Call, request: ClaimRequest) -> ClaimResult:

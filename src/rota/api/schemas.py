@@ -74,6 +74,12 @@ class Item(ItemFields, frozen=True, gc=False, kw_only=True):
     claim: ClaimGrant | UnsetType = UNSET
 
 
+class ItemAndNext(Item, frozen=True, gc=False, kw_only=True):
+    """`next` is there when it was asked for: what the holder has taken, with its claim."""
+
+    next: list[Item] | UnsetType = UNSET
+
+
 class Dispatch(Struct, frozen=True):
     id: str
     work_item_id: str

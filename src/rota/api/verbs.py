@@ -4,6 +4,7 @@ from typing import Any
 
 from rota.api import schemas, wire
 from rota.api.answers import Answer, json_answer
+from rota.api.asgi import unless_gone
 from rota.api.bodies import (
     Block,
     Cancel,
@@ -19,6 +20,7 @@ from rota.api.bodies import (
     Unhold,
 )
 from rota.api.call import Call
+from rota.api.claims import counted, request_of
 from rota.api.permits import SCOPE_OF, carry_out
 from rota.api.routing import Endpoint, endpoint
 from rota.api.work import item_answer
@@ -35,7 +37,13 @@ _BODIES: dict[Verb, tuple[Any, str]] = {
         "Begin to work on what was dispatched.\n\n"
         "With `lease_seconds` the item is claimed, and the answer has the claim's token.",
     ),
-    Verb.COMPLETE: (Complete, "It is done."),
+    Verb.COMPLETE: (
+        Complete,
+        "It is done.\n\n"
+        "With `next`, a claim as in `POST /work/claim`, its holder takes the next item in the same"
+        " transaction: the answer has it under `next`, and `Rota-Reason` when that is empty. It is"
+        " not waited for, and a repeated call takes nothing.",
+    ),
     Verb.FAIL: (Fail, "It cannot be done."),
     Verb.BLOCK: (Block, "It has to wait; `notes` say for what."),
     Verb.RESUME: (Start, "Go on with what was blocked."),
@@ -50,6 +58,8 @@ _BODIES: dict[Verb, tuple[Any, str]] = {
 def _order(call: Call, verb: Verb, body: Any) -> Order:
     """The bodies differ in which fields they allow; a field's name means the same in all."""
     given = {name: getattr(body, name) for name in body.__struct_fields__}
+    if (following := given.get("next")) is not None:
+        given["next"] = request_of(call, following)
     lease_seconds = given.pop("lease_seconds", None)
     agent = given.pop("assigned_agent", None)
     given["agent"] = given.get("agent") or agent
@@ -63,18 +73,23 @@ def _verb(verb: Verb) -> Endpoint:
 
     @endpoint(
         "POST", f"/work/{{id}}/{verb}", scope=SCOPE_OF[verb], tag=TAG, body=body_type,
-        name=f"{verb}_work", text=text, gives=schemas.Item, refuses=(409, 412),
-        takes=("If-Match",), sets=("ETag",),
+        name=f"{verb}_work", text=text, refuses=(409, 412), takes=("If-Match",),
+        gives=schemas.ItemAndNext if verb is Verb.COMPLETE else schemas.Item,
+        sets=("ETag", "Rota-Reason") if verb is Verb.COMPLETE else ("ETag",),
     )  # fmt: skip
     async def run(call: Call, body: Any) -> Answer:
         order = _order(call, verb, body)
         if order.agent is not None:
             call.caller.demand_agent(order.agent)
-        moved = await carry_out(call, order, call.ledger.queue.apply)
+        moving = carry_out(call, order, call.ledger.queue.apply)
+        moved = await (moving if order.next is None else unless_gone(moving, call.receive))
         call.metrics.completions += verb is Verb.COMPLETE
         call.metrics.claims += moved.claim is not None
-        etag = {"etag": f'"{moved.item.version}"'}
-        return json_answer(wire.item_of(moved.item, moved.claim), 200, etag)
+        headers = {"etag": f'"{moved.item.version}"'}
+        if moved.next is None:
+            return json_answer(wire.item_of(moved.item, moved.claim), 200, headers)
+        headers |= counted(call, moved.next)
+        return json_answer(wire.item_and_next(moved.item, moved.next), 200, headers)
 
     return run
 

@@ -14,6 +14,7 @@ from rota.api.schemas import (
     Event,
     Explained,
     Item,
+    ItemAndNext,
     ItemDetail,
     LeaseExtended,
     Link,
@@ -49,6 +50,14 @@ def _facts(item: work.WorkItem) -> tuple[Any, ...]:
 
 def item_of(item: work.WorkItem, claim: claims.Claim | None = None) -> Item:
     return Item(*_facts(item), claim=UNSET if claim is None else _grant(claim))
+
+
+def item_and_next(item: work.WorkItem, following: claims.ClaimResult) -> ItemAndNext:
+    return ItemAndNext(*_facts(item), next=claimed_of(following))
+
+
+def claimed_of(result: claims.ClaimResult) -> list[Item]:
+    return [item_of(one.item, one.claim) for one in result.items]
 
 
 def _grant(claim: claims.Claim) -> ClaimGrant:

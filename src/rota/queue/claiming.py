@@ -8,12 +8,11 @@ from rota.model.claims import (
     MAX_WAIT_SECONDS,
     ClaimRequest,
     ClaimResult,
-    Completion,
     NothingClaimed,
 )
 from rota.model.clock import Clock, IdFactory, later, to_text
 from rota.model.errors import InvalidInput, RotaError
-from rota.model.status import Outcome, Status, Verb
+from rota.model.status import Outcome, Status
 from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
 from rota.queue import moves, sweeper
 from rota.queue.intake import LONGEST, check_labels
@@ -41,6 +40,19 @@ def check(request: ClaimRequest) -> None:
     for kind in request.types:
         check_text(kind, "type", LONGEST["type"])
     check_labels(request.labels)
+
+
+def wanted(request: ClaimRequest, clock: Clock, ids: IdFactory) -> Take:
+    return Take(
+        request.agent,
+        [ids.token() for _ in range(request.limit)],
+        [ids.new() for _ in range(request.limit)],
+        request.lease_seconds,
+        expiry(clock, request.lease_seconds),
+        request.types,
+        request.labels,
+        request.project_id,
+    )
 
 
 def expiry(clock: Clock, seconds: float) -> str:
@@ -126,53 +138,83 @@ def _queued(item_id: str, item: NewItem, actor: str | None, now: str) -> WorkIte
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Finished:
-    """One answer of a batch completion: the item, or why not."""
+    """One answer of a batch completion: the item, or why not; and what its holder took next."""
 
     id: str
     item: WorkItem | None = None
     error: RotaError | None = None
+    is_fresh: bool = False  # completed just now, and not told once more
+    next: ClaimResult | None = None
 
 
-def finish(
-    tx: Transaction, entries: Sequence[Completion], ids: IdFactory, now: str
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A completion by the holder of a claim, and what it takes in the same transaction."""
+
+    order: Order
+    following: Take | None = None
+
+
+def finish_and_take(
+    tx: Transaction, endings: Sequence[Ending], ids: IdFactory, now: str
 ) -> list[Finished]:
-    """Holders' entries in set-based statements; the rest one by one, to say why."""
+    """What follows is taken when all of them are done, and their slots are free."""
+    answers = finish(tx, [ending.order for ending in endings], ids, now)
+    going_on = [
+        (answer, ending.following)
+        for answer, ending in zip(answers, endings, strict=True)
+        if ending.following is not None and answer.is_fresh
+    ]
+    if going_on:
+        taken = take(tx, [following for _, following in going_on], now)
+        for (answer, _), result in zip(going_on, taken, strict=True):
+            answer.next = result
+    return answers
+
+
+def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -> list[Finished]:
+    """Holders' plain orders in set-based statements; the rest one by one, to say why."""
     said: dict[str, set[tuple[str | None, str | None]]] = {}
-    for entry in entries:
-        said.setdefault(entry.id, set()).add((entry.token, entry.outcome))
+    for order in orders:
+        said.setdefault(order.item_id, set()).add((order.token, order.outcome))
     held: dict[str, Finish] = {}
-    for entry in entries:
-        # Where two entries say different things of one item, each gets its own answer.
-        if entry.token and entry.outcome == Outcome.SUCCESS and len(said[entry.id]) == 1:
-            held.setdefault(entry.id, Finish(entry.id, entry.token, entry.notes, entry.actor))
+    for order in orders:
+        # Where two orders say different things of one item, each gets its own answer.
+        if order.token and _is_plain(order) and len(said[order.item_id]) == 1:
+            entry = Finish(order.item_id, order.token, order.notes, order.actor)
+            held.setdefault(order.item_id, entry)
     done = {item.id: item for item in tx.finish([*held.values()], now)} if held else {}
     for item in done.values():
         if item.dependents:
             tx.append(moves.unblocked(tx, item, now))
     return [
-        Finished(entry.id, done.pop(entry.id))
-        if entry.id in done
-        else _finish_one(tx, entry, ids, now)
-        for entry in entries
+        Finished(order.item_id, done.pop(order.item_id), is_fresh=True)
+        if order.item_id in done
+        else _finish_one(tx, order, ids, now)
+        for order in orders
     ]
 
 
-def _finish_one(tx: Transaction, entry: Completion, ids: IdFactory, now: str) -> Finished:
-    order = Order(
-        Verb.COMPLETE,
-        entry.id,
-        entry.actor,
-        token=entry.token,
-        outcome=entry.outcome,
-        notes=entry.notes,
+def _is_plain(order: Order) -> bool:
+    """Nothing but what the statement for many can say."""
+    return order.outcome == Outcome.SUCCESS and not (
+        order.force
+        or order.version is not None
+        or order.reason
+        or order.artifact_url
+        or order.available_at
+        or order.details
     )
+
+
+def _finish_one(tx: Transaction, order: Order, ids: IdFactory, now: str) -> Finished:
     try:
         moves.check_order(order)
         result = moves.apply(tx, order, ids.new(), now)
     except RotaError as error:  # raised before anything was changed
-        return Finished(entry.id, error=error)
+        return Finished(order.item_id, error=error)
     if isinstance(result, Lost):
-        return Finished(entry.id, error=result.error)
-    return Finished(entry.id, result.item)
+        return Finished(order.item_id, error=result.error)
+    return Finished(order.item_id, result.item, is_fresh=not result.repeated)

@@ -7,7 +7,7 @@ item is read once to find out which guard refused, and the caller is told.
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.model.claims import Claim
+from rota.model.claims import Claim, ClaimRequest, ClaimResult
 from rota.model.errors import (
     ClaimedByAnother,
     ClaimLost,
@@ -44,6 +44,7 @@ class Order:
     lease: "Lease | None" = None
     through_source: bool = False  # it comes from the item's own source
     in_passing: bool = False  # the item leaves work again in this transaction: no slot is needed
+    next: ClaimRequest | None = None  # that its holder takes in the same transaction
     counted: bool = True  # False: released before anybody tried in earnest, it was no attempt
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -59,6 +60,8 @@ class Lease:
 class Moved:
     item: WorkItem
     claim: Claim | None = None
+    repeated: bool = False  # it was so before: the first answer was lost
+    next: ClaimResult | None = None  # None: it was not asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +320,7 @@ def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Mov
     """A token that is not the live one: a repeated call, a late result, or a stranger."""
     claim = tx.find_claim(item.id, order.token or "")
     if claim is not None and _is_repeat(tx, order, item, claim):
-        return Moved(item)
+        return Moved(item, repeated=True)
     error = claim_lost(item, claim, kept=claim is not None)
     if claim is None:
         raise error

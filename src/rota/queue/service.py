@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from types import EllipsisType
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from rota.model.events import EventType, NewEvent
 from rota.model.status import Status, Verb
 from rota.model.work import MAX_BATCH, NewItem, Project, WorkItem, check_name, check_text
 from rota.queue import claiming, editing, intake, moves, submitting
-from rota.queue.claiming import Finished
+from rota.queue.claiming import Ending, Finished
 from rota.queue.gathering import Gathering
 from rota.queue.intake import LONGEST
 from rota.queue.moves import Moved, Order
@@ -45,7 +45,7 @@ class WorkQueue:
         self._ids = IdFactory(self._clock)
         self._submitting = Gathering(store, self._submit_all)
         self._taking = Gathering(store, self._take_all, self._give_back)
-        self._finishing = Gathering(store, self._finish_all)
+        self._finishing = Gathering(store, self._finish_all, self._leave_next)
 
     def _now(self) -> str:
         return to_text(self._clock.now())
@@ -164,13 +164,50 @@ class WorkQueue:
         """One verb on one item; raises what refused it."""
         order = self._checked(order)
         moves.check_order(order)
-        if order.verb is Verb.COMPLETE and order.token and _is_plain(order):
-            entry = Completion(order.item_id, order.token, order.outcome, order.notes, order.actor)
-            return Moved(await self._finishing.ask(entry))
+        if order.next is None:
+            return await self._applied(order, None)
+        following = self._following(order, order.next)
+        try:
+            moved = await self._applied(order, following)
+        except NoFreeSlot:  # others of this agent were quicker, at every try: done is done
+            moved = await self._applied(order, None)
+            return replace(moved, next=ClaimResult([], NothingClaimed.NO_FREE_SLOT))
+        return moved if moved.next is not None else replace(moved, next=ClaimResult([]))
+
+    async def _applied(self, order: Order, following: Take | None) -> Moved:
+        if order.verb is Verb.COMPLETE and order.token is not None:
+            ending = Ending(order, following)
+            return await self._heard(self._finishing.ask(ending), self._leave_next)
         dispatch_id, now = self._ids.new(), self._now()
         return moves.given(
             await self._store.transact(lambda tx: moves.apply(tx, order, dispatch_id, now))
         )
+
+    def _following(self, order: Order, request: ClaimRequest) -> Take:
+        claiming.check(request)
+        if order.verb is not Verb.COMPLETE or order.token is None:
+            raise InvalidInput(
+                "next: only the holder of a claim goes on to its next item; give the claim's token",
+                field="next",
+            )
+        if request.wait_seconds:
+            raise InvalidInput(
+                "next: it is not waited for; claim without it when there is nothing", field="next"
+            )
+        return claiming.wanted(request, self._clock, self._ids)
+
+    async def _heard(self, answer: "asyncio.Future[T]", unheard: Callable[[T], None]) -> T:
+        """What comes back; what nobody waits for any more goes to `unheard`."""
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled() and answer.exception() is None:
+                unheard(answer.result())
+            raise
+
+    def _leave_next(self, moved: Moved) -> None:
+        if moved.next is not None:
+            self._give_back(moved.next)
 
     def _checked(self, order: Order) -> Order:
         intake.check_optional(order.notes, "notes")
@@ -202,6 +239,13 @@ class WorkQueue:
     ) -> WorkItem:
         order = Order(Verb.COMPLETE, item_id, actor, token=token, outcome=outcome, notes=notes)
         return (await self.apply(order)).item
+
+    async def complete_and_claim(
+        self, item_id: str, token: str, following: ClaimRequest, *, actor: str | None = None
+    ) -> ClaimResult:
+        """In one transaction: half the waiting for a lane that goes from item to item."""
+        order = Order(Verb.COMPLETE, item_id, actor, token=token, outcome="success", next=following)
+        return (await self.apply(order)).next or ClaimResult([])
 
     async def change(
         self,
@@ -266,23 +310,9 @@ class WorkQueue:
             await self._store.wait(Topic.READY, seen, min(left, claiming.look_again(result)))
 
     async def _claim_once(self, request: ClaimRequest) -> ClaimResult:
-        wanted = Take(
-            request.agent,
-            [self._ids.token() for _ in range(request.limit)],
-            [self._ids.new() for _ in range(request.limit)],
-            request.lease_seconds,
-            claiming.expiry(self._clock, request.lease_seconds),
-            request.types,
-            request.labels,
-            request.project_id,
-        )
-        taking = self._taking.ask(wanted)
+        wanted = claiming.wanted(request, self._clock, self._ids)
         try:
-            return await taking
-        except asyncio.CancelledError:
-            if not taking.cancelled() and taking.exception() is None:
-                self._give_back(taking.result())  # it was there, and nobody will hear it any more
-            raise
+            return await self._heard(self._taking.ask(wanted), self._give_back)
         except NoFreeSlot:  # others of this agent were quicker, at every try
             return ClaimResult([], NothingClaimed.NO_FREE_SLOT)
 
@@ -338,34 +368,24 @@ class WorkQueue:
         """Complete a batch in one transaction; one entry's refusal does not touch the others."""
         if not 1 <= len(entries) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
-        checked = []
-        for entry in entries:
-            intake.check_optional(entry.notes, "notes")
-            outcome = moves.checked_outcome(entry.outcome)
-            checked.append(
-                Completion(entry.id, entry.token, outcome, entry.notes, entry.actor or actor)
-            )
+        orders = [self._checked(_order_of(entry, entry.actor or actor)) for entry in entries]
         now = self._now()
-        return await self._store.transact(lambda tx: claiming.finish(tx, checked, self._ids, now))
+        return await self._store.transact(lambda tx: claiming.finish(tx, orders, self._ids, now))
 
     def _finish_all(
-        self, tx: Transaction, entries: Sequence[Completion]
-    ) -> Sequence[WorkItem | Exception]:
+        self, tx: Transaction, endings: Sequence[Ending]
+    ) -> Sequence[Moved | Exception]:
         return [
-            answer.item or answer.error or AssertionError("an answer has an item or an error")
-            for answer in claiming.finish(tx, entries, self._ids, self._now())
+            Moved(answer.item, next=answer.next)
+            if answer.item is not None
+            else answer.error or AssertionError("an answer has an item or an error")
+            for answer in claiming.finish_and_take(tx, endings, self._ids, self._now())
         ]
 
 
-def _is_plain(order: Order) -> bool:
-    """Nothing but what a batch completion can say."""
-    return not (
-        order.force
-        or order.version is not None
-        or order.reason
-        or order.artifact_url
-        or order.available_at
-        or order.details
+def _order_of(entry: Completion, actor: str | None) -> Order:
+    return Order(
+        Verb.COMPLETE, entry.id, actor, token=entry.token, outcome=entry.outcome, notes=entry.notes
     )
 
 

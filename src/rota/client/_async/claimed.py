@@ -21,6 +21,7 @@ class ClaimedItem(Held):
     def __init__(self, client: "WorkQueueClient", data: Json, lease_seconds: float) -> None:
         lease = Lease(data["id"], data["claim"]["token"], lease_seconds)
         super().__init__(client, data, lease)
+        self._following: list[Json] = []  # what came with the answer to its verdict
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.type}: {self.description[:60]!r}>"
@@ -61,6 +62,12 @@ class ClaimedItem(Held):
     async def complete(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
         return await self._give("complete", notes=notes, artifact_url=artifact_url)
 
+    async def _complete_and_claim(self, wanted: Json) -> list[Json]:
+        """For loops: complete it and take what is next in one call; an empty list when there is
+        nothing, or when a call had to be repeated."""
+        await self._give("complete", next=wanted)
+        return self._following
+
     async def fail(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
         return await self._give("fail", notes=notes, artifact_url=artifact_url)
 
@@ -94,4 +101,5 @@ class ClaimedItem(Held):
         return await self._client.heartbeat(self.id, self.lease.token, progress=progress)
 
     async def _say(self, verb: str, **fields: Any) -> None:
-        await getattr(self._client, verb)(self.id, token=self.lease.token, **fields)
+        answer: Json = await getattr(self._client, verb)(self.id, token=self.lease.token, **fields)
+        self._following = answer.get("next") or []

@@ -50,7 +50,13 @@ class Work(Taking[ClaimedItem]):
         stop: runtime.Event | None = None,
     ) -> None:
         super().__init__(client, agent, lease_seconds, stop)
-        self._wanted: Json = {"types": types, "labels": labels, "project_id": project_id}
+        self._wanted: Json = {
+            "agent": agent,
+            "types": types,
+            "labels": labels,
+            "project_id": project_id,
+            "lease_seconds": lease_seconds,
+        }
         self._concurrency = concurrency
 
     def __aiter__(self) -> AsyncIterator[ClaimedItem]:
@@ -69,18 +75,19 @@ class Work(Taking[ClaimedItem]):
         await runtime.side_by_side(lambda: self._lane(handler), self._concurrency, self._stop)
 
     async def _claim(self) -> list[Json]:
-        return await self._client.claim(
-            self._agent,
-            lease_seconds=self._lease_seconds,
-            wait_seconds=runtime.POLL_SECONDS,
-            **self._wanted,
-        )
+        return await self._client.claim(**self._wanted, wait_seconds=runtime.POLL_SECONDS)
+
+    async def _completed(self, item: ClaimedItem) -> list[Json]:
+        if self._stop.is_set():
+            return await super()._completed(item)
+        return await item._complete_and_claim(self._wanted)
 
     def _made(self, data: Json) -> ClaimedItem:
         return ClaimedItem(self._client, data, self._lease_seconds)
 
     async def _lane(self, handler: Handler) -> None:
-        while (item := await self._next()) is not None:
+        item = await self._next()
+        while item is not None:
             try:
                 await runtime.attended(handler(item), item.lease)
             except Exception as error:
@@ -89,7 +96,7 @@ class Work(Taking[ClaimedItem]):
             except BaseException:
                 await self._put_back(item, "shut_down")
                 raise
-            await self._settle(item)
+            item = await self._settle(item) or await self._next()
 
     async def _raised(self, item: ClaimedItem, error: Exception) -> None:
         try:

@@ -64,13 +64,14 @@ class Taking(ABC, Generic[H]):
     async def _items(self) -> AsyncIterator[H]:
         for left in list(self._held):  # by a loop before this one
             await self._put_back(left, "body_left")
-        while (item := await self._next()) is not None:
+        item = await self._next()
+        while item is not None:
             try:
                 yield item
             except BaseException:  # the loop was left: nothing else is ever thrown in here
                 await self._put_back(item, "body_left")
                 raise
-            await self._settle(item)
+            item = await self._settle(item) or await self._next()
 
     async def __aenter__(self) -> Self:
         self._entered = True
@@ -122,10 +123,7 @@ class Taking(ABC, Generic[H]):
                 if not await self._breathe(began):
                     return None
                 continue
-            item = self._begin(claimed[0])
-            if not self._stop.is_set():
-                return item
-            await self._put_back(item, "shut_down")
+            return await self._begun(claimed[0])
         return None
 
     async def _breathe(self, began: float) -> bool:
@@ -141,18 +139,34 @@ class Taking(ABC, Generic[H]):
         self._client.heartbeats.hold(item.lease)
         return item
 
-    async def _settle(self, item: H) -> None:
-        """The body has ended. One that saw its claim lost may have stopped half-way: it says
-        nothing, and the server knows the item as somebody else's, or soon as nobody's."""
+    async def _settle(self, item: H) -> H | None:
+        """The body has ended; the next item, if it came with that. One that saw its claim lost may
+        have stopped half-way: it says nothing, and the server knows the item as somebody else's,
+        or soon as nobody's."""
         try:
-            if item.verdict is None and not item.lost:
-                await item.complete()
+            if item.verdict is not None or item.lost:
+                return None
+            following = await self._completed(item)
         finally:
             self._end(item)
+        return await self._begun(following[0]) if following else None
 
-    async def _put_back(self, item: H, reason: str) -> None:
+    async def _completed(self, item: H) -> list[Json]:
+        """What is next, if it can be had with the completion of this one."""
+        await item.complete()
+        return []
+
+    async def _begun(self, data: Json) -> H | None:
+        """What was claimed, for the body; given back when the loop was stopped meanwhile."""
+        item = self._begin(data)
+        if not self._stop.is_set():
+            return item
+        await self._put_back(item, "shut_down", counted=False)
+        return None
+
+    async def _put_back(self, item: H, reason: str, **fields: bool) -> None:
         try:
-            await item.give_back(reason)
+            await item.give_back(reason, **fields)
         finally:
             self._end(item)
 

@@ -101,7 +101,10 @@ class VerbCalls(ItemCalls):
         notes: str | None = None,
         artifact_url: str | None = None,
         force: bool = False,
+        next: Mapping[str, Any] | None = None,  # noqa: A002 - its name in the API
     ) -> Json:
+        """With `next`, the words of a claim (`{"agent": …, "types": …}`), the holder takes its next
+        item in the same transaction, and finds it in the answer under `next`."""
         return await self._verb(
             "complete",
             work_item_id,
@@ -110,6 +113,7 @@ class VerbCalls(ItemCalls):
             notes=notes,
             artifact_url=artifact_url,
             force=force,
+            next=None if next is None else given(**next),
         )
 
     async def complete_many(self, entries: Sequence[Mapping[str, Any]]) -> list[Json]:

@@ -52,7 +52,13 @@ class Work(Taking[ClaimedItem]):
         stop: runtime.Event | None = None,
     ) -> None:
         super().__init__(client, agent, lease_seconds, stop)
-        self._wanted: Json = {"types": types, "labels": labels, "project_id": project_id}
+        self._wanted: Json = {
+            "agent": agent,
+            "types": types,
+            "labels": labels,
+            "project_id": project_id,
+            "lease_seconds": lease_seconds,
+        }
         self._concurrency = concurrency
 
     def __iter__(self) -> Iterator[ClaimedItem]:
@@ -71,18 +77,19 @@ class Work(Taking[ClaimedItem]):
         runtime.side_by_side(lambda: self._lane(handler), self._concurrency, self._stop)
 
     def _claim(self) -> list[Json]:
-        return self._client.claim(
-            self._agent,
-            lease_seconds=self._lease_seconds,
-            wait_seconds=runtime.POLL_SECONDS,
-            **self._wanted,
-        )
+        return self._client.claim(**self._wanted, wait_seconds=runtime.POLL_SECONDS)
+
+    def _completed(self, item: ClaimedItem) -> list[Json]:
+        if self._stop.is_set():
+            return super()._completed(item)
+        return item._complete_and_claim(self._wanted)
 
     def _made(self, data: Json) -> ClaimedItem:
         return ClaimedItem(self._client, data, self._lease_seconds)
 
     def _lane(self, handler: Handler) -> None:
-        while (item := self._next()) is not None:
+        item = self._next()
+        while item is not None:
             try:
                 runtime.attended(handler(item), item.lease)
             except Exception as error:
@@ -91,7 +98,7 @@ class Work(Taking[ClaimedItem]):
             except BaseException:
                 self._put_back(item, "shut_down")
                 raise
-            self._settle(item)
+            item = self._settle(item) or self._next()
 
     def _raised(self, item: ClaimedItem, error: Exception) -> None:
         try:

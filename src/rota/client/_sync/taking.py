@@ -66,13 +66,14 @@ class Taking(ABC, Generic[H]):
     def _items(self) -> Iterator[H]:
         for left in list(self._held):  # by a loop before this one
             self._put_back(left, "body_left")
-        while (item := self._next()) is not None:
+        item = self._next()
+        while item is not None:
             try:
                 yield item
             except BaseException:  # the loop was left: nothing else is ever thrown in here
                 self._put_back(item, "body_left")
                 raise
-            self._settle(item)
+            item = self._settle(item) or self._next()
 
     def __enter__(self) -> Self:
         self._entered = True
@@ -124,10 +125,7 @@ class Taking(ABC, Generic[H]):
                 if not self._breathe(began):
                     return None
                 continue
-            item = self._begin(claimed[0])
-            if not self._stop.is_set():
-                return item
-            self._put_back(item, "shut_down")
+            return self._begun(claimed[0])
         return None
 
     def _breathe(self, began: float) -> bool:
@@ -143,18 +141,34 @@ class Taking(ABC, Generic[H]):
         self._client.heartbeats.hold(item.lease)
         return item
 
-    def _settle(self, item: H) -> None:
-        """The body has ended. One that saw its claim lost may have stopped half-way: it says
-        nothing, and the server knows the item as somebody else's, or soon as nobody's."""
+    def _settle(self, item: H) -> H | None:
+        """The body has ended; the next item, if it came with that. One that saw its claim lost may
+        have stopped half-way: it says nothing, and the server knows the item as somebody else's,
+        or soon as nobody's."""
         try:
-            if item.verdict is None and not item.lost:
-                item.complete()
+            if item.verdict is not None or item.lost:
+                return None
+            following = self._completed(item)
         finally:
             self._end(item)
+        return self._begun(following[0]) if following else None
 
-    def _put_back(self, item: H, reason: str) -> None:
+    def _completed(self, item: H) -> list[Json]:
+        """What is next, if it can be had with the completion of this one."""
+        item.complete()
+        return []
+
+    def _begun(self, data: Json) -> H | None:
+        """What was claimed, for the body; given back when the loop was stopped meanwhile."""
+        item = self._begin(data)
+        if not self._stop.is_set():
+            return item
+        self._put_back(item, "shut_down", counted=False)
+        return None
+
+    def _put_back(self, item: H, reason: str, **fields: bool) -> None:
         try:
-            item.give_back(reason)
+            item.give_back(reason, **fields)
         finally:
             self._end(item)
 

@@ -1,0 +1,125 @@
+"""Completing one item and taking the next in one request."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import httpx2
+import pytest
+
+from rota.api import ApiSettings, create_app
+from rota.app import open_store
+from rota.model.claims import ClaimRequest
+from rota.model.status import Status
+from rota.model.work import NewItem
+from rota.queue import Ledger
+
+PATIENCE = 30.0
+on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
+
+
+def add(http: httpx2.Client, **fields: Any) -> str:
+    answer = http.post("/work", json={"type": "chore", "description": "do it", **fields})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def claim(http: httpx2.Client, agent: str = "ann") -> tuple[str, str]:
+    [item] = http.post("/work/claim", json={"agent": agent}).json()
+    return item["id"], item["claim"]["token"]
+
+
+def complete(http: httpx2.Client, item: str, **fields: Any) -> httpx2.Response:
+    return http.post(f"/work/{item}/complete", json=fields)
+
+
+def status(http: httpx2.Client, item: str) -> str:
+    return str(http.get(f"/work/{item}").json()["status"])
+
+
+@on_both_databases
+def test_the_answer_to_a_completion_has_the_next_item_with_its_claim(http: httpx2.Client) -> None:
+    first, second = add(http), add(http)
+    _, token = claim(http)
+    answer = complete(http, first, token=token, next={"agent": "ann", "lease_seconds": 60})
+    body = answer.json()
+    assert (answer.status_code, body["id"], body["status"]) == (200, first, "completed")
+    assert "claim" not in body
+    [following] = body["next"]
+    assert (following["id"], following["status"]) == (second, "in_progress")
+    assert following["claim"]["lease_seconds"] == 60
+    assert answer.headers["etag"] == f'"{body["version"]}"'
+    last = complete(http, second, token=following["claim"]["token"], next={"agent": "ann"})
+    assert (last.json()["next"], last.headers["rota-reason"]) == ([], "nothing_ready")
+
+
+def test_without_being_asked_it_takes_nothing(http: httpx2.Client) -> None:
+    first, second = add(http), add(http)
+    _, token = claim(http)
+    assert "next" not in complete(http, first, token=token).json()
+    assert status(http, second) == "queued"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"next": {"agent": "ann", "wait_seconds": 5}}, "invalid_input"),
+        ({"next": {"agent": "ann", "limit": 0}}, "invalid_input"),
+        ({"next": {"agent": "ann", "lease_seconds": -1}}, "invalid_input"),
+        ({"next": {}}, "missing_requirement"),
+        ({"next": ["ann"]}, "invalid_input"),
+        ({"next": {"agent": "ann"}, "token": None, "force": True}, "invalid_input"),
+    ],
+)
+def test_a_wrong_next_is_refused_and_nothing_is_completed(
+    http: httpx2.Client, fields: dict[str, Any], code: str
+) -> None:
+    first, second = add(http), add(http)
+    _, token = claim(http)
+    answer = complete(http, first, **{"token": token} | fields)
+    assert (answer.status_code, answer.json()["code"]) == (422, code), answer.text
+    assert (status(http, first), status(http, second)) == ("in_progress", "queued")
+
+
+async def test_a_client_that_has_gone_has_completed_its_item_and_holds_none(database: str) -> None:
+    """Driven by hand: the client goes while the transaction is held up."""
+    async with open_store(database) as store:
+        ledger = Ledger.on(store)
+        first, second = [
+            (await ledger.queue.submit(NewItem("chore", text))).id for text in ("one", "two")
+        ]
+        (got,) = (await ledger.queue.claim(ClaimRequest("ann"))).items
+        body = json.dumps({"token": got.claim.token, "next": {"agent": "ann"}}).encode()
+        scope = {
+            "type": "http", "method": "POST", "path": f"/work/{first}/complete",
+            "query_string": b"", "headers": [],
+        }  # fmt: skip
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        watched, sent = asyncio.Event(), []
+        gate = threading.Event()
+
+        async def receive() -> dict[str, Any]:
+            if messages:
+                return messages.pop()
+            watched.set()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        held_up = store.transact(lambda tx: gate.wait(PATIENCE))
+        api = create_app(ledger, ApiSettings(trusted=True))
+        async with asyncio.timeout(PATIENCE):
+            await api(scope, receive, send)
+            assert watched.is_set()
+            gate.set()
+            await held_up
+            while True:
+                seen = ledger.views.events_seen()
+                found = await ledger.views.item(second)
+                if (found.status, found.epoch) == (Status.QUEUED, 1):
+                    break
+                await ledger.views.wait_for_events(seen, 1)
+        assert (found.reason, found.attempts, sent) == ("claimer_gone", 0, [])
+        assert (await ledger.views.item(first)).status is Status.COMPLETED
