@@ -25,6 +25,7 @@ from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import WorkQueue, collecting, moves
 from rota.queue.outside import OutsideWork
+from rota.storage import herald
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 from rota.storage.postgres import TRIES, PostgresStore
 from rota.testing.audit import faults, read_ledger
@@ -567,6 +568,25 @@ async def test_a_wake_up_survives_the_loss_of_a_connection_that(
     await woken(by=store, waiting=other)
     await listening(sql)
     await woken(by=other, waiting=store)
+
+
+async def test_commits_that_follow_each_other_shortly_are_told_together(
+    store: Store, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(herald, "BREATH_SECONDS", 0.3)
+    with psycopg.connect(database, autocommit=True) as listener:
+        listener.execute("LISTEN rota")
+        for _ in range(30):
+            await store.transact(lambda tx: tx.wake(Topic.READY))
+        await store.transact(lambda tx: tx.wake(Topic.EVENTS))
+        heard: list[str] = []
+        for notice in listener.notifies(timeout=PATIENCE):
+            heard += [notice.payload]
+            if Topic.EVENTS in notice.payload:
+                break
+    assert any(Topic.READY in one for one in heard), "the first is told at once"
+    assert len(heard) < 10, "and the others not one by one"
+    assert Topic.EVENTS in heard[-1], "nothing is left untold"
 
 
 # a server that cannot be used

@@ -62,7 +62,12 @@ class ClaimStatements(Primitives):
     def _candidates(self, take: Take, want: int, *, named: bool) -> deque[WorkItem]:
         parameters = _parameters(take) | {"want": want}
         statements = candidates(
-            named, len(take.types), len(take.labels), take.project_id is not None, self.DIALECT
+            self.DIALECT,
+            named=named,
+            types=len(take.types),
+            labels=len(take.labels),
+            project=take.project_id is not None,
+            only_one=want == 1,
         )
         return in_order(item_of(row) for text in statements for row in self._text(text, parameters))
 

@@ -3,6 +3,7 @@
 import contextlib
 import secrets
 import threading
+import time
 from collections.abc import Callable
 
 import psycopg
@@ -12,6 +13,7 @@ from rota.storage.postgres_transaction import Connection
 
 CONNECT_SECONDS = 5
 CHANNEL = "rota"
+BREATH_SECONDS = 0.005
 
 
 class Herald:
@@ -20,6 +22,9 @@ class Herald:
     NOTIFY is sent behind the commit and not inside it: inside, PostgreSQL
     serialises all commits that notify, and the waits for the disk no longer
     overlap. A crash in between costs latency only, because everyone polls too.
+    What follows shortly after is told together: under load every commit would
+    be told by a transaction of its own, which is work for both sides and for the
+    server.
     """
 
     def __init__(self, conninfo: str, heard: Callable[[set[Topic]], None]) -> None:
@@ -78,6 +83,7 @@ class Herald:
             except psycopg.Error:
                 self.tell(topics)  # said again on the next connection
                 raise
+            time.sleep(BREATH_SECONDS)
         self._notify(connection, set())  # so that our own listener does not sleep on
 
     def _notify(self, connection: Connection, topics: set[Topic]) -> None:

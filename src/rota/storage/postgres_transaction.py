@@ -39,7 +39,9 @@ class PostgresTransaction(SqlTransaction):
 
     def _execute(self, statement: str, parameters: Parameters) -> list[Row]:
         self._cursor.execute(statement, parameters, prepare=True)
-        return self._cursor.fetchall() if self._cursor.description else []
+        # Not `description`: that describes every column anew, and costs as much as the rows.
+        result = self._cursor.pgresult
+        return self._cursor.fetchall() if result is not None and result.nfields else []
 
     def _text_of(self, name: str) -> str:
         return load_statements("postgres")[name]

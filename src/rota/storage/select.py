@@ -30,7 +30,7 @@ def _labels(count: int) -> str:
 
 @lru_cache(maxsize=256)
 def candidates(
-    named: bool, types: int, labels: int, project: bool, dialect: str
+    dialect: str, *, named: bool, types: int, labels: int, project: bool, only_one: bool
 ) -> tuple[str, ...]:
     """The statements that find what a claim may take, each in the order of taking.
 
@@ -38,6 +38,9 @@ def candidates(
     comes before 'queued' in the alphabet and in right, so one index range holds
     both in order. Else what nobody is named for. Several types give a statement
     each, because each reads one index from its beginning; the caller merges.
+
+    Where only one is wanted the text says so: PostgreSQL makes a new plan for every
+    value of a limit that is a parameter, and that costs five times the reading.
     """
     owner = (
         "status IN ('dispatched', 'queued') AND assigned_agent = :agent AND completed_at IS NULL"
@@ -52,7 +55,7 @@ def candidates(
     lock = " FOR UPDATE SKIP LOCKED" if dialect == "postgres" else ""
     return tuple(
         f"SELECT {item_columns()} FROM work_items{hint} WHERE {owner} AND {_READY}"
-        f"{kind}{narrow} ORDER BY {order} LIMIT :want{lock}"
+        f"{kind}{narrow} ORDER BY {order} LIMIT {1 if only_one else ':want'}{lock}"
         for kind in kinds
     )
 
