@@ -65,7 +65,7 @@ def log(**values: Any) -> Doctor:
 def claim(**values: Any) -> Doctor:
     def doctor(record: Record) -> Record:
         assert record.claim is not None
-        return replace(record, claim=replace(record.claim, **values))
+        return replace(record, claim=record.claim._replace(**values))
 
     return doctor
 

@@ -399,13 +399,16 @@ def version_mismatch(item: WorkItem, version: int) -> VersionMismatch:
     )
 
 
+_OUTCOMES = frozenset(Outcome)
+
+
 def checked_outcome(outcome: str | None) -> str | None:
     """`failure`, as runs say it, is `failed` here."""
     if outcome is None:
         return None
     if outcome == "failure":
         return Outcome.FAILED
-    if outcome not in set(Outcome):
+    if outcome not in _OUTCOMES:
         raise InvalidInput(
             f"outcome {outcome[:40]!r} is unknown; there are {', '.join(Outcome)}",
             field="outcome",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
@@ -79,8 +79,7 @@ class Move:
     ours_only: bool = False  # refuse an item that is taken through its source
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(NamedTuple):
     """A claim about to be made: who, which items, and the tokens to hand out."""
 
     agent: str
@@ -93,8 +92,7 @@ class Take:
     project_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(NamedTuple):
     """One entry of a batch completion, by the holder's token."""
 
     item_id: str

@@ -252,8 +252,8 @@ class ClaimsContract:
         extended = await store.transact(
             lambda tx: tx.extend_claim(item_id, "t1", SOON, LATER, "half")
         )
-        assert extended == replace(
-            claimed.claim, heartbeat_at=SOON, expires_at=LATER, progress="half"
+        assert extended == claimed.claim._replace(
+            heartbeat_at=SOON, expires_at=LATER, progress="half"
         )
         kept = await store.transact(lambda tx: tx.extend_claim(item_id, "t1", LATER, LATER, None))
         assert kept is not None
