@@ -39,8 +39,9 @@ class Rota:
     name = "rota"
     configuration = (
         "WorkQueue in process, as `rota up` opens it: SQLite in WAL with synchronous=FULL and "
-        "group commit, or PostgreSQL with synchronous_commit=on; claim (lease, token, event) and "
-        "complete are two commits, each lane is an agent of its own; uvloop"
+        "group commit, or PostgreSQL with synchronous_commit=on; each lane is an agent of its "
+        "own, and completes an item and claims the next (lease, token, events) in one commit, as "
+        "the client's loop does; of a batch, claim and complete are two commits; uvloop"
     )
 
     def check(self, cell: Cell) -> None:
