@@ -241,6 +241,20 @@ async def test_what_is_done_stays_done_where_every_slot_was_lost_to_others(
     await agrees(store)
 
 
+async def test_two_completions_of_one_item_at_once_each_get_their_own_answer(
+    queue: WorkQueue, store: Store
+) -> None:
+    _, second = await submit(queue, 2)
+    got = await claim(queue)
+    stale, plain = await asyncio.gather(
+        go_on(queue, got, version=7), go_on(queue, got), return_exceptions=True
+    )
+    assert isinstance(stale, VersionMismatch), "what the other may do is no answer to it"
+    assert isinstance(plain, Moved)
+    assert (plain.item.status, taken(plain)) == (Status.COMPLETED, [second.id])
+    await agrees(store)
+
+
 async def test_one_refusal_touches_none_of_those_that_are_gathered_with_it(
     queue: WorkQueue, store: Store
 ) -> None:

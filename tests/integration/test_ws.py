@@ -56,6 +56,20 @@ def test_work_is_made_found_claimed_and_moved(ws: Wired, http: httpx2.Client) ->
     assert ws.get("work.claim", agent="smith") == {"items": [], "reason": "nothing_ready"}
 
 
+def test_a_completion_brings_the_next_item_and_the_socket_goes_on(ws: Wired) -> None:
+    first, second = create(ws), create(ws)
+    (taken,) = ws.get("work.claim", agent="smith")["items"]
+    moved = ws.get(
+        "work.transition",
+        work_item_id=first,
+        verb="complete",
+        token=taken["claim"]["token"],
+        next={"agent": "smith"},
+    )
+    assert (moved["status"], [one["id"] for one in moved["next"]]) == ("completed", [second])
+    assert ws.get("work.get", work_item_id=second)["status"] == "in_progress"
+
+
 def test_a_status_names_the_move_and_a_version_guards_it(ws: Wired) -> None:
     item = create(ws, assigned_agent="smith")
     moved = ws.get("work.transition", work_item_id=item, status="dispatched", version=1)

@@ -18,7 +18,7 @@ from rota.api.bodies import Change, Id, StatusName, Strict
 from rota.api.call import Call
 from rota.api.mistakes import invalid
 from rota.api.routing import Endpoint
-from rota.api.schemas import Item, ItemDetail
+from rota.api.schemas import Item, ItemAndNext, ItemDetail
 from rota.api.signal_wire import Signal, SignalDetail
 from rota.model.errors import InvalidInput, MissingRequirement
 from rota.model.status import Verb
@@ -86,7 +86,7 @@ def _of_work(routes: dict[str, Endpoint]) -> list[RequestType]:
         RequestType("work.get", (ItemNamed,), ItemDetail, _about(routes["show_work"])),
         _paged("work.list", routes["list_work"], ItemPage),
         RequestType("work.claim", (claim.body,), Claimed, _claimed(claim)),
-        RequestType("work.transition", transitions, Item, _moved(routes)),
+        RequestType("work.transition", transitions, ItemAndNext, _moved(routes)),
     ]
 
 

@@ -176,13 +176,13 @@ def finish_and_take(
 
 def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -> list[Finished]:
     """Holders' plain orders in set-based statements; the rest one by one, to say why."""
-    said: dict[str, set[tuple[str | None, str | None]]] = {}
+    said: dict[str, set[tuple[str | None, bool]]] = {}
     for order in orders:
-        said.setdefault(order.item_id, set()).add((order.token, order.outcome))
+        said.setdefault(order.item_id, set()).add((order.token, _is_plain(order)))
     held: dict[str, Finish] = {}
     for order in orders:
         # Where two orders say different things of one item, each gets its own answer.
-        if order.token and _is_plain(order) and len(said[order.item_id]) == 1:
+        if order.token and said[order.item_id] == {(order.token, True)}:
             entry = Finish(order.item_id, order.token, order.notes, order.actor)
             held.setdefault(order.item_id, entry)
     done = {item.id: item for item in tx.finish([*held.values()], now)} if held else {}
