@@ -110,26 +110,36 @@ class Load:
 
     def _work(self, client: SyncWorkQueueClient, agent: str) -> None:
         self._unless_unanswered(lambda: client.set_agent(agent, max_concurrent=SLOTS))
-        while not self._stop.is_set():
-            items = self._unless_unanswered(
-                lambda: client.claim(agent, limit=3, lease_seconds=self._lease, wait_seconds=1)
-            )
-            for item in items or ():
-                self._complete(client, agent, item)
+        wanted = {"agent": agent, "limit": 3, "lease_seconds": self._lease}
+        items: list[dict[str, Any]] = []
+        while items or not self._stop.is_set():
+            if not items:
+                asked = self._unless_unanswered(lambda: client.claim(**wanted, wait_seconds=1))
+                items = asked or []
+                continue
+            item, *items = items
+            goes_on = not (items or self._stop.is_set())
+            items += self._complete(client, agent, item, next=wanted if goes_on else None)
 
-    def _complete(self, client: SyncWorkQueueClient, agent: str, item: dict[str, Any]) -> None:
+    def _complete(
+        self, client: SyncWorkQueueClient, agent: str, item: dict[str, Any], **more: Any
+    ) -> list[dict[str, Any]]:
+        """What was taken with it, if more was asked for."""
         epoch = item["claim"]["epoch"]
         with self._changed:
             self.answers.see(agent, item)
         try:
-            done = client.complete(item["id"], item["claim"]["token"], notes=f"{agent} {epoch}")
+            done = client.complete(
+                item["id"], item["claim"]["token"], notes=f"{agent} {epoch}", **more
+            )
         except ClaimLost as error:
             self.refused.append(error.message)
-            return
+            return []
         with self._changed:
             self.answers.completed.append((item["id"], epoch))
             self.answers.see(agent, done)
             self._changed.notify_all()
+        return list(done.get("next", ()))
 
     def _look(self, client: SyncWorkQueueClient, name: str) -> None:
         dice = random.Random(0)

@@ -5,13 +5,17 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from rota.app import make_store
 from rota.client import SyncWorkQueueClient
-from rota.model.claims import ClaimRequest
+from rota.model.claims import ClaimedItem, ClaimRequest
 from rota.model.errors import RotaError
+from rota.model.status import Verb
 from rota.queue import WorkQueue, claiming
+from rota.queue.moves import Order
 from rota.storage.port import Store
 from rota.storage.postgres import PostgresStore
 
@@ -41,24 +45,34 @@ async def opened(url: str) -> AsyncIterator[Store]:
 
 
 async def race(url: str, agent: str, limit: str) -> None:
-    """Take and complete until an item of the type `stop` comes.
+    """Take and complete until an item of the type `stop` comes. Who takes one at a time takes the
+    next with the completion of the last, and waits when there is nothing.
 
     The safety net is taken away: a wake-up that is lost is never made up for by looking again.
     """
     claiming.LOOK_AGAIN_SECONDS = 3600.0
     request = ClaimRequest(agent, limit=int(limit), lease_seconds=600, wait_seconds=60)
+    following = replace(request, wait_seconds=0) if request.limit == 1 else None
     async with opened(url) as store:
         queue = WorkQueue(store)
+
+        async def complete(one: ClaimedItem) -> list[ClaimedItem]:
+            order = Order(
+                Verb.COMPLETE, one.item.id, agent, token=one.claim.token, outcome="success",
+                next=None if stopped else following,
+            )  # fmt: skip
+            moved = await queue.apply(order)
+            return moved.next.items if moved.next else []
+
         say("ready")
-        stopped = False
+        stopped, taken = False, list[ClaimedItem]()
         while not stopped:
-            taken = (await queue.claim(request)).items
-            await asyncio.gather(
-                *(queue.complete(one.item.id, token=one.claim.token, actor=agent) for one in taken)
-            )
+            taken = taken or (await queue.claim(request)).items
+            stopped = any(one.item.type == STOP for one in taken)
+            came_with_it = await asyncio.gather(*map(complete, taken))
             for one in taken:
                 say([one.item.id, one.claim.epoch])
-                stopped = stopped or one.item.type == STOP
+            taken = list(chain(*came_with_it))
 
 
 def hold(url: str, agent: str, count: str, lease: str) -> None:

@@ -59,6 +59,18 @@ def test_a_person_takes_an_issue_and_gives_it_back(here: Tracked) -> None:
     assert "may be picked up" in here.type("issue", "dedup-check", f"engine#{number}")
 
 
+def test_who_only_looks_at_an_issue_leaves_nothing_on_the_machine(
+    here: Tracked, tmp_path: Path
+) -> None:
+    number = here.issue()
+    assert here.json("issue", "status", f"{REPO}#{number}")["claimable"] is True
+    here.type("issue", "dedup-check", f"{REPO}#{number}")
+    assert not list(tmp_path.rglob("rota.db*"))
+    here.type("issue", "claim", f"{REPO}#{number}")
+    assert list(tmp_path.rglob("rota.db"))
+    assert here.json("issue", "status", f"{REPO}#{number}")["claimable"] is False
+
+
 def test_force_takes_it_from_an_agent_whose_late_release_changes_nothing(here: Tracked) -> None:
     number = here.issue()
     name = f"engine#{number}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rota.cli.destination import missing_file
 from rota.cli.text import one_line
 from rota.model.errors import MalformedReference
 
@@ -23,13 +24,29 @@ _NOTICEABLE_SECONDS = 0.5
 
 
 def at_issue(
-    session: "Session", reference: str, deed: "Callable[[IssueDesk, int], Awaitable[T]]"
+    session: "Session",
+    reference: str,
+    deed: "Callable[[IssueDesk, int], Awaitable[T]]",
+    *,
+    only_looks: bool = False,
 ) -> T:
-    """`OWNER/REPO#N`, `REPO#N` where that is unambiguous, or the address of the issue's page."""
+    """`OWNER/REPO#N`, `REPO#N` where that is unambiguous, or the address of the issue's page.
+
+    Who only looks makes no ledger where there is none: the tracker knows enough."""
     named = issue_named(reference)
-    return at_repository(
-        session, named.full_name, lambda desk: deed(desk, named.number), host=named.host
-    )
+    if not only_looks or missing_file(session.settings.database) is None:
+        return at_repository(
+            session, named.full_name, lambda desk: deed(desk, named.number), host=named.host
+        )
+    refuse_url(session)
+
+    async def looked() -> T:
+        from rota.app import open_window
+
+        async with open_window(named.full_name, session.settings, host=named.host) as desk:
+            return await deed(desk, named.number)
+
+    return run(looked())
 
 
 def at_repository(

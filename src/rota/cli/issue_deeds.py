@@ -152,7 +152,9 @@ def dedup_check(session: "Session", issue: str) -> None:
 def _status(session: "Session", issue: str) -> "IssueStatus":
     from rota.sources.operators import Operators
 
-    return at_issue(session, issue, lambda desk, number: Operators(desk).status(number))
+    return at_issue(
+        session, issue, lambda desk, number: Operators(desk).status(number), only_looks=True
+    )
 
 
 def _facts(found: "IssueStatus") -> list[tuple[str, object]]:
