@@ -100,10 +100,14 @@ async def claim(queue: WorkQueue, agent: str, limit: int = 1, wait_seconds: floa
 
 
 async def complete_and_claim(queue: WorkQueue, agent: str, held: tuple[str, str]) -> Held:
-    from rota.model.claims import ClaimRequest
+    from rota.model.claims import ClaimRequest, ClaimResult
+    from rota.model.status import Verb
+    from rota.queue.moves import Order
 
-    request = ClaimRequest(agent=agent, lease_seconds=_LEASE_SECONDS)
-    return _held(await queue.complete_and_claim(*held, request, actor=agent))
+    item_id, token = held
+    wanted = ClaimRequest(agent=agent, lease_seconds=_LEASE_SECONDS)
+    order = Order(Verb.COMPLETE, item_id, agent, token=token, outcome="success", next=wanted)
+    return _held((await queue.apply(order)).next or ClaimResult([]))
 
 
 def _held(result: ClaimResult) -> Held:

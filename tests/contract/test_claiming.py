@@ -20,7 +20,7 @@ from rota.queue.views import Views
 from rota.storage.port import Store, Transaction
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
-from rota.testing.standing import bring_to, order
+from rota.testing.standing import bring_to, item_once, order
 
 OpenStore = Callable[[], Awaitable[Store]]
 PATIENCE = 20.0
@@ -788,13 +788,11 @@ async def test_a_claimer_that_is_cancelled_gives_back_what_it_got(
         await task
     gate.set()
     await held_up
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            seen = ledger.views.events_seen()
-            detail = await ledger.views.detail(item.id)
-            if detail.item.status is Status.QUEUED and (after == 0 or detail.item.epoch == 1):
-                break
-            await ledger.views.wait_for_events(seen, 1)
+    epochs = (0, 1) if after == 0 else (1,)
+    await item_once(
+        ledger.views, item.id, lambda it: it.status is Status.QUEUED and it.epoch in epochs
+    )
+    detail = await ledger.views.detail(item.id)
     if detail.item.epoch:
         assert (detail.events[-1].type, detail.events[-1].reason) == (
             "work.released",
@@ -821,9 +819,7 @@ async def test_a_claimer_that_is_cancelled_beside_its_answer_gives_back_what_it_
     with pytest.raises(asyncio.CancelledError):
         await task
     monkeypatch.setattr(store, "transact", transact)
-    async with asyncio.timeout(PATIENCE):
-        while (found := await ledger.views.item(item.id)).status is not Status.QUEUED:
-            await ledger.views.wait_for_events(ledger.views.events_seen(), 1)
+    found = await item_once(ledger.views, item.id, lambda it: it.status is Status.QUEUED)
     assert (found.epoch, found.reason) == (1, "claimer_gone")
 
 

@@ -17,6 +17,7 @@ from rota.storage.port import Store
 from rota.storage.transaction import SqlTransaction
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
+from rota.testing.standing import item_once
 
 PATIENCE = 20.0
 NEXT = ClaimRequest("ada", lease_seconds=60)
@@ -185,11 +186,9 @@ async def test_lanes_that_go_on_take_every_item_once(queue: WorkQueue, store: St
         held = (await queue.claim(request)).items
         while held:
             done.append(held[0].item.id)
-            held = (
-                await queue.complete_and_claim(
-                    held[0].item.id, held[0].claim.token, request, actor=agent
-                )
-            ).items
+            moved = await go_on(queue, held[0], request)
+            assert moved.next is not None
+            held = moved.next.items
 
     await asyncio.gather(*(lane(f"lane-{number}") for number in range(10)))
     assert sorted(done) == sorted(items)
@@ -212,13 +211,9 @@ async def test_who_is_gone_before_the_answer_has_completed_and_keeps_nothing(
         await task
     gate.set()
     await held_up
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            seen = ledger.views.events_seen()
-            found = await ledger.views.item(second.id)
-            if (found.status, found.epoch) == (Status.QUEUED, 1):
-                break
-            await ledger.views.wait_for_events(seen, 1)
+    found = await item_once(
+        ledger.views, second.id, lambda it: (it.status, it.epoch) == (Status.QUEUED, 1)
+    )
     assert (found.reason, found.attempts) == ("claimer_gone", 0)
     assert (await ledger.views.item(first.id)).status is Status.COMPLETED
     await agrees(store)

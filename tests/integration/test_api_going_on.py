@@ -14,6 +14,7 @@ from rota.model.claims import ClaimRequest
 from rota.model.status import Status
 from rota.model.work import NewItem
 from rota.queue import Ledger
+from rota.testing.standing import item_once
 
 PATIENCE = 30.0
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
@@ -115,11 +116,8 @@ async def test_a_client_that_has_gone_has_completed_its_item_and_holds_none(data
             assert watched.is_set()
             gate.set()
             await held_up
-            while True:
-                seen = ledger.views.events_seen()
-                found = await ledger.views.item(second)
-                if (found.status, found.epoch) == (Status.QUEUED, 1):
-                    break
-                await ledger.views.wait_for_events(seen, 1)
+            found = await item_once(
+                ledger.views, second, lambda it: (it.status, it.epoch) == (Status.QUEUED, 1)
+            )
         assert (found.reason, found.attempts, sent) == ("claimer_gone", 0, [])
         assert (await ledger.views.item(first)).status is Status.COMPLETED

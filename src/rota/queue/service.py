@@ -240,13 +240,6 @@ class WorkQueue:
         order = Order(Verb.COMPLETE, item_id, actor, token=token, outcome=outcome, notes=notes)
         return (await self.apply(order)).item
 
-    async def complete_and_claim(
-        self, item_id: str, token: str, following: ClaimRequest, *, actor: str | None = None
-    ) -> ClaimResult:
-        """In one transaction: half the waiting for a lane that goes from item to item."""
-        order = Order(Verb.COMPLETE, item_id, actor, token=token, outcome="success", next=following)
-        return (await self.apply(order)).next or ClaimResult([])
-
     async def change(
         self,
         order: Order,

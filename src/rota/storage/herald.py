@@ -83,7 +83,7 @@ class Herald:
             except psycopg.Error:
                 self.tell(topics)  # said again on the next connection
                 raise
-            time.sleep(BREATH_SECONDS)
+            time.sleep(BREATH_SECONDS)  # what is committed meanwhile is told together
         self._notify(connection, set())  # so that our own listener does not sleep on
 
     def _notify(self, connection: Connection, topics: set[Topic]) -> None:

@@ -1,11 +1,14 @@
 """Items in any status, brought there by the verbs themselves."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue.moves import Order
 from rota.queue.service import WorkQueue
+from rota.queue.views import Views
 
 # What each verb needs beside the item.
 NEEDS: dict[Verb, dict[str, Any]] = {
@@ -31,6 +34,18 @@ WAY: dict[Status, tuple[Verb, ...]] = {
 def order(verb: Verb, item_id: str, **values: Any) -> Order:
     """An order with everything its verb needs, unless `values` say otherwise."""
     return Order(verb, item_id, **{"actor": "tester", **NEEDS.get(verb, {}), **values})
+
+
+async def item_once(
+    views: Views, item_id: str, fits: Callable[[WorkItem], bool], seconds: float = 30.0
+) -> WorkItem:
+    """The item as soon as it is so."""
+    async with asyncio.timeout(seconds):
+        while True:
+            seen = views.events_seen()
+            if fits(item := await views.item(item_id)):
+                return item
+            await views.wait_for_events(seen, 1)
 
 
 async def bring_to(queue: WorkQueue, status: Status, agent: str = "ada", **values: Any) -> WorkItem:
