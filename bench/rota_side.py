@@ -13,17 +13,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import uvloop
 
 from bench.cell import Cell, Gate, Operation, Place, Tally
 from bench.lanes import by_tasks
 from bench.server import settle
-
-if TYPE_CHECKING:
-    from rota.model.claims import ClaimResult
-    from rota.queue import WorkQueue
+from rota.app import open_queue
+from rota.model.claims import ClaimRequest, ClaimResult, Completion
+from rota.model.status import Verb
+from rota.model.work import NewItem
+from rota.queue import WorkQueue
+from rota.queue.moves import Order
 
 COMMAND = str(Path(sys.executable).with_name("rota"))
 
@@ -65,21 +66,15 @@ def database_url(place: Place) -> str:
 
 @asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[WorkQueue]:
-    from rota.app import open_queue
-
     async with open_queue(database_url(place)) as queue:
         yield queue
 
 
 async def submit(queue: WorkQueue) -> None:
-    from rota.model.work import NewItem
-
     await queue.submit(NewItem(type="noop", description="x"), actor=_ACTOR)
 
 
 async def submit_many(queue: WorkQueue, items: int) -> None:
-    from rota.model.work import NewItem
-
     await queue.submit_many(
         [NewItem(type="noop", description="x") for _ in range(items)], actor=_ACTOR
     )
@@ -91,8 +86,6 @@ async def fill(queue: WorkQueue, items: int) -> None:
 
 
 async def claim(queue: WorkQueue, agent: str, limit: int = 1, wait_seconds: float = 0) -> Held:
-    from rota.model.claims import ClaimRequest
-
     request = ClaimRequest(
         agent=agent, limit=limit, lease_seconds=_LEASE_SECONDS, wait_seconds=wait_seconds
     )
@@ -100,10 +93,6 @@ async def claim(queue: WorkQueue, agent: str, limit: int = 1, wait_seconds: floa
 
 
 async def complete_and_claim(queue: WorkQueue, agent: str, held: tuple[str, str]) -> Held:
-    from rota.model.claims import ClaimRequest, ClaimResult
-    from rota.model.status import Verb
-    from rota.queue.moves import Order
-
     item_id, token = held
     wanted = ClaimRequest(agent=agent, lease_seconds=_LEASE_SECONDS)
     order = Order(Verb.COMPLETE, item_id, agent, token=token, outcome="success", next=wanted)
@@ -120,8 +109,6 @@ async def complete(queue: WorkQueue, agent: str, held: Held) -> None:
 
 
 async def complete_many(queue: WorkQueue, agent: str, held: Held) -> None:
-    from rota.model.claims import Completion
-
     done = [Completion(id=item_id, token=token, outcome="success") for item_id, token in held]
     await queue.complete_many(done, actor=agent)
 

@@ -9,7 +9,7 @@ import pytest
 
 from rota.daemon import run_chore
 from rota.model.claims import ClaimRequest, Completion
-from rota.model.clock import to_text
+from rota.model.clock import IdFactory, to_text
 from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
 from rota.model.events import EventType, NewEvent
 from rota.model.runs import RunEnd, RunStatus
@@ -478,7 +478,12 @@ async def test_a_late_processor_changes_nothing(scene: Scene) -> None:
     (mine,) = await scene.store.transact(lambda tx: tx.take_firings("late", now, until, 10))
     scene.clock.advance(LEASE_SECONDS + 1)
     assert await scene.processor.tick() == 1
-    assert await scene.store.transact(lambda tx: fire(tx, mine.id, "late", now, str)) is None
+    assert (
+        await scene.store.transact(
+            lambda tx: fire(tx, mine.id, "late", now, IdFactory(scene.clock))
+        )
+        is None
+    )
     assert len(await scene.events(EventType.SIGNAL_FIRED)) == 1
 
 

@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -52,7 +51,7 @@ async def race(url: str, agent: str, limit: str) -> None:
     """
     claiming.LOOK_AGAIN_SECONDS = 3600.0
     request = ClaimRequest(agent, limit=int(limit), lease_seconds=600, wait_seconds=60)
-    following = replace(request, wait_seconds=0) if request.limit == 1 else None
+    following = request._replace(wait_seconds=0) if request.limit == 1 else None
     async with opened(url) as store:
         queue = WorkQueue(store)
 

@@ -1,7 +1,6 @@
 """What a caller may do to which item, beyond the scope of the route."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from rota.api.call import Call
@@ -66,7 +65,7 @@ async def carry_out(
         if order.version is not None and order.version != item.version:
             raise version_mismatch(item, order.version)
         try:
-            return await act(replace(order, version=item.version))
+            return await act(order._replace(version=item.version))
         except VersionMismatch:
             continue
     raise VersionMismatch(f"{order.item_id} changes too often; try again")

@@ -71,7 +71,7 @@ class Randomness:
     def take(self, size: int) -> bytes:
         with self._lock:
             if self._at + size > len(self._page):
-                self._page, self._at = os.urandom(self.PAGE), 0
+                self._page, self._at = os.urandom(max(size, self.PAGE)), 0
             self._at += size
             return self._page[self._at - size : self._at]
 
@@ -91,16 +91,29 @@ class IdFactory:
         self._last = 0
 
     def new(self) -> str:
+        return self.several(1)[0]
+
+    def several(self, count: int) -> list[str]:
+        """As many, each above the one before; cheaper than one by one."""
         tick = _milliseconds(self._clock.now()) << 12
         with self._lock:
-            self._last = tick = max(tick, self._last + 1)
-        text = f"{tick:015x}"
-        rest = self._random.take(8).hex()
-        return f"{text[:8]}-{text[8:12]}-7{text[12:]}-{_VARIANT[rest[0]]}{rest[1:4]}-{rest[4:]}"
+            first = max(tick, self._last + 1)
+            self._last = first + count - 1
+        rest = self._random.take(8 * count).hex()
+        return [_uuid(first + n, rest[16 * n : 16 * n + 16]) for n in range(count)]
 
     def token(self) -> str:
-        """128 random bits: who shows it was given it."""
-        return base64.urlsafe_b64encode(self._random.take(16)).decode().rstrip("=")
+        return self.tokens(1)[0]
+
+    def tokens(self, count: int) -> list[str]:
+        """22 characters of six random bits: who shows one was given it."""
+        text = base64.urlsafe_b64encode(self._random.take(18 * count)).decode()
+        return [text[24 * n : 24 * n + 22] for n in range(count)]
+
+
+def _uuid(tick: int, rest: str) -> str:
+    text = f"{tick:015x}"
+    return f"{text[:8]}-{text[8:12]}-7{text[12:]}-{_VARIANT[rest[0]]}{rest[1:4]}-{rest[4:]}"
 
 
 # RFC 9562: the two bits 10 and two random ones.

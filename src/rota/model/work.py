@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from rota.model.errors import InvalidInput
 from rota.model.status import Outcome, Status
@@ -32,8 +32,7 @@ NO_NAME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NewItem:
+class NewItem(NamedTuple):
     """What a submitter says of an item; the queue adds the rest."""
 
     type: str

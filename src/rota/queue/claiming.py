@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from rota.model.claims import (
     MAX_LEASE_SECONDS,
@@ -10,7 +11,7 @@ from rota.model.claims import (
     ClaimResult,
     NothingClaimed,
 )
-from rota.model.clock import Clock, IdFactory, later, to_text
+from rota.model.clock import IdFactory, later, to_text
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.status import Outcome, Status
 from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
@@ -35,6 +36,7 @@ def check(request: ClaimRequest) -> None:
             f"wait_seconds: {request.wait_seconds} is out of range; use 0 to {MAX_WAIT_SECONDS}",
             field="wait_seconds",
         )
+    check_lease(request.lease_seconds)
     if len(request.types) > 50:
         raise InvalidInput("types: at most 50 are allowed", field="types")
     for kind in request.types:
@@ -42,27 +44,18 @@ def check(request: ClaimRequest) -> None:
     check_labels(request.labels)
 
 
-def wanted(request: ClaimRequest, clock: Clock, ids: IdFactory) -> Take:
-    return Take(
-        request.agent,
-        [ids.token() for _ in range(request.limit)],
-        [ids.new() for _ in range(request.limit)],
-        request.lease_seconds,
-        expiry(clock, request.lease_seconds),
-        request.types,
-        request.labels,
-        request.project_id,
-    )
-
-
-def expiry(clock: Clock, seconds: float) -> str:
-    """When a lease of this length ends that begins now."""
+def check_lease(seconds: float) -> None:
     if not 1 <= seconds <= MAX_LEASE_SECONDS:
         raise InvalidInput(
             f"lease_seconds: {seconds} is out of range; use 1 to {MAX_LEASE_SECONDS}",
             field="lease_seconds",
         )
-    return to_text(later(clock.now(), seconds, "lease_seconds"))
+
+
+def expiry(moment: datetime, seconds: float) -> str:
+    """When a lease of this length ends that begins then."""
+    check_lease(seconds)
+    return to_text(later(moment, seconds, "lease_seconds"))
 
 
 def look_again(result: ClaimResult) -> float:
@@ -72,8 +65,11 @@ def look_again(result: ClaimResult) -> float:
     return LOOK_AGAIN_SECONDS
 
 
-def take(tx: Transaction, takes: Sequence[Take], now: str) -> list[ClaimResult]:
+def take(
+    tx: Transaction, requests: Sequence[ClaimRequest], ids: IdFactory, moment: datetime
+) -> list[ClaimResult]:
     """Claim for all of them; who comes away empty is tried again if the sweep found something."""
+    takes, now = _takes(requests, ids, moment), to_text(moment)
     answers = tx.take(takes, now)
     # A full agent too: what fills it may be a claim of its own that has lapsed.
     empty = [
@@ -85,6 +81,24 @@ def take(tx: Transaction, takes: Sequence[Take], now: str) -> list[ClaimResult]:
         for n, again in zip(empty, tx.take([takes[n] for n in empty], now), strict=True):
             answers[n] = again
     return answers
+
+
+def _takes(requests: Sequence[ClaimRequest], ids: IdFactory, moment: datetime) -> list[Take]:
+    """Made inside the transaction: a lease that began while its claim still waited for the
+    database could be over before anybody held it."""
+    count = sum(request.limit for request in requests)
+    tokens, dispatch_ids = ids.tokens(count), ids.several(count)
+    ends = {seconds: expiry(moment, seconds) for seconds in {one.lease_seconds for one in requests}}
+    takes, at = list[Take](), 0
+    for one in requests:
+        some = slice(at, at := at + one.limit)
+        takes.append(
+            Take(
+                one.agent, tokens[some], dispatch_ids[some], one.lease_seconds,
+                ends[one.lease_seconds], one.types, one.labels, one.project_id,
+            )
+        )  # fmt: skip
+    return takes
 
 
 def new_items(
@@ -149,26 +163,18 @@ class Finished:
     next: ClaimResult | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A completion by the holder of a claim, and what it takes in the same transaction."""
-
-    order: Order
-    following: Take | None = None
-
-
 def finish_and_take(
-    tx: Transaction, endings: Sequence[Ending], ids: IdFactory, now: str
+    tx: Transaction, orders: Sequence[Order], ids: IdFactory, moment: datetime
 ) -> list[Finished]:
     """What follows is taken when all of them are done, and their slots are free."""
-    answers = finish(tx, [ending.order for ending in endings], ids, now)
+    answers = finish(tx, orders, ids, to_text(moment))
     going_on = [
-        (answer, ending.following)
-        for answer, ending in zip(answers, endings, strict=True)
-        if ending.following is not None and answer.is_fresh
+        (answer, order.next)
+        for answer, order in zip(answers, orders, strict=True)
+        if order.next is not None and answer.is_fresh
     ]
     if going_on:
-        taken = take(tx, [following for _, following in going_on], now)
+        taken = take(tx, [wanted for _, wanted in going_on], ids, moment)
         for (answer, _), result in zip(going_on, taken, strict=True):
             answer.next = result
     return answers

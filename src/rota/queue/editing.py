@@ -29,7 +29,7 @@ def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: s
     item = moves.find(tx, order.item_id)
     if order.version is not None and item.version != order.version:
         raise moves.version_mismatch(item, order.version)
-    plain = replace(order, version=None)
+    plain = order._replace(version=None)
     late = order.token is not None and item.claim_token != order.token
     if late and wanted.target is None:
         raise moves.claim_lost(item, tx.find_claim(item.id, order.token or ""))
@@ -43,7 +43,7 @@ def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: s
     if verb is None and not late:
         raise moves.transition_refused(item, wanted.target)
     verb = verb or _verb_toward(wanted.target)
-    ready = replace(plain, verb=verb, outcome=_default_outcome(verb, order.outcome))
+    ready = plain._replace(verb=verb, outcome=_default_outcome(verb, order.outcome))
     moves.check_order(ready)
     return moves.apply(tx, ready, dispatch_id, now)
 

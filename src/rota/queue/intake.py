@@ -1,7 +1,6 @@
 """What may enter the ledger: checks on new items and on edits, before anything is touched."""
 
 import json
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,8 +49,7 @@ def checked(item: NewItem) -> NewItem:
     check_payload(item.payload)
     if not (item.labels or item.blocked_by or item.available_at is not None):
         return item
-    return replace(
-        item,
+    return item._replace(
         labels=check_labels(item.labels),
         blocked_by=check_blockers(item.blocked_by),
         available_at=check_moment(item.available_at, "available_at"),
@@ -79,6 +77,8 @@ def check_attempts(value: int) -> int:
 
 
 def check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    if not labels:
+        return labels
     if len(labels) > MAX_LABELS:
         raise InvalidInput(f"labels: at most {MAX_LABELS} are allowed", field="labels")
     return tuple(dict.fromkeys(check_text(one, "label", LONGEST["label"]) for one in labels))

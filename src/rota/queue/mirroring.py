@@ -152,7 +152,7 @@ def submitted(
         return []
     for project_id in {item.project_id for item in items}:
         editing.demand_project(tx, project_id)
-    fresh = [(ids.new(), item) for item in items]
+    fresh = list(zip(ids.several(len(items)), items, strict=True))
     tx.insert_items(fresh, source, now)
     return claiming.new_items(tx, fresh, source, now)
 

@@ -4,8 +4,10 @@ Each verb is one guarded statement (`Transaction.move`). When it changes no row,
 item is read once to find out which guard refused, and the caller is told.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rota.model.claims import Claim, ClaimRequest, ClaimResult
 from rota.model.errors import (
@@ -24,9 +26,10 @@ from rota.model.work import MAX_PAGE, WorkItem
 from rota.queue import obstacles
 from rota.storage.port import Move, RunAgain, Topic, Transaction
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class Order:
+
+class Order(NamedTuple):
     """What somebody wants to happen to one item."""
 
     verb: Verb
@@ -46,7 +49,7 @@ class Order:
     in_passing: bool = False  # the item leaves work again in this transaction: no slot is needed
     next: ClaimRequest | None = None  # that its holder takes in the same transaction
     counted: bool = True  # False: released before anybody tried in earnest, it was no attempt
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,7 @@ class Lease:
     expires_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     item: WorkItem
     claim: Claim | None = None
     repeated: bool = False  # it was so before: the first answer was lost

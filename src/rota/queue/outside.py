@@ -66,7 +66,7 @@ class OutsideWork:
         mirroring.reference(item)
         now = self._now()
         first = min(first_lease_seconds or lease_seconds, lease_seconds)
-        lease = Lease(self._ids.token(), lease_seconds, claiming.expiry(self._clock, first))
+        lease = Lease(self._ids.token(), lease_seconds, claiming.expiry(self._clock.now(), first))
         wanted = collecting.Collection(intake.checked(item), agent, lease, firing, cleared)
         return await self._store.transact(lambda tx: collecting.collect(tx, wanted, self._ids, now))
 

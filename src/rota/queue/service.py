@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import EllipsisType
 from typing import Any, TypeVar
 
@@ -28,12 +28,12 @@ from rota.model.events import EventType, NewEvent
 from rota.model.status import Status, Verb
 from rota.model.work import MAX_BATCH, NewItem, Project, WorkItem, check_name, check_text
 from rota.queue import claiming, editing, intake, moves, submitting
-from rota.queue.claiming import Ending, Finished
+from rota.queue.claiming import Finished
 from rota.queue.gathering import Gathering
 from rota.queue.intake import LONGEST
 from rota.queue.moves import Moved, Order
 from rota.queue.submitting import Submitted
-from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
+from rota.storage.port import RunAgain, Store, Topic, Transaction
 
 T = TypeVar("T")
 
@@ -144,19 +144,17 @@ class WorkQueue:
         """Store all of them or none; with a key, at most once."""
         if not 1 <= len(items) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} items; this one has {len(items)}")
-        now = self._now()  # before the ids: an id is never older than its item (see first_id)
-        fresh = [(self._ids.new(), intake.checked(item)) for item in items]
+        checked = [intake.checked(item) for item in items]
         if key is not None:
             check_text(key, "Idempotency-Key", 255)
         request_hash = _hash_of(items) if key is not None else ""
-        return await self._submitting.ask(
-            submitting.Submission(fresh, actor, key, request_hash, now)
-        )
+        return await self._submitting.ask(submitting.Submission(checked, actor, key, request_hash))
 
     def _submit_all(
         self, tx: Transaction, calls: Sequence[submitting.Submission]
     ) -> Sequence[Submitted | Exception]:
-        return submitting.submit(tx, calls)
+        now = self._now()  # before the ids: an id is never older than its item (see first_id)
+        return submitting.submit(tx, calls, self._ids, now)
 
     # the verbs
 
@@ -165,36 +163,22 @@ class WorkQueue:
         order = self._checked(order)
         moves.check_order(order)
         if order.next is None:
-            return await self._applied(order, None)
-        following = self._following(order, order.next)
+            return await self._applied(order)
+        _check_next(order, order.next)
         try:
-            moved = await self._applied(order, following)
+            moved = await self._applied(order)
         except NoFreeSlot:  # others of this agent were quicker, at every try: done is done
-            moved = await self._applied(order, None)
-            return replace(moved, next=ClaimResult([], NothingClaimed.NO_FREE_SLOT))
-        return moved if moved.next is not None else replace(moved, next=ClaimResult([]))
+            moved = await self._applied(order._replace(next=None))
+            return moved._replace(next=ClaimResult([], NothingClaimed.NO_FREE_SLOT))
+        return moved if moved.next is not None else moved._replace(next=ClaimResult([]))
 
-    async def _applied(self, order: Order, following: Take | None) -> Moved:
+    async def _applied(self, order: Order) -> Moved:
         if order.verb is Verb.COMPLETE and order.token is not None:
-            ending = Ending(order, following)
-            return await self._heard(self._finishing.ask(ending), self._leave_next)
+            return await self._heard(self._finishing.ask(order), self._leave_next)
         dispatch_id, now = self._ids.new(), self._now()
         return moves.given(
             await self._store.transact(lambda tx: moves.apply(tx, order, dispatch_id, now))
         )
-
-    def _following(self, order: Order, request: ClaimRequest) -> Take:
-        claiming.check(request)
-        if order.verb is not Verb.COMPLETE or order.token is None:
-            raise InvalidInput(
-                "next: only the holder of a claim goes on to its next item; give the claim's token",
-                field="next",
-            )
-        if request.wait_seconds:
-            raise InvalidInput(
-                "next: it is not waited for; claim without it when there is nothing", field="next"
-            )
-        return claiming.wanted(request, self._clock, self._ids)
 
     async def _heard(self, answer: "asyncio.Future[T]", unheard: Callable[[T], None]) -> T:
         """What comes back; what nobody waits for any more goes to `unheard`."""
@@ -220,12 +204,12 @@ class WorkQueue:
         available_at = intake.check_moment(order.available_at, "available_at")
         if outcome == order.outcome and available_at == order.available_at:
             return order
-        return replace(order, outcome=outcome, available_at=available_at)
+        return order._replace(outcome=outcome, available_at=available_at)
 
     def lease(self, seconds: float, first: float | None = None) -> moves.Lease:
         """A lease to put into an order that starts an item; `first` is how long it holds until its
         first heartbeat, if that is shorter."""
-        expires_at = claiming.expiry(self._clock, min(first or seconds, seconds))
+        expires_at = claiming.expiry(self._clock.now(), min(first or seconds, seconds))
         return moves.Lease(self._ids.token(), seconds, expires_at)
 
     async def complete(
@@ -303,14 +287,13 @@ class WorkQueue:
             await self._store.wait(Topic.READY, seen, min(left, claiming.look_again(result)))
 
     async def _claim_once(self, request: ClaimRequest) -> ClaimResult:
-        wanted = claiming.wanted(request, self._clock, self._ids)
         try:
-            return await self._heard(self._taking.ask(wanted), self._give_back)
+            return await self._heard(self._taking.ask(request), self._give_back)
         except NoFreeSlot:  # others of this agent were quicker, at every try
             return ClaimResult([], NothingClaimed.NO_FREE_SLOT)
 
-    def _take_all(self, tx: Transaction, takes: Sequence[Take]) -> Sequence[ClaimResult]:
-        return claiming.take(tx, takes, self._now())
+    def _take_all(self, tx: Transaction, requests: Sequence[ClaimRequest]) -> Sequence[ClaimResult]:
+        return claiming.take(tx, requests, self._ids, self._clock.now())
 
     def _give_back(self, got: ClaimResult) -> None:
         """What a claimer got that was cancelled while its claim was committed."""
@@ -338,9 +321,10 @@ class WorkQueue:
         """Push the lease out by its own length; `ClaimLost` tells the caller to stop."""
         intake.check_optional(notes, "notes")
         intake.check_optional(progress, "progress")
-        moment, now = self._clock.now(), self._now()
 
         def body(tx: Transaction) -> Claim:
+            moment = self._clock.now()  # not before: the lease begins when the database has us
+            now = to_text(moment)
             claim = tx.find_claim(item_id, token)
             if claim is None or not claim.live:
                 raise moves.claim_lost(moves.find(tx, item_id), claim)
@@ -365,15 +349,26 @@ class WorkQueue:
         now = self._now()
         return await self._store.transact(lambda tx: claiming.finish(tx, orders, self._ids, now))
 
-    def _finish_all(
-        self, tx: Transaction, endings: Sequence[Ending]
-    ) -> Sequence[Moved | Exception]:
+    def _finish_all(self, tx: Transaction, orders: Sequence[Order]) -> Sequence[Moved | Exception]:
         return [
             Moved(answer.item, next=answer.next)
             if answer.item is not None
             else answer.error or AssertionError("an answer has an item or an error")
-            for answer in claiming.finish_and_take(tx, endings, self._ids, self._now())
+            for answer in claiming.finish_and_take(tx, orders, self._ids, self._clock.now())
         ]
+
+
+def _check_next(order: Order, request: ClaimRequest) -> None:
+    claiming.check(request)
+    if order.verb is not Verb.COMPLETE or order.token is None:
+        raise InvalidInput(
+            "next: only the holder of a claim goes on to its next item; give the claim's token",
+            field="next",
+        )
+    if request.wait_seconds:
+        raise InvalidInput(
+            "next: it is not waited for; claim without it when there is nothing", field="next"
+        )
 
 
 def _order_of(entry: Completion, actor: str | None) -> Order:
@@ -383,7 +378,7 @@ def _order_of(entry: Completion, actor: str | None) -> Order:
 
 
 def _hash_of(items: Sequence[NewItem]) -> str:
-    text = json.dumps([asdict(item) for item in items], sort_keys=True, allow_nan=False)
+    text = json.dumps([item._asdict() for item in items], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

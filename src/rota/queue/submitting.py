@@ -1,34 +1,36 @@
 """New items into the ledger: many calls in one transaction, each stored whole or not at all."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from rota.model.clock import IdFactory
 from rota.model.errors import InvalidInput, KeyReused, RotaError
 from rota.model.work import NewItem, WorkItem
 from rota.queue import claiming
 from rota.storage.port import RunAgain, Topic, Transaction
 
+Fresh = tuple[str, NewItem]  # an item with its id
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """One call: its items with their ids, and the key that makes it safe to repeat."""
 
-    fresh: Sequence[tuple[str, NewItem]]
+class Submission(NamedTuple):
+    """One call: its items, and the key that makes it safe to repeat."""
+
+    items: Sequence[NewItem]
     actor: str | None
-    key: str | None
-    request_hash: str
-    now: str
+    key: str | None = None
+    request_hash: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(NamedTuple):
     """`repeated` when the Idempotency-Key had been used for the same request before."""
 
     items: list[WorkItem]
     repeated: bool = False
 
 
-def submit(tx: Transaction, calls: Sequence[Submission]) -> list[Submitted | Exception]:
+def submit(
+    tx: Transaction, calls: Sequence[Submission], ids: IdFactory, now: str
+) -> list[Submitted | Exception]:
     """Every call is answered. What is refused is refused before anything is written."""
     answers: dict[int, Submitted | Exception] = {}
     accepted: dict[str | int, int] = {}
@@ -39,7 +41,7 @@ def submit(tx: Transaction, calls: Sequence[Submission]) -> list[Submitted | Exc
         else:
             accepted.setdefault(call.key or number, number)
     if accepted:
-        answers |= _store(tx, {number: calls[number] for number in accepted.values()})
+        answers |= _store(tx, {number: calls[number] for number in accepted.values()}, ids, now)
     for number, call in enumerate(calls):
         if number not in answers:  # the same key twice in one gathering
             answers[number] = _without_writing(tx, call) or AssertionError("its key was just kept")
@@ -55,7 +57,7 @@ def _without_writing(tx: Transaction, call: Submission) -> Submitted | RotaError
                 " key for new work"
             )
         return Submitted(tx.get_items(kept[1]), repeated=True)
-    for _, item in call.fresh:
+    for item in call.items:
         if item.project_id is not None and tx.get_project(item.project_id) is None:
             return InvalidInput(
                 f"project_id: there is no project {item.project_id[:100]!r}", field="project_id"
@@ -66,29 +68,39 @@ def _without_writing(tx: Transaction, call: Submission) -> Submitted | RotaError
     return None
 
 
-def _store(tx: Transaction, calls: dict[int, Submission]) -> dict[int, Submitted]:
-    # The earliest time of all: an id may be younger than its item, never older (see first_id).
-    now = min(call.now for call in calls.values())
-    for actor, fresh in _by_actor(calls.values()).items():
-        tx.insert_items(fresh, actor, now)
-        for item_id, item in fresh:
+def _store(
+    tx: Transaction, calls: dict[int, Submission], ids: IdFactory, now: str
+) -> dict[int, Submitted]:
+    fresh = _with_ids(calls, ids)
+    for actor, items in _by_actor(calls, fresh).items():
+        tx.insert_items(items, actor, now)
+        for item_id, item in items:
             if item.blocked_by:
                 add_blockers(tx, item_id, item.blocked_by)
-    for call in calls.values():
-        ids = [item_id for item_id, _ in call.fresh]
-        if call.key is not None and not tx.keep_key(call.key, call.request_hash, ids, now):
+    for number, call in calls.items():
+        if call.key is not None and not tx.keep_key(
+            call.key, call.request_hash, [item_id for item_id, _ in fresh[number]], now
+        ):
             raise RunAgain  # another process has just used the key
     tx.wake(Topic.READY)
     return {
-        number: Submitted(claiming.new_items(tx, call.fresh, call.actor, now))
+        number: Submitted(claiming.new_items(tx, fresh[number], call.actor, now))
         for number, call in calls.items()
     }
 
 
-def _by_actor(calls: Iterable[Submission]) -> dict[str | None, list[tuple[str, NewItem]]]:
-    groups: dict[str | None, list[tuple[str, NewItem]]] = {}
-    for call in calls:
-        groups.setdefault(call.actor, []).extend(call.fresh)
+def _with_ids(calls: Mapping[int, Submission], ids: IdFactory) -> dict[int, list[Fresh]]:
+    """In the order of the calls: who called first is older."""
+    made = iter(ids.several(sum(len(call.items) for call in calls.values())))
+    return {number: [(next(made), one) for one in call.items] for number, call in calls.items()}
+
+
+def _by_actor(
+    calls: Mapping[int, Submission], fresh: Mapping[int, list[Fresh]]
+) -> dict[str | None, list[Fresh]]:
+    groups: dict[str | None, list[Fresh]] = {}
+    for number, call in calls.items():
+        groups.setdefault(call.actor, []).extend(fresh[number])
     return groups
 
 

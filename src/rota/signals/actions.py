@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rota.model.clock import IdFactory
 from rota.model.errors import NotFound, Refused
 from rota.model.events import Event
 from rota.model.runs import OutboxEntry
@@ -30,7 +31,7 @@ class Occasion:
     event: Event | None
     item: WorkItem | None
     now: str
-    new_id: Callable[[], str]
+    ids: IdFactory
 
     @property
     def actor(self) -> str:
@@ -55,7 +56,7 @@ def _follow_up(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
         return _submit(tx, occasion)
     action = occasion.signal.action
     made = FollowUp(
-        occasion.new_id(),
+        occasion.ids.new(),
         item.id,
         occasion.signal.id,
         occasion.firing.id,
@@ -71,12 +72,13 @@ def _follow_up(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
 
 def _submit(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
     action, parent = occasion.signal.action, occasion.item
-    item_id = occasion.new_id()
     new = intake.checked(_new_item(action, parent, occasion))
-    call = Submission([(item_id, new)], occasion.actor, None, "", occasion.now)
-    (answer,) = submitting.submit(tx, [call])
+    (answer,) = submitting.submit(
+        tx, [Submission([new], occasion.actor)], occasion.ids, occasion.now
+    )
     if isinstance(answer, Exception):
         raise answer
+    item_id = answer.items[0].id
     tx.put_lineage(item_id, parent.id if parent else None, occasion.signal.id)
     return {"work_item_id": item_id, "enqueued_job_id": item_id}
 
@@ -115,7 +117,7 @@ def _release(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
 def _move(tx: Transaction, occasion: Occasion, verb: Verb, **facts: Any) -> dict[str, Any]:
     item = _item(occasion)
     order = Order(verb, item.id, occasion.actor, **facts)
-    moves.given(moves.apply(tx, order, occasion.new_id(), occasion.now))
+    moves.given(moves.apply(tx, order, occasion.ids.new(), occasion.now))
     return {"work_item_id": item.id}
 
 
@@ -127,7 +129,7 @@ def _hold(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
 
 
 def _trigger(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
-    action, new_id = occasion.signal.action, occasion.new_id()
+    action, new_id = occasion.signal.action, occasion.ids.new()
     agent, schedule = action.agent or "", action.schedule or ""
     if tx.schedule_state(agent, schedule, occasion.now) is None:
         raise Refused(f"there is no schedule {agent}/{schedule}; rota schedule list shows them")

@@ -1,9 +1,9 @@
 """One firing, from its cause to what follows: one guarded transaction."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from rota.model.clock import IdFactory
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import FiringRecord, FiringStatus, Signal, SignalStatus
 from rota.signals.actions import Occasion, perform
@@ -12,7 +12,7 @@ from rota.storage.port import RunAgain, Topic, Transaction
 
 
 def fire(
-    tx: Transaction, firing_id: str, owner: str, now: str, new_id: Callable[[], str]
+    tx: Transaction, firing_id: str, owner: str, now: str, ids: IdFactory
 ) -> FiringStatus | None:
     """One that was leased before; None when it is not ours any more."""
     firing = tx.get_firing(firing_id)
@@ -22,11 +22,11 @@ def fire(
         or firing.lease_owner != owner
     ):
         return None
-    return fire_taken(tx, firing, owner, now, new_id)
+    return fire_taken(tx, firing, owner, now, ids)
 
 
 def fire_taken(
-    tx: Transaction, firing: FiringRecord, owner: str, now: str, new_id: Callable[[], str]
+    tx: Transaction, firing: FiringRecord, owner: str, now: str, ids: IdFactory
 ) -> FiringStatus | None:
     """What became of it, of which this transaction knows that it is ours; None when it has to
     wait for its time.
@@ -50,7 +50,7 @@ def fire_taken(
     if facts.is_descendant and _loops(tx, signal, firing):
         return _stop(tx, signal, firing, owner, now)
     last = signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
-    made = perform(tx, Occasion(signal, firing, event, item, now, new_id))
+    made = perform(tx, Occasion(signal, firing, event, item, now, ids))
     ended = replace(firing, status=FiringStatus.ENQUEUED, error=None, result=made)
     told = _fired(signal, firing, event, made, now)
     if not tx.conclude_firing(signal, ended, told, verdict.seq, last=last):

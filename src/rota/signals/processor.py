@@ -86,7 +86,7 @@ class SignalScheduler:
         # By signal, so that two who fire for the same ones wait for each other, not crosswise.
         taken.sort(key=lambda one: one.signal_id)
         now = to_text(self._clock.now())
-        return [(one, fire_taken(tx, one, self._owner, now, self._ids.new)) for one in taken]
+        return [(one, fire_taken(tx, one, self._owner, now, self._ids)) for one in taken]
 
     async def _fire_leased(self) -> int:
         fired = 0
@@ -118,7 +118,7 @@ class SignalScheduler:
             return FiringStatus.FAILED
         try:
             return await self._store.transact(
-                lambda tx: fire(tx, firing.id, self._owner, now, self._ids.new)
+                lambda tx: fire(tx, firing.id, self._owner, now, self._ids)
             )
         except Exception as error:  # noqa: BLE001 - whatever it was, it is told and tried again
             return await self._failed(firing, f"{type(error).__name__}: {error}")

@@ -280,10 +280,10 @@ class QueueWorkSource:
         queue = self._ledger.queue
         order = Order(Verb.DISPATCH, item.id, self.agent, agent=self.agent, reason="claimed")
         if item.status is Status.QUEUED:
-            await queue.apply(replace(order, version=item.version))
+            await queue.apply(order._replace(version=item.version))
         lease = queue.lease(self._lease_seconds, self._first_lease_seconds)
         try:
-            moved = await queue.apply(replace(order, verb=Verb.START, lease=lease))
+            moved = await queue.apply(order._replace(verb=Verb.START, lease=lease))
         except Refused:
             if item.status is Status.QUEUED:
                 await self._give_back(item.id)

@@ -1,6 +1,6 @@
 """Items: stored, moved, edited, listed."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,9 +50,9 @@ class ItemsContract:
         entry = (new_id(), full)
         await given(store, entry)
         row = await found(store, entry[0])
-        for field in fields(full):
-            if field.name != "blocked_by":
-                assert getattr(row, field.name) == getattr(full, field.name), field.name
+        for name, value in full._asdict().items():
+            if name != "blocked_by":
+                assert getattr(row, name) == value, name
         assert (row.status, row.pinned, row.deferred) == (Status.QUEUED, True, True)
         assert (row.created_at, row.updated_at, row.version, row.epoch) == (NOW, NOW, 1, 0)
         assert (row.attempts, row.open_blockers, row.dependents) == (0, 0, 0)
