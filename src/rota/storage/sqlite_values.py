@@ -11,7 +11,7 @@ from itertools import chain
 
 # Rows go in such numbers only, filled up with empty ones: so a few texts serve all, and stay
 # prepared. A statement leaves out what has no value in the first column.
-_SIZES = (1, 2, 4, 8, 16, 32, 64)
+_SIZES = (1, 2, 4, *range(8, 65, 8))
 _MOST = _SIZES[-1]
 _PARAMETER = re.compile(r":([a-z][a-z0-9_]*)")
 
