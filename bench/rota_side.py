@@ -19,7 +19,7 @@ import uvloop
 from bench.cell import Cell, Gate, Operation, Place, Tally
 from bench.lanes import by_tasks
 from bench.server import settle
-from rota.app import open_queue
+from rota.app import collect_rarely, open_queue
 from rota.model.claims import ClaimRequest, ClaimResult, Completion
 from rota.model.status import Verb
 from rota.model.work import NewItem
@@ -57,6 +57,7 @@ class Rota:
             settle(place.url)
 
     def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
+        collect_rarely()
         return uvloop.run(_run(place, cell, gate))
 
 
