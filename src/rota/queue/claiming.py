@@ -1,5 +1,6 @@
 """Taking items and finishing them in batches: the hot path."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -182,21 +183,19 @@ def finish_and_take(
 
 def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -> list[Finished]:
     """Holders' plain orders in set-based statements; the rest one by one, to say why."""
-    said: dict[str, set[tuple[str | None, bool]]] = {}
-    for order in orders:
-        said.setdefault(order.item_id, set()).add((order.token, _is_plain(order)))
-    held: dict[str, Finish] = {}
-    for order in orders:
-        # Where two orders say different things of one item, each gets its own answer.
-        if order.token and said[order.item_id] == {(order.token, True)}:
-            entry = Finish(order.item_id, order.token, order.notes, order.actor)
-            held.setdefault(order.item_id, entry)
-    done = {item.id: item for item in tx.finish([*held.values()], now)} if held else {}
+    told = Counter(order.item_id for order in orders)
+    held = [
+        Finish(order.item_id, order.token, order.notes, order.actor)
+        for order in orders
+        # Where several are about one item, each gets its own answer.
+        if order.token and told[order.item_id] == 1 and _is_plain(order)
+    ]
+    done = {item.id: item for item in tx.finish(held, now)} if held else {}
     for item in done.values():
         if item.dependents:
             tx.append(moves.unblocked(tx, item, now))
     return [
-        Finished(order.item_id, done.pop(order.item_id), is_fresh=True)
+        Finished(order.item_id, done[order.item_id], is_fresh=True)
         if order.item_id in done
         else _finish_one(tx, order, ids, now)
         for order in orders

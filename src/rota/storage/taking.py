@@ -110,9 +110,9 @@ def rows_of(parties: Iterable[Party]) -> list[list[object]]:
     return [
         [
             item.id, claim.epoch, claim.token, claim.agent, claim.slot,
-            party.take.dispatch_ids[number] if item.came_from is Status.QUEUED else None,
+            dispatch_id if item.came_from is Status.QUEUED else None,
             claim.expires_at, claim.lease_seconds, item.project_id,
         ]
         for party in parties
-        for number, (item, claim) in enumerate((one.item, one.claim) for one in party.got)
+        for (item, claim), dispatch_id in zip(party.got, party.take.dispatch_ids, strict=False)
     ]  # fmt: skip
