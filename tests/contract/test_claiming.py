@@ -52,6 +52,26 @@ async def agrees(store: Store) -> None:
 # taking
 
 
+async def test_a_lease_begins_when_the_database_has_the_claim_and_not_when_it_was_asked_for(
+    one_lane: Store, clock: ManualClock
+) -> None:
+    queue = Ledger.on(one_lane, clock).queue
+    await submit(queue, 2)
+    got = await claim(queue, "ada", lease_seconds=60)
+    gate = threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    asked = ClaimRequest("bob", lease_seconds=60)
+    waiting = asyncio.gather(queue.claim(asked), queue.heartbeat(got.item.id, got.claim.token))
+    await asyncio.sleep(0)  # both have asked
+    clock.advance(50)
+    gate.set()
+    await held_up
+    result, beat = await waiting
+    (late,) = result.items
+    assert late.claim.claimed_at == clock.text()
+    assert late.claim.expires_at == beat.expires_at == clock.text(60)
+
+
 async def test_a_claim_says_what_was_taken_and_until_when(
     queue: WorkQueue, views: Views, clock: ManualClock
 ) -> None:
