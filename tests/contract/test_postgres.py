@@ -25,9 +25,10 @@ from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import WorkQueue, collecting, moves
 from rota.queue.outside import OutsideWork
-from rota.storage import herald
+from rota.storage import herald, postgres
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 from rota.storage.postgres import TRIES, PostgresStore
+from rota.storage.postgres_connection import connect
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to, order
@@ -600,6 +601,31 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
         yield store
     finally:
         await store.close()
+
+
+@pytest.mark.parametrize(("asked", "idle"), [("", "10"), ("keepalives_idle=77", "77")])
+def test_a_server_that_vanishes_without_a_word_is_given_up_unless_the_address_says_how(
+    database: str, asked: str, idle: str
+) -> None:
+    mark = "&" if "?" in database else "?"
+    with connect(f"{database}{mark}{asked}", "test") as connection:
+        said = connection.info.get_parameters()
+    assert said["keepalives_idle"] == idle
+    assert {"keepalives_interval", "keepalives_count", "tcp_user_timeout"} <= said.keys()
+
+
+async def test_a_server_that_has_gone_silent_does_not_keep_the_store_from_closing(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "CLOSE_SECONDS", 0.1)
+    store = PostgresStore(database, lanes=1)
+    await store.open()
+    silent = threading.Event()
+    unanswered = store.transact(lambda tx: silent.wait(PATIENCE))
+    await asyncio.wait_for(store.close(), PATIENCE / 2)
+    assert not unanswered.done()
+    silent.set()
+    assert await unanswered
 
 
 async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import psycopg
 
 from rota.storage.port import Topic
+from rota.storage.postgres_connection import connect
 from rota.storage.postgres_transaction import Connection
 
-CONNECT_SECONDS = 5
 CHANNEL = "rota"
 BREATH_SECONDS = 0.005
 
@@ -47,8 +47,11 @@ class Herald:
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
+
+    def join(self, deadline: float) -> None:
+        """Until that moment of the monotonic clock at the latest."""
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _is_stopping(self) -> bool:
         return self._stopping
@@ -61,10 +64,10 @@ class Herald:
     def _guarded(self, loop: Callable[[Connection], None]) -> None:
         """Reconnects for ever, with a pause: a dead connection costs latency, never work."""
         while not self._stopping:
-            with contextlib.suppress(psycopg.Error), psycopg.connect(
-                self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS,
-                application_name="rota-wake",
-            ) as connection:  # fmt: skip
+            with (
+                contextlib.suppress(psycopg.Error),
+                connect(self._conninfo, "rota-wake") as connection,
+            ):
                 loop(connection)
             with self._wake:
                 if not self._stopping:

@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +33,11 @@ from rota.model.errors import (
     StorageError,
     StorageUnavailable,
 )
-from rota.storage.herald import CONNECT_SECONDS, Herald
+from rota.storage.herald import Herald
 from rota.storage.lanes import Lanes, Seat
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
+from rota.storage.postgres_connection import connect
 from rota.storage.postgres_transaction import Connection, PostgresTransaction, statements
 from rota.storage.wakeups import Wakeups
 
@@ -43,6 +45,7 @@ T = TypeVar("T")
 
 LANES = 10
 TRIES = 8
+CLOSE_SECONDS = 30.0
 UPGRADE_LOCK = 0x526F7461  # "Rota": one upgrade at a time, whoever starts it
 _RUN_AGAIN = (
     errors.SerializationFailure,
@@ -102,19 +105,18 @@ class PostgresStore:
         await asyncio.to_thread(self._join)
 
     def _join(self) -> None:
+        """What is under way is waited for, but not for ever: a server that has gone silent would
+        keep us from ending, and whoever waits for its answer is told nothing either way."""
+        deadline = time.monotonic() + CLOSE_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
         if self._herald is not None:
             self._herald.stop()
+            self._herald.join(deadline)
 
     def _connect(self) -> Connection:
         with self._translated():
-            return psycopg.connect(
-                self._conninfo,
-                autocommit=True,
-                connect_timeout=CONNECT_SECONDS,
-                application_name="rota",
-            )
+            return connect(self._conninfo, "rota")
 
     # reads and writes
 
