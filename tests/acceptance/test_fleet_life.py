@@ -189,6 +189,20 @@ def test_a_broken_file_changes_nothing_and_is_told(place: Site) -> None:
     assert place.schedule("smith", "seldom")["type"] == "interval"
 
 
+def test_a_file_whose_sources_are_refused_leaves_the_signals_as_they_are(place: Site) -> None:
+    def signal_of(name: str) -> dict[str, object]:
+        when = {"kind": "work_item.status.transition", "to": ["failed"]}
+        return {name: {"when": when, "then": {"kind": "submit", "title": "Look"}}}
+
+    place.configure(place.agent(), signals=signal_of("old"))
+    node = place.up()
+    twice = [{"type": "github", "repo": repo} for repo in ("ada/engine", "Ada/engine")]
+    place.configure(place.agent(), signals=signal_of("new"), sources=twice)
+    status, problem = node.ask("POST", "/config/reload")
+    assert (status, "is there twice" in problem["detail"]) == (422, True)
+    assert [one["name"] for one in node.ask("GET", "/signals")[1]] == ["old"]
+
+
 def test_a_file_that_is_gone_is_no_wish_to_have_no_agents(place: Site) -> None:
     place.configure(place.agent())
     node = place.up()

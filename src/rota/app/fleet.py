@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from rota.app import source_context
 from rota.app.sources import read_fleet, work_sources
 from rota.config import Settings
 from rota.config.sources import AnySource, Forge
+from rota.config.state_dir import StateDir
 from rota.daemon import Crew
 from rota.journey import Journey
 from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
@@ -69,7 +69,7 @@ class FleetAtWork:
         crew: Crew,
     ) -> None:
         clock = ledger.clock
-        place = f"{socket.gethostname()}:{settings.state_dir.resolve()}"
+        place = StateDir(settings.state_dir).place()
         self._settings = settings
         self._ledger = ledger
         self._everybody = loaded.fleet  # also those who are woken by other servers
@@ -230,12 +230,13 @@ class FleetAtWork:
     async def _take_on(self, loaded: "Loaded") -> None:
         """What can be wrong comes first. The sources that somebody works from are tended, agents
         get their slots."""
-        await self._signals.sync(declared(loaded.signals, self._ledger.clock.now()))
-        for warning in loaded.warnings:
-            log.warning("configuration", says=warning)
+        signals = declared(loaded.signals, self._ledger.clock.now())
         made = make_tendings(loaded.sources, self._context, self._ledger)
         for source in work_sources(loaded.fleet):
             add_tending(made, source, self._context, self._ledger)
+        await self._signals.sync(signals)
+        for warning in loaded.warnings:
+            log.warning("configuration", says=warning)
         for name, tending in list(self._tendings.items()):
             if name in made and made[name].settings == tending.settings:
                 await made[name].aclose()

@@ -4,6 +4,8 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,12 +71,19 @@ class StateDir:
                 pid=pid,
             ) from None
 
+    def place(self) -> str:
+        """What no other directory is called, for whoever holds this one.
+
+        Machines may have one name and one layout (clones, containers); servers
+        of one place would take each other for dead.
+        """
+        mark = self.path / "place"
+        if not mark.exists():
+            _write(mark, secrets.token_hex(8))
+        return f"{socket.gethostname()}:{self.path.resolve()}#{mark.read_text().strip()}"
+
     def announce(self, url: str) -> None:
-        """Written whole or not at all: the CLI may read it at any moment."""
-        partial = self.server_file.with_suffix(".partial")
-        partial.write_text(json.dumps({"url": url, "pid": os.getpid()}))
-        partial.chmod(0o600)
-        partial.replace(self.server_file)
+        _write(self.server_file, json.dumps({"url": url, "pid": os.getpid()}))
 
     def running(self) -> RunningServer | None:
         """The server that holds this directory, if one does."""
@@ -95,3 +104,11 @@ class StateDir:
             finally:
                 os.close(handle)
         return False
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all: somebody may read it at any moment."""
+    partial = file.with_suffix(".partial")
+    partial.write_text(text)
+    partial.chmod(0o600)
+    partial.replace(file)
