@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 BUSY_SECONDS = 10.0
 GROUP_LIMIT = 1_000
+# Each connection is used by one thread at a time, so it needs no lock around every value read.
+_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
 # How often the writer looks whether another process has committed, while somebody waits.
 FOREIGN_COMMIT_SECONDS = 0.05
 
@@ -123,7 +125,7 @@ class SqliteStore:
 
     def _connect(self, *, readonly: bool = False) -> apsw.Connection:
         with translated(self.path):
-            connection = apsw.Connection(str(self.path), statementcachesize=256)
+            connection = apsw.Connection(str(self.path), _FLAGS, statementcachesize=256)
             # Without this, SQLite compiles a statement anew on every call once a parameter of it
             # was compared with the condition of a partial index: 10 to 20 µs each time.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
