@@ -251,9 +251,13 @@ def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> Non
         assert str(server.pid) in refused.stderr
 
 
-def test_serving_strangers_needs_a_token_or_a_word(tmp_path: Path) -> None:
-    refused = Terminal(tmp_path).run("up", "--host", "0.0.0.0", "--port", "0")
+@pytest.mark.parametrize(
+    "words", [("--host", "0.0.0.0"), ("--allow-host", "rota.example.org")], ids=["bound", "proxied"]
+)
+def test_serving_strangers_needs_a_token_or_a_word(tmp_path: Path, words: tuple[str, str]) -> None:
+    refused = Terminal(tmp_path).run("up", *words, "--port", "0")
     assert refused.returncode == 7
+    assert refused.stderr.startswith(f"rota: {words[1]} can be reached from other machines")
     assert "--insecure" in refused.stderr
 
 

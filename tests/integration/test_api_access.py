@@ -9,8 +9,13 @@ import pytest
 from rota.api import ApiSettings, Mount, create_app
 from rota.api.asgi import Receive, Scope, Send
 from rota.app import open_ledger
+from rota.model.status import Verb
+from rota.model.work import WorkItem
+from rota.queue.moves import Order
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
+
+on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
 GOOD = {"type": "chore", "description": "do it"}
 
@@ -266,6 +271,43 @@ def test_an_agents_token_moves_only_that_agents_items(served: Served, asks: Asks
     )  # fmt: skip
 
 
+@on_both_databases
+def test_an_agents_batch_completes_what_it_looked_at_and_nothing_else(
+    served: Served, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
+    boss.patch("/agents/ann", json={"max_concurrent": 5})
+    mine, noted, lost = (boss.post("/work", json=GOOD).json()["id"] for _ in range(3))
+    for item in (mine, noted, lost):
+        boss.post(f"/work/{item}/dispatch", json={"assigned_agent": "ann"})
+        assert ann.post(f"/work/{item}/start").status_code == 200
+    queue, look = served.ledger.queue, served.ledger.views.item
+    meanwhile = {
+        noted: [lambda: queue.note(noted, "as good as done")],
+        lost: [
+            lambda: queue.apply(Order(Verb.RELEASE, lost, "boss", force=True)),
+            lambda: queue.apply(Order(Verb.DISPATCH, lost, "boss", agent="bob")),
+            lambda: queue.apply(Order(Verb.START, lost, "bob")),
+        ],
+    }
+
+    async def looked_at(item_id: str) -> WorkItem:
+        found = await look(item_id)
+        for change in meanwhile.pop(item_id, []):
+            await change()
+        return found
+
+    monkeypatch.setattr(served.ledger.views, "item", looked_at)
+    batch = [{"id": one} for one in (lost, mine, noted, mine)]
+    answers = ann.post("/work/complete", json=batch).json()
+    assert [one["ok"] for one in answers] == [False, True, True, False]
+    assert [one["error"]["code"] for one in answers if not one["ok"]] == [
+        "forbidden", "transition_refused",
+    ]  # fmt: skip
+    shown = boss.get(f"/work/{lost}").json()
+    assert (shown["status"], shown["assigned_agent"]) == ("in_progress", "bob")
+
+
 def test_an_agents_token_goes_on_to_the_next_item_for_that_agent_alone(
     served: Served, asks: Asks
 ) -> None:
@@ -394,6 +436,16 @@ def test_an_open_server_beyond_loopback_cannot_be_reached_by_a_rebound_name(
         for host in ("10.0.0.5:8080", "rota", "rota:8080", "rota.example.org", "[fd00::1]"):
             assert http.get("/work", headers={"Host": host}).status_code == 200, host
         assert code(http.get("/work", headers={"Host": "evil.example"})) == (421, "bad_host")
+
+
+def test_a_server_with_a_name_for_others_is_open_to_nobody_without_a_token(database: str) -> None:
+    proxied = ApiSettings(allowed_hosts=frozenset({"rota.example.org"}))
+    with serve(database, proxied) as served, httpx2.Client(base_url=served.url) as http:
+        for host in ("rota.example.org", "127.0.0.1"):  # a proxy may send either
+            asked = http.post(
+                "/tokens", json={"name": "evil", "scopes": ["admin"]}, headers={"Host": host}
+            )
+            assert code(asked) == (401, "unauthenticated")
 
 
 def test_behind_tokens_any_name_will_do(database: str) -> None:

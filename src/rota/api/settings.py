@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rota import __version__
 
+RECHECK_SECONDS = 10.0  # a revoked token is noticed by then, also by who only listens
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -20,6 +21,7 @@ class ApiSettings:
     heartbeat_seconds: float = 15.0  # a comment on event streams, so that proxies keep them open
     longest_wait_seconds: float = 60.0  # a long poll is answered by then, whatever it asked for
     remember_seconds: float = 1.0  # how long an answer about tokens may be reused
+    recheck_seconds: float = RECHECK_SECONDS  # of a stream's token
     auth_failures: int = 10  # wrong tokens per address and window, then 429
     auth_window_seconds: float = 60.0
 
@@ -34,5 +36,7 @@ class ApiSettings:
 
     @property
     def open_without_tokens(self) -> bool:
-        """Revoking the last token must not open a server that others can reach."""
-        return self.trusted or self.insecure or self.on_loopback
+        """Revoking the last token must not open a server that others can reach; who has names
+        for it beyond its own reaches it through a proxy."""
+        alone = self.on_loopback and not self.allowed_hosts
+        return self.trusted or self.insecure or alone

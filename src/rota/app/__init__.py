@@ -363,10 +363,11 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
 
 
 async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:
-    if settings.on_loopback or settings.insecure or await ledger.tokens.required():
+    others = settings.allowed_hosts if settings.on_loopback else {settings.host}
+    if not others or settings.insecure or await ledger.tokens.required():
         return
     raise Refused(
-        f"{settings.host} can be reached from other machines, and no token protects this server;"
+        f"{min(others)} can be reached from other machines, and no token protects this server;"
         " create one first (rota token create NAME --scope admin), or say --insecure if the"
         " network itself keeps strangers out"
     )

@@ -1,11 +1,13 @@
 """API tokens: made once, shown once, kept as hashes."""
 
+import asyncio
+import contextlib
 import secrets
 from collections.abc import Sequence
 
 from rota.model.access import ApiToken, Caller, caller_of, check_scopes, hash_secret
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
-from rota.model.errors import NotFound, Unauthenticated
+from rota.model.errors import NotFound, StorageError, Unauthenticated
 from rota.model.work import check_text
 from rota.queue import intake
 from rota.storage.port import Store, Transaction
@@ -20,6 +22,7 @@ class Tokens:
         self._store = store
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
+        self._noting: dict[str, asyncio.Future[None]] = {}  # by token, what is not written yet
 
     async def create(
         self, name: str, scopes: Sequence[str], expires_at: str | None = None
@@ -44,9 +47,9 @@ class Tokens:
             raise NotFound(f"there is no live token {token_id[:100]!r}", id=token_id[:100])
 
     async def required(self) -> bool:
-        """Once a live token exists, every request needs one."""
-        now = to_text(self._clock.now())
-        return await self._store.read(lambda tx: tx.has_live_tokens(now))
+        """Once a token exists, every request needs one. Revoking them all is somebody's wish to
+        have none; that the last has expired is nobody's."""
+        return await self._store.read(lambda tx: tx.has_tokens())
 
     async def caller(self, secret: str) -> Caller:
         """Whose secret this is. The look-up is by hash, so its time tells nothing of secrets."""
@@ -58,7 +61,7 @@ class Tokens:
         if token.expires_at is not None and from_text(token.expires_at) <= moment:
             raise Unauthenticated(f"this token expired at {token.expires_at}")
         if self._worth_noting(token, moment.timestamp()):
-            await self._note_use(token, to_text(moment))
+            self._note_use(token.id, to_text(moment))
         return caller_of(token)
 
     def _worth_noting(self, token: ApiToken, now: float) -> bool:
@@ -66,8 +69,20 @@ class Tokens:
             return True
         return now - from_text(token.last_used_at).timestamp() > TOUCH_SECONDS
 
-    async def _note_use(self, token: ApiToken, now: str) -> None:
-        def body(tx: Transaction) -> None:
-            tx.touch_token(token.id, now)
+    def _note_use(self, token_id: str, now: str) -> None:
+        """Nobody waits for it, and nobody hears when it fails: who may read, reads also where
+        nothing can be written. The store finishes it before it closes."""
+        if token_id in self._noting:
+            return
 
-        await self._store.transact(body)
+        def body(tx: Transaction) -> None:
+            tx.touch_token(token_id, now)
+
+        def written(done: "asyncio.Future[None]") -> None:
+            del self._noting[token_id]
+            with contextlib.suppress(StorageError):  # the next use is noted
+                done.result()
+
+        with contextlib.suppress(StorageError):
+            self._noting[token_id] = self._store.transact(body)
+            self._noting[token_id].add_done_callback(written)

@@ -115,5 +115,5 @@ class RecordStatements(Primitives):
     def touch_token(self, token_id: str, now: str) -> None:
         self._rows("touch_token", id=token_id, now=now)
 
-    def has_live_tokens(self, now: str) -> bool:
-        return bool(self._rows("has_live_tokens", now=now))
+    def has_tokens(self) -> bool:
+        return bool(self._rows("has_tokens"))

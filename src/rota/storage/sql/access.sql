@@ -67,6 +67,5 @@ UPDATE api_tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RE
 -- name: touch_token
 UPDATE api_tokens SET last_used_at = :now WHERE id = :id
 
--- name: has_live_tokens
-SELECT 1 FROM api_tokens
-WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1
+-- name: has_tokens
+SELECT 1 FROM api_tokens WHERE revoked_at IS NULL LIMIT 1
