@@ -42,7 +42,8 @@ class Rota:
         "WorkQueue in process, as `rota up` opens it: SQLite in WAL with synchronous=FULL and "
         "group commit, or PostgreSQL with synchronous_commit=on; each lane is an agent of its "
         "own, and completes an item and claims the next (lease, token, events) in one commit, as "
-        "the client's loop does; of a batch, claim and complete are two commits; uvloop"
+        "the client's loop does; of a batch, claim and complete are two commits; uvloop, and the "
+        "cycle collector as rare as there"
     )
 
     def check(self, cell: Cell) -> None:

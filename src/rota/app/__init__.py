@@ -228,12 +228,8 @@ def make_tendings(settings: Settings, ledger: "Ledger") -> "list[Tending]":
 
 
 def collect_rarely() -> None:
-    """For a process that serves and does little else.
-
-    What a call makes is freed when its last reader lets go; only cycles wait for the collector.
-    Looking for them at every 700 objects cost a twentieth of a busy server's time (`gc.callbacks`
-    around 15,000 claims), most of it on what was there since the start.
-    """
+    """For a process that serves and does little else: what a call makes is freed when its last
+    reader lets go, and the look for cycles found none and cost much (decision 0031)."""
     import gc
 
     gc.collect()
