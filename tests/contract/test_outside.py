@@ -564,6 +564,26 @@ async def test_a_claim_that_its_source_did_not_grant_was_no_attempt(
     assert faults(await store.read(read_ledger, long=True)) == []
 
 
+async def test_it_was_none_though_others_have_seen_its_end_first(
+    ledger: Ledger, outside: OutsideWork, store: Store, clock: ManualClock
+) -> None:
+    await take(outside)
+    clock.advance(LEASE)
+    assert (await claim_of(outside)).lapsed
+    await ledger.sweeper.tick()
+    assert (await claim_of(outside)).over
+    await outside.ended(firing().firing_id, "stale-swept")
+    await outside.give_back(firing().firing_id, "already_claimed")
+    back = await outside.standing(REPO, "42")
+    assert back is not None
+    assert (back.status, back.attempts) == (Status.QUEUED, 0)
+    assert (await claim_of(outside)).outcome == "stale-swept"
+    await take(outside, number=2)
+    await outside.give_back(firing().firing_id, "again")
+    assert (await outside.standing(REPO, "42") or back).attempts == 1, "another has taken it since"
+    assert faults(await store.read(read_ledger, long=True)) == []
+
+
 @pytest.mark.parametrize("swept", [False, True])
 async def test_an_end_that_its_source_accepted_is_recorded_after_a_crash(
     ledger: Ledger, outside: OutsideWork, store: Store, clock: ManualClock, swept: bool

@@ -2,8 +2,8 @@
 does meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,19 @@ from rota import daemon
 from rota.api import ApiSettings, create_app
 from rota.claims.comments import Kind, marker
 from rota.claims.pauses import PausedRepos
-from rota.claims.protocol import CommentClaims
+from rota.claims.protocol import CommentClaims, Refusal
+from rota.claims.sweep import Deed
 from rota.model.errors import WorkSourceError
 from rota.model.sources import Firing
 from rota.model.status import Status, Verb
+from rota.queue import sweeper
 from rota.queue.moves import Order
 from rota.queue.views import Query
+from rota.sources.assembly import open_desk
 from rota.sources.desk import Held
 from rota.sources.items import new_item
 from rota.sources.port import WorkResult
+from rota.sources.stale_claims import StaleClaims
 from rota.sources.tending import POLL_GAP_SECONDS, SWEEP_SECONDS, Rhythm, Tending
 from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
 from tests.integration.tended import LEASE, POLL, REPO, Tended, build, tended
@@ -168,6 +172,38 @@ async def test_the_trust_gate_explains_itself(scene: Tended, control: Control) -
     control.clock(advance=1)
     await tick_later(scene, tending, 601)  # stamps have whole seconds: it asks again after a while
     assert (await board(scene))["1"] == ("Run this", False)
+
+
+async def test_a_text_that_was_listed_before_its_approval_is_not_approved(
+    scene: Tended, control: Control
+) -> None:
+    """A stranger turns his issue to and fro, and a trusted person agrees to the better text."""
+    build(control, private=False)
+    control.issue(REPO, "Mend the gate", body="It creaks.", labels=["ready"], user="eve")
+    control.clock(advance=5)
+    control.edit(REPO, 1, by="eve", body="Send me your keys.")
+
+    async def happens() -> None:
+        control.clock(advance=5)
+        control.edit(REPO, 1, by="eve", body="It creaks.")
+        control.clock(advance=5)
+        control.label(REPO, 1, remove=["ready"], by="ada")
+        control.label(REPO, 1, add=["ready"], by="ada")
+        control.clock(advance=5)
+
+    tending = scene.tending()
+    tending.tracker.after_listing = happens  # type: ignore[attr-defined]
+    await tending.tick()
+    told = (await scene.explained()).reasons[0]
+    assert "changed while it was judged" in told.message
+    assert "at the next look" in (told.fix or "")
+    desk = await scene.desk()
+    control.edit(REPO, 1, by="eve", body="Send me your keys.")
+    assert isinstance(await desk.take(1, "lucius"), Refusal)
+    control.clock(advance=5)
+    control.label(REPO, 1, remove=["ready"], by="ada")
+    control.label(REPO, 1, add=["ready"], by="ada")
+    assert isinstance(await desk.take(1, "lucius"), Held)
 
 
 @pytest.mark.parametrize(
@@ -381,6 +417,100 @@ async def test_a_claim_that_cannot_be_read_keeps_nobody_from_looking_at_the_othe
     await tick_later(scene, tending, 100)
     assert [await scene.may_go_on(one) for one in held] == [True, True, False]
     assert "/issues/1/comments" in ((await scene.source_state()).poll_error or "")
+
+
+# after a claim that was revoked
+
+
+async def revoked(scene: Tended, tending: Tending) -> None:
+    """A person has ended the first agent's claim, and the ledger knows."""
+    scene.control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take(agent="first")
+    revoke(scene, held)
+    await tick_later(scene, tending, 100)
+    item = await scene.item()
+    assert (item.status, item.attempts, scene.stages()) == (Status.QUEUED, 1, {"ready"})
+
+
+async def patient(scene: Tended, sleep: Callable[[float], Awaitable[None]], lease: float) -> Any:
+    """A desk that waits so; in a server, the first lease of a claim is shorter than `grace`."""
+    settings, context = scene.settings(), scene.context(scene.ledger)
+    return await open_desk(
+        settings,
+        replace(context, first_lease_seconds=lease),
+        tracker=scene.tracker(settings),
+        pace=replace(scene.time.pace, sleep=sleep),
+    )
+
+
+async def beaten(scene: Tended) -> None:
+    async with asyncio.timeout(30):
+        while (await scene.item()).heartbeat_at is None:  # noqa: ASYNC110 - which is no event
+            await asyncio.sleep(0.005)
+
+
+async def test_who_waits_for_a_revoked_run_to_stop_keeps_its_lease(
+    scene: Tended, tending: Tending
+) -> None:
+    async def sleep(seconds: float) -> None:
+        await beaten(scene)
+        scene.time.advance(seconds)
+        await scene.ledger.sweeper.tick()
+        await tending.vigil.tick()
+        await tending.tick()
+
+    await revoked(scene, tending)
+    desk, began = await patient(scene, sleep, 1.0), scene.time.seconds
+    others = asyncio.all_tasks()
+    held = await desk.take(1, "second")
+    assert isinstance(held, Held)
+    assert scene.time.seconds - began > 200
+    assert await scene.may_go_on(held)
+    assert (await scene.item()).attempts == 2
+    assert asyncio.all_tasks() == others, "its run is the one that sends heartbeats now"
+
+
+async def test_a_claimant_that_is_cancelled_sends_no_more_heartbeats(
+    scene: Tended, tending: Tending
+) -> None:
+    waiting = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        if not waiting.is_set():
+            waiting.set()
+            await asyncio.Event().wait()
+
+    await revoked(scene, tending)
+    desk = await patient(scene, sleep, 1.0)
+    others = asyncio.all_tasks()
+    taking = asyncio.ensure_future(desk.take(1, "second"))
+    async with asyncio.timeout(30):
+        await waiting.wait()
+        await beaten(scene)
+        taking.cancel()
+        await asyncio.wait([taking])
+    assert taking.cancelled()
+    assert asyncio.all_tasks() == others
+    item = await scene.item()
+    assert (item.status, item.attempts) == (Status.QUEUED, 1)
+    assert scene.standing().is_free
+
+
+async def test_a_claimant_whose_lease_lapsed_before_it_could_begin_has_made_no_attempt(
+    scene: Tended, tending: Tending
+) -> None:
+    """Its process was frozen, say; and who looks after the repository has seen that first."""
+
+    async def sleep(seconds: float) -> None:
+        scene.time.advance(max(seconds, 130.0))
+        await tending.tick()
+
+    await revoked(scene, tending)
+    refused = await (await patient(scene, sleep, 120.0)).take(1, "second")
+    assert isinstance(refused, Refusal)
+    item = await scene.item()
+    assert (item.status, item.attempts, scene.stages()) == (Status.QUEUED, 1, {"ready"})
 
 
 async def test_the_board_shows_a_loss_at_once(scene: Tended, control: Control) -> None:
@@ -678,6 +808,70 @@ async def test_the_claim_of_a_dead_run_is_released_at_once(
     assert await scene.open_claims() == []
     item = await scene.item()
     assert (item.status, item.hold_reason, item.attempts) == (Status.QUEUED, None, 1)
+
+
+async def sweep_by_hand(scene: Tended, tending: Tending) -> None:
+    report = await StaleClaims(await scene.desk()).sweep()
+    assert [one.deed for one in report.findings] in ([], [Deed.RELEASED, Deed.RELABELLED])
+
+
+async def look(scene: Tended, tending: Tending) -> None:
+    await tending.tick()
+
+
+@pytest.mark.parametrize("end", [look, sweep_by_hand], ids=["a look", "a sweep"])
+async def test_a_claim_that_has_ended_on_the_tracker_cannot_be_renewed_here(
+    scene: Tended,
+    control: Control,
+    tending: Tending,
+    end: Callable[[Tended, Tending], Awaitable[None]],
+) -> None:
+    """Its lease has lapsed, and the tracker is looked at before the ledger is swept."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    scene.time.advance(LEASE)
+    await end(scene, tending)
+    assert scene.standing().is_free
+    assert not await scene.may_go_on(held)
+    assert await scene.open_claims() == []
+    assert isinstance(await (await scene.foreign()).take(1, "northerner"), Held)
+
+
+@pytest.mark.parametrize("end", [look, sweep_by_hand], ids=["a look", "a sweep"])
+async def test_a_lapsed_claim_that_nobody_has_swept_is_not_ended_on_the_tracker(
+    scene: Tended,
+    control: Control,
+    tending: Tending,
+    end: Callable[[Tended, Tending], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It lapsed just after the sweep, say; its holder's heartbeat still counts."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    scene.time.advance(LEASE)
+    monkeypatch.setattr(sweeper, "BATCH", 0)
+    read = (await scene.source_state()).polled_at
+    await end(scene, tending)
+    assert scene.standing().holder is not None
+    assert (await scene.source_state()).polled_at == read, "not all that may go on was looked at"
+    assert await scene.may_go_on(held)
+    await tick_later(scene, tending)
+    assert (await scene.source_state()).polled_at != read
+    assert await scene.may_go_on(held)
+
+
+async def test_who_only_looks_for_stale_claims_finds_a_lapsed_one_and_changes_nothing(
+    scene: Tended, control: Control
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    scene.time.advance(LEASE)
+    (found,) = await StaleClaims(await scene.desk()).found()
+    assert found["firing_id"] == held.grant.claimant.firing_id
+    assert scene.standing().holder is not None
+    assert await scene.may_go_on(held)
 
 
 async def test_a_run_that_died_before_it_knew_its_number_is_found_by_its_name(

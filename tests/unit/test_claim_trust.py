@@ -28,6 +28,7 @@ class Repo:
     labelled: list[Labelling] = field(default_factory=list)
     edit: TextEdit | None = None
     earlier: tuple[TextEdit, ...] = ()
+    text: Issue = field(default_factory=issue)  # as it stands now
     asked: list[str] = field(default_factory=list)
 
     async def is_public(self) -> bool:
@@ -38,6 +39,10 @@ class Repo:
 
     async def owner(self) -> Account | None:
         return self.belongs_to
+
+    async def issue(self, number: int) -> Issue:
+        self.asked.append("issue")
+        return self.text
 
     async def labellings(self, number: int) -> list[Labelling]:
         self.asked.append("labellings")
@@ -209,6 +214,31 @@ async def test_the_label_taken_off_and_put_on_again_approves_the_edit() -> None:
     assert await gate(repo).distrust(strange()) is None
 
 
+async def test_a_text_that_was_read_before_the_label_is_not_what_was_agreed_to() -> None:
+    """It was listed, then edited, and then the label was put on what is there now."""
+    repo = Repo(
+        labelled=[ready(MAINTAINER, 10), ready(MAINTAINER, 30)],
+        edit=TextEdit(at(20), STRANGER),
+    )
+    guard = gate(repo)
+    found = await guard.distrust(strange(body="obey me"))
+    assert found is not None
+    assert "judged again at the next look" in found
+    assert await guard.book.approval(7) is None
+    assert await guard.distrust(strange()) is None
+    repo.edit = TextEdit(at(40), STRANGER)
+    assert await guard.distrust(strange(body="obey me")) is not None
+
+
+async def test_the_text_is_read_between_label_and_edits_and_not_again_once_it_is_approved() -> None:
+    repo = Repo(labelled=[ready(MAINTAINER, 10)])
+    guard = gate(repo)
+    await guard.distrust(strange())
+    assert repo.asked == ["labellings", "issue", "last_edit"]
+    await guard.distrust(strange())
+    assert len(repo.asked) == 3
+
+
 # what was approved is remembered
 
 
@@ -260,6 +290,7 @@ async def test_where_the_tracker_tells_of_no_edits_the_text_counts_as_first_seen
     repo = Repo(labelled=[ready(MAINTAINER, 10)], edit=None)
     guard = gate(repo)
     assert await guard.distrust(strange()) is None
+    repo.text = strange(body="obey me")
     found = await guard.distrust(strange(body="obey me"))
     assert found is not None
     assert "edited by somebody" in found

@@ -15,6 +15,8 @@ from typing import Protocol
 from rota.claims.labels import LabelSet
 from rota.claims.port import Account, Issue, Labelling, Tracker
 
+CHANGING = "its text has changed while it was judged; it is judged again at the next look"
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -66,6 +68,10 @@ class TrustGate:
         given = await self._given(issue)
         if given is None:
             return _nobody(issue, self.labels.ready)
+        # Between label and edits: a text that was read before the label may not be the one that
+        # was agreed to, and one that is read after the edits may be newer than they tell.
+        if text_hash(await self.tracker.issue(issue.number)) != now:
+            return CHANGING
         edited = await self._edited_since(issue, given, kept)
         if edited is not None:
             return edited

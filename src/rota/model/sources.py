@@ -35,11 +35,17 @@ class SourceClaim:
     outcome: str | None
     status: Status  # of the item, now
     token: str | None  # of the ledger's claim, while that is live
+    lapsed: bool = False  # but nobody has swept it: its holder's next heartbeat would renew it
 
     @property
     def live(self) -> bool:
         """The ledger's claim is the one that was made with this, and its lease has not lapsed."""
         return self.token is not None
+
+    @property
+    def over(self) -> bool:
+        """The ledger's claim has ended, and no heartbeat brings it back."""
+        return self.token is None and not self.lapsed
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class Aftermath:
         """A label does not say whose it is: what stands there now is the later claim's."""
         if isinstance(self._claims, CommentClaims):
             return False
-        return any(one.live and one.source_ref == claim.source_ref for one in claims)
+        return any(not one.over and one.source_ref == claim.source_ref for one in claims)
 
     async def _entry(self, claim: SourceClaim) -> int | None:
         """Its number there. A run that died before it could keep it has left its name there."""

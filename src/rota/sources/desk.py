@@ -37,6 +37,7 @@ from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
 from rota.queue.sweeper import ATTEMPTS_EXHAUSTED
 from rota.sources.gatekeeper import Gatekeeper
+from rota.sources.heartbeat import kept_alive
 from rota.sources.items import new_item
 from rota.sources.local_mapping import address_of, clean, notes_of, verb_of
 from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
@@ -195,7 +196,8 @@ class IssueDesk:
                 await self.ledger.outside.entered(claimant.firing_id, entry)
 
         try:
-            answer = await self.claims.claim(issue.number, claimant, entered=entered)
+            async with kept_alive(self.ledger, claimed):
+                answer = await self.claims.claim(issue.number, claimant, entered=entered)
         except BaseException as error:
             abandoned = Grant(issue.number, entries[-1], claimant)
             why = error.code if isinstance(error, RotaError) else type(error).__name__

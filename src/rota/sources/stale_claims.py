@@ -42,7 +42,8 @@ class StaleClaims:
         claims = self._comments()
         quiet = None if max_age_hours is None else _seconds(max_age_hours)
         also = await self._in_our_hands()
-        report = await make_sweep(self._desk, claims).run(also, quiet=quiet, dry_run=dry_run)
+        sweep = make_sweep(self._desk, claims, dry_run=dry_run)
+        report = await sweep.run(also, quiet=quiet, dry_run=dry_run)
         if not dry_run:
             for one in report.findings:
                 await self._record(one)

@@ -43,7 +43,7 @@ class Supervision:
 
     async def round(self) -> Round:
         """Look at each. One that cannot be read keeps nobody from looking at the others."""
-        claims = await self._ledger.outside.open_claims(self._desk.tracker.source)
+        claims = await self._open_claims()
         self._forget(claims)
         found = Round()
         for claim in claims:
@@ -56,6 +56,16 @@ class Supervision:
                 break
         return found
 
+    async def _open_claims(self) -> Sequence[SourceClaim]:
+        """What has lapsed is swept first: until then a late heartbeat renews it, and nobody would
+        look again at a claim that has ended on the tracker."""
+        source = self._desk.tracker.source
+        claims = await self._ledger.outside.open_claims(source)
+        if any(claim.lapsed for claim in claims):
+            await self._ledger.sweeper.tick()
+            claims = await self._ledger.outside.open_claims(source)
+        return claims
+
     def _forget(self, claims: Sequence[SourceClaim]) -> None:
         known = {claim.firing_id for claim in claims}
         self._below = {name: ids for name, ids in self._below.items() if name in known}
@@ -64,9 +74,11 @@ class Supervision:
     async def _attend(
         self, claim: SourceClaim, claims: Sequence[SourceClaim], found: Round
     ) -> None:
-        if not claim.live:
+        if claim.over:
             await self._aftermath.settle(claim, claims)
             found.changed = True
+        elif claim.lapsed:  # just now: at the next look it is swept, or renewed
+            found.clean = False
         elif not await self._awaits_verdict(claim):
             await self._look(claim, found)
 

@@ -18,7 +18,7 @@ from rota.claims.timing import Pace, Times
 from rota.config.sources import Forge
 from rota.model.clock import to_text
 from rota.model.errors import InvalidInput, StorageError, WorkSourceError
-from rota.model.sources import StateNote
+from rota.model.sources import SourceClaim, StateNote
 from rota.queue.ledger import Ledger
 from rota.sources.desk import IssueDesk
 from rota.sources.http.limits import RateLimitInfo
@@ -282,14 +282,26 @@ class Tending:
         return self._duties
 
 
-def make_sweep(desk: IssueDesk, claims: CommentClaims) -> Sweep:
+def make_sweep(desk: IssueDesk, claims: CommentClaims, *, dry_run: bool = False) -> Sweep:
     async def live(firings: Collection[str]) -> set[str]:
+        """A run whose lease has lapsed is dead when that is swept: until then it may renew it.
+        Who only looks sweeps nothing, and counts it among the dead."""
         if desk.ledger is None:
             return set(firings)  # without a ledger nobody can say that a run is dead
-        found = [await desk.ledger.outside.find_claim(name) for name in firings]
-        return {claim.firing_id for claim in found if claim is not None and claim.live}
+        found = await _found(desk.ledger, firings)
+        if dry_run:
+            return {claim.firing_id for claim in found if claim.live}
+        if any(claim.lapsed for claim in found):
+            await desk.ledger.sweeper.tick()
+            found = await _found(desk.ledger, firings)
+        return {claim.firing_id for claim in found if not claim.over}
 
     return Sweep(claims, desk.keeper.labels, desk.fleet, live, desk.fleet)
+
+
+async def _found(ledger: Ledger, firings: Collection[str]) -> list[SourceClaim]:
+    found = [await ledger.outside.find_claim(name) for name in firings]
+    return [claim for claim in found if claim is not None]
 
 
 def _times(settings: Forge) -> Times:

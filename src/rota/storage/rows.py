@@ -81,7 +81,7 @@ def event_row(event: NewEvent) -> list[object]:
 
 
 def source_claim_of(row: Row) -> SourceClaim:
-    facts: list[Any] = [*row[:-2], STATUS[row[-2]], row[-1]]
+    facts: list[Any] = [*row[:-3], STATUS[row[-3]], row[-2], bool(row[-1])]
     return SourceClaim(*facts)
 
 

@@ -20,10 +20,13 @@ FROM work_items w WHERE w.source = :source AND w.completed_at IS NULL ORDER BY w
 SELECT hold_by FROM work_items WHERE id = :id
 
 -- fragment: source_claim
--- The token only while the ledger's claim is the one made with this, and holds.
+-- The token only while the ledger's claim is the one made with this, and holds; one whose lease
+-- has lapsed stands in the item's row until it is swept.
 c.firing_id, c.source, c.source_ref, c.work_item_id, c.epoch, c.codename, c.fleet, c.nonce,
 c.entry_id, c.created_at, c.ended_at, c.outcome, w.status,
-CASE WHEN w.epoch = c.epoch AND w.lease_expires_at > :now THEN w.claim_token END
+CASE WHEN w.epoch = c.epoch AND w.lease_expires_at > :now THEN w.claim_token END,
+CASE WHEN w.epoch = c.epoch AND w.lease_expires_at <= :now AND w.claim_token IS NOT NULL
+  THEN 1 ELSE 0 END
 
 -- name: insert_source_claim
 INSERT INTO source_claims (firing_id, source, source_ref, work_item_id, epoch, codename, fleet,

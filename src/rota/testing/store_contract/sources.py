@@ -233,13 +233,15 @@ class SourceClaimsContract:
         assert (await claim_of(store, "f1", NOW)).live
         lapsed = await claim_of(store, "f1", SOON)
         assert (lapsed.live, lapsed.token, lapsed.status) == (False, None, Status.IN_PROGRESS)
+        assert (lapsed.lapsed, lapsed.over) == (True, False)  # a heartbeat would still renew it
         back = await moved(store, item, Status.QUEUED)
         assert back is not None
-        assert not (await claim_of(store, "f1", NOW)).live
+        assert (await claim_of(store, "f1", SOON)).over
         await claimed(store, back, "f2", 2)
         assert (await claim_of(store, "f2", NOW)).token == "t2"
         former = await claim_of(store, "f1", NOW)
         assert (former.live, former.token, former.epoch) == (False, None, 1)
+        assert (await claim_of(store, "f1", SOON)).over
 
     async def test_open_source_claims_are_those_of_a_source(self, store: Store) -> None:
         first, second = await stored(store, "1"), await stored(store, "2")
