@@ -1,6 +1,7 @@
 """The command line walked through in real processes: on a database file, and against a server."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -147,7 +148,8 @@ def test_tokens_guard_a_server_and_decide_the_exit_code(tmp_path: Path) -> None:
     admin = shell.json("token", "create", "boss", "--scope", "admin")["secret"]
     reader = shell.json("token", "create", "guest", "--scope", "read")["secret"]
     with running_server(tmp_path):
-        assert shell.json("list", code=3)["code"] == "unauthenticated"
+        refused = shell.json("list", code=3)
+        assert (refused["code"], "ROTA_TOKEN" in refused["message"]) == ("unauthenticated", True)
         shell.variables["ROTA_TOKEN"] = reader
         assert shell.json("list") == []
         assert shell.json("add", "Not mine to say", code=4)["code"] == "forbidden"
@@ -276,7 +278,8 @@ def test_one_that_only_serves_says_what_it_does_not_do(tmp_path: Path) -> None:
 _LOOKING = (
     "list", "ready", "show X", "explain X", "stats", "watch --no-follow", "stale", "board --once",
     "run list", "run show X", "schedule list", "agent list", "project list", "signal list",
-    "follow-up list", "outbox list", "token list", "list --project X",
+    "follow-up list", "outbox list", "token list", "list --project X", "db status",
+    "db backup copy.db", "export --output copy.jsonl",
 )  # fmt: skip
 
 
@@ -310,6 +313,46 @@ def test_an_agent_that_nobody_knows_is_paused_with_a_word(here: ThisProcess) -> 
     here.type("add", "For ann", "--agent", "ann")
     for known in ("smiht", "smith", "ann"):
         assert here.run("agent", "pause", known).stderr == ""
+
+
+def test_an_agent_that_nobody_knows_is_not_resumed(here: ThisProcess) -> None:
+    refused = here.run("agent", "resume", "smiht")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "nothing is known of an agent 'smiht'" in refused.stderr
+    here.type("agent", "set", "smith", "--max-concurrent", "2")
+    here.type("agent", "resume", "smith")
+    assert [one["name"] for one in here.json("agent", "list")] == ["smith"]
+
+
+def test_an_item_for_an_agent_of_the_file_hears_that_no_server_runs(here: ThisProcess) -> None:
+    (here.place / "rota.yaml").write_text(
+        "agents:\n"
+        "  - name: smith\n"
+        "    runtime: {type: command, command: ['true']}\n"
+        "    work_source: {type: queue, types: [chore]}\n"
+        "    schedules: {often: {type: interval, interval: 1s, prompt: Go.}}\n"
+    )
+    item = here.type("add", "Mend the gate", "--type", "chore").strip()
+    told = here.json("explain", item)
+    assert [one["code"] for one in told["reasons"]] == ["no_server", "nobody_asked"]
+    assert told["summary"] == "no server runs here, so 'smith' of rota.yaml does not work"
+    other = here.type("add", "Sing", "--type", "song").strip()
+    assert "no server" not in here.type("explain", other)
+    assert "no server" not in here.type("explain", item, "--db", ".rota/../.rota/rota.db")
+
+
+def test_what_was_not_held_is_not_let_go(here: ThisProcess) -> None:
+    item = here.type("add", "Mend the gate").strip()
+    assert here.type("unhold", item) == f"{item} was not held\n"
+    here.type("hold", item, "--reason", "wait")
+    assert here.type("unhold", item) == f"{item} no longer held\n"
+
+
+def test_without_a_server_there_is_nobody_to_read_the_file_again(here: ThisProcess) -> None:
+    refused = here.run("config", "reload")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("no server runs here")
+    assert not (here.place / ".rota").exists()
 
 
 def test_a_server_that_died_is_not_asked(shell: Terminal) -> None:
@@ -365,8 +408,6 @@ def test_a_reader_that_goes_away_is_no_error(shell: Terminal) -> None:
 
 
 def test_a_backup_is_a_database(shell: Terminal, tmp_path: Path) -> None:
-    shell.type("db", "status", code=1)
-    assert not (tmp_path / ".rota").exists()
     assert shell.json("db", "upgrade")["applied"]
     assert shell.json("db", "upgrade")["applied"] == []
     assert shell.json("db", "status")["current"]
@@ -377,3 +418,32 @@ def test_a_backup_is_a_database(shell: Terminal, tmp_path: Path) -> None:
     shell.type("db", "backup", "copy.db", code=2)
     shell.type("db", "backup", "copy.db", "--overwrite")
     shell.type("db", "backup", "no/such/place.db", code=6)
+
+
+def test_no_copy_is_written_over_what_rota_lives_on(here: ThisProcess) -> None:
+    here.type("add", "Keep me")
+    place, own = here.place, here.place / ".rota"
+    (place / "link.db").symlink_to(own / "rota.db")
+    (place / "twin.db").hardlink_to(own / "rota.db")
+    (place / "linked").symlink_to(own)
+    (own / "server.lock").write_text("held")
+    os.mkfifo(place / "pipe")  # as a device is, which must not become a file either
+    for words in ("db backup pipe --overwrite", "export --output pipe --overwrite"):
+        assert "is not a regular file" in here.run(*words.split()).stderr
+    assert (place / "pipe").is_fifo()
+    for target in (
+        ".rota/rota.db", ".rota/rota.db-wal", ".rota/rota.db-shm", ".rota/rota.db-journal",
+        ".rota/server.lock", ".rota/server.json", ".rota/place", "link.db", "twin.db",
+        "linked/rota.db", "linked/server.lock", ".rota/../.rota/rota.db",
+    ):  # fmt: skip
+        for words in (["db", "backup", target], ["export", "--output", target]):
+            for more in ([], ["--overwrite"]):
+                refused = here.run(*words, *more)
+                assert refused.returncode == 2, (words, refused)
+                assert "files that Rota itself works with" in refused.stderr
+    assert (own / "server.lock").read_text() == "held"
+    assert len(here.json("list")) == 1
+    here.type("db", "backup", ".rota/copy.db")  # beside them it may lie
+    here.type("list", "--db", "link.db")
+    assert here.run("db", "backup", "again.db", "--db", "link.db").returncode == 0
+    assert here.run("export", "--output", "x" * 300).returncode == 6

@@ -13,17 +13,20 @@ import pytest
 from rota.model.claims import ClaimRequest, ClaimResult, NothingClaimed
 from rota.model.clock import IdFactory
 from rota.model.errors import (
+    ClaimLost,
     CommitUnknown,
     InvalidInput,
     NotFound,
     StorageError,
     StorageUnavailable,
+    VersionMismatch,
 )
 from rota.model.events import EventType, NewEvent
+from rota.model.runs import Run
 from rota.model.sources import Firing, Mirrored, Mirroring
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
-from rota.queue import WorkQueue, collecting, moves
+from rota.queue import Ledger, WorkQueue, collecting, moves
 from rota.queue.outside import OutsideWork
 from rota.storage import herald, postgres
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
@@ -409,6 +412,102 @@ async def test_what_is_being_taken_is_edited_by_its_mirror_afterwards(
     assert standing is not None
     assert (standing.description, standing.status) == ("new", Status.IN_PROGRESS)
     assert faults(await store.read(read_ledger, long=True)) == []
+
+
+def given_to_bob(queue: WorkQueue, item_id: str) -> Callable[[Transaction], Any]:
+    """Out of another's hands, and into Bob's."""
+    ids = IdFactory(ManualClock())
+    orders = [
+        order(Verb.RELEASE, item_id, force=True),
+        order(Verb.DISPATCH, item_id, agent="bob"),
+        order(Verb.START, item_id, lease=queue.lease(60)),
+    ]
+
+    def body(tx: Transaction) -> None:
+        for one in orders:
+            moves.apply(tx, one, ids.new(), NOW)
+
+    return body
+
+
+async def test_a_patch_at_a_version_does_not_touch_what_has_changed_hands_meanwhile(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    item = await bring_to(queue, Status.IN_PROGRESS)
+    done = order(Verb.RELEASE, item.id, outcome="success", version=item.version, force=True)
+    with gate() as (reached, let_go):
+        giving = store.transact(held(given_to_bob(queue, item.id), reached, let_go))
+        await reach(reached)
+        patching = asyncio.ensure_future(queue.change(done, Status.COMPLETED, {}))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await giving
+        with pytest.raises(VersionMismatch, match=f"not {item.version}"):
+            await patching
+    row = await store.read(lambda tx: tx.get_item(item.id))
+    assert row is not None
+    assert (row.assigned_agent, row.status) == ("bob", Status.IN_PROGRESS)
+
+
+async def test_a_patch_without_a_version_makes_the_move_from_where_the_item_stands_by_then(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    item = await bring_to(queue, Status.IN_PROGRESS)
+    fail = order(Verb.FAIL, item.id, outcome="failed")
+    with gate() as (reached, let_go):
+        failing = store.transact(held(lambda tx: moves.apply(tx, fail, "", NOW), reached, let_go))
+        await reach(reached)
+        patching = asyncio.ensure_future(
+            queue.change(order(Verb.RELEASE, item.id), Status.QUEUED, {})
+        )
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await failing
+        assert (await patching).status is Status.QUEUED
+    events = await store.read(lambda tx: tx.events_of(item.id, 2))
+    assert [event.type for event in events] == ["work.failed", "work.retried"]
+
+
+async def test_a_note_of_who_has_just_lost_its_claim_is_not_believed(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    await bring_to(queue, Status.QUEUED)
+    (got,) = (await queue.claim(ClaimRequest("ada"))).items
+    with gate() as (reached, let_go):
+        giving = store.transact(held(given_to_bob(queue, got.item.id), reached, let_go))
+        await reach(reached)
+        noting = asyncio.ensure_future(queue.note(got.item.id, "half way", token=got.claim.token))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await giving
+        with pytest.raises(ClaimLost, match="bob"):
+            await noting
+    row = await store.read(lambda tx: tx.get_item(got.item.id))
+    assert row is not None
+    assert row.notes is None
+
+
+async def test_two_workers_who_begin_with_one_claim_at_once_have_one_run(
+    store: Store, another_store: OpenStore, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, other = Ledger.on(store), Ledger.on(await another_store())
+    await ledger.queue.submit(NewItem("chore", "x"))
+    ((item, claim),) = (await ledger.queue.claim(ClaimRequest("ada"))).items
+
+    def begin(on: Ledger) -> "asyncio.Future[tuple[Run, bool]]":
+        return asyncio.ensure_future(on.runs.begin_once(claim, item, schedule=None, node="w"))
+
+    with gate() as (reached, let_go):
+        transact = store.transact
+        monkeypatch.setattr(store, "transact", lambda body: transact(held(body, reached, let_go)))
+        first = begin(ledger)
+        await reach(reached)
+        second = begin(other)
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        (run, is_new), (same, is_newer) = await asyncio.gather(first, second)
+    assert (is_new, is_newer) == (True, False)
+    assert same.id == run.id
 
 
 # run again, or not

@@ -44,7 +44,9 @@ CHECK: dict[str, tuple[dict[str, Any], str]] = {
         {"agent": "agent-7", "after_name": "", "want": 50, "alive_since": NOW}, "PRIMARY",
     ),
     "count_waiting": ({"agent": "agent-7", "schedule": "s7"}, "triggers_open"),
-    "waiting_triggers": ({"want": 500}, "triggers_open"),
+    "waiting_triggers": (
+        {"agents": '["agent-7", "agent-8"]', "after": "", "want": 500}, "triggers_open",
+    ),
     "lose_triggers": ({"now": NOW, "error": "x"}, "triggers_open"),
     "take_up": ({"id": "t", "node": "n", "now": NOW}, "PRIMARY"),
     "prune_triggers": ({"before": "2000"}, "triggers_by_age"),

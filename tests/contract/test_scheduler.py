@@ -23,6 +23,7 @@ from rota.model.schedules import (
     TriggerKind,
 )
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
+from rota.scheduler.taking import PAGE
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
 
@@ -522,6 +523,35 @@ async def test_schedules_that_are_gone_from_the_file_are_gone(
         for one in await store.read(lambda tx: tx.schedule_states(None, None, 10, ""))
     ]
     assert names == [("ada", "clock"), ("bob", "poll")]  # bob may be another node's
+
+
+@pytest.mark.parametrize("front", ["of another node", "without room"])
+async def test_whoever_asked_first_and_cannot_be_served_keeps_nobody_waiting(
+    store: Store, new_node: NewNode, clock: ManualClock, front: str
+) -> None:
+    many = PAGE + 1
+    names = [f"s{n:03}" for n in range(many)] if front == "without room" else ["s"]
+    first = agent(*(Schedule("ada", name, ScheduleType.CHAT) for name in names), room=1)
+    idle = agent(Schedule("bob", "talk", ScheduleType.CHAT), name="bob")
+    if front == "without room":
+        node = await new_node(first, idle)
+    else:
+        await (await new_node(first)).scheduler.stop()
+        node = await new_node(idle, name="n2")
+    asked = [
+        Trigger(f"{n:04}", "ada", names[n % len(names)], f"{n}", TriggerKind.CHAT, "", clock.text())
+        for n in range(many)
+    ]
+    last = Trigger("9999", "bob", "talk", "x", TriggerKind.CHAT, "", clock.text())
+    await store.transact(lambda tx: tx.insert_triggers([*asked, last]))
+    node.stage.stays = True
+    await node.tick()
+    assert [one.agent for one in node.stage.came] == (
+        ["ada", "bob"] if front == "without room" else ["bob"]
+    )
+    node.stage.send_off()
+    node.stage.stays = False
+    await node.settle()
 
 
 async def test_agents_of_other_nodes_are_left_alone_and_keep_nobody_waiting(

@@ -305,6 +305,33 @@ async def test_items_are_waited_for_together(scene: Scene, kind: str) -> None:
     assert counts == ([0, 0, 0, 1] if kind.endswith("all_in") else [0, 1, 0, 0])
 
 
+@pytest.mark.parametrize("kind", ["work_items.all_in", "work_items.any_in"])
+@pytest.mark.parametrize("leased", [False, True], ids=["fresh", "leased"])
+async def test_a_firing_settles_the_causes_that_it_has_seen_and_no_others(
+    scene: Scene, kind: str, leased: bool
+) -> None:
+    project = await scene.queue.create_project("gate")
+    items = [await scene.add(project_id=project.id) for _ in range(3)]
+    where = {"project_id": project.id} if leased else {"items": [one.id for one in items]}
+    signal = await scene.when(
+        {"kind": kind, **where, "in": ["blocked"]},
+        {"kind": "notify", "url": "https://example.org/hook"},
+        max_fires=None,
+    )
+    await scene.processor.tick()
+    for item in items:
+        await scene.block(item)
+    if leased:
+        scene.clock.advance(1)
+        scene.processor = SignalScheduler(scene.store, owner="late", clock=scene.clock)
+    assert await scene.processor.tick() == 1
+    errors = [error for status, error in await scene.firings(signal) if error is not None]
+    assert errors.count("an earlier firing has seen this") == 2
+    await scene.queue.apply(Order(Verb.RELEASE, items[0].id, "me"))
+    await scene.block(items[0])
+    assert await scene.processor.tick() == 1
+
+
 async def test_what_is_true_already_fires_at_once(scene: Scene) -> None:
     item = await scene.add()
     await bring_to(scene.queue, item.id, Status.COMPLETED)
@@ -539,6 +566,28 @@ async def test_an_item_can_be_held_dispatched_and_released(scene: Scene) -> None
     assert await scene.processor.tick() == 1
     stands = await scene.ledger.views.item(item.id)
     assert (stands.status, stands.reason) == (Status.QUEUED, "too_slow")
+
+
+async def test_a_schedule_is_not_triggered_without_end_while_nobody_takes_it_up(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.scheduler.service.MOST_WAITING", 2)
+    talk = Standing("ada", "talk", ScheduleType.CHAT, "chat", True, True, None, None)
+    await scene.store.transact(lambda tx: tx.put_schedules([talk]))
+    action = {"kind": "trigger", "agent": "ada", "schedule": "talk"}
+    signal = await scene.when(FAILS, action, max_fires=None)
+    for _ in range(3):
+        await scene.fail(await scene.add())
+    assert await scene.processor.tick() == 2
+    waiting = await scene.store.transact(lambda tx: tx.waiting_triggers(["ada"], 9))
+    assert await scene.store.read(lambda tx: tx.count_waiting("ada", "talk")) == 2
+    (late,) = [one for one in await scene.firings(signal) if one[0] is FiringStatus.QUEUED]
+    assert "2 triggers of ada/talk wait already; is a node with this agent running?" in str(late[1])
+    taken, now = replace(waiting[0], node="n1"), scene.clock.text()
+    await scene.store.transact(lambda tx: tx.take_up(taken, now, None))
+    scene.clock.advance(10)
+    assert await scene.processor.tick() == 1
+    assert [status for status, _ in await scene.firings(signal)] == [FiringStatus.ENQUEUED] * 3
 
 
 async def test_a_notification_waits_in_the_outbox_with_a_stable_id(scene: Scene) -> None:

@@ -482,6 +482,23 @@ async def test_an_exhausted_item_explains_itself(ledger: Ledger, clock: ManualCl
     assert "attempts_exhausted" in (await ledger.views.explain(item.id)).summary
 
 
+async def test_an_item_that_waits_after_a_failed_try_says_why(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    item = await bring_to(queue, Status.QUEUED)
+    (got,) = (await queue.claim(ClaimRequest("ada", lease_seconds=60))).items
+    given_back = {"reason": "failure", "notes": "the ink is frozen"}
+    await queue.apply(
+        order(
+            Verb.RELEASE, item.id, token=got.claim.token, available_at=clock.text(60), **given_back
+        )
+    )
+    assert (await views.explain(item.id)).summary == (
+        f"it is not available before {clock.text(60)}; it was given back after attempt 1 of 3"
+        " (failure): the ink is frozen"
+    )
+
+
 async def test_nothing_explains_what_is_not_there(views: Views) -> None:
     with pytest.raises(NotFound):
         await views.explain("ghost")

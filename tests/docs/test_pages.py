@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import apsw
 import pytest
 
+from rota.storage.sqlite_errors import translate
 from tests.docs.pages import DOCS, ROOT, anchors, blocks, every_page, links, name_of
 
 PAGES = pytest.mark.parametrize("page", every_page(), ids=name_of)
@@ -88,6 +90,11 @@ def test_every_file_that_is_named_as_evidence_exists() -> None:
     for page in every_page():
         for path in re.findall(r"`((?:tests|tools|bench|src)/[\w/.-]+\.\w+)`", page.read_text()):
             assert (ROOT / path).exists(), f"{name_of(page)} names {path}"
+
+
+def test_the_words_of_a_busy_database_are_those_that_are_explained() -> None:
+    said = str(translate(apsw.BusyError(), Path("rota.db"))).partition(": ")[2]
+    assert f"`{said}`" in (DOCS / "howto/troubleshooting.md").read_text()
 
 
 def test_the_picture_of_the_board_is_a_picture() -> None:

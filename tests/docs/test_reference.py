@@ -122,7 +122,7 @@ def test_errors_of_the_client_are_described() -> None:
 
 def test_every_exit_code_is_described() -> None:
     described = {int(code) for code, _ in rows(REFERENCE / "cli.md", "code", "means")}
-    assert described == {*range(8), ending.INTERRUPTED, ending.BROKEN_PIPE}
+    assert described == {*range(9), ending.INTERRUPTED, ending.BROKEN_PIPE}
 
 
 # environment

@@ -172,7 +172,7 @@ async def careless(self: SignalScheduler, taken: FiringRecord) -> FiringStatus:
         facts = tx.firing_facts(taken)
         assert facts is not None
         signal, event = facts.signal, facts.event
-        occasion = firing.Occasion(signal, taken, event, facts.item, now, self._ids.new)
+        occasion = firing.Occasion(signal, taken, event, facts.item, now, self._ids)
         tx.append([firing._fired(signal, taken, event, firing.perform(tx, occasion), now)])
 
     def mark(tx: Transaction) -> None:

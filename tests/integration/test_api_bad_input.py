@@ -10,6 +10,8 @@ import httpx2
 import pytest
 
 from rota.api import ApiSettings
+from rota.api.problems import document
+from rota.model.errors import Refused
 from rota.testing.served import Served, serve
 
 JSON = {"Content-Type": "application/json"}
@@ -63,6 +65,15 @@ def problem(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
     assert found["title"]
     assert found["type"] == "about:blank"
     return found
+
+
+def test_no_detail_takes_the_place_of_what_a_problem_document_has() -> None:
+    theirs = dict.fromkeys(("type", "title", "status", "detail", "instance", "code"), "theirs")
+    found = document(Refused("no", **theirs, agent="ada"))
+    assert found == {
+        "type": "about:blank", "title": "Conflict", "status": 409, "detail": "no",
+        "code": "refused", "item_status": "theirs", "of_type": "theirs", "agent": "ada",
+    }  # fmt: skip
 
 
 def refused_field(answer: httpx2.Response) -> str:
@@ -220,6 +231,34 @@ def nested(depth: int, inner: str = "1") -> str:
 def test_what_is_not_json_is_refused(http: httpx2.Client, raw: str | bytes) -> None:
     content = raw if isinstance(raw, bytes) else raw.encode()
     problem(http.post("/work", content=content, headers=JSON), 400, "bad_json")
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\udc00", "a \\ud800 b"])
+def test_half_a_surrogate_pair_is_called_so(http: httpx2.Client, half: str) -> None:
+    answer = http.post("/work", content=f'{{"type": "{half}"}}', headers=JSON)
+    assert "half a surrogate pair" in problem(answer, 400, "bad_json")["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/sweep"),
+        ("POST", "/schedules/ada/poll/enable"),
+        ("DELETE", "/schedules/ada/poll"),
+        ("DELETE", "/work/QUEUED"),
+    ],
+)
+def test_a_call_that_takes_no_body_refuses_one(
+    http: httpx2.Client, known: dict[str, str], method: str, path: str
+) -> None:
+    path = path.replace("QUEUED", known["queued"])
+    found = problem(http.request(method, path, json={"x": 1}), 422, "invalid_input")
+    assert (found["detail"], found["errors"][0]["field"]) == ("x: is not known here", "x")
+    broken = http.request(method, path, content=b"{broken", headers=JSON)
+    problem(broken, 400, "bad_json")
+    problem(http.request(method, path, json=[1]), 422, "invalid_input")
+    gone = path.replace(known["queued"], "no-such-item")
+    assert http.request(method, gone, json={}).status_code in (200, 404), "nothing is said in it"
 
 
 @pytest.mark.parametrize(
@@ -393,6 +432,7 @@ def test_an_agent_cannot_be_changed_behind_a_dispatch(
         ({"agent": "a", "types": ["x"] * 51}, "types"),
         ({"agent": "a", "labels": ["\x00"]}, "label"),
         ({"agent": "a", "project_id": "\x00"}, "project_id"),
+        ({"agent": "a", "project_id": "nowhere"}, "project_id"),
         ({"agent": "a", "token": "x"}, "token"),
     ],
 )
@@ -484,6 +524,7 @@ def test_a_wrong_idempotency_key_is_refused(http: httpx2.Client) -> None:
         ("/tokens", {"name": "t", "scopes": ["everything"]}, "scopes[0]"),
         ("/tokens", {"name": "t", "scopes": ["read", "agent:Not A Name"]}, "scopes[1]"),
         ("/tokens", {"name": "t", "scopes": ["read"], "expires_at": "soon"}, "expires_at"),
+        ("/tokens", {"name": "t", "scopes": ["read"], "expires_at": "2020-01-01"}, "expires_at"),
     ],
 )
 def test_wrong_projects_and_tokens_are_refused(

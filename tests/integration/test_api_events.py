@@ -4,7 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx2
@@ -66,8 +66,11 @@ class Frames:
 
 
 @contextmanager
-def stream(http: httpx2.Client, query: str = "", last: str | None = None) -> Iterator[Frames]:
+def stream(
+    http: httpx2.Client, query: str = "", last: str | None = None, secret: str | None = None
+) -> Iterator[Frames]:
     headers = STREAM | ({"Last-Event-ID": last} if last is not None else {})
+    headers |= {"Authorization": f"Bearer {secret}"} if secret else {}
     # Less than the stream's own heartbeat: a missing event is an error, not a wait without end.
     with http.stream("GET", f"/events?{query}", headers=headers, timeout=10) as answer:
         yield Frames(answer)
@@ -174,6 +177,28 @@ def test_a_stream_ends_when_the_server_stops(http: httpx2.Client, served: Served
         frames.take(1)
         served.stop()
         assert frames.rest() == []
+
+
+def test_a_revoked_token_ends_its_streams_and_no_others(database: str) -> None:
+    settings = ApiSettings(recheck_seconds=0.05, remember_seconds=0.01, auth_failures=2)
+    with (
+        serve(database, settings) as served,
+        httpx2.Client(base_url=served.url) as http,
+        ExitStack() as open_streams,
+    ):
+        tokens = served.ledger.tokens
+        spy, theirs = served.run(lambda: tokens.create("spy", ["read"]))
+        _, ours = served.run(lambda: tokens.create("us", ["work"]))
+        ending = [open_streams.enter_context(stream(http, secret=theirs)) for _ in range(4)]
+        beside = open_streams.enter_context(stream(http, secret=ours))
+        served.run(lambda: tokens.revoke(spy.id))
+        assert [frames.rest() for frames in ending] == [[]] * 4
+        http.headers["Authorization"] = f"Bearer {ours}"
+        item = add(http)
+        assert beside.take(1)[0]["work_item_id"] == item
+        _, fresh = served.run(lambda: tokens.create("fresh", ["read"]))
+        answer = http.get("/work", headers={"Authorization": f"Bearer {fresh}"})
+        assert answer.status_code == 200, "none of them was a guess"
 
 
 def test_a_reader_that_does_not_read_holds_up_nobody(http: httpx2.Client, served: Served) -> None:

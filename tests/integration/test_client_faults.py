@@ -1,5 +1,6 @@
 """What the client does when answers do not come: safe requests are repeated, others are not."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -142,6 +143,18 @@ def test_other_writes_are_unknown_and_not_repeated(
         with pytest.raises(ConnectionFailed):
             client.claim("ann")
     assert len(server.seen) == 2
+
+
+def test_a_server_that_takes_no_connection_is_not_waited_for_longer_than_for_an_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as after:
+        for _ in range(4):  # more than it keeps: the next hears nothing at all
+            waiting = after.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        transport = PlainTransport(f"http://127.0.0.1:{full.getsockname()[1]}")
+        with pytest.raises(ConnectionFailed, match=r"no connection within 0\.1 s") as failed:
+            transport.send(Request("GET", "/", {}, timeout=0.1))
+        assert not failed.value.sent
 
 
 def test_there_is_an_end_to_repeating(faulty: Callable[..., Faulty]) -> None:

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
 
 from rota.client import ClaimedFollowUp, SyncWorkQueueClient, WorkQueueClient
+from rota.client.errors import ConnectionFailed
+from rota.client.transport import Answer, Request
 from rota.model.clock import SystemClock
 from rota.model.errors import Refused
 from rota.model.status import Status
@@ -134,6 +137,61 @@ async def test_a_follow_up_that_was_taken_away_is_seen_and_not_ended(
         assert await one.complete("late") is False
     found = await client.get_follow_up(taken["id"])
     assert (found["status"], found["holder"], found["notes"]) == ("leased", "bob", None)
+
+
+class _Unheard:
+    """A transport that loses the answer to the first call that ends so."""
+
+    def __init__(self, within: Any, ending: str, meanwhile: Callable[[], Any]) -> None:
+        self._within = within
+        self._ending: str | None = ending
+        self._meanwhile = meanwhile
+
+    async def send(self, request: Request) -> Answer:
+        answer: Answer = await self._within.send(request)
+        if self._ending and request.path.endswith(self._ending):
+            self._ending = None
+            await self._meanwhile()
+            raise ConnectionFailed("the connection broke", sent=True)
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._within, name)
+
+
+@pytest.mark.parametrize(
+    ("verb", "became"), [("complete", "completed"), ("cancel", "cancelled"), ("release", "open")]
+)
+async def test_a_verdict_whose_answer_was_lost_is_not_refused_the_second_time(
+    client: WorkQueueClient, asked: Callable[[str], None], verb: str, became: str
+) -> None:
+    async def nothing() -> None:
+        pass
+
+    asked("One")
+    client._transport = _Unheard(client._transport, f"/{verb}", nothing)  # type: ignore[assignment]
+    async for one in client.follow_ups_for("ada", wait=False):
+        assert await getattr(one, verb)() is True
+        assert await standing(client) == [("One", became, None)]
+        break
+
+
+async def test_a_verdict_whose_answer_was_lost_does_not_take_another_s_for_its_own(
+    client: WorkQueueClient, served: Served, asked: Callable[[str], None]
+) -> None:
+    async def taken_and_given_back() -> None:
+        async with WorkQueueClient(served.url) as bob:
+            taken = await bob.claim_follow_up("bob")
+            assert taken is not None
+            await bob.release_follow_up(taken["id"], taken["token"])
+
+    asked("One")
+    client._transport = _Unheard(client._transport, "/release", taken_and_given_back)  # type: ignore[assignment]
+    async with client.follow_ups_for("ada", wait=False) as found:
+        async for one in found:
+            with pytest.raises(Refused, match="is open"):
+                await one.release()
+            break
 
 
 async def test_stopping_the_client_ends_the_waiting_at_once(

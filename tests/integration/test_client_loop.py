@@ -5,17 +5,22 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rota.client import ClaimedItem, SyncWorkQueueClient, Work, WorkQueueClient
 from rota.client._async.runtime import POLL_SECONDS
+from rota.client.errors import ConnectionFailed, ServerFailed
 from rota.client.heartbeats import Heartbeats
 from rota.client.lease import Lease
 from rota.client.transport import Answer, Request
+from rota.client.worker import Worker
+from rota.client.worker_run import Equipment
 from rota.model.clock import SystemClock
 from rota.model.errors import InvalidInput, Refused
+from rota.model.fleet import AgentSpec, Limits
 from rota.model.status import Verb
 from rota.queue.moves import Order
 from rota.testing.served import Served
@@ -572,6 +577,114 @@ def test_an_exception_among_threads_gives_the_item_back(sync_client: SyncWorkQue
     assert back["available_at"] is not None
 
 
+# answers that are late, and answers that are none
+
+
+class _Changed(_Counted):
+    """A transport that does something with an answer before it hands it on."""
+
+    def __init__(self, within: Any, *changes: tuple[str, Callable[[Answer], Any]]) -> None:
+        super().__init__(within)
+        self._changes = list(changes)  # in order: of which call, and what is done
+
+    async def send(self, request: Request) -> Answer:
+        answer = await super().send(request)
+        if self._changes and request.path.endswith(self._changes[0][0]):
+            return await self._changes.pop(0)[1](answer)  # type: ignore[no-any-return]
+        return answer
+
+
+def changed(client: WorkQueueClient, *changes: tuple[str, Callable[[Answer], Any]]) -> _Changed:
+    transport = _Changed(client._transport, *changes)
+    client._transport = transport  # type: ignore[assignment]
+    return transport
+
+
+@pytest.fixture
+async def bob(served: Served) -> AsyncIterator[WorkQueueClient]:
+    async with WorkQueueClient(served.url) as client:
+        yield client
+
+
+async def taken_by(bob: WorkQueueClient) -> None:
+    """Until a lease is over, and the item is bob's."""
+    async with asyncio.timeout(30):
+        while not await bob.claim("bob", lease_seconds=60):  # noqa: ASYNC110 - time makes it so
+            await asyncio.sleep(0.02)
+
+
+async def test_a_body_begins_only_while_its_lease_holds_however_late_the_answer_came(
+    client: WorkQueueClient, bob: WorkQueueClient
+) -> None:
+    [lost] = await add(client, "One")
+
+    async def much_too_late(answer: Answer) -> Answer:
+        await taken_by(bob)
+        await add(bob, "Two", "Three")
+        return answer
+
+    async def late(answer: Answer) -> Answer:
+        await asyncio.sleep(0.5)  # of a lease of one second
+        return answer
+
+    asked = changed(client, ("/claim", much_too_late), ("/complete", late)).asked
+    seen = []
+    async with client.work(agent="ann", lease_seconds=1) as work:
+        async for item in work:
+            assert not item.lease.lapsed
+            seen.append(item.description)
+            if len(seen) == 2:
+                work.stop_taking()
+    assert seen == ["Two", "Three"]
+    paths = [path for path, _ in asked]
+    assert paths[:3] == ["claim", "heartbeat", "claim"]  # it is bob's: nobody began with it
+    assert paths[-3:] == ["complete", "heartbeat", "complete"]  # ours still, for a whole lease
+    assert (await client.work_get(lost))["assigned_agent"] == "bob"
+
+
+async def test_a_worker_runs_nothing_whose_lease_was_over_when_the_answer_came(
+    client: WorkQueueClient, bob: WorkQueueClient, clock: SystemClock, tmp_path: Path
+) -> None:
+    class Never:
+        async def execute(self, request: Any) -> Any:
+            pytest.fail("it is bob's")
+
+    async def much_too_late(answer: Answer) -> Answer:
+        await taken_by(bob)
+        return answer
+
+    [item_id] = await add(client, "One")
+    asked = changed(client, ("/claim", much_too_late)).asked
+    of_ann = Equipment(client, AgentSpec("ann"), None, Never(), tmp_path, Limits(), "here", clock)
+    worker = Worker(of_ann, lease_seconds=1, once=True)
+    await worker.work(asyncio.Event(), asyncio.Event(), 0.0)
+    assert [path for path, _ in asked] == ["claim", "heartbeat"]
+    assert worker.runs == 0
+    assert await client.list_runs(work_item_id=item_id) == []
+
+
+async def test_an_item_whose_body_failed_and_could_not_be_given_back_is_not_kept(
+    client: WorkQueueClient,
+) -> None:
+    [item_id] = await add(client, "Explodes")
+
+    class Refusing(_Counted):
+        async def send(self, request: Request) -> Answer:
+            if request.path.endswith("/release"):
+                return Answer(500, {}, b"")
+            return await super().send(request)
+
+    client._transport = Refusing(client._transport)  # type: ignore[assignment]
+
+    async def body(item: ClaimedItem) -> None:
+        explode()
+
+    with pytest.raises(ServerFailed):
+        await client.work(agent="ann", lease_seconds=1).run(body)
+    await taken_by(client)
+    assert (await client.work_get(item_id))["assigned_agent"] == "bob"
+
+
 # heartbeats on their own
 
 
@@ -605,6 +718,36 @@ def test_a_lease_that_cannot_be_renewed_is_lost_when_its_time_is_over() -> None:
     heartbeats.hold(lease)
     assert lost.wait(10)
     assert time.monotonic() - began >= 0.3
+    heartbeats.close()
+
+
+def test_every_lease_is_lost_in_time_when_the_server_is_silent() -> None:
+    class Hole(_Silent):
+        def send(self, request: Request) -> Answer:
+            time.sleep(request.timeout)
+            raise ConnectionFailed("no answer", sent=True)
+
+    heartbeats, lost = Heartbeats(Hole(), {}), threading.Semaphore(0)
+    began, many = time.monotonic(), 20
+    for n in range(many):
+        lease = Lease(f"x-{n}", "token", 0.6)
+        lease.when_lost(lost.release)
+        heartbeats.hold(lease)
+    for _ in range(many):
+        assert lost.acquire(timeout=30)
+    assert time.monotonic() - began < 3 * 0.6  # one by one it is more than twenty thirds of it
+    heartbeats.close()
+
+
+def test_whoever_cannot_be_told_of_a_loss_costs_the_other_leases_nothing() -> None:
+    heartbeats, lost = Heartbeats(_Silent(), {}), threading.Event()
+    gone, lease = Lease("x", "token", 0.03), Lease("y", "token", 0.3)
+    gone.when_lost(explode)
+    lease.when_lost(lost.set)
+    for one in (gone, lease):
+        heartbeats.hold(one)
+    assert lost.wait(30)
+    assert gone.lost
     heartbeats.close()
 
 
@@ -667,8 +810,7 @@ def test_the_thread_ends_when_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -
     heartbeats, lease = Heartbeats(_Silent(), {}), Lease("x", "token", 60)
     for _ in range(2):  # and begins anew
         heartbeats.hold(lease)
-        thread = heartbeats._thread
-        assert thread is not None
+        (thread,) = heartbeats._threads
         heartbeats.let_go(lease)
         with heartbeats._changed:
             heartbeats._changed.notify()

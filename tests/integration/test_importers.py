@@ -325,6 +325,7 @@ def test_a_ledger_is_exported_and_imported_by_command(tmp_path: Path) -> None:
     done = here.json("export", "--output", "ledger.jsonl")
     assert done["counts"] == {"item": 1, "event": 1, "request": 1}
     assert here.run("export", "--output", "ledger.jsonl").returncode == 2
+    assert "one document" in here.json("export", code=2)["message"]
     piped = shell.run("export")
     assert piped.stdout.splitlines()[1:] == (tmp_path / "ledger.jsonl").read_text().splitlines()[1:]
     assert f"sha256 {done['sha256']}" in piped.stderr
@@ -341,8 +342,10 @@ def test_a_ledger_is_exported_and_imported_by_command(tmp_path: Path) -> None:
 def test_only_a_database_is_exported_not_a_server(tmp_path: Path) -> None:
     """By its address alone we would silently take the empty database beside us for it."""
     here = ThisProcess(tmp_path, {"ROTA_URL": "http://127.0.0.1:9"})
-    for words in (("export",), ("import", "beads", str(SAMPLES / "beads.jsonl"))):
+    for words in (
+        ("export", "--output", "x.jsonl"),
+        ("import", "beads", str(SAMPLES / "beads.jsonl")),
+    ):
         error = here.json(*words, code=2)
         assert "is a server" in error["message"]
     assert list(tmp_path.iterdir()) == []
-    assert here.json("export", "--db", "nowhere.db", code=1)["code"] == "not_found"

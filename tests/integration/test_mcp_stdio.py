@@ -120,11 +120,11 @@ class Raw:
         told: dict[str, Any] = answer["result"]["structuredContent"]
         return told
 
-    def answer(self, number: int) -> dict[str, Any]:
+    def answer(self, number: int | None) -> dict[str, Any]:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             found: dict[str, Any] = json.loads(line)  # nothing else may stand on standard output
-            if found.get("id") == number:
+            if "id" in found and found["id"] == number:
                 return found
         raise EOFError
 
@@ -147,18 +147,35 @@ def raw(tmp_path: Path) -> Iterator[Raw]:
         one.end()
 
 
+UNREADABLE = {
+    b"not json": -32700,
+    b"\xff\xfe": -32700,
+    b"[]": -32600,
+    b"{}": -32600,
+    b'{"jsonrpc": "2.0"}': -32600,
+    b'{"jsonrpc": "2.0", "id": true, "method": "tools/list", "params": 5}': -32602,
+}
+
+
 def test_bad_messages_do_not_end_a_conversation_and_its_claims_are_kept_by_use_of_other_tools(
     raw: Raw, tmp_path: Path
 ) -> None:
     here = ThisProcess(tmp_path)
     item = here.type("add", "Mend the gate").strip()
+    raw.tell(b'{"jsonrpc": "2.0", "id": 9, "method": "initialize", "params": 5}')
+    assert raw.answer(9)["error"]["code"] == -32602, "also before it has begun"
     began = raw.ask(
         1, "initialize", protocolVersion="2025-06-18", capabilities={},
         clientInfo={"name": "old", "version": "1"},
     )  # fmt: skip
     assert began["result"]["protocolVersion"] == "2025-06-18"
-    for line in (b"not json", b"[]", b"{}", b"\xff\xfe", b'{"jsonrpc": "2.0"}', b""):
+    raw.tell(b"")
+    raw.tell(b'{"jsonrpc": "2.0", "id": 1, "result": 5}')
+    for line, code in UNREADABLE.items():
         raw.tell(line)
+        assert raw.answer(None)["error"]["code"] == code
+    raw.tell(b'{"id": 8, "method": "tools/list"}')
+    assert raw.answer(8)["error"]["code"] == -32600
     assert raw.ask(2, "nope/nope")["error"]["code"] == -32601
     assert raw.ask(3, "tools/call", name="work_list", arguments=[1])["error"]["code"] == -32602
     assert raw.ask(4, "tools/call", name="rm_rf")["error"]["code"] == -32602

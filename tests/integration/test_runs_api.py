@@ -1,5 +1,6 @@
 """Runs over HTTP: for people who look and cancel, and for workers on other machines."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings
+from rota.api import ApiSettings, create_app
+from rota.app import open_ledger
 from rota.model.fleet import AgentSpec
 from rota.model.runs import Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
@@ -246,6 +248,26 @@ def test_a_followed_log_ends_when_the_server_does(http: httpx2.Client, served: S
         assert list(lines) == []
 
 
+def test_a_followed_log_ends_when_its_token_is_revoked(database: str, tmp_path: Path) -> None:
+    settings = ApiSettings(recheck_seconds=0.05, remember_seconds=0.01)
+    with (
+        serve(database, settings, logs=tmp_path / "runs") as served,
+        httpx2.Client(base_url=served.url, timeout=10) as http,
+    ):
+        tokens, run = served.ledger.tokens, own_run(served)
+        token, secret = served.run(lambda: tokens.create("spy", ["read"]))
+        headers = {"Authorization": f"Bearer {secret}", "Accept": "text/event-stream"}
+        with (
+            written(served, run) as write,
+            http.stream("GET", f"/runs/{run.id}/log", headers=headers) as stream,
+        ):
+            write("one")
+            lines = stream.iter_lines()
+            assert next(lines) == f"id: {len(line('one'))}"
+            served.run(lambda: tokens.revoke(token.id))
+            assert "event: end" not in lines, "it has not ended, and who may reads on"
+
+
 def test_whoever_follows_the_log_of_a_dead_server_is_told_once(
     http: httpx2.Client, served: Served, clock: ManualClock
 ) -> None:
@@ -300,6 +322,19 @@ def test_a_worker_begins_a_run_with_its_claim(http: httpx2.Client) -> None:
     again = begin(http, item, node="box-3")
     assert (again.status_code, again.json()["id"]) == (200, run["id"])
     assert [one["type"] for one in http.get("/events").json()].count("run.started") == 1
+
+
+@on_both_databases
+async def test_a_worker_that_asks_twice_at_once_has_one_run(database: str) -> None:
+    async with open_ledger(database) as ledger:
+        app = httpx2.ASGITransport(create_app(ledger))
+        async with httpx2.AsyncClient(transport=app, base_url="http://localhost") as http:
+            await http.post("/work", json={"type": "chore", "description": "x"})
+            [item] = (await http.post("/work/claim", json={"agent": "ann"})).json()
+            body = {"agent": "ann", "work_item_id": item["id"], "token": item["claim"]["token"]}
+            answers = await asyncio.gather(*(http.post("/runs", json=body) for _ in range(4)))
+            assert sorted(one.status_code for one in answers) == [200, 200, 200, 201]
+            assert len({one.json()["id"] for one in answers}) == 1
 
 
 @on_both_databases

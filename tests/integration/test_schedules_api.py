@@ -282,6 +282,7 @@ def test_what_is_refused_wakes_nobody(served: Served, fleet: Fleet, case: str) -
     answer = hook(served, **given)
     assert answer.status_code == status, answer.text
     assert SECRET not in answer.text
+    assert answer.json()["type"] == "about:blank"
     assert fleet.tick() == []
     assert hook(served).status_code == 202, "a refused delivery is not remembered"
 

@@ -1,6 +1,7 @@
 """`rota setup`: what it writes for each coding agent, and that it can be taken back to the byte."""
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ def test_what_is_set_up_in_an_empty_place_is_gone_when_it_is_removed(
     here.type("setup", tool)
     once = tree(site)
     assert once.keys() > before.keys()
+    assert once["project/.rota/.gitignore"] == b"*\n"
     here.type("setup", tool)
     assert tree(site) == once, "twice is once"
     here.type("setup", tool, "--remove")
@@ -140,6 +142,20 @@ def test_codex_is_looked_for_where_codex_home_says(here: Terminal, site: Path) -
     assert not (site / "home/.codex").exists()
     here.type("setup", "codex", "--remove")
     assert not (site / "elsewhere").exists()
+
+
+def test_a_user_without_home_and_name_can_be_set_up_but_for_codex(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(uid: int) -> Any:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.delenv("HOME", raising=False)
+    here = ThisProcess(site / "project", {})
+    here.type("setup", "claude")
+    assert "set CODEX_HOME or HOME" in here.json("setup", "codex", code=2)["message"]
+    assert "set HOME" in here.json("list", "--db", "~/rota.db", code=2)["message"]
 
 
 def test_a_file_that_two_tools_share_stays_until_both_are_removed(
@@ -280,8 +296,7 @@ def test_a_lost_receipt_costs_nothing_where_files_say_it_themselves(
 ) -> None:
     before = tree(site)
     here.type("setup", "claude")
-    (site / "project/.rota/setup.json").unlink()
-    (site / "project/.rota").rmdir()
+    shutil.rmtree(site / "project/.rota")
     here.type("setup", "claude", "--remove")
     files = {name: content for name, content in tree(site).items() if content is not None}
     assert files == {name: content for name, content in before.items() if content is not None}

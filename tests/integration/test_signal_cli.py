@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,24 @@ THEN = [
     ("trigger --agent ada --schedule nightly", {"agent": "ada", "schedule": "nightly"}),
     ("notify --to https://example.org/hook", {"url": "https://example.org/hook"}),
 ]
+
+
+def test_a_time_from_now_is_the_same_in_every_zone(here: Terminal) -> None:
+    words = ("signal", "add", "--at", "+2h", "--timezone", "Europe/Berlin", "--then", "submit")
+    away = datetime.fromisoformat(here.json(*words)["trigger"]["at"]) - datetime.now(UTC)
+    assert timedelta(hours=1.9) < away < timedelta(hours=2.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--max-fires 0", "'0' is not allowed; write 1, 2, 3, … or unlimited"),
+        ("--then notify --to ftp://x", "rota: action.url: 'ftp://x' is not an http or https"),
+    ],
+)
+def test_what_is_wrong_is_called_by_its_name(here: Terminal, words: str, said: str) -> None:
+    done = here.run("signal", "add", "--on-status", "failed", *words.split())
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize(("words", "facts"), THEN)

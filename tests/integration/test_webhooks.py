@@ -235,6 +235,8 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "repository without a secret": (404, {"body": named("ada/silent")}),
     "not JSON": (400, {"body": b"{'a': 1}"}),
     "not UTF-8": (400, {"body": b'{"a": "\xff"}'}),
+    "no number": (400, {"body": b'{"a": NaN, "repository": {"full_name": "ada/engine"}}'}),
+    "beyond all numbers": (400, {"body": BODY.replace(b"{", b'{"a": -1e999, ', 1)}),
     "too deep": (400, {"body": DEEP}),
     "no repository": (422, {"body": b"{}"}),
     "repository of a wrong shape": (422, {"body": b'{"repository": ["ada/engine"]}'}),

@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import httpx2
 import pytest
@@ -152,12 +153,17 @@ def test_a_revoked_token_ends_also_who_only_listens(
     guarded: Served, token: Callable[..., str]
 ) -> None:
     secret = token("read")
-    with wired(guarded.url, bearer(secret)) as ws:
-        ws.get("subscribe")
+    with ExitStack() as open_sockets:
+        sockets = [
+            open_sockets.enter_context(wired(guarded.url, bearer(secret)))
+            for _ in range(SETTINGS.auth_failures + 2)
+        ]
+        for ws in sockets:
+            ws.get("subscribe")
         tokens = guarded.ledger.tokens
         (known,) = guarded.run(tokens.list)
         guarded.run(lambda: tokens.revoke(known.id))
-        assert closed_with(ws) == (1008, "unauthenticated")
+        assert {closed_with(ws) for ws in sockets} == {(1008, "unauthenticated")}
 
 
 def test_an_agents_token_moves_only_its_own_items(

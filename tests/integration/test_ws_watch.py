@@ -29,14 +29,16 @@ def test_it_tells_events_as_the_log_has_them(http: httpx2.Client, served: Served
 
 def test_it_goes_on_behind_what_it_was_told(http: httpx2.Client, served: Served) -> None:
     """Also when that was nothing but where it begins."""
-    before, pauses = add(http), queue.SimpleQueue[float]()
-    events = follow(served.url, None, None, {}, pauses.put)
+    before, pauses, said = add(http), queue.SimpleQueue[float](), list[str]()
+    events = follow(served.url, None, None, {}, pauses.put, tell=said.append)
     with ThreadPoolExecutor(1) as pool:
         told = pool.submit(next, events)
         _cut(served)
         pauses.get(timeout=20)
         first = add(http)
         assert told.result(20)["work_item_id"] == first != before
+    gone = [f"{served.url} does not answer; trying again until it does"]
+    assert said == [*gone, f"{served.url} answers again"]
     _cut(served)
     second = add(http)
     assert next(events)["work_item_id"] == second
@@ -83,7 +85,7 @@ def test_a_server_without_a_feed_is_noticed(served: Served) -> None:
 def test_a_server_that_is_away_is_waited_for(database: str) -> None:
     with serve(database) as served:
         url = served.url
-    tries: list[float] = []
+    tries, said = list[float](), list[str]()
 
     def give_up(pause: float) -> None:
         tries.append(pause)
@@ -91,5 +93,5 @@ def test_a_server_that_is_away_is_waited_for(database: str) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        next(follow(url, None, 0, {}, give_up))
-    assert len(tries) == 3
+        next(follow(url, None, 0, {}, give_up, tell=said.append))
+    assert (len(tries), len(said)) == (3, 1)

@@ -38,17 +38,24 @@ async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive) -> T:
         gone.cancel()
 
 
-async def attend(work: "asyncio.Future[Any]", receive: Receive, stopping: asyncio.Event) -> bool:
-    """Let `work` go on until it is done, its client is gone or the server stops.
+async def attend(
+    work: "asyncio.Future[Any]",
+    receive: Receive,
+    stopping: asyncio.Event,
+    *ends: Coroutine[Any, Any, None],
+) -> bool:
+    """Let `work` go on until it is done, its client is gone, the server stops or one of the `ends`
+    is reached.
 
     Afterwards it is done or cancelled. True when the client is gone.
     """
     gone = asyncio.ensure_future(_disconnected(receive))
-    stop = asyncio.ensure_future(stopping.wait())
+    others = [asyncio.ensure_future(one) for one in (stopping.wait(), *ends)]
+    tasks = (work, gone, *others)
     try:
-        await asyncio.wait((work, gone, stop), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return gone.done()
     finally:
-        for task in (work, gone, stop):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(work, gone, stop, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -30,6 +30,15 @@ def _unknown(headers: Headers) -> Caller:
     return everyone(plain[:LONGEST_ACTOR]) if plain else _NAMELESS
 
 
+def _bearer(headers: Headers) -> str:
+    scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise Unauthenticated(
+            "this server wants a token: set ROTA_TOKEN (in HTTP, Authorization: Bearer rota_…)"
+        )
+    return secret.strip()[:LONGEST_SECRET]
+
+
 @dataclass(slots=True)
 class _Failures:
     """Wrong tokens by address, counted in windows."""
@@ -94,10 +103,20 @@ class Gate:
             return _unknown(headers)
         if (cookie := signed(headers)) is not None:
             return await self._signed_in(cookie.secret[:LONGEST_SECRET], address)
-        scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer" or not secret.strip():
-            raise Unauthenticated("this server wants a token: Authorization: Bearer rota_…")
-        return await self._holder(secret.strip()[:LONGEST_SECRET], address)
+        return await self._holder(_bearer(headers), address)
+
+    async def again(self, headers: Headers) -> Caller:
+        """Who was let in with these, and has stayed since. That is no try: it is neither counted
+        nor kept off, or wrong tokens from one's own address would keep a revoked one alive."""
+        if not await self.protected():
+            return _unknown(headers)
+        cookie = signed(headers)
+        secret = cookie.secret[:LONGEST_SECRET] if cookie else _bearer(headers)
+        now, hashed = self._monotonic(), hash_secret(secret)
+        known = self._callers.get(hashed)
+        if known is not None and known[1] > now:
+            return known[0]
+        return await self._ask(secret, hashed, now)
 
     async def sign_in(self, secret: str, address: str) -> Caller:
         """Whose token this is; it counts as a try like any other."""
@@ -132,14 +151,17 @@ class Gate:
                 "too many wrong tokens from this address; wait and try again",
                 headers={"retry-after": str(int(left) + 1)},
             )
-        return await self._ask(secret, hashed, address, now)
+        try:
+            return await self._ask(secret, hashed, now)
+        except Unauthenticated:
+            self._failures.add(address, now)
+            raise
 
-    async def _ask(self, secret: str, hashed: str, address: str, now: float) -> Caller:
+    async def _ask(self, secret: str, hashed: str, now: float) -> Caller:
         try:
             caller = await self._tokens.caller(secret)
         except Unauthenticated:
             self._callers.pop(hashed, None)
-            self._failures.add(address, now)
             raise
         if len(self._callers) >= MOST_REMEMBERED:
             self._callers.clear()

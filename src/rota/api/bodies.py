@@ -131,6 +131,10 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
     """Wrong types and unknown fields are refused."""
 
 
+class Nothing(Strict, frozen=True):
+    """Of a call that takes no body, or has no field left over."""
+
+
 # projects, agents, tokens
 
 

@@ -1,6 +1,8 @@
 """One request, as a handler sees it."""
 
 import asyncio
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,8 +15,15 @@ from rota.api.asgi import ClientGone, Headers, Receive, Scope
 from rota.api.mistakes import invalid, loosely
 from rota.api.problems import BadJson, TooLarge
 from rota.api.settings import ApiSettings
-from rota.model.access import Caller
-from rota.model.errors import InvalidInput, NotFound, VersionMismatch
+from rota.model.access import READ, Caller
+from rota.model.errors import (
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    RotaError,
+    Unauthenticated,
+    VersionMismatch,
+)
 from rota.queue.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 
 MAX_PARAMETERS = 200
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 LONGEST_ID = 100
 
 
@@ -57,6 +67,17 @@ class Call:
     def address(self) -> str:
         """Where the request came from."""
         return str((self.scope.get("client") or ("",))[0])
+
+    async def until_refused(self) -> None:
+        """Returns when the caller may read no longer: for answers that go on and on."""
+        while True:
+            await asyncio.sleep(self.settings.recheck_seconds)
+            try:
+                (await self.gate.again(self.headers)).demand(READ)
+            except (Unauthenticated, Forbidden):
+                return
+            except RotaError:  # the database is away; that is no reason to end
+                continue
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
@@ -129,10 +150,25 @@ def decode(decoder: "msgspec.json.Decoder[Q]", raw: bytes) -> Q:
     except msgspec.ValidationError as error:
         raise invalid(error, decoder.type, loosely(raw)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadJson(f"the body is not JSON: {error}") from None
+        raise BadJson(f"the body is not JSON: {_flaw(error, raw)}") from None
     except RecursionError:
         raise BadJson("the body is nested too deeply") from None
     return found
+
+
+def _flaw(error: Exception, raw: bytes) -> str:
+    if "surrogate" in str(error) or (_HALF.search(raw) and _is_whole(raw)):
+        return "a text in it has half a surrogate pair; write both halves, or the character itself"
+    return str(error)
+
+
+def _is_whole(raw: bytes) -> bool:
+    """Python minds no half pair; msgspec takes it for the end."""
+    try:
+        json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:

@@ -1,17 +1,18 @@
 """Claims: take work, keep it, finish many at once."""
 
 import asyncio
+from collections.abc import Sequence
 
 from rota.api import schemas, wire
 from rota.api.answers import Answer, json_answer
 from rota.api.asgi import ClientGone, attend
 from rota.api.bodies import ClaimWork, CompleteBatch, CompleteOne, Heartbeat, NextClaim
 from rota.api.call import Call
-from rota.api.permits import demand_own
+from rota.api.permits import ATTEMPTS, demand_own
 from rota.api.routing import endpoint
 from rota.model.access import WORK
 from rota.model.claims import ClaimRequest, ClaimResult, Completion, NothingClaimed
-from rota.model.errors import ClaimLost, RotaError
+from rota.model.errors import ClaimLost, InvalidInput, NotFound, RotaError, VersionMismatch
 from rota.model.status import Verb
 from rota.queue.claiming import Finished
 from rota.queue.moves import Order
@@ -34,7 +35,18 @@ async def claim_work(call: Call, body: ClaimWork) -> Answer:
     request = request_of(call, body, seconds)
     wait = _patiently if body.wait_seconds else _at_once
     result = await wait(call, request)
+    if not result.items and body.project_id is not None:
+        await _demand_project(call, body.project_id)
     return json_answer(wire.claimed_of(result), 200, counted(call, result))
+
+
+async def _demand_project(call: Call, project_id: str) -> None:
+    """Asked only where nothing was found: whoever names a project that is not there would wait for
+    ever."""
+    try:
+        await call.ledger.views.project(project_id)
+    except NotFound as error:
+        raise InvalidInput(f"project_id: {error.message}", field="project_id") from None
 
 
 def request_of(call: Call, body: NextClaim, wait_seconds: float = 0) -> ClaimRequest:
@@ -105,31 +117,45 @@ async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
 @endpoint("POST", "/work/complete", scope=WORK, tag=TAG, gives=list[schemas.Completed])
 async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
     """Complete many items; one's refusal does not touch the others."""
-    refused = await _refused(call, body)
-    asked = [
-        Completion(one.id, one.token, one.outcome, one.notes)
-        for index, one in enumerate(body)
-        if index not in refused
-    ]
-    queue = call.ledger.queue
-    done = iter(await queue.complete_many(asked, actor=call.actor) if asked else ())
-    answers = [refused.get(index) or next(done) for index in range(len(body))]
+    answers = await _completed(call, body)
     call.metrics.completions += sum(one.item is not None for one in answers)
     call.metrics.conflicts += sum(isinstance(one.error, ClaimLost) for one in answers)
     return json_answer([wire.completed_of(one) for one in answers])
 
 
-async def _refused(call: Call, body: tuple[CompleteOne, ...]) -> dict[int, Finished]:
-    """What an agent's token may not complete, by its place in the batch."""
+async def _completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
+    """For an agent's token each item is looked at first, and completed as it was then; what has
+    changed meanwhile is looked at again."""
+    queue = call.ledger.queue
     if call.caller.agents is None:
-        return {}
-    refused: dict[int, Finished] = {}
-    for index, one in enumerate(body):
-        try:
-            demand_own(call.caller, await call.ledger.views.item(one.id), one.token)
-        except RotaError as error:
-            refused[index] = Finished(one.id, error=error)
-    return refused
+        return await queue.complete_many([_completion(one) for one in body], actor=call.actor)
+    answers: dict[int, Finished] = {}
+    left: Sequence[int] = range(len(body))
+    for _ in range(ATTEMPTS):
+        allowed: dict[int, Completion] = {}
+        for index in left:
+            try:
+                allowed[index] = await _own(call, body[index])
+            except RotaError as error:
+                answers[index] = Finished(body[index].id, error=error)
+        if allowed:
+            done = await queue.complete_many([*allowed.values()], actor=call.actor)
+            answers.update(zip(allowed, done, strict=True))
+        left = [one for one in allowed if isinstance(answers[one].error, VersionMismatch)]
+        if not left:
+            break
+    return [answers[index] for index in range(len(body))]
+
+
+async def _own(call: Call, one: CompleteOne) -> Completion:
+    """A claim's token is one agent's for ever, and fence enough; without one the version is."""
+    item = await call.ledger.views.item(one.id)
+    demand_own(call.caller, item, one.token)
+    return _completion(one, item.version if one.token is None else None)
+
+
+def _completion(one: CompleteOne, version: int | None = None) -> Completion:
+    return Completion(one.id, one.token, one.outcome, one.notes, version=version)
 
 
 ENDPOINTS = (claim_work, heartbeat_work, complete_batch)

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec import UNSET
 
@@ -60,7 +62,11 @@ async def _stream(feed: Feed, call: Call, query: EventQuery, after: int | None) 
     await views.events(after, 1, query.work_item_id, query.type)
     wanted = Wanted(query.type, query.work_item_id)
     return EventStream(
-        feed.follow(wanted, after), after, call.settings.heartbeat_seconds, call.stopping
+        feed.follow(wanted, after),
+        after,
+        call.settings.heartbeat_seconds,
+        call.stopping,
+        call.until_refused,
     )
 
 
@@ -82,11 +88,12 @@ class EventStream:
     after: int
     heartbeat_seconds: float
     stopping: asyncio.Event
+    until_refused: Callable[[], Coroutine[Any, Any, None]]
     status: int = 200
 
     async def deliver(self, receive: Receive, send: Send) -> None:
         pump = asyncio.ensure_future(self._pump(send))
-        gone = await attend(pump, receive, self.stopping)
+        gone = await attend(pump, receive, self.stopping, self.until_refused())
         if not gone:
             with contextlib.suppress(TimeoutError):  # a reader that does not read
                 await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)

@@ -7,6 +7,7 @@ the payload says of an issue is never believed: the poll asks the tracker itself
 import hashlib
 import hmac
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,7 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
     @endpoint(
         "POST", "/hooks/github", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
         refuses=refuses, takes=("X-Hub-Signature-256", "X-GitHub-Delivery"),
+        accepts="application/json",
     )  # fmt: skip
     async def github_hook(call: Call) -> Answer:
         """Hear from GitHub that something happened in a repository.
@@ -71,6 +73,7 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
     @endpoint(
         "POST", "/hooks/gitea", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
         refuses=refuses, takes=("X-Gitea-Signature", "X-Gitea-Delivery"),
+        accepts="application/json",
     )  # fmt: skip
     async def gitea_hook(call: Call) -> Answer:
         """Hear from Gitea or Forgejo that something happened in a repository.
@@ -99,7 +102,7 @@ async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answ
 def _read(raw: bytes) -> tuple[Mapping[str, Any], str]:
     """The payload, and the repository that it is about."""
     try:
-        payload = json.loads(raw)
+        payload = json.loads(raw, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
         raise BadJson("the body is not JSON; set the webhook's content type to JSON") from error
     repository = payload.get("repository") if isinstance(payload, dict) else None
@@ -107,6 +110,14 @@ def _read(raw: bytes) -> tuple[Mapping[str, Any], str]:
     if not isinstance(name, str):
         raise InvalidInput("the payload names no repository", field="repository.full_name")
     return payload, name
+
+
+def _finite(text: str) -> float:
+    """Python reads NaN and Infinity, and 1e999 as the latter; nobody could be told of them in JSON
+    again."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:20]} is no number of JSON")
+    return number
 
 
 def _called(kind: str, repo: str, receivers: Sequence[Receiver]) -> list[Receiver]:

@@ -27,7 +27,7 @@ SCOPE_OF: dict[Verb, str] = {
     Verb.CANCEL: DISPATCH,
 }
 
-_ATTEMPTS = 10
+ATTEMPTS = 10  # to look and move before anybody else does
 
 
 def demand_own(caller: Caller, item: WorkItem, token: str | None) -> None:
@@ -57,7 +57,7 @@ async def carry_out(
         caller.demand(DISPATCH)
     if caller.agents is None and (target is None or caller.may(DISPATCH)):
         return await act(order)
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         item = await call.ledger.views.item(order.item_id)
         demand_own(caller, item, order.token)
         if target is not None and (verb := verb_for(item.status, target)) is not None:

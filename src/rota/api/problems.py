@@ -93,8 +93,10 @@ STATUS_OF: dict[type[RotaError], int] = {
 }
 
 # The details of an error go into the document by their names, but for those of the document itself.
-_RENAMED = {"status": "item_status"}
-_NOT_SHOWN = frozenset({"field", "headers"})
+_RENAMED = {"status": "item_status", "type": "of_type"}
+_NOT_SHOWN = frozenset(
+    {"field", "headers", "type", "title", "status", "detail", "instance", "code"}
+)
 
 
 def status_of(error: RotaError) -> int:
@@ -113,8 +115,8 @@ def document(error: RotaError) -> dict[str, Any]:
         "code": error.code,
     }
     for name, value in error.details.items():
-        if name not in _NOT_SHOWN:
-            problem[_RENAMED.get(name, name)] = value
+        if (shown := _RENAMED.get(name, name)) not in _NOT_SHOWN:
+            problem[shown] = value
     if (field := error.details.get("field")) is not None:
         problem["errors"] = [{"field": field, "message": error.message}]
     return problem

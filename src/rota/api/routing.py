@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from rota.api.answers import Reply
+from rota.api.bodies import Nothing
 
 Handler = Callable[..., Awaitable[Reply]]
 
@@ -23,7 +24,7 @@ class Endpoint:
     text: str
     tag: str
     body: Any = None
-    decoder: Any = None
+    decoder: Any = None  # also where no body is taken, so that one is not overlooked
     body_optional: bool = False
     query: Any = None
     lists: frozenset[str] = frozenset()
@@ -54,6 +55,7 @@ def endpoint(
     def made(run: Handler) -> Endpoint:
         hints = get_type_hints(run, include_extras=True)
         accepted = body or hints.get("body")
+        read = accepted or (None if method == "GET" or "accepts" in facts else Nothing)
         query = hints.get("query")
         summary, _, rest = cleandoc(text or run.__doc__ or "").partition("\n")
         return Endpoint(
@@ -66,8 +68,8 @@ def endpoint(
             rest.strip(),
             tag,
             body=accepted,
-            decoder=None if accepted is None else msgspec.json.Decoder(accepted),
-            body_optional=_all_optional(accepted),
+            decoder=None if read is None else msgspec.json.Decoder(read),
+            body_optional=_all_optional(read),
             query=query,
             lists=_lists(query),
             **facts,

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -34,6 +36,7 @@ class LogStream:
     as_events: bool
     heartbeat_seconds: float
     stopping: asyncio.Event
+    until_refused: Callable[[], Coroutine[Any, Any, None]]
     # Who counts more than the log has, has counted our farewell: it is not said again.
     told: bool
     status: int = 200
@@ -55,12 +58,13 @@ class LogStream:
             as_events,
             call.settings.heartbeat_seconds,
             call.stopping,
+            call.until_refused,
             asked > size,
         )
 
     async def deliver(self, receive: Receive, send: Send) -> None:
         pump = asyncio.ensure_future(self._pump(send))
-        gone = await attend(pump, receive, self.stopping)
+        gone = await attend(pump, receive, self.stopping, self.until_refused())
         if not gone:
             with contextlib.suppress(TimeoutError):  # a reader that does not read
                 await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)

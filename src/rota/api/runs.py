@@ -13,6 +13,7 @@ from rota.api.routing import endpoint
 from rota.api.run_log import NDJSON, LogStream
 from rota.api.run_wire import BeginRun, EndRun, LogQuery, PieceQuery, PostQuery, RunQuery
 from rota.model.access import DISPATCH, READ, WORK
+from rota.model.claims import Claim
 from rota.model.clock import parse_time, to_text
 from rota.model.errors import BadCursor, ClaimLost, InvalidInput, NotFound, Refused
 from rota.model.runs import Run, RunFilter, RunStatus
@@ -109,18 +110,13 @@ async def begin_run(call: Call, body: BeginRun) -> Answer:
     by the same claim, it is the same run, with 200.
     """
     call.caller.demand_agent(body.agent)
-    item = await _claimed(call, body)
+    claim, item = await _claimed(call, body)
     node = f"{WORKER}{body.node or call.actor}"
-    run = await _open_run(call, item)
-    status = 200 if run else 201
-    if run is None:
-        run = await call.ledger.runs.begin(
-            body.agent, TriggerKind.WORKER, schedule=body.schedule, item=item, node=node
-        )
-    return json_answer(wire.run_of(run), status, {"location": f"/runs/{run.id}"})
+    run, is_new = await call.ledger.runs.begin_once(claim, item, schedule=body.schedule, node=node)
+    return json_answer(wire.run_of(run), 201 if is_new else 200, {"location": f"/runs/{run.id}"})
 
 
-async def _claimed(call: Call, body: BeginRun) -> WorkItem:
+async def _claimed(call: Call, body: BeginRun) -> tuple[Claim, WorkItem]:
     item = await call.ledger.views.item(body.work_item_id)
     demand_own(call.caller, item, body.token)
     claim = await call.ledger.queue.heartbeat(body.work_item_id, body.token, actor=call.actor)
@@ -129,14 +125,7 @@ async def _claimed(call: Call, body: BeginRun) -> WorkItem:
         raise ClaimLost(f"the claim of {item.id} has ended meanwhile", id=item.id)
     if claim.agent != body.agent:
         raise InvalidInput(f"agent: the claim is {claim.agent!r}'s", field="agent")
-    return item
-
-
-async def _open_run(call: Call, item: WorkItem) -> Run | None:
-    """The one that this claim has begun already."""
-    wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
-    found = await call.ledger.runs.find(wanted)
-    return next((run for run in found if run.epoch == item.epoch), None)
+    return claim, item
 
 
 @endpoint(

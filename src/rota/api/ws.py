@@ -76,7 +76,9 @@ class Sockets:
                 headers={"retry-after": "5"},
             )
         who = await self._caller(shake)
-        doors = Doors(shake.receive, shake.send, call, explain, self._admission(shake))
+        doors = Doors(
+            shake.receive, shake.send, call, explain, self._admission(shake), self._gate.again
+        )
         connection = Connection(
             doors, self._feed, self._types, self._limits, caller=who, headers=shake.headers
         )

@@ -47,6 +47,7 @@ class Doors:
     call: Callable[[Caller, Receive], Call]
     explain: Callable[[Exception], RotaError]  # what a caller is told of an error
     admit: Callable[[Headers], Awaitable[Caller]]
+    again: Callable[[Headers], Awaitable[Caller]]  # who was admitted with these
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Connection:
         if self._caller is None:
             return
         try:
-            self._caller = await self._doors.admit(self._headers)
+            self._caller = await self._doors.again(self._headers)
         except (Unauthenticated, Forbidden) as error:
             self.end(1008, error.code)
         except RotaError:  # the database is away; that is no reason to end

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from rota.api.settings import RECHECK_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class WsLimits:
@@ -9,5 +11,5 @@ class WsLimits:
     subscriptions: int = 20  # of one connection
     requests: int = 32  # of one connection, under way at once
     auth_seconds: float = 5.0  # for the first frame of who came without a token
-    recheck_seconds: float = 10.0  # a revoked token is noticed by then, also by who only listens
+    recheck_seconds: float = RECHECK_SECONDS  # of a connection's token
     farewell_seconds: float = 1.0  # for the last words to somebody who may not be reading

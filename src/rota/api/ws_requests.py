@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from rota.api.answers import Answer
 from rota.api.asgi import Headers
-from rota.api.bodies import Change, Id, StatusName, Strict
+from rota.api.bodies import Change, Id, Nothing, StatusName, Strict
 from rota.api.call import Call
 from rota.api.mistakes import invalid
 from rota.api.routing import Endpoint
@@ -62,10 +62,6 @@ class ItemNamed(Strict, frozen=True):
 
 class SignalNamed(Strict, frozen=True):
     signal_id: Id
-
-
-class Nothing(Strict, frozen=True):
-    """Of a payload from which everything was taken that may be there."""
 
 
 def request_types(endpoints: Sequence[Endpoint]) -> tuple[RequestType, ...]:

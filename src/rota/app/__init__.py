@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rota import __version__
 from rota.config import Settings, StateDir
 from rota.model.clock import Clock
-from rota.model.errors import InvalidInput, Refused
+from rota.model.errors import InvalidInput, Refused, StorageUnavailable
 
 if TYPE_CHECKING:
     import asyncio
@@ -56,11 +56,25 @@ def sqlite_path(url: str) -> Path:
     path = url.removeprefix("sqlite:///").removeprefix("sqlite://")
     if not path:
         raise InvalidInput("the database path is empty; use sqlite:///path or a path")
-    return Path(path).expanduser()
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidInput(
+            f"nothing tells where the home directory in {path} is; set HOME, or write it out"
+        ) from None
+
+
+def make_home(url: str) -> None:
+    """A directory that is made for a ledger is private, and git leaves it alone."""
+    if "://" in url and not url.startswith("sqlite://"):
+        return
+    with suppress(StorageUnavailable):  # which the database says in its own words
+        StateDir(sqlite_path(url).parent).create()
 
 
 @asynccontextmanager
 async def open_store(url: str, clock: Clock | None = None) -> AsyncIterator["Store"]:
+    make_home(url)
     store = make_store(url, clock)
     await store.open()
     try:
@@ -353,9 +367,18 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     from rota.signals import Signals
 
     async with open_store(settings.database) as store:
-        ledger = Ledger.on(store, logs=settings.run_logs)
+        ledger = Ledger.on(store, logs=settings.run_logs, deserted=_deserted(settings))
         endpoints = signal_endpoints(Signals(store))
         yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints)
+
+
+def _deserted(settings: Settings) -> str | None:
+    """The place of our servers, while none is there: what one of them left need not be silent for
+    long to be told so."""
+    home = StateDir(settings.state_dir)
+    with suppress(OSError):
+        return home.place() if home.has_place and home.running() is None else None
+    return None
 
 
 async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:

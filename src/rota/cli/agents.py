@@ -99,7 +99,9 @@ def list_agents(session: "Session", /) -> None:
 def set_agent(
     session: "Session", /, name: str, max_concurrent: int | None, max_in_review: str | None
 ) -> None:
-    """Configure an agent; without options it only becomes known."""
+    """Configure an agent; one that nobody knew becomes known."""
+    if max_concurrent is None and max_in_review is None:
+        raise click.UsageError("say what to set: --max-concurrent N, --max-in-review N, or both")
     more: dict[str, Any] = {}
     if max_in_review is not None:
         more["max_in_review"] = _limit(max_in_review)
@@ -144,5 +146,12 @@ def _is_known(session: "Session", name: str) -> bool:
 @agent.member("resume", example="rota agent resume smith")
 @click.argument("name")
 def resume(session: "Session", /, name: str) -> None:
-    """Let an agent take work again that was paused, failed too often, or used its quota up."""
+    """Let an agent take work again that was paused, failed too often, or used its quota up.
+
+    Exit code 1 when nothing is known of it.
+    """
+    if not _is_known(session, name):
+        session.output.negative(
+            None, "unknown_agent", f"nothing is known of an agent {name!r}; see `rota agent list`"
+        )
     _show(session, session.client.set_agent(name, paused=False))

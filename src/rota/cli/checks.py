@@ -16,7 +16,7 @@ from rota.cli.findings import FAIL, OK, WARN, Finding
 from rota.cli.fleet_checks import left_runs
 from rota.cli.source_checks import configuration, source_errors
 from rota.config import Settings, StateDir
-from rota.model.errors import NotFound, RotaError
+from rota.model.errors import NoLedger, RotaError
 
 if TYPE_CHECKING:
     from rota.client.transport import Answer
@@ -57,7 +57,7 @@ def state_dir(settings: Settings) -> Iterator[Finding]:
     if not path.exists():
         yield Finding(
             "state directory", WARN, f"{path} is not there yet", "rota up makes it",
-            lambda: path.mkdir(mode=_PRIVATE_DIRECTORY, parents=True),
+            StateDir(path).create,
         )  # fmt: skip
     elif not path.is_dir():
         yield Finding("state directory", FAIL, f"{path} is a file", "name another with --state-dir")
@@ -90,27 +90,39 @@ def _private(check: str, path: Path, wanted: int) -> Finding:
 
 
 def database(settings: Settings) -> Iterator[Finding]:
-    from rota.cli.database import existing_file, state_of, upgrade_now
+    from rota.app.restoring import fault_in
+    from rota.cli.database import demand_ledger, state_of, upgrade_now
 
     try:
-        path = existing_file(settings.database)
-        for part in _parts(path):
+        demand_ledger(settings.database)
+        for part in _parts(settings.database):
             yield _private("database", part, _PRIVATE_FILE)
-        found = asyncio.run(state_of(settings.database))
-    except NotFound as error:
+        fault = fault_in(settings.database)
+        found = None if fault else asyncio.run(state_of(settings.database))
+    except NoLedger as error:
         yield Finding("database", WARN, error.message, mend=lambda: upgrade_now(settings.database))
         return
     except RotaError as error:
         yield Finding("database", FAIL, error.message, "see the message")
         return
-    yield from _schema(settings, found)
+    if found is None:
+        yield Finding(
+            "database", FAIL, f"it is damaged: {fault}",
+            "stop the server and restore a backup: rota db restore FILE; without one, see what"
+            " rota export can still read",
+        )  # fmt: skip
+    else:
+        yield from _schema(settings, found)
 
 
-def _parts(path: Path | None) -> list[Path]:
-    if path is None:
+def _parts(database: str) -> list[Path]:
+    from rota.app import sqlite_path
+
+    if "://" in database and not database.startswith("sqlite://"):
         return []
-    beside = [path.with_name(path.name + ending) for ending in ("-wal", "-shm")]
-    return [path, *(part for part in beside if part.exists())]
+    path = sqlite_path(database)
+    parts = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm")]
+    return [part for part in parts if os.path.exists(part)]  # noqa: PTH110 - whatever is in the way
 
 
 def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:

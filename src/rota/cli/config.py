@@ -99,6 +99,14 @@ def reload(session: "Session", /) -> None:
 
     A file with a mistake changes nothing: what is wrong is told, and the old configuration stays.
     """
+    from rota.cli.destination import server_of
+
+    if server_of(session) is None:
+        session.output.negative(
+            None,
+            "no_server",
+            "no server runs here; `rota up` reads the file when it starts, or name one with --url",
+        )
     told = session.client.reload_config()
     if session.as_json:
         session.output.document(told)

@@ -1,14 +1,17 @@
 """Looking after the database itself: these open it, also beside a running server."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.destination import missing_file
 from rota.cli.ending import NEGATIVE
 from rota.cli.session import group
-from rota.model.errors import NotFound, StorageUnavailable
+from rota.cli.targets import demand_target
+from rota.model.errors import NoLedger
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -16,18 +19,27 @@ if TYPE_CHECKING:
 db = group("db", "Look after the database.", "rota db status")
 
 
-def existing_file(database: str) -> Path | None:
-    """The SQLite file, when it is one and is there; looking must not create it."""
-    from rota.app import sqlite_path
-
-    if "://" in database and not database.startswith("sqlite://"):
-        return None
-    path = sqlite_path(database)
-    if not path.exists():
-        raise NotFound(
-            f"there is no database {path} yet; rota db upgrade makes it, and so does rota up"
+def demand_ledger(database: str) -> None:
+    """Looking must not make one."""
+    path = missing_file(database)
+    if path is not None:
+        raise NoLedger(
+            f"there is no ledger at {path} yet; `rota up` makes one, and so does `rota db upgrade`;"
+            " or name another with --db or --state-dir"
         )
-    return path
+
+
+def database_of(session: "Session") -> str:
+    """Not by a server: it would have to hold its snapshot, or its lock, for a stranger's line."""
+    remote = session.url or (
+        not session.database and not os.environ.get("DATABASE_URL") and os.environ.get("ROTA_URL")
+    )
+    if remote:
+        raise click.UsageError(
+            f"this command opens the database itself, and {remote} is a server; run it where the"
+            " database can be reached, and name that with --db or DATABASE_URL"
+        )
+    return session.settings.database
 
 
 async def state_of(database: str) -> dict[str, Any]:
@@ -50,7 +62,7 @@ async def state_of(database: str) -> dict[str, Any]:
 def status(session: "Session", /) -> None:
     """Say which migrations the database has had; exit code 1 when it wants any."""
     database = session.settings.database
-    existing_file(database)
+    demand_ledger(database)
     found = asyncio.run(state_of(database))
     facts = [
         ("database", found["database"]),
@@ -73,21 +85,19 @@ def upgrade(session: "Session", /) -> None:
 
 
 def upgrade_now(database: str) -> list[str]:
-    from rota.app import make_store
+    from rota.app import make_home, make_store
 
+    make_home(database)
     return asyncio.run(make_store(database).upgrade())
 
 
 @db.member("backup", example="rota db backup rota-2026-05-01.db")
-@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("target", type=click.Path(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
 def backup(session: "Session", /, target: Path, overwrite: bool) -> None:
     """Write a consistent copy while others go on working."""
-    existing_file(session.settings.database)
-    if target.exists() and not overwrite:
-        raise click.UsageError(f"{target} exists already; --overwrite replaces it")
-    if not target.absolute().parent.is_dir():
-        raise StorageUnavailable(f"cannot write {target}: there is no such directory")
+    demand_ledger(session.settings.database)
+    demand_target(session.settings, target, overwrite)
     asyncio.run(_backup(session.settings.database, target))
     size = target.stat().st_size
     session.output.facts({"path": str(target), "bytes": size}, [("written", target)])
@@ -98,3 +108,32 @@ async def _backup(database: str, target: Path) -> None:
 
     async with open_store(database) as store:
         await store.backup(target)
+
+
+@db.member("restore", example="rota db restore rota-2026-05-01.db")
+@click.argument("file", type=click.Path(path_type=Path))
+def restore(session: "Session", /, file: Path) -> None:
+    """Put a backup in the place of the ledger, which is kept beside it under another name.
+
+    Only while no server runs on it and nobody has it open. The backup is checked first; whatever
+    happens, the old ledger or the new one is there afterwards, whole. Such backups are of SQLite;
+    PostgreSQL has pg_restore.
+    """
+    from rota.app.restoring import restore as restore_ledger
+
+    database = database_of(session)
+    if not os.path.isfile(file):  # noqa: PTH113 - whatever is in the way
+        raise click.UsageError(f"there is no file {file}; name one that rota db backup wrote")
+    done = restore_ledger(session.settings, file)
+    data = {
+        "database": database,
+        "restored": str(file),
+        "kept": str(done.kept) if done.kept else None,
+        "pending": done.pending,
+    }
+    pending = "\n".join(done.pending)
+    session.output.facts(
+        data, [("restored", database), ("old ledger", done.kept), ("pending", pending)]
+    )
+    if done.pending:
+        session.output.say("it was written by an older Rota; rota db upgrade brings it up to date")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.cli.ending import NEGATIVE
+from rota.cli.ending import GONE, NEGATIVE, is_nowhere
 from rota.cli.findings import FAIL, Finding, show
 from rota.cli.session import command, config_option
 from rota.cli.text import one_line
@@ -37,6 +37,8 @@ def doctor(session: "Session", /, fix: bool) -> None:
 def _examined(session: "Session", fix: bool) -> tuple[list[Finding], list[str]]:
     from rota.cli.checks import examine
 
+    if is_nowhere():
+        return [Finding("environment", FAIL, GONE, "cd to the project")], []
     try:
         settings = session.settings
     except InvalidInput as error:

@@ -74,4 +74,5 @@ def hold(session: "Session", /, item: str, reason: str) -> None:
 @click.argument("item")
 def unhold(session: "Session", /, item: str) -> None:
     """Take the hold off an item."""
-    moved(session, session.client.unhold(item), "no longer held")
+    held = session.client.work_get(item)["hold_reason"] is not None
+    moved(session, session.client.unhold(item), "no longer held" if held else "was not held")

@@ -1,28 +1,31 @@
 """How a command ends: exit codes, and errors for people or for programs.
 
 0 ok · 1 negative answer · 2 usage · 3 not authenticated · 4 forbidden · 5 network
-6 server or storage · 7 conflict or lost claim · 130 interrupted · 141 nobody reads on
+6 server or storage · 7 conflict or lost claim · 8 the answer could not be written
+130 interrupted · 141 nobody reads on
 
 An error is one line on standard error; with --json it is an object on standard output, so that
 whoever reads there gets exactly one document, whatever happened.
 """
 
 import json
-import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
+from rota.cli.streams import Unwritten, prepared
 from rota.cli.text import one_line
 from rota.model.errors import RotaError
 
-OK, NEGATIVE, USAGE, UNAUTHENTICATED, FORBIDDEN, NETWORK, SERVER, CONFLICT = range(8)
+OK, NEGATIVE, USAGE, UNAUTHENTICATED, FORBIDDEN, NETWORK, SERVER, CONFLICT, UNWRITTEN = range(9)
 INTERRUPTED, BROKEN_PIPE = 130, 141
 SCHEMA_VERSION = 1
+GONE = "the directory that you are in has been deleted; change to another one"
 
 # By code, not by class: the tree of errors need not be imported to show a page of help. Codes
 # that are not here are the server's business.
@@ -74,20 +77,48 @@ class Failure:
 
 def exit_code_of(command: Callable[[], object], *, as_json: bool, name: str = "rota") -> int:
     """Run the command; whatever happens becomes a message and a number."""
-    _forgive_encodings()
+    with prepared():
+        try:
+            code = _outcome(command)
+        except BrokenPipeError:
+            return BROKEN_PIPE
+        except Unwritten as error:
+            _complain(
+                name,
+                f"the answer could not be written: {error}; see whether what was asked is done"
+                " before you ask again",
+            )
+            return UNWRITTEN
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not look like an answer
+            return _report(_failure(error), as_json, name)
+        return _told(code, name)
+
+
+def _outcome(command: Callable[[], object]) -> int:
     try:
         result = command()
-        sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        _close_quietly()
-        return BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001 - a fault of ours must not look like an answer
-        return _report(_failure(error), as_json, name)
     return result if isinstance(result, int) else OK
+
+
+def _told(code: int, name: str) -> int:
+    """The answer has left us; mostly it is short, and has waited for this moment."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return BROKEN_PIPE if code in (OK, NEGATIVE) else code
+    except Unwritten as error:
+        done = "what was asked is done, but " if code == OK else ""
+        _complain(name, f"{done}the answer could not be written: {error}")
+        return UNWRITTEN if code in (OK, NEGATIVE) else code
+    return code
+
+
+def _complain(name: str, message: str) -> None:
+    print(f"{name}: {message}", file=sys.stderr)
 
 
 def _failure(error: Exception) -> Failure:
@@ -99,8 +130,18 @@ def _failure(error: Exception) -> Failure:
     if isinstance(error, RotaError):
         code = str(error.details.get("code", error.code))
         return Failure(code, error.message, error.details, exit_code_for(error))
+    if isinstance(error, FileNotFoundError) and is_nowhere():
+        return Failure("usage", GONE, {}, USAGE)
     traceback.print_exception(error)
     return Failure("internal", f"{type(error).__name__}: {error}", {}, SERVER)
+
+
+def is_nowhere() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def exit_code_for(error: RotaError) -> int:
@@ -127,21 +168,24 @@ def _of_status(status: int | None) -> int | None:
 
 
 def _report(failure: Failure, as_json: bool, name: str) -> int:
-    try:
-        if as_json:
-            error = {
-                "code": failure.code,
-                "message": failure.message,
-                "details": dict(failure.details),
-            }
-            print(json.dumps({"schema_version": SCHEMA_VERSION, "error": error}, default=str))
-        else:
-            for line in _lines(failure):
-                print(f"{name}: {line}", file=sys.stderr)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _close_quietly()
+    error = {"code": failure.code, "message": failure.message, "details": dict(failure.details)}
+    if as_json and _is_printed(
+        json.dumps({"schema_version": SCHEMA_VERSION, "error": error}, default=str)
+    ):
+        return failure.exit_code
+    for line in _lines(failure):
+        _complain(name, line)
     return failure.exit_code
+
+
+def _is_printed(line: str) -> bool:
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        return True  # as wanted
+    except Unwritten:
+        return False
+    return True
 
 
 def _lines(failure: Failure) -> list[str]:
@@ -149,17 +193,3 @@ def _lines(failure: Failure) -> list[str]:
     told = failure.message.split("\n") if "mistakes" in failure.details else [failure.message]
     *before, last = (one_line(line) for line in told)
     return [*before, f"{last}{failure.hint}"]
-
-
-def _forgive_encodings() -> None:
-    """A terminal that cannot show a character shows another one; that is no reason to fail."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
-
-
-def _close_quietly() -> None:
-    """Python flushes standard output once more at its end, and would complain."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())

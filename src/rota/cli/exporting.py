@@ -1,6 +1,5 @@
 """The whole ledger as lines of JSON. Opens the database, also beside a running server."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -8,10 +7,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from rota.cli.database import existing_file
+from rota.cli.database import database_of, demand_ledger
 from rota.cli.desks import run
 from rota.cli.session import command
-from rota.model.errors import StorageUnavailable
+from rota.cli.targets import demand_target
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -34,19 +33,6 @@ class Progress:
             self._say(f"{self._what} {count:,} records …")
 
 
-def database_of(session: "Session") -> str:
-    """Not by a server: it would have to hold its snapshot, or its lock, for a stranger's line."""
-    remote = session.url or (
-        not session.database and not os.environ.get("DATABASE_URL") and os.environ.get("ROTA_URL")
-    )
-    if remote:
-        raise click.UsageError(
-            f"this command opens the database itself, and {remote} is a server; run it where the"
-            " database can be reached, and name that with --db or DATABASE_URL"
-        )
-    return session.settings.database
-
-
 @command("export", example="rota export --output ledger.jsonl")
 @click.option(
     "--output",
@@ -60,10 +46,16 @@ def export(session: "Session", /, output: str, project: str | None, overwrite: b
     """Write the whole ledger as lines of JSON, from one moment, while others go on working.
 
     Without API tokens, without the tokens of claims, and without the logs of runs. A file appears
-    under its name when it is whole, for its owner to read.
+    under its name when it is whole, for its owner to read. --json wants --output: then standard
+    output has the one document about it.
     """
+    if output == STANDARD and session.as_json:
+        raise click.UsageError(
+            "the export itself is lines of JSON, and --json promises one document; leave --json"
+            " out, or name a file with --output"
+        )
     database = database_of(session)
-    existing_file(database)
+    demand_ledger(database)
     if output == STANDARD:
         done = run(_export(session, database, sys.stdout.buffer, project))
         sys.stdout.buffer.flush()
@@ -80,10 +72,7 @@ def _to_file(
 ) -> "Exported":
     from rota.exchange.exporting import whole_file
 
-    if target.exists() and not overwrite:
-        raise click.UsageError(f"{target} exists already; --overwrite replaces it")
-    if not target.absolute().parent.is_dir():
-        raise StorageUnavailable(f"cannot write {target}: there is no such directory")
+    demand_target(session.settings, target, overwrite)
     with whole_file(target) as out:
         return run(_export(session, database, out, project))
 

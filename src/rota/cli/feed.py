@@ -40,22 +40,28 @@ def follow(
     after: int | None,
     wanted: Mapping[str, Any],
     sleep: Callable[[float], object] = time.sleep,
+    *,
+    tell: Callable[[str], object] = log.info,
 ) -> Iterator[Json]:
     """Events as they happen, for ever; behind `after`, or from now on.
 
-    A connection that breaks is opened anew behind the last event seen.
+    A connection that breaks is opened anew behind the last event seen; `tell` hears of it.
     """
     attempt, retries = 0, Retries()
     while True:
         try:
             with _connected(url, token) as connection:
                 after = _subscribe(connection, after, wanted)
+                if attempt:
+                    tell(f"{url} answers again")
                 attempt = 0
                 for event in _events(connection):
                     after = event["seq"]
                     yield event
         except _Broken as error:
             log.info("the event feed broke: %s", error)
+        if not attempt:
+            tell(f"{url} does not answer; trying again until it does")
         attempt += 1
         sleep(retries.pause(attempt))
 

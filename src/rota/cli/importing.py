@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rota.cli.database import existing_file
+from rota.cli.database import database_of
 from rota.cli.desks import run
-from rota.cli.exporting import STANDARD, Progress, database_of
+from rota.cli.destination import missing_file
+from rota.cli.exporting import STANDARD, Progress
 from rota.cli.output import column
 from rota.cli.session import config_option, group
-from rota.model.errors import NotFound, Refused
+from rota.model.errors import Refused
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -67,19 +68,11 @@ def _in_store(session: "Session", deed: Callable[[Any], Awaitable[T]], *, dry_ru
 def _database(session: "Session", dry_run: bool) -> Iterator[str]:
     """A try does not even leave an empty database behind: it has one of its own."""
     database = database_of(session)
-    if not (dry_run and _is_missing(database)):
+    if not (dry_run and missing_file(database)):
         yield database
         return
     with tempfile.TemporaryDirectory(prefix="rota-try-") as place:
         yield str(Path(place) / "rota.db")
-
-
-def _is_missing(database: str) -> bool:
-    try:
-        existing_file(database)
-    except NotFound:
-        return True
-    return False
 
 
 @import_.member("rota", example="rota import rota ledger.jsonl --db postgresql://rota@db/rota")

@@ -171,7 +171,11 @@ def sweep(session: "Session", /, repos: tuple[str, ...], **how: Any) -> None:
 @issue.member("pause", example="rota issue pause octocat/hello")
 @click.argument("repo")
 def pause(session: "Session", /, repo: str) -> None:
-    """Let no agent take issues of a repository; what is being worked on goes on."""
+    """Let no agent take issues of a repository; what is being worked on goes on.
+
+    REPO is OWNER/REPO, or its last part where rota.yaml names such a repository.
+    """
+    issue_care.demand_repository(session, repo)
     issue_care.set_paused(session, repo, True)
 
 

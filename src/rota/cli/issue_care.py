@@ -7,7 +7,7 @@ import click
 from rota.cli.desks import pace_of, refuse_url, run
 from rota.cli.ending import NETWORK, exit_code_for
 from rota.cli.output import Column, column
-from rota.model.errors import RotaError
+from rota.model.errors import MalformedReference, RotaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,6 +138,18 @@ def _sources(session: "Session", repos: "Sequence[str]") -> "list[Forge]":
         raise click.UsageError(f"no repository is named in {file}; name one: OWNER/REPO")
     # Labels alone do not say whose a claim is, so there is nothing that a sweep could judge.
     return [one for one in forges if one.claim_mode != "labels"]
+
+
+def demand_repository(session: "Session", repo: str) -> None:
+    """A name without an owner would pause whatever is called so, or, mistyped, nothing at all."""
+    from rota.app import repositories
+
+    if "/" in repo or any(_is_about(one.repo, repo) for one in repositories(session.settings)):
+        return
+    raise MalformedReference(
+        f"{repo[:100]!r} is no OWNER/REPO, and {session.settings.config} names no such repository",
+        reference=repo[:100],
+    )
 
 
 def set_paused(session: "Session", repo: str, paused: bool) -> None:

@@ -15,6 +15,10 @@ from rota.model.work import Priority as Level
 
 NONE = "none"  # how a field is emptied: --agent none
 
+# What is only kept may be nothing, and files may be called as they like.
+_ONLY_KEPT = frozenset({"reason", "progress", "message", "external_ref"})
+_PATHS = frozenset({"path", "output", "target", "file"})
+
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
 
@@ -126,6 +130,28 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"{name!r} is given twice")
         found[name] = value
     return found
+
+
+def check_words(parameter: click.Parameter, value: Any, ctx: click.Context) -> None:
+    """What is given and empty is mostly a variable that the shell did not have: a filter that lets
+    everything pass, a key that is none."""
+    if isinstance(parameter.type, JsonValue):
+        return
+    words = value if isinstance(value, tuple) else (value,)
+    texts = [one for one in words if isinstance(one, str)]
+    if "" in texts and isinstance(parameter, click.Option) and not _may_be_empty(parameter):
+        raise click.UsageError(f"{parameter.opts[0]} is empty; give a value, or leave it out", ctx)
+    if parameter.name not in _PATHS and not all(map(_is_text, texts)):
+        raise click.BadParameter("it is not UTF-8 text", ctx, parameter)
+
+
+def _may_be_empty(option: click.Option) -> bool:
+    return isinstance(option.type, Text) or option.name in _ONLY_KEPT
+
+
+def _is_text(word: str) -> bool:
+    """Bytes of the command line that are no text have become halves of surrogate pairs."""
+    return word.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def cleared(value: str) -> str | None:

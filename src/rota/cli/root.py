@@ -86,7 +86,7 @@ With --json, standard output holds one document: {"schema_version", "data", "met
 {"schema_version", "error": {"code", "message", "details"}}; streams have one per line.
 \b
 Exit codes: 0 ok, 1 negative answer, 2 usage, 3 not authenticated, 4 forbidden, 5 network,
-6 server or storage, 7 conflict or lost claim.
+6 server or storage, 7 conflict or lost claim, 8 the answer could not be written.
 \b
 Example: rota add "Mend the gate" --type bug_fix --priority high
 """

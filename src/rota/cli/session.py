@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rota.cli.output import Output
+from rota.cli.parsing import check_words
 from rota.cli.project_names import ProjectName
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Command(click.Command):
         ctx.call_on_close(session.close)
         for parameter in self.params:
             named = ctx.params.get(parameter.name or "")
+            check_words(parameter, named, ctx)
             if isinstance(parameter.type, ProjectName) and named is not None:
                 ctx.params[parameter.name or ""] = parameter.type.id_of(session.client, named)
         return super().invoke(ctx)

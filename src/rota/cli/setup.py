@@ -67,15 +67,22 @@ def _place(session: "Session", agent: str, directory: Path) -> "Place":
     from rota.model.work import check_name
     from rota.setup.tools import Place
 
-    home = os.environ.get("CODEX_HOME")
     return Place(
         directory,
         directory / session.settings.state_dir,
-        Path(home).expanduser() if home else Path.home() / ".codex",
+        _codex_home(),
         check_name(agent, "agent"),
         _program(),
         _ledger_options(session),
     )
+
+
+def _codex_home() -> Path | None:
+    """None in a container whose user has neither HOME nor a name."""
+    try:
+        return Path(os.environ.get("CODEX_HOME") or "~/.codex").expanduser()
+    except RuntimeError:
+        return None
 
 
 def _program() -> list[str]:

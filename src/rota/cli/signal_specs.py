@@ -34,7 +34,9 @@ class Fires(click.ParamType[int]):
             return 0
         if text.isascii() and text.isdigit() and int(text[:10]) > 0:
             return int(text)
-        return self.fail(f"{text[:40]!r} is no number; write 1, 2, … or {UNLIMITED}", param, ctx)
+        return self.fail(
+            f"{text[:40]!r} is not allowed; write 1, 2, 3, … or {UNLIMITED}", param, ctx
+        )
 
 
 class Field(click.ParamType[tuple[str, Any]]):
@@ -206,11 +208,16 @@ def _trigger(named: Mapping[str, Any]) -> dict[str, Any]:
     trigger = {"kind": str(kind), key: named[chosen[0]], **_renamed(named, _WHICH)}
     if "fields" in trigger:
         trigger["fields"] = dict(trigger["fields"])
-    if "at" in named and "timezone" not in named:
+    if "at" in named and ("timezone" not in named or _from_now(named["at"])):
         trigger["at"] = Moment().convert(named["at"], None, None)
     if kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN) and "item" in named:
         trigger["items"] = named["item"]
     return _without_any(trigger)
+
+
+def _from_now(moment: str) -> bool:
+    """The same in all time zones."""
+    return moment.strip() == "now" or moment.strip().startswith("+")
 
 
 def _without_any(trigger: dict[str, Any]) -> dict[str, Any]:

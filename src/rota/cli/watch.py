@@ -11,6 +11,7 @@ import click
 from rota.cli.columns import event_line
 from rota.cli.session import command
 from rota.cli.text import local_time
+from rota.model.errors import NoLedger
 from rota.model.work import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 def watch(
     session: "Session", /, since: int | None, limit: int | None, no_follow: bool, **wanted: Any
 ) -> None:
-    """Follow events as they happen: from now on, or everything behind an event."""
+    """Follow events as they happen: from now on, or everything behind an event.
+
+    A server that goes away is waited for. Exit code 1 when there is no such item.
+    """
+    if wanted["work_item_id"] is not None:
+        with contextlib.suppress(NoLedger):  # one that begins is waited for
+            session.client.work_get(wanted["work_item_id"])
     events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
     for event in islice(events, limit):
         session.output.stream(event, event_line(event))
@@ -42,7 +49,8 @@ def _live(
     client, via = session.client, session.output.via
     if via is not None and via.startswith("http"):
         with contextlib.suppress(NoFeed):
-            yield from follow(via, os.environ.get("ROTA_TOKEN"), after, wanted)
+            token = os.environ.get("ROTA_TOKEN")
+            yield from follow(via, token, after, wanted, tell=session.output.say)
     yield from client.watch(after, **wanted)
 
 

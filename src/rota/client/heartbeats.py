@@ -1,7 +1,8 @@
-"""Keeps leases alive on a thread and a connection of its own.
+"""Keeps leases alive on threads and connections of their own.
 
-A thread also under asyncio: a body that blocks the event loop for a minute, with a
-subprocess or a long computation, is busy and not dead, and keeps its item.
+Threads also under asyncio: a body that blocks the event loop for a minute, with a subprocess or a
+long computation, is busy and not dead, and keeps its item. Several of them, where several leases
+are held: a heartbeat that gets no answer must not cost the others theirs.
 """
 
 import json
@@ -16,8 +17,7 @@ from rota.model.errors import ClaimLost, NotFound
 
 log = logging.getLogger("rota.client")
 
-# A lease is renewed three times before it would end, so two heartbeats may go missing.
-_BEATS_PER_LEASE = 3
+_AT_ONCE = 8
 _LONGEST_ANSWER = 10.0
 _LINGER_SECONDS = 5.0
 _CLOSING_SECONDS = 0.5
@@ -28,19 +28,16 @@ class Heartbeats:
         self._transport = transport
         self._headers = headers
         self._changed = threading.Condition()
-        self._due: dict[Lease, float] = {}
-        self._thread: threading.Thread | None = None
+        self._due: dict[Lease, float] = {}  # all that are held
+        self._asked: set[Lease] = set()  # those of which a heartbeat is on its way
+        self._threads: set[threading.Thread] = set()
         self._closed = False
 
     def hold(self, lease: Lease) -> None:
         with self._changed:
-            self._due[lease] = clock() + lease.seconds / _BEATS_PER_LEASE
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="rota-heartbeat", daemon=True
-                )
-                self._thread.start()
-            self._changed.notify()
+            self._due[lease] = lease.beats_at
+            self._have_a_thread_free()
+            self._changed.notify_all()
 
     def let_go(self, lease: Lease) -> None:
         with self._changed:
@@ -51,64 +48,95 @@ class Heartbeats:
         with self._changed:
             self._due.clear()
             self._closed = True
-            thread = self._thread
-            self._changed.notify()
-        if thread is None:
-            self._transport.close()
-        elif thread is not threading.current_thread():
-            thread.join(_CLOSING_SECONDS)
+            self._changed.notify_all()
+            if not self._threads:
+                self._transport.close()
+            elif threading.current_thread() not in self._threads:
+                self._changed.wait_for(lambda: not self._threads, _CLOSING_SECONDS)
+
+    def _have_a_thread_free(self) -> None:
+        """One more than there are heartbeats on their way, where others are held."""
+        is_one_free = len(self._threads) > len(self._asked)
+        if is_one_free or len(self._threads) >= _AT_ONCE or not self._waiting():
+            return
+        thread = threading.Thread(target=self._run, name="rota-heartbeat", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _waiting(self) -> list[Lease]:
+        return [lease for lease in self._due if lease not in self._asked]
 
     def _run(self) -> None:
         while (lease := self._next()) is not None:
             wait = self._send(lease)
             with self._changed:
+                self._asked.discard(lease)
                 if lease in self._due and wait is not None:
                     self._due[lease] = clock() + wait
                 else:
                     self._due.pop(lease, None)
-        if self._closed:
-            self._transport.close()
 
     def _next(self) -> Lease | None:
-        """The lease that is due; None ends the thread, when nothing was held for a while."""
+        """The lease that is due; None ends the thread, when there was none for a while."""
         with self._changed:
             while True:
-                self._changed.wait_for(lambda: self._due or self._closed, _LINGER_SECONDS)
-                if not self._due:
-                    self._thread = None
+                self._changed.wait_for(lambda: self._waiting() or self._closed, _LINGER_SECONDS)
+                waiting = self._waiting()
+                if not waiting:
+                    self._leave()
                     return None
-                lease = min(self._due, key=self._due.__getitem__)
+                lease = min(waiting, key=self._due.__getitem__)
                 ahead = self._due[lease] - clock()
                 if ahead <= 0:
+                    self._asked.add(lease)
+                    self._have_a_thread_free()
                     return lease
                 self._changed.wait(ahead)
 
+    def _leave(self) -> None:
+        self._threads.discard(threading.current_thread())
+        if self._closed and not self._threads:
+            self._transport.close()
+            self._changed.notify_all()
+
     def _send(self, lease: Lease) -> float | None:
         """Seconds until the next one; None when the lease is lost."""
-        interval = lease.seconds / _BEATS_PER_LEASE
         asked_at = clock()
         try:
-            self._beat(lease, min(interval, _LONGEST_ANSWER))
+            self._beat(lease)
         except (ClaimLost, NotFound) as error:
-            lease.lose()
+            _lose(lease)
             if lease.lost:
                 log.warning("%s was taken away: %s", lease.held_id, error.message)
             return None
         except Exception as error:  # noqa: BLE001 - whatever it was, the other leases need us
             return self._missed(lease, error)
         lease.renewed(asked_at)
-        return interval
+        return lease.interval
 
-    def _beat(self, lease: Lease, timeout: float) -> None:
+    def _beat(self, lease: Lease) -> None:
         body = json.dumps(lease.words).encode()
+        # Not beyond the end of the lease: whoever works has to hear of that in time.
+        timeout = min(lease.interval, _LONGEST_ANSWER, max(lease.left, lease.interval / 4))
         answer = self._transport.send(Request("POST", lease.path, self._headers, body, timeout))
         if answer.status >= 300:
             raise error_of(answer)
 
-    def _missed(self, lease: Lease, error: Exception) -> float | None:
-        """Ask again soon, until the lease is over by our own clock: then it is not ours."""
+    def _missed(self, lease: Lease, error: Exception) -> float:
+        """Ask again soon, until the lease is over by our own clock: then it is not ours. Nor are
+        the others that are over, and that nobody asks about just now."""
         log.warning("a heartbeat for %s failed: %s", lease.held_id, error)
-        if lease.lapsed:
-            lease.lose()
-            return None
-        return lease.seconds / _BEATS_PER_LEASE / 4
+        with self._changed:
+            over = [one for one in {*self._waiting(), lease} if one.lapsed]
+            for one in over:
+                self._due.pop(one, None)
+        for one in over:
+            _lose(one)
+        return lease.interval / 4
+
+
+def _lose(lease: Lease) -> None:
+    try:
+        lease.lose()
+    except Exception:  # whoever wanted to know may be gone; the other leases need us
+        log.exception("nobody could be told that %s is lost", lease.held_id)

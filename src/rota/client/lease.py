@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from urllib.parse import quote
 
+_BEATS_PER_LEASE = 3
+
 
 def clock() -> float:
     """Seconds that also pass while the machine sleeps: a lease does not wait for a lid."""
@@ -16,17 +18,25 @@ def clock() -> float:
 class Lease:
     """Shared by the one who works and the thread that sends heartbeats."""
 
-    def __init__(self, held_id: str, token: str, seconds: float, kind: str = "work") -> None:
+    def __init__(
+        self,
+        held_id: str,
+        token: str,
+        seconds: float,
+        kind: str = "work",
+        asked_at: float | None = None,
+    ) -> None:
+        """Counted from when it was asked for: the answer may have been long on its way."""
         self.held_id = held_id
         self.token = token
         self.seconds = seconds
         self.path = f"/{kind}/{quote(held_id, safe='')}/heartbeat"
         # An item's lease has its length in the ledger; a follow-up's is told each time.
-        told = {"lease_seconds": seconds} if kind == "follow-ups" else {}
-        self.words = {"token": token, **told}
+        self.told = {"lease_seconds": seconds} if kind == "follow-ups" else {}
+        self.words = {"token": token, **self.told}
         # While the holder's verdict is on its way, an ended claim is no loss but its effect.
         self.settling = False
-        self._renewed_at = clock()
+        self.renewed_at = clock() if asked_at is None else asked_at
         self._lock = threading.Lock()
         self._lost = False
         self._when_lost: list[Callable[[], object]] = []
@@ -38,11 +48,24 @@ class Lease:
     @property
     def lapsed(self) -> bool:
         """Past its time by our own clock: somebody else may have what was held."""
-        return clock() - self._renewed_at >= self.seconds
+        return self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return self.renewed_at + self.seconds - clock()
+
+    @property
+    def beats_at(self) -> float:
+        """When it is to be renewed: three times before it would end, so two may go missing."""
+        return self.renewed_at + self.interval
+
+    @property
+    def interval(self) -> float:
+        return self.seconds / _BEATS_PER_LEASE
 
     def renewed(self, asked_at: float) -> None:
-        """Counted from when we asked: the server's answer may have been long on its way."""
-        self._renewed_at = max(self._renewed_at, asked_at)
+        self.renewed_at = max(self.renewed_at, asked_at)
 
     def lose(self) -> None:
         with self._lock:

@@ -55,7 +55,7 @@ class PlainTransport:
         return PlainTransport(self._address.url)
 
     def _connected(self, timeout: float) -> http.client.HTTPConnection:
-        connection = self._idle_one() or _connect(self._address)
+        connection = self._idle_one() or _connect(self._address, timeout)
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
         return connection
@@ -110,16 +110,18 @@ class PlainStream:
         self._connection.close()
 
 
-def _connect(address: Address) -> http.client.HTTPConnection:
+def _connect(address: Address, timeout: float) -> http.client.HTTPConnection:
     kind = http.client.HTTPSConnection if address.secure else http.client.HTTPConnection
-    connection = kind(address.host, address.port, timeout=CONNECT_SECONDS)
+    seconds = min(timeout, CONNECT_SECONDS)
+    connection = kind(address.host, address.port, timeout=seconds)
     try:
         connection.connect()
     except (OSError, UnicodeError) as error:  # the second from names that no DNS would take
         connection.close()
+        silent = isinstance(error, TimeoutError)
+        why = f"no connection within {seconds:g} s" if silent else _why(error)
         raise ConnectionFailed(
-            f"cannot reach {address.url}: {_why(error)}; is the server running, and is the"
-            " address right?",
+            f"cannot reach {address.url}: {why}; is the server running, and is the address right?",
             sent=False,
         ) from error
     # Answers are small and waited for: do not hold the last packet back.
@@ -161,6 +163,4 @@ def _no_answer(address: Address, request: Request, error: Exception) -> Connecti
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no connection within {CONNECT_SECONDS:g} s"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

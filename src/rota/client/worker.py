@@ -12,6 +12,7 @@ from typing import Any
 
 from rota.client import ClaimedItem
 from rota.client._async import runtime
+from rota.client._async.held import ANSWER_LATE
 from rota.client.errors import PASSING, ServerFailed
 from rota.client.lease import clock
 from rota.client.retries import Retries
@@ -89,8 +90,11 @@ class Worker:
                 return
 
     async def _run(self, item: ClaimedItem) -> None:
-        self._client.heartbeats.hold(item.lease)
         try:
+            if not await item.is_ours():
+                await item.give_back(ANSWER_LATE, counted=False)
+                return
+            self._client.heartbeats.hold(item.lease)
             lived = await WorkerRun(item, self._with).live(self._began)
         except RotaError:  # it could not begin: nobody has worked on it
             await item.give_back("worker_failed", counted=False)
@@ -136,7 +140,7 @@ class Worker:
                 await runtime.pause(self._stop, _AGAIN.pause(attempt, error))
                 continue
             if found:
-                return ClaimedItem(self._client, found[0], self._lease_seconds)
+                return ClaimedItem(self._client, found[0], self._lease_seconds, began)
             if not self._once and clock() - began < _SHORTEST_POLL:
                 await runtime.pause(self._stop, _SHORTEST_POLL)
             return None

@@ -13,6 +13,17 @@ from pathlib import Path
 
 from rota.model.errors import Refused, StorageUnavailable
 
+_OWN_FILES = (
+    "server.lock",
+    "server.json",
+    "place",
+    "paused-repos.json",
+    "paused-repos.lock",
+    "setup.json",
+    ".gitignore",
+)
+_EVERYTHING = "*\n"
+
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
@@ -34,31 +45,88 @@ class StateDir:
     def server_file(self) -> Path:
         return self.path / "server.json"
 
+    @property
+    def _ignored(self) -> Path:
+        return self.path / ".gitignore"
+
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        """What nobody else may write, beside the ledger."""
+        return tuple(self.path / name for name in _OWN_FILES)
+
     def create(self) -> None:
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True)
+        except FileExistsError as error:
+            if not self.path.is_dir():
+                raise self._not_created(error) from error
         except OSError as error:
-            raise StorageUnavailable(
-                f"cannot create the state directory {self.path}: {error.strerror}; name another"
-                " with --state-dir or ROTA_STATE_DIR"
-            ) from error
+            raise self._not_created(error) from error
+        else:
+            self._hide_from_git()
+
+    def _not_created(self, error: OSError) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"cannot create the state directory {self.path}: {error.strerror}; name another"
+            " with --state-dir or ROTA_STATE_DIR"
+        )
+
+    def _hide_from_git(self) -> None:
+        """So that `git add -A` takes no ledger along. Whoever deletes it wants it otherwise."""
+        with contextlib.suppress(OSError):
+            self._ignored.touch(mode=0o600, exist_ok=False)
+            self._ignored.write_text(_EVERYTHING)
+
+    @property
+    def is_unused(self) -> bool:
+        """It is there, and holds nothing but what `create` puts there."""
+        try:
+            names = {one.name for one in self.path.iterdir()}
+            return not names or (
+                names == {self._ignored.name} and self._ignored.read_text() in ("", _EVERYTHING)
+            )
+        except OSError:
+            return False
+
+    def remove_if_unused(self) -> None:
+        if self.is_unused:
+            self._ignored.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
         """Hold the directory while a server runs. The lock dies with the process, so a crash
         leaves nothing to clean up."""
         self.create()
-        handle = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+        with self._writing():
+            handle = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._lock(handle)
-            os.ftruncate(handle, 0)
-            os.write(handle, str(os.getpid()).encode())
+            with self._writing():
+                os.ftruncate(handle, 0)
+                os.write(handle, str(os.getpid()).encode())
             try:
                 yield
             finally:  # whoever was turned away leaves the other's announcement alone
                 self.server_file.unlink(missing_ok=True)
         finally:
             os.close(handle)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except PermissionError as error:
+            raise StorageUnavailable(
+                f"the state directory {self.path} cannot be written; run as its owner, chown it, or"
+                " name another with --state-dir or ROTA_STATE_DIR"
+            ) from error
+        except OSError as error:
+            raise StorageUnavailable(
+                f"cannot write in the state directory {self.path}: {error.strerror}; name another"
+                " with --state-dir or ROTA_STATE_DIR"
+            ) from error
 
     def _lock(self, handle: int) -> None:
         try:
@@ -79,11 +147,17 @@ class StateDir:
         """
         mark = self.path / "place"
         if not mark.exists():
-            _write(mark, secrets.token_hex(8))
+            with self._writing():
+                _write(mark, secrets.token_hex(8))
         return f"{socket.gethostname()}:{self.path.resolve()}#{mark.read_text().strip()}"
 
+    @property
+    def has_place(self) -> bool:
+        return (self.path / "place").exists()
+
     def announce(self, url: str) -> None:
-        _write(self.server_file, json.dumps({"url": url, "pid": os.getpid()}))
+        with self._writing():
+            _write(self.server_file, json.dumps({"url": url, "pid": os.getpid()}))
 
     def running(self) -> RunningServer | None:
         """The server that holds this directory, if one does."""

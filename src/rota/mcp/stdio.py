@@ -10,6 +10,7 @@ from mcp.server.stdio import stdio_server
 
 from rota.mcp.seat import Seat
 from rota.mcp.server import make_server
+from rota.mcp.unreadable import Answering
 from rota.model.errors import ClaimLost, RotaError
 
 log = structlog.get_logger()
@@ -23,7 +24,8 @@ async def serve(seat: Seat, ledger: str, seen_at: Callable[[], float]) -> None:
     keeping = asyncio.create_task(keep(seat, seen_at), name="keep claims")
     try:
         async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+            readable = Answering(read, write)
+            await server.run(readable, write, server.create_initialization_options())
     finally:
         keeping.cancel()
         with suppress(asyncio.CancelledError):

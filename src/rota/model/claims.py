@@ -70,3 +70,4 @@ class Completion:
     outcome: str | None = "success"
     notes: str | None = None
     actor: str | None = None
+    version: int | None = None  # that was looked at: at any other it is refused

@@ -106,7 +106,7 @@ class Signal:
     created_at: str
     updated_at: str
     last_fired_at: str | None = None
-    last_fired_seq: int = 0  # events up to this one have been taken into account
+    last_fired_seq: int = 0  # the event that set it off last
 
 
 class FiringStatus(StrEnum):
@@ -143,6 +143,15 @@ class FiringFacts:
     event: Event | None
     item: WorkItem | None
     is_descendant: bool  # a signal made the item
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """How the items stand that a signal waits for, and what stood in its line at that moment."""
+
+    total: int
+    inside: int  # are in one of its statuses
+    firings: frozenset[str]  # that are open
 
 
 class FollowUpStatus(StrEnum):

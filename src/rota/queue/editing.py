@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rota.model.errors import InvalidInput, Refused
+from rota.model.errors import InvalidInput, Refused, VersionMismatch
 from rota.model.events import EventType, NewEvent
 from rota.model.status import TERMINAL, Status, Verb, verb_for
 from rota.model.work import WorkItem, check_name, check_text
@@ -29,7 +29,6 @@ def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: s
     item = moves.find(tx, order.item_id)
     if order.version is not None and item.version != order.version:
         raise moves.version_mismatch(item, order.version)
-    plain = order._replace(version=None)
     late = order.token is not None and item.claim_token != order.token
     if late and wanted.target is None:
         raise moves.claim_lost(item, tx.find_claim(item.id, order.token or ""))
@@ -43,9 +42,16 @@ def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: s
     if verb is None and not late:
         raise moves.transition_refused(item, wanted.target)
     verb = verb or _verb_toward(wanted.target)
-    ready = plain._replace(verb=verb, outcome=_default_outcome(verb, order.outcome))
+    ready = order._replace(
+        verb=verb, outcome=_default_outcome(verb, order.outcome), version=item.version
+    )
     moves.check_order(ready)
-    return moves.apply(tx, ready, dispatch_id, now)
+    try:
+        return moves.apply(tx, ready, dispatch_id, now)
+    except VersionMismatch:  # only on PostgreSQL: another has moved it since it was read
+        if order.version is None:
+            raise RunAgain from None
+        raise
 
 
 def _has_edits(wanted: Patch, order: Order) -> bool:
@@ -166,9 +172,11 @@ def note(
     item = moves.find(tx, item_id)
     if token is not None and item.claim_token != token:
         raise moves.claim_lost(item, tx.find_claim(item.id, token))
-    changed = tx.edit(Edit(item.id, now, {"notes": notes}))
-    tx.append([about(item, EventType.NOTED, actor, now, {"notes": notes})])
-    return changed or item
+    changed = tx.edit(Edit(item.id, now, {"notes": notes}, item.version))
+    if changed is None:
+        raise RunAgain
+    tx.append([about(changed, EventType.NOTED, actor, now, {"notes": notes})])
+    return changed
 
 
 def set_hold(

@@ -12,6 +12,8 @@ from rota.queue.obstacles import in_review_words
 from rota.queue.reasons import Reason
 from rota.storage.port import Transaction
 
+LONGEST_NOTES = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -21,17 +23,18 @@ class Explanation:
     reasons: list[Reason]
 
 
-def explain(tx: Transaction, item_id: str, now: str) -> Explanation:
+def explain(tx: Transaction, item_id: str, now: str, deserted: str | None = None) -> Explanation:
+    """`deserted` is a place of servers that is known to have none."""
     item = moves.find(tx, item_id)
     obstacles = [*_holds(tx, item), *_blockers(tx, item), *_not_due(item, now)]
     standing = _standing(tx, item, now, ready=not obstacles)
     waiting = item.status in (Status.QUEUED, Status.DISPATCHED)
     claimable = waiting and not obstacles and not any(r.code in _STOPS for r in standing)
     if waiting:
-        fleet = waits_for(tx, item, now)
+        fleet = waits_for(tx, item, now, deserted)
         reasons = [*obstacles, *fleet.kept, *standing, *fleet.wakes]
     else:
-        running = run_on(tx, item, now)
+        running = run_on(tx, item, now, deserted)
         left = [reason for reason in running if reason.code == "server_gone"]
         if left:  # nobody works on it
             standing = [*left, *(one for one in standing if one.code != "in_progress")]
@@ -64,10 +67,19 @@ def _not_due(item: WorkItem, now: str) -> list[Reason]:
     return [
         Reason(
             "not_due",
-            f"it is not available before {item.available_at}",
+            f"it is not available before {item.available_at}{_given_back(item)}",
             f"wait, or change available_at: rota edit {item.id} --available-at now",
         )
     ]
+
+
+def _given_back(item: WorkItem) -> str:
+    """Why it waits, where a try came before."""
+    if not item.attempts or item.status is not Status.QUEUED:
+        return ""
+    why = f" ({item.reason})" if item.reason else ""
+    said = f": {item.notes[:LONGEST_NOTES]}" if item.notes else ""
+    return f"; it was given back after attempt {item.attempts} of {item.max_attempts}{why}{said}"
 
 
 def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:

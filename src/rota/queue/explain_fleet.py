@@ -23,7 +23,9 @@ class FleetReasons:
     wakes: list[Reason] = field(default_factory=list)  # who looks next
 
 
-def waits_for(tx: Transaction, item: WorkItem, now: str) -> FleetReasons:
+def waits_for(
+    tx: Transaction, item: WorkItem, now: str, deserted: str | None = None
+) -> FleetReasons:
     """Nothing where no schedules are known: then agents ask for work by themselves."""
     known = tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, silent_since(now))
     lookers = [one for one in map(_Looker.of, known) if one is not None and one.is_kind_of(item)]
@@ -35,7 +37,7 @@ def waits_for(tx: Transaction, item: WorkItem, now: str) -> FleetReasons:
     limits = [limit for limit in tx.list_limits() if limit.agent in agents]
     kept = [reason for limit in limits for reason in _limited(limit, now)]
     kept += [_skipped(state) for state in states if _is_kept(state)]
-    return FleetReasons(kept[:MOST_TOLD], _wakes(tx, states, now))
+    return FleetReasons(kept[:MOST_TOLD], _wakes(tx, states, now, deserted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,16 @@ def _skipped(state: ScheduleState) -> Reason:
     )
 
 
-def _wakes(tx: Transaction, states: list[ScheduleState], now: str) -> list[Reason]:
+def _wakes(
+    tx: Transaction, states: list[ScheduleState], now: str, deserted: str | None
+) -> list[Reason]:
     """By the schedule that looks first; one that runs does so when it has ended, and not before."""
     ahead = [(state.next_run_at, state) for state in states if state.next_run_at is not None]
     if not ahead:
         return []
     moment, state = min(ahead, key=lambda pair: (pair[1].running > 0, pair[0]))
     called = f"{state.agent}/{state.name}"
-    if not is_attended(tx, now):
+    if not is_attended(tx, now) or all(one.place == deserted for one in tx.living_nodes()):
         seen = tx.last_sight()
         since = f"no server has looked for work since {seen}" if seen else "no server has run yet"
         due = "was due at" if moment <= now else "is due at"
@@ -142,11 +146,13 @@ def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
     )
 
 
-def run_on(tx: Transaction, item: WorkItem, now: str) -> list[Reason]:
+def run_on(tx: Transaction, item: WorkItem, now: str, deserted: str | None = None) -> list[Reason]:
     """The run that works on it, if it is one of ours."""
     wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
     runs = tx.list_runs(wanted, 1)
-    gone = unseen(tx, runs, now)
+    nodes = tx.some_nodes(run.node for run in runs)
+    left = {one.id: one.seen_at for one in nodes if one.place == deserted}
+    gone = unseen(tx, runs, now) | {run.id: left[run.node] for run in runs if run.node in left}
     return [_left(run, item, gone[run.id]) if run.id in gone else _going(run) for run in runs]
 
 

@@ -94,17 +94,15 @@ def check_moment(text: str | None, field: str) -> str | None:
     return None if text is None else to_text(parse_time(text, field))
 
 
-def check_url(url: str) -> str:
-    check_text(url, "artifact_url", LONGEST["artifact_url"])
+def check_url(url: str, field: str = "artifact_url") -> str:
+    check_text(url, field, LONGEST["artifact_url"])
     try:
         parts = urlsplit(url)
         fine = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         fine = False
     if not fine:
-        raise InvalidInput(
-            f"artifact_url: {url[:80]!r} is not an http or https address", field="artifact_url"
-        )
+        raise InvalidInput(f"{field}: {url[:80]!r} is not an http or https address", field=field)
     return url
 
 

@@ -40,12 +40,14 @@ class Ledger:
         *,
         node: str = "",
         logs: Path = Path(".rota/runs"),
+        deserted: str | None = None,
     ) -> "Ledger":
-        """`node` is who runs agents here, if anybody does; `logs` is where their output goes."""
+        """`node` is who runs agents here, if anybody does; `logs` is where their output goes;
+        `deserted` is a place of servers that is known to have none."""
         clock = clock or SystemClock()
         return cls(
             WorkQueue(store, clock),
-            Views(store, clock),
+            Views(store, clock, deserted=deserted),
             Tokens(store, clock),
             Sweeper(store, clock),
             OutsideWork(store, clock),

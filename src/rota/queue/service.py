@@ -373,7 +373,13 @@ def _check_next(order: Order, request: ClaimRequest) -> None:
 
 def _order_of(entry: Completion, actor: str | None) -> Order:
     return Order(
-        Verb.COMPLETE, entry.id, actor, token=entry.token, outcome=entry.outcome, notes=entry.notes
+        Verb.COMPLETE,
+        entry.id,
+        actor,
+        token=entry.token,
+        outcome=entry.outcome,
+        notes=entry.notes,
+        version=entry.version,
     )
 
 

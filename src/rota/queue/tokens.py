@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rota.model.access import ApiToken, Caller, caller_of, check_scopes, hash_secret
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
-from rota.model.errors import NotFound, StorageError, Unauthenticated
+from rota.model.errors import InvalidInput, NotFound, StorageError, Unauthenticated
 from rota.model.work import check_text
 from rota.queue import intake
 from rota.storage.port import Store, Transaction
@@ -31,6 +31,11 @@ class Tokens:
         check_text(name, "name", 100)
         kept = check_scopes(tuple(scopes))
         expires = intake.check_moment(expires_at, "expires_at")
+        if expires is not None and from_text(expires) <= self._clock.now():
+            raise InvalidInput(
+                f"expires_at: {expires} is in the past; name a time that is to come",
+                field="expires_at",
+            )
         secret = PREFIX + secrets.token_urlsafe(32)
         token = ApiToken(
             self._ids.new(), name, kept, to_text(self._clock.now()), expires, None, None

@@ -79,9 +79,12 @@ class Query:
 
 
 class Views:
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(
+        self, store: Store, clock: Clock | None = None, *, deserted: str | None = None
+    ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
+        self._deserted = deserted
 
     async def items(self, query: Query) -> Page:
         wanted = _filter(query)
@@ -148,7 +151,7 @@ class Views:
 
     async def explain(self, item_id: str) -> Explanation:
         now = to_text(self._clock.now())
-        return await self._store.read(lambda tx: explain.explain(tx, item_id, now))
+        return await self._store.read(lambda tx: explain.explain(tx, item_id, now, self._deserted))
 
     async def project(self, project_id: str) -> Project:
         found = await self._store.read(lambda tx: tx.get_project(project_id))

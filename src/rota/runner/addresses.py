@@ -11,9 +11,11 @@ from rota.model.errors import Forbidden, InvalidInput
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Translation (NAT64, 6to4) would lead from a public address to a private one.
-_TRANSLATED = tuple(
-    ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")
+# Translation (NAT64, 6to4) would lead from a public address to a private one, and so would an IPv4
+# address in the old clothes of IPv6 (::/96). Site-local ones are private by their old name.
+_INWARD = tuple(
+    ipaddress.ip_network(net)
+    for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96", "fec0::/10")
 )
 
 
@@ -43,7 +45,7 @@ def is_public(address: IPAddress) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
-        if any(address in net for net in _TRANSLATED):
+        if any(address in net for net in _INWARD):
             return False
     return address.is_global and not address.is_multicast
 

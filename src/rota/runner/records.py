@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from rota.model.agents import Slot
-from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
-from rota.model.errors import NotFound, Refused
+from rota.model.claims import Claim
+from rota.model.clock import Clock, IdFactory, SystemClock, from_text, later, to_text
+from rota.model.errors import ClaimLost, NotFound, Refused
 from rota.model.events import EventType, NewEvent
 from rota.model.fleet import AgentSpec
 from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus, Tally
@@ -60,16 +61,42 @@ class RunBook:
             item.attempts if item else None,
             self._now(),
         )
-
-        def body(tx: Transaction) -> None:
-            tx.insert_run(run)
-            tx.append([_event(EventType.RUN_STARTED, run, {"trigger": str(trigger)})])
-            tx.wake(Topic.EVENTS)
-
-        await self._store.transact(body)
+        await self._store.transact(lambda tx: _insert(tx, run))
         if run.node == self._node:  # a worker elsewhere asks by itself
             self._asked[run.id] = asyncio.Event()
         return run
+
+    async def begin_once(
+        self, claim: Claim, item: WorkItem, *, schedule: str | None, node: str
+    ) -> tuple[Run, bool]:
+        """The run of a worker's claim, and whether it began just now: a claim has one at a time.
+
+        The claim has to be live, and is kept for another lease.
+        """
+        run = Run(
+            self._ids.new(), claim.agent, schedule, TriggerKind.WORKER, None, node, item.id,
+            claim.epoch, item.description, item.attempts, self._now(),
+        )  # fmt: skip
+        wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
+
+        def body(tx: Transaction) -> tuple[Run, bool]:
+            # First of all, because it locks the item: of two that begin at once the second waits
+            # here, and then finds the run of the first.
+            self._extend(tx, claim)
+            for one in tx.list_runs(wanted, MAX_PAGE):
+                if one.epoch == claim.epoch:
+                    return one, False
+            _insert(tx, run)
+            return run, True
+
+        return await self._store.transact(body)
+
+    def _extend(self, tx: Transaction, claim: Claim) -> None:
+        now = self._clock.now()
+        expires_at = to_text(later(now, claim.lease_seconds, "lease_seconds"))
+        item_id = claim.work_item_id
+        if tx.extend_claim(item_id, claim.token, to_text(now), expires_at, None) is None:
+            raise ClaimLost(f"the claim of {item_id} has ended meanwhile", id=item_id)
 
     async def end(
         self,
@@ -218,6 +245,12 @@ class RunBook:
 
     def _now(self) -> str:
         return to_text(self._clock.now())
+
+
+def _insert(tx: Transaction, run: Run) -> None:
+    tx.insert_run(run)
+    tx.append([_event(EventType.RUN_STARTED, run, {"trigger": str(run.trigger)})])
+    tx.wake(Topic.EVENTS)
 
 
 def _seconds(run: Run, now: str) -> float:

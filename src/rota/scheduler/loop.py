@@ -271,9 +271,13 @@ class Scheduler:
         return self._pause(next_wake)
 
     async def _take_waiting(self, now: datetime) -> None:
-        taker = self._taker(now)
-        taken = await self._store.transact(partial(take_waiting, taker=taker))
-        self._begin(taken, taker.roster)
+        """To the end of the line: those in front may have no room, and those behind have."""
+        after, more = "", True
+        while more and self.is_running():
+            taker = self._taker(now)
+            taken = await self._store.transact(partial(take_waiting, taker=taker, after=after))
+            self._begin(taken, taker.roster)
+            after, more = taken.last_id, taken.more
 
     async def _take_due(self, now: datetime) -> bool:
         """Whether there is more. One check does not take for ever, because others have to see that

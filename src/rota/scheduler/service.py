@@ -35,6 +35,7 @@ __all__ = [
     "Schedules",
     "TriggerRecord",
     "Wakings",
+    "insert_asked",
 ]
 
 MOST_WAITING = 100  # of one schedule
@@ -174,12 +175,7 @@ class Schedules:
             _demand_triggerable(_found(tx, ask.agent, ask.name, since), ask.kind)
             if ask.delivery is not None and not tx.keep_delivery(_delivery(ask), now):
                 return None
-            if tx.count_waiting(ask.agent, ask.name) >= MOST_WAITING:
-                raise Refused(
-                    f"{MOST_WAITING} triggers of {ask.agent}/{ask.name} wait already; is a node"
-                    " with this agent running?"
-                )
-            tx.insert_triggers([trigger])
+            insert_asked(tx, trigger)
             tx.append([_triggered(trigger, actor)])
             return trigger
 
@@ -254,6 +250,16 @@ class Schedules:
         return await self._store.transact(body)
 
 
+def insert_asked(tx: Transaction, trigger: Trigger) -> None:
+    """By whomever: what waits for a node that is away must not grow without end."""
+    if tx.count_waiting(trigger.agent, trigger.schedule) >= MOST_WAITING:
+        raise Refused(
+            f"{MOST_WAITING} triggers of {trigger.agent}/{trigger.schedule} wait already; is a"
+            " node with this agent running?"
+        )
+    tx.insert_triggers([trigger])
+
+
 def _found(tx: Transaction, agent: str, name: str, alive_since: str) -> ScheduleState:
     state = tx.schedule_state(agent, name, alive_since)
     if state is None:
@@ -300,7 +306,7 @@ def _demand_type(type_: ScheduleType, kind: TriggerKind, agent: str, name: str) 
     if kind in _MADE_FOR and type_ is not _MADE_FOR[kind]:
         raise Refused(
             f"{agent}/{name} is of type {type_}, and not to be triggered by a {_MADE_FOR[kind]}",
-            type=str(type_),
+            schedule_type=str(type_),
         )
 
 

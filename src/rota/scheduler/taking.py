@@ -54,6 +54,7 @@ class Taken:
     more: bool = False  # the page was full
     # Up to here stand only schedules of agents that this node does not know.
     foreign_until: Place = HEAD
+    last_id: str = ""  # of what was asked for: up to here it has been looked at
 
 
 @dataclass(slots=True)
@@ -165,15 +166,13 @@ def _trigger(row: DueSchedule, slot: datetime, taker: Taker) -> Trigger:
     )
 
 
-def take_waiting(tx: Transaction, taker: Taker, limit: int = PAGE) -> Taken:
+def take_waiting(tx: Transaction, taker: Taker, after: str = "", limit: int = PAGE) -> Taken:
     """What people, webhooks and chats asked for waits until there is room, and is not lost."""
-    ours = [
-        one
-        for one in tx.waiting_triggers(limit)
-        if (one.agent, one.schedule) in taker.roster.schedules
-    ]
+    page = tx.waiting_triggers(taker.roster.agents, limit, after)
+    more, last_id = len(page) == limit, page[-1].id if page else ""
+    ours = [one for one in page if (one.agent, one.schedule) in taker.roster.schedules]
     if not ours:
-        return Taken()
+        return Taken(more=more, last_id=last_id)
     room = _Room.now(tx, {one.agent for one in ours})
     fired = []
     for one in ours:
@@ -183,7 +182,7 @@ def take_waiting(tx: Transaction, taker: Taker, limit: int = PAGE) -> Taken:
             if tx.take_up(taken, taker.text, _fallback(taker.roster.schedules[name], taker)):
                 room.take(name)
                 fired.append(taken)
-    return Taken(tuple(fired))
+    return Taken(tuple(fired), more=more, last_id=last_id)
 
 
 def check(tx: Transaction, taker: Taker, name: Name) -> ScheduleCheck:

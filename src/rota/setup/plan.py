@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
+from rota.config import StateDir
 from rota.model.errors import Refused
 from rota.setup import writing
 from rota.setup.parts import Part
@@ -47,7 +48,7 @@ class Setup:
     def __init__(self, tool: str, parts: Sequence[Part], state_dir: Path) -> None:
         self._tool = tool
         self._parts = parts
-        self._state_dir = state_dir
+        self._state_dir = StateDir(state_dir)
         self._receipt_file = state_dir / NAME
         self._receipt = Receipt.read(self._receipt_file)
 
@@ -67,9 +68,9 @@ class Setup:
         what was there before us."""
         self._receipt.tools[self._tool] = [str(one.path) for one in changes]
         made = [each for one in changes for each in writing.missing_parents(one.path)]
-        self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not any(self._state_dir.iterdir()):  # by us; if not now, by a call that was cut short
-            made.append(self._state_dir)
+        self._state_dir.create()
+        if self._state_dir.is_unused:  # made by us; if not now, by a call that was cut short
+            made.append(self._state_dir.path)
         self._receipt.made = list(dict.fromkeys([*self._receipt.made, *map(str, made)]))
         self._keep_receipt()
         self._write(changes)
@@ -97,7 +98,10 @@ class Setup:
             return
         writing.delete(self._receipt_file)
         for directory in reversed(self._receipt.made):
-            writing.remove_if_empty(Path(directory))
+            if directory == str(self._state_dir.path):
+                self._state_dir.remove_if_unused()
+            else:
+                writing.remove_if_empty(Path(directory))
 
     def _write(self, changes: Sequence[Change]) -> None:
         for one in changes:

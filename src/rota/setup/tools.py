@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rota.model.errors import InvalidInput
 from rota.setup import words
 from rota.setup.blocks import Block, TomlBlock
 from rota.setup.json_files import JsonFile, ListEntry, Member
@@ -24,7 +25,7 @@ class Place:
 
     directory: Path
     state_dir: Path
-    codex_home: Path
+    codex_home: Path | None  # None where nothing tells which it is
     agent: str
     program: Sequence[str]
     options: Sequence[str] = ()  # which ledger, where that was said
@@ -105,6 +106,8 @@ def claude(place: Place) -> list[Part]:
 
 def codex(place: Place) -> list[Part]:
     """Its configuration is the same for all projects, so the ledger is named by its place."""
+    if place.codex_home is None:
+        raise InvalidInput("nothing tells where Codex has its files; set CODEX_HOME or HOME")
     ledger = place.options or ("--state-dir", str(place.state_dir))
     command, *arguments = [*place.program, *ledger, "mcp", "--agent", place.agent]
     table = (

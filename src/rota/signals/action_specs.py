@@ -58,7 +58,7 @@ def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
         if (said := _text(spec, name)) is not None:
             check_name(said, f"action.{name}")
     if (url := _text(spec, "url", LONGEST["artifact_url"])) is not None:
-        placed(check_url, url, "action.url")
+        check_url(url, "action.url")
     return Action(
         kind,
         _template(spec, "title", LONGEST["description"]),

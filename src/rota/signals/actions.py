@@ -15,6 +15,7 @@ from rota.model.work import NewItem, WorkItem
 from rota.queue import editing, intake, moves, submitting
 from rota.queue.moves import Order
 from rota.queue.submitting import Submission
+from rota.scheduler.service import insert_asked
 from rota.signals.action_specs import PLACE
 from rota.storage.port import Topic, Transaction
 
@@ -135,7 +136,7 @@ def _trigger(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
         raise Refused(f"there is no schedule {agent}/{schedule}; rota schedule list shows them")
     message = filled(action.body, occasion)
     asked = Trigger(new_id, agent, schedule, new_id, TriggerKind.MANUAL, "", occasion.now, message)
-    tx.insert_triggers([asked])
+    insert_asked(tx, asked)
     return {"trigger_id": new_id, "enqueued_job_id": new_id}
 
 

@@ -14,9 +14,10 @@ from rota.storage.port import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """It has happened; `seq` is up to where the past is settled by this."""
+    """It has happened. `seen` are the firings whose causes are settled by this, too."""
 
     seq: int = 0
+    seen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Not:
 
 
 Verdict = Holds | Waits | Not
+
+SEEN_BEFORE = "an earlier firing has seen this"
 
 
 def keys(condition: Condition, work_item_id: str | None) -> list[str]:
@@ -118,17 +121,18 @@ def _outside(condition: Condition, item: WorkItem | None, agent: str | None) -> 
 
 
 def _gathered(tx: Transaction, signal: Signal, firing: FiringRecord) -> Verdict:
-    """A cause that lies before the last firing has been taken into account by it."""
-    if firing.event_seq is not None and firing.event_seq <= signal.last_fired_seq:
-        return Not("an earlier firing has seen this")
-    condition = signal.condition
-    if condition.items:
-        total = len(condition.items)
-        inside = total - tx.count_outside(condition.items, condition.to)
+    """Which causes are in this is known by their firings, and not by the numbers of their events:
+    on PostgreSQL a lower one may be committed later."""
+    found = tx.gather(signal.id, signal.condition)
+    if firing.id and firing.id not in found.firings:  # one that is tried on the past has no id
+        return Not(SEEN_BEFORE)
+    if signal.condition.kind is TriggerOn.ALL_IN:
+        enough = found.inside == found.total > 0
     else:
-        total, inside = tx.count_project(condition.project_id or "", condition.to)
-    enough = inside == total > 0 if condition.kind is TriggerOn.ALL_IN else inside > 0
-    return Holds(tx.last_event()) if enough else Not(f"{inside} of {total} are there")
+        enough = found.inside > 0
+    if not enough:
+        return Not(f"{found.inside} of {found.total} are there")
+    return Holds(firing.event_seq or 0, found.firings)
 
 
 def _in_time(tx: Transaction, case: Case) -> Verdict:

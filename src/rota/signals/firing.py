@@ -7,7 +7,7 @@ from rota.model.clock import IdFactory
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import FiringRecord, FiringStatus, Signal, SignalStatus
 from rota.signals.actions import Occasion, perform
-from rota.signals.conditions import Case, Not, Waits, judge
+from rota.signals.conditions import SEEN_BEFORE, Case, Not, Waits, judge
 from rota.storage.port import RunAgain, Topic, Transaction
 
 
@@ -55,6 +55,7 @@ def fire_taken(
     told = _fired(signal, firing, event, made, now)
     if not tx.conclude_firing(signal, ended, told, verdict.seq, last=last):
         raise RunAgain
+    tx.skip_firings(verdict.seen - {firing.id}, SEEN_BEFORE, now)
     return FiringStatus.ENQUEUED
 
 

@@ -192,8 +192,9 @@ class ScheduleVerbs(Protocol):
     def advance_schedules(self, steps: Sequence[Advance], now: str) -> int: ...
 
     # triggers that somebody asked for
-    def waiting_triggers(self, limit: int) -> list[Trigger]:
-        """Those that no node has taken up, oldest first; locked, with their schedules."""
+    def waiting_triggers(self, agents: Iterable[str], limit: int, after: str = "") -> list[Trigger]:
+        """Of each schedule of these agents the oldest that no node has taken up: it runs once at a
+        time. Oldest first, behind an id; locked, with their schedules."""
 
     def is_waiting(self) -> bool: ...
 

@@ -192,8 +192,10 @@ class ScheduleStatements(Primitives):
 
     # triggers that somebody asked for
 
-    def waiting_triggers(self, limit: int) -> list[Trigger]:
-        return [trigger_of(row) for row in self._rows("waiting_triggers", want=limit)]
+    def waiting_triggers(self, agents: Iterable[str], limit: int, after: str = "") -> list[Trigger]:
+        known = encode(sorted(set(agents)))
+        rows = self._rows("waiting_triggers", agents=known, after=after, want=limit)
+        return [trigger_of(row) for row in rows]
 
     def is_waiting(self) -> bool:
         return bool(self._rows("is_waiting"))

@@ -1,15 +1,17 @@
 """What may be asked of a database about signals, their firings, and follow-ups."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from rota.model.events import NewEvent
 from rota.model.signals import (
+    Condition,
     FiringFacts,
     FiringRecord,
     FiringStatus,
     FollowUp,
     FollowUpStatus,
+    Gathering,
     Signal,
     SignalStatus,
 )
@@ -81,6 +83,9 @@ class SignalVerbs(Protocol):
     ) -> bool:
         """Back to the queue. Not `counted`: it only waits for its time."""
 
+    def skip_firings(self, ids: Collection[str], why: str, now: str) -> None:
+        """Those of them that are open, whoever has them."""
+
     def retry_firing(self, firing_id: str, now: str) -> bool:
         """A failed one, as if it were new; False when it has not failed."""
 
@@ -100,11 +105,9 @@ class SignalVerbs(Protocol):
     def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
         """How often the item came into one of these statuses, up to an event."""
 
-    def count_outside(self, items: Sequence[str], statuses: Sequence[str]) -> int:
-        """How many of these items are in none of these statuses; one that is not there counts."""
-
-    def count_project(self, project_id: str, statuses: Sequence[str]) -> tuple[int, int]:
-        """How many items a project has, and how many of them are in these statuses."""
+    def gather(self, signal_id: str, condition: Condition) -> Gathering:
+        """How its items stand, of which one that is not there is in no status; and which firings
+        of the signal are open. Both of one moment: what moves later is in neither."""
 
     # loops
     def put_lineage(self, item_id: str, parent_id: str | None, signal_id: str) -> None: ...

@@ -1,7 +1,7 @@
 """The verbs about signals, firings and follow-ups; the statements are in sql/signals.sql."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -15,6 +15,7 @@ from rota.model.signals import (
     FiringStatus,
     FollowUp,
     FollowUpStatus,
+    Gathering,
     Signal,
     SignalStatus,
     TriggerOn,
@@ -178,6 +179,10 @@ class SignalStatements(EventStatements):
             )
         )
 
+    def skip_firings(self, ids: Collection[str], why: str, now: str) -> None:
+        if ids:
+            self._rows("skip_firings", ids=encode(sorted(ids)), error=why, now=now)
+
     def retry_firing(self, firing_id: str, now: str) -> bool:
         return bool(self._rows("retry_firing", id=firing_id, now=now))
 
@@ -206,13 +211,19 @@ class SignalStatements(EventStatements):
         row = self._one("count_moves", id=item_id, statuses=encode(list(to)), seq=seq)
         return int(row[0]) if row else 0
 
-    def count_outside(self, items: Sequence[str], statuses: Sequence[str]) -> int:
-        row = self._one("count_outside", items=encode(list(items)), statuses=encode(list(statuses)))
-        return int(row[0]) if row else 0
-
-    def count_project(self, project_id: str, statuses: Sequence[str]) -> tuple[int, int]:
-        row = self._one("count_project", id=project_id, statuses=encode(list(statuses)))
-        return (int(row[0]), int(row[1])) if row else (0, 0)
+    def gather(self, signal_id: str, condition: Condition) -> Gathering:
+        statuses, items = encode(list(condition.to)), encode(list(condition.items))
+        if condition.items:
+            row = self._one("gather_items", signal=signal_id, items=items, statuses=statuses)
+        else:
+            row = self._one(
+                "gather_project",
+                signal=signal_id,
+                project=condition.project_id,
+                statuses=statuses,
+            )
+        total, inside, ids = row or (0, 0, "[]")
+        return Gathering(int(total), int(inside), frozenset(json.loads(ids)))
 
     # loops
 

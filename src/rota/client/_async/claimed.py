@@ -18,8 +18,14 @@ class ClaimedItem(Held):
     result. `lost` tells the same in the midst of the work.
     """
 
-    def __init__(self, client: "WorkQueueClient", data: Json, lease_seconds: float) -> None:
-        lease = Lease(data["id"], data["claim"]["token"], lease_seconds)
+    def __init__(
+        self,
+        client: "WorkQueueClient",
+        data: Json,
+        lease_seconds: float,
+        asked_at: float | None = None,
+    ) -> None:
+        lease = Lease(data["id"], data["claim"]["token"], lease_seconds, asked_at=asked_at)
         super().__init__(client, data, lease)
         self._following: list[Json] = []  # what came with the answer to its verdict
 

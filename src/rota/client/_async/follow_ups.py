@@ -21,13 +21,20 @@ if TYPE_CHECKING:
     from rota.client._async.client import WorkQueueClient
 
 DEFAULT_POLL_SECONDS = 5.0
+_ENDS = {"complete": "completed", "cancel": "cancelled", "release": "open"}
 
 
 class ClaimedFollowUp(Held):
     """One verdict ends it: `complete`, `cancel` or `release`."""
 
-    def __init__(self, client: "WorkQueueClient", data: Json, lease_seconds: float) -> None:
-        lease = Lease(data["id"], data["token"], lease_seconds, "follow-ups")
+    def __init__(
+        self,
+        client: "WorkQueueClient",
+        data: Json,
+        lease_seconds: float,
+        asked_at: float | None = None,
+    ) -> None:
+        lease = Lease(data["id"], data["token"], lease_seconds, "follow-ups", asked_at)
         super().__init__(client, data, lease)
 
     def __repr__(self) -> str:
@@ -57,6 +64,11 @@ class ClaimedFollowUp(Held):
             fields.clear()  # it keeps no reason
         await getattr(self._client, f"{verb}_follow_up")(self.id, token=self.lease.token, **fields)
 
+    async def _was_heard(self, verb: str) -> bool:
+        """It has the status that the verb gives, and nobody has taken it since we did."""
+        found = await self._client.get_follow_up(self.id)
+        return (found["status"], found["attempts"]) == (_ENDS[verb], self["attempts"])
+
 
 class FollowUps(Taking[ClaimedFollowUp]):
     """What `client.follow_ups_for(…)` gives: iterate over it."""
@@ -85,5 +97,5 @@ class FollowUps(Taking[ClaimedFollowUp]):
             await runtime.pause(self._stop, self._poll_seconds)
         return self._wait
 
-    def _made(self, data: Json) -> ClaimedFollowUp:
-        return ClaimedFollowUp(self._client, data, self._lease_seconds)
+    def _made(self, data: Json, asked_at: float) -> ClaimedFollowUp:
+        return ClaimedFollowUp(self._client, data, self._lease_seconds, asked_at)

@@ -82,8 +82,8 @@ class Work(Taking[ClaimedItem]):
             return await super()._completed(item)
         return await item._complete_and_claim(self._wanted)
 
-    def _made(self, data: Json) -> ClaimedItem:
-        return ClaimedItem(self._client, data, self._lease_seconds)
+    def _made(self, data: Json, asked_at: float) -> ClaimedItem:
+        return ClaimedItem(self._client, data, self._lease_seconds, asked_at)
 
     async def _lane(self, handler: Handler) -> None:
         item = await self._next()
@@ -110,10 +110,14 @@ class Work(Taking[ClaimedItem]):
     async def _try_later(self, item: ClaimedItem, error: Exception) -> None:
         if item.verdict is not None or item.lost:
             return
-        if item.attempts_spent:
-            await item.fail(_notes_of(error))
-        else:
-            await item.release(reason_of(type(error)), available_at=_later(item))
+        try:
+            if item.attempts_spent:
+                await item.fail(_notes_of(error))
+            else:
+                await item.release(reason_of(type(error)), available_at=_later(item))
+        except BaseException:  # nobody works on it any more: its lease may lapse
+            self._end(item)
+            raise
 
 
 def _notes_of(error: Exception) -> str:

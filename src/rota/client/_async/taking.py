@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from rota.client._async import runtime
 from rota.client._async.calls import Json
-from rota.client._async.held import Held
+from rota.client._async.held import ANSWER_LATE, Held
 from rota.client.errors import PASSING, ServerFailed
 from rota.client.lease import clock
 from rota.client.retries import Retries
@@ -50,8 +50,8 @@ class Taking(ABC, Generic[H]):
         """What there is, with its lease; nothing, if there is nothing."""
 
     @abstractmethod
-    def _made(self, data: Json) -> H:
-        """What the body of the loop gets."""
+    def _made(self, data: Json, asked_at: float) -> H:
+        """What the body of the loop gets; its lease is counted from then."""
 
     # iterate
 
@@ -123,7 +123,9 @@ class Taking(ABC, Generic[H]):
                 if not await self._breathe(began):
                     return None
                 continue
-            return await self._begun(claimed[0])
+            item = await self._begun(claimed[0], began)
+            if item is not None:
+                return item
         return None
 
     async def _breathe(self, began: float) -> bool:
@@ -133,35 +135,38 @@ class Taking(ABC, Generic[H]):
             await runtime.pause(self._stop, _SHORTEST_POLL)
         return True
 
-    def _begin(self, data: Json) -> H:
-        item = self._made(data)
-        self._held.append(item)
-        self._client.heartbeats.hold(item.lease)
-        return item
-
     async def _settle(self, item: H) -> H | None:
         """The body has ended; the next item, if it came with that. One that saw its claim lost may
         have stopped half-way: it says nothing, and the server knows the item as somebody else's,
         or soon as nobody's."""
+        asked_at = clock()
         try:
             if item.verdict is not None or item.lost:
                 return None
             following = await self._completed(item)
         finally:
             self._end(item)
-        return await self._begun(following[0]) if following else None
+        return await self._begun(following[0], asked_at) if following else None
 
     async def _completed(self, item: H) -> list[Json]:
         """What is next, if it can be had with the completion of this one."""
         await item.complete()
         return []
 
-    async def _begun(self, data: Json) -> H | None:
-        """What was claimed, for the body; given back when the loop was stopped meanwhile."""
-        item = self._begin(data)
-        if not self._stop.is_set():
+    async def _begun(self, data: Json, asked_at: float) -> H | None:
+        """What was claimed, for the body; given back when the loop was stopped meanwhile, or when
+        it may be somebody else's by now."""
+        item = self._made(data, asked_at)
+        self._held.append(item)
+        try:
+            ours = await item.is_ours()
+        except BaseException:
+            await self._put_back(item, "shut_down", counted=False)
+            raise
+        if ours and not self._stop.is_set():
+            self._client.heartbeats.hold(item.lease)
             return item
-        await self._put_back(item, "shut_down", counted=False)
+        await self._put_back(item, "shut_down" if ours else ANSWER_LATE, counted=False)
         return None
 
     async def _put_back(self, item: H, reason: str, **fields: bool) -> None:

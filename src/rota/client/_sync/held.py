@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rota.client._sync import runtime
 from rota.client._sync.calls import Json
 from rota.client.errors import PASSING
-from rota.client.lease import Lease
+from rota.client.lease import Lease, clock
 from rota.client.retries import Retries
 from rota.model.errors import ClaimLost, NotFound, Refused, RotaError
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rota.client._sync.client import SyncWorkQueueClient
 
 log = logging.getLogger("rota.client")
+
+ANSWER_LATE = "answer_late"  # why something is given back that nobody has begun with
 
 _DELIVERY = Retries(base_seconds=0.25, cap_seconds=5.0)
 
@@ -53,6 +55,24 @@ class Held(ABC):
     @abstractmethod
     def _say(self, verb: str, **fields: Any) -> None:
         """Tell the server, once."""
+
+    def is_ours(self) -> bool:
+        """Before the work begins: an answer that was long on its way, or that was long waited for,
+        may speak of a lease that is over. Then the server is asked, by a heartbeat."""
+        asked_at = clock()
+        if asked_at < self.lease.beats_at:
+            return True
+        try:
+            self._say("heartbeat", **self.lease.told)
+        except (ClaimLost, NotFound) as error:
+            log.warning("%s was taken away before it was begun: %s", self.id, error.message)
+            self.lease.lose()
+            return False
+        except RotaError as error:
+            log.warning("a heartbeat for %s failed: %s", self.id, error.message)
+        else:
+            self.lease.renewed(asked_at)
+        return not self.lease.lapsed
 
     def give_back(self, reason: str, **fields: Any) -> None:
         self._part("release", reason=reason, **fields)
@@ -101,5 +121,14 @@ class Held(ABC):
                     raise
                 runtime.sleep(_DELIVERY.pause(attempt, error))
                 attempt += 1
+            except Refused:
+                if attempt == 1 or not self._was_heard(verb):
+                    raise
+                return
             else:
                 return
+
+    def _was_heard(self, verb: str) -> bool:
+        """Whether a verdict that is refused the second time has been accepted the first time, and
+        only the answer was lost. The server itself knows the verdicts on items by their tokens."""
+        return False

@@ -84,8 +84,8 @@ class Work(Taking[ClaimedItem]):
             return super()._completed(item)
         return item._complete_and_claim(self._wanted)
 
-    def _made(self, data: Json) -> ClaimedItem:
-        return ClaimedItem(self._client, data, self._lease_seconds)
+    def _made(self, data: Json, asked_at: float) -> ClaimedItem:
+        return ClaimedItem(self._client, data, self._lease_seconds, asked_at)
 
     def _lane(self, handler: Handler) -> None:
         item = self._next()
@@ -112,10 +112,14 @@ class Work(Taking[ClaimedItem]):
     def _try_later(self, item: ClaimedItem, error: Exception) -> None:
         if item.verdict is not None or item.lost:
             return
-        if item.attempts_spent:
-            item.fail(_notes_of(error))
-        else:
-            item.release(reason_of(type(error)), available_at=_later(item))
+        try:
+            if item.attempts_spent:
+                item.fail(_notes_of(error))
+            else:
+                item.release(reason_of(type(error)), available_at=_later(item))
+        except BaseException:  # nobody works on it any more: its lease may lapse
+            self._end(item)
+            raise
 
 
 def _notes_of(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from rota.client._sync import runtime
 from rota.client._sync.calls import Json
-from rota.client._sync.held import Held
+from rota.client._sync.held import ANSWER_LATE, Held
 from rota.client.errors import PASSING, ServerFailed
 from rota.client.lease import clock
 from rota.client.retries import Retries
@@ -52,8 +52,8 @@ class Taking(ABC, Generic[H]):
         """What there is, with its lease; nothing, if there is nothing."""
 
     @abstractmethod
-    def _made(self, data: Json) -> H:
-        """What the body of the loop gets."""
+    def _made(self, data: Json, asked_at: float) -> H:
+        """What the body of the loop gets; its lease is counted from then."""
 
     # iterate
 
@@ -125,7 +125,9 @@ class Taking(ABC, Generic[H]):
                 if not self._breathe(began):
                     return None
                 continue
-            return self._begun(claimed[0])
+            item = self._begun(claimed[0], began)
+            if item is not None:
+                return item
         return None
 
     def _breathe(self, began: float) -> bool:
@@ -135,35 +137,38 @@ class Taking(ABC, Generic[H]):
             runtime.pause(self._stop, _SHORTEST_POLL)
         return True
 
-    def _begin(self, data: Json) -> H:
-        item = self._made(data)
-        self._held.append(item)
-        self._client.heartbeats.hold(item.lease)
-        return item
-
     def _settle(self, item: H) -> H | None:
         """The body has ended; the next item, if it came with that. One that saw its claim lost may
         have stopped half-way: it says nothing, and the server knows the item as somebody else's,
         or soon as nobody's."""
+        asked_at = clock()
         try:
             if item.verdict is not None or item.lost:
                 return None
             following = self._completed(item)
         finally:
             self._end(item)
-        return self._begun(following[0]) if following else None
+        return self._begun(following[0], asked_at) if following else None
 
     def _completed(self, item: H) -> list[Json]:
         """What is next, if it can be had with the completion of this one."""
         item.complete()
         return []
 
-    def _begun(self, data: Json) -> H | None:
-        """What was claimed, for the body; given back when the loop was stopped meanwhile."""
-        item = self._begin(data)
-        if not self._stop.is_set():
+    def _begun(self, data: Json, asked_at: float) -> H | None:
+        """What was claimed, for the body; given back when the loop was stopped meanwhile, or when
+        it may be somebody else's by now."""
+        item = self._made(data, asked_at)
+        self._held.append(item)
+        try:
+            ours = item.is_ours()
+        except BaseException:
+            self._put_back(item, "shut_down", counted=False)
+            raise
+        if ours and not self._stop.is_set():
+            self._client.heartbeats.hold(item.lease)
             return item
-        self._put_back(item, "shut_down", counted=False)
+        self._put_back(item, "shut_down" if ours else ANSWER_LATE, counted=False)
         return None
 
     def _put_back(self, item: H, reason: str, **fields: bool) -> None:

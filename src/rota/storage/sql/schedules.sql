@@ -163,7 +163,10 @@ WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
 
 -- name: waiting_triggers
 -- With the plus, SQLite sorts the few that are open, and does not read all by their ids.
-SELECT @trigger FROM triggers WHERE ended_at IS NULL AND node = '' ORDER BY +id LIMIT :want
+SELECT @trigger FROM triggers WHERE id IN (
+  SELECT min(t.id) FROM json_each(:agents) AS r CROSS JOIN triggers t ON t.agent = r.value
+  WHERE t.ended_at IS NULL AND t.node = '' GROUP BY t.agent, t.schedule)
+AND +id > :after ORDER BY +id LIMIT :want
 
 -- name: is_waiting
 SELECT 1 FROM triggers WHERE ended_at IS NULL AND node = '' LIMIT 1

@@ -97,6 +97,11 @@ UPDATE work_signal_firings SET status = 'queued', next_attempt_at = :until, erro
   attempt = attempt - :uncounted, lease_owner = NULL, lease_expires_at = NULL
 WHERE id = :id AND status = 'processing' AND lease_owner = :owner RETURNING id
 
+-- name: skip_firings
+UPDATE work_signal_firings SET status = 'skipped', error = :error, processed_at = :now,
+  lease_owner = NULL, lease_expires_at = NULL
+WHERE status IN ('queued', 'processing') AND id IN (SELECT value FROM json_each(:ids))
+
 -- name: retry_firing
 UPDATE work_signal_firings SET status = 'queued', attempt = 0, next_attempt_at = :now,
   processed_at = NULL
@@ -121,15 +126,20 @@ SELECT 1 FROM events WHERE work_item_id = :id AND seq > :seq AND to_status IS NO
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT value FROM json_each(:statuses))
 
--- name: count_outside
-SELECT count(*) FROM json_each(:items) AS i WHERE NOT EXISTS (
-  SELECT 1 FROM work_items w WHERE w.id = i.value
-  AND w.status IN (SELECT value FROM json_each(:statuses)))
+-- fragment: open_firings
+-- Of all that are open; with the plus, SQLite does not read all that there ever were of the signal.
+(SELECT json_group_array(id) FROM work_signal_firings
+ WHERE status IN ('queued', 'processing') AND +signal_id = :signal)
 
--- name: count_project
+-- name: gather_items
+SELECT json_array_length(:items), (SELECT count(*) FROM json_each(:items) AS i WHERE EXISTS (
+  SELECT 1 FROM work_items w WHERE w.id = i.value
+  AND w.status IN (SELECT value FROM json_each(:statuses)))), @open_firings
+
+-- name: gather_project
 SELECT count(*), coalesce(sum(CASE WHEN status IN (SELECT value FROM json_each(:statuses))
-                                   THEN 1 ELSE 0 END), 0)
-FROM work_items WHERE project_id = :id
+                                   THEN 1 ELSE 0 END), 0), @open_firings
+FROM work_items WHERE project_id = :project
 
 -- name: put_lineage
 INSERT INTO signal_lineage (work_item_id, parent_id, signal_id)

@@ -379,10 +379,18 @@ class ClockContract:
 
 class AskedContract:
     async def test_waiting_triggers_are_those_that_nobody_took_up(self, store: Store) -> None:
-        await stored(store, standing())
+        await stored(store, *(standing(name) for name in ("poll", "b", "c")))
+        await stored(store, standing(agent="bob"))
         waiting = [trigger(node="", message=str(n)) for n in range(3)]
-        await inserted(store, *waiting, trigger())
-        assert await store.transact(lambda tx: tx.waiting_triggers(2)) == waiting[:2]
+        others = [trigger(name, node="") for name in ("b", "c")]
+        await inserted(store, *waiting, trigger(), *others, trigger(agent="bob", node=""))
+
+        async def found(limit: int, after: str = "") -> list[Trigger]:
+            return await store.transact(lambda tx: tx.waiting_triggers(["ada"], limit, after))
+
+        assert await found(2) == [waiting[0], others[0]]
+        assert await found(2, others[0].id) == [others[1]]
+        assert await store.transact(lambda tx: tx.waiting_triggers(["eve"], 2)) == []
         assert await store.read(lambda tx: tx.is_waiting())
         assert await store.read(lambda tx: tx.count_waiting("ada", "poll")) == 3
         assert await store.read(lambda tx: tx.count_waiting("ada", "other")) == 0

@@ -85,10 +85,17 @@ FROM r WHERE s.agent = r.agent AND s.name = r.name AND s.slot = r.expected AND s
 -- name: waiting_triggers
 -- Locked together with the schedule, because that is written too: whoever has one of them and
 -- waits for the other would wait for a node that waits for the agent.
+WITH o AS MATERIALIZED (
+  SELECT id, agent, schedule FROM triggers WHERE ended_at IS NULL AND node = ''
+)
 SELECT t.id, t.agent, t.schedule, t.slot, t.kind, t.node, t.triggered_at, t.message
 FROM triggers t JOIN schedules s ON s.agent = t.agent AND s.name = t.schedule
-WHERE t.ended_at IS NULL AND t.node = '' ORDER BY t.id LIMIT :want
-FOR UPDATE OF t, s SKIP LOCKED
+WHERE t.id = ANY (ARRAY(
+    SELECT min(o.id) FROM o
+    WHERE o.agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
+    GROUP BY o.agent, o.schedule))
+  AND t.id > :after AND t.ended_at IS NULL AND t.node = ''
+ORDER BY t.id LIMIT :want FOR UPDATE OF t, s SKIP LOCKED
 
 -- name: end_triggers
 UPDATE triggers t SET ended_at = :now, outcome = r.value ->> 1, error = r.value ->> 2

@@ -16,13 +16,15 @@ SELECT @signal FROM work_signals WHERE id < :after
 ORDER BY id DESC LIMIT :want
 
 -- name: take_firings
+-- Together with its signal, and that first: who fires a signal may end all its other firings, and
+-- must find none of them in the hands of somebody who waits for the signal.
 UPDATE work_signal_firings SET status = 'processing', attempt = attempt + 1, lease_owner = :owner,
   lease_expires_at = :until, next_attempt_at = :until
-WHERE id IN (SELECT id FROM work_signal_firings WHERE status IN ('queued', 'processing')
-             AND next_attempt_at <= :now
-             AND (:since = '' OR (attempt = 0 AND created_at >= :since))
-             ORDER BY next_attempt_at LIMIT :want
-             FOR UPDATE SKIP LOCKED)
+WHERE id IN (SELECT f.id FROM work_signal_firings f JOIN work_signals s ON s.id = f.signal_id
+             WHERE f.status IN ('queued', 'processing') AND f.next_attempt_at <= :now
+             AND (:since = '' OR (f.attempt = 0 AND f.created_at >= :since))
+             ORDER BY f.next_attempt_at LIMIT :want
+             FOR NO KEY UPDATE OF s SKIP LOCKED FOR UPDATE OF f SKIP LOCKED)
 RETURNING @firing
 
 -- name: conclude_firing
@@ -47,16 +49,28 @@ RETURNING seq
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb)))
 
--- name: count_outside
-SELECT count(*) FROM jsonb_array_elements_text(CAST(:items AS jsonb)) AS i (value)
-WHERE NOT EXISTS (
-  SELECT 1 FROM work_items w WHERE w.id = i.value
-  AND w.status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb))))
+-- fragment: open_firings
+(WITH o AS MATERIALIZED (
+   SELECT id, signal_id FROM work_signal_firings WHERE status IN ('queued', 'processing')
+ ) SELECT coalesce(jsonb_agg(id), '[]')::text FROM o WHERE signal_id = :signal)
 
--- name: count_project
+-- name: gather_items
+SELECT jsonb_array_length(CAST(:items AS jsonb)), (
+  SELECT count(*) FROM jsonb_array_elements_text(CAST(:items AS jsonb)) AS i (value)
+  WHERE EXISTS (
+    SELECT 1 FROM work_items w WHERE w.id = i.value
+    AND w.status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb))))), @open_firings
+
+-- name: gather_project
 SELECT count(*), count(*) FILTER (
-  WHERE status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb))))
-FROM work_items WHERE project_id = :id
+  WHERE status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb)))), @open_firings
+FROM work_items WHERE project_id = :project
+
+-- name: skip_firings
+UPDATE work_signal_firings SET status = 'skipped', error = :error, processed_at = :now,
+  lease_owner = NULL, lease_expires_at = NULL
+WHERE status IN ('queued', 'processing')
+  AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
 
 -- name: list_follow_ups
 SELECT @follow_up FROM work_item_tasks WHERE id > :after

@@ -1,0 +1,116 @@
+"""Standard input, output and error, as a shell may give them: closed, full, or without letters."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+
+class Unwritten(Exception):
+    """Standard output did not take what was written to it."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error.strerror or str(error))
+
+
+class _Stream:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Watched(_Stream):
+    """Its own errors can be told from those of other files. A reader that went away is none."""
+
+    @property
+    def buffer(self) -> "Watched":
+        return Watched(self._stream.buffer)
+
+    def write(self, text: Any) -> Any:
+        with _telling():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _telling():
+            self._stream.flush()
+
+
+class Forgiving(_Stream):
+    """For remarks: what nobody can read is no reason to stop."""
+
+    def write(self, text: Any) -> Any:
+        with suppress(OSError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritten(error) from error
+
+
+@contextmanager
+def prepared() -> Iterator[None]:
+    """For the time of a command."""
+    _open_closed()
+    _forgive_encodings()
+    out, err = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = Watched(out), Forgiving(err)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
+        for stream in (out, err):
+            try:
+                if not stream.closed:
+                    stream.flush()
+            except OSError:
+                _discard(stream)
+
+
+def _discard(stream: Any) -> None:
+    """Python flushes once more at its end, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _open_closed() -> None:
+    """What is closed is as /dev/null: else the next file that is opened would get its number, and
+    whatever is printed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number and not _is_open(number):
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+                nowhere = number
+            setattr(sys, name, os.fdopen(nowhere, "w" if number else "r", closefd=False))
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _forgive_encodings() -> None:
+    """A terminal that cannot show a character shows another one; that is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

@@ -1,0 +1,74 @@
+"""Lines that are no messages: the SDK only logs them, and whoever asked would wait for ever."""
+
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic import ValidationError
+
+
+class Answering:
+    """What is read, without what cannot be read, which is answered here."""
+
+    def __init__(self, read: Any, write: Any) -> None:
+        self._read, self._write = read, write
+
+    @property
+    def last_context(self) -> Any:
+        return self._read.last_context
+
+    async def receive(self) -> SessionMessage:
+        while True:
+            item: SessionMessage | Exception = await self._read.receive()
+            if not isinstance(item, Exception):
+                return item
+            if (answer := refusal(item)) is not None:
+                await self._write.send(SessionMessage(answer))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._read.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def refusal(error: Exception) -> JSONRPCError | None:
+    """None for what wants no answer: an empty line, and an answer to something of ours."""
+    found = error.errors() if isinstance(error, ValidationError) else []
+    unread = next((one["input"] for one in found if one["type"] == "json_invalid"), None)
+    if unread is not None:
+        return _error(PARSE_ERROR, "this line is not JSON") if str(unread).strip() else None
+    # What misses a field is shown whole.
+    asked = next((one["input"] for one in found if one["type"] == "missing"), None)
+    if not isinstance(asked, dict):
+        return _error(INVALID_REQUEST, "a message has to be an object with jsonrpc and method")
+    if "method" not in asked and ("result" in asked or "error" in asked):
+        return None
+    number = asked.get("id")
+    known = number if isinstance(number, int | str) and not isinstance(number, bool) else None
+    if asked.get("jsonrpc") == "2.0" and isinstance(asked.get("method"), str):
+        return _error(INVALID_PARAMS, "params has to be an object", known)
+    return _error(INVALID_REQUEST, 'a request needs "jsonrpc": "2.0" and a method', known)
+
+
+def _error(code: int, message: str, number: int | str | None = None) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=message))

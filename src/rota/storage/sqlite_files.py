@@ -1,0 +1,207 @@
+"""The file of a SQLite ledger as such: whether it is sound, and how another takes its place.
+
+Another ledger is written over the old one, in one transaction of SQLite's. A new file under the old
+name would be wrong: a log that a crash has left would be played over it, and whoever had opened the
+old file a moment before would go on there.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from rota.model.errors import InvalidInput, Refused, StorageUnavailable
+from rota.storage.migrations import demand_current, migrations, state_of
+from rota.storage.sqlite_errors import translated
+
+SIDES = ("-wal", "-journal", "-shm")  # what SQLite keeps beside a database
+_BUSY_MILLISECONDS = 1_000
+# Where SQLite's own locks lie: every connection of every process has some of these bytes.
+_LOCKS_AT, _LOCKS_WIDE = 0x4000_0000, 512
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    kept: Path | None  # where the old ledger is now; None where there was none
+    pending: list[str]  # migrations that the restored one still wants
+
+
+def beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def fault_in(path: Path) -> str | None:
+    """The first fault that SQLite finds in its structure, or None."""
+    with translated(path), contextlib.closing(_opened(path)) as connection:
+        return _fault(connection)
+
+
+def restore(path: Path, source: Path, kept: Path) -> Restored:
+    """Write `source` over the ledger at `path`; what was there is at `kept` afterwards.
+
+    A crash at any moment leaves the old ledger or the new one, whole. An old one that SQLite cannot
+    read is moved, with its logs, before anything else is done.
+    """
+    with translated(source), _backup_at(source) as new:
+        pending = _pending_of_sound(new, source)
+        try:
+            with translated(path):
+                return Restored(_replace(path, new, kept), pending)
+        except OSError as error:
+            raise StorageUnavailable(
+                f"cannot write {error.filename or path}: {error.strerror}; the ledger is as it was"
+            ) from error
+
+
+# what is restored
+
+
+@contextlib.contextmanager
+def _backup_at(path: Path) -> Iterator[apsw.Connection]:
+    """Only to be read; where no log lies beside it, none is made either."""
+    alone = not any(beside(path, ending).exists() for ending in SIDES)
+    address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    with contextlib.closing(apsw.Connection(address, flags)) as connection:
+        yield connection
+
+
+def _pending_of_sound(new: apsw.Connection, source: Path) -> list[str]:
+    try:
+        fault = _fault(new)
+    except apsw.NotADBError:
+        raise InvalidInput(
+            f"{source} is not a SQLite database; restore a file that rota db backup wrote"
+        ) from None
+    if fault:
+        raise InvalidInput(f"{source} is damaged ({fault}); restore an older backup")
+    applied = _applied(new)
+    if not applied.keys() & {migration.name for migration in migrations("sqlite")}:
+        raise InvalidInput(
+            f"{source} is a database, but no ledger of Rota; restore a file that rota db backup"
+            " wrote"
+        )
+    state = state_of("sqlite", applied)
+    if state.unknown or state.changed:
+        demand_current(state, str(source))
+    return state.pending
+
+
+def _applied(connection: apsw.Connection) -> dict[str, str]:
+    try:
+        rows = connection.execute("SELECT name, sha256 FROM schema_migrations").fetchall()
+    except apsw.SQLError:  # no such table, or another program's
+        return {}
+    return {str(name): str(sha256) for name, sha256 in rows}
+
+
+def _fault(connection: apsw.Connection) -> str | None:
+    try:
+        found = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
+    except apsw.CorruptError as error:
+        return str(error)
+    return None if found == "ok" else " ".join(found.split())
+
+
+# in whose place
+
+
+def _replace(path: Path, new: apsw.Connection, kept: Path) -> Path | None:
+    """Where the old one is afterwards."""
+    _make(path)
+    was_empty = path.stat().st_size == 0
+    try:
+        ledger = _alone(path)
+    except (apsw.NotADBError, apsw.CorruptError):  # nothing that could be written over
+        _move_aside(path, kept)
+        _make(path)
+        ledger = _alone(path)
+    with contextlib.closing(ledger):
+        if not (was_empty or kept.exists()):
+            _keep(ledger, kept)
+        _copy(new, ledger)
+        path.chmod(0o600)
+    return None if was_empty else kept
+
+
+def _make(path: Path) -> None:
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _opened(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(_BUSY_MILLISECONDS)
+    return connection
+
+
+def _alone(path: Path) -> apsw.Connection:
+    """Nobody else has it open, nor can they until this connection is closed."""
+    connection = _opened(path)
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA synchronous = EXTRA")
+        # Takes the log into the file, and the log away; others must not be using it for that.
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
+        beside(path, "-shm").unlink(missing_ok=True)
+    except (apsw.BusyError, apsw.LockedError):
+        connection.close()
+        raise _in_use(path) from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _in_use(path: Path) -> Refused:
+    return Refused(
+        f"{path} is open in another process; end what uses it (a server, rota watch, an agent's"
+        " tools), and restore then"
+    )
+
+
+def _keep(ledger: apsw.Connection, kept: Path) -> None:
+    """By a copy of SQLite's: to open the file in any other way would give up our lock on it."""
+    partial = beside(kept, ".partial")
+    try:
+        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+        with translated(partial), contextlib.closing(_opened(partial)) as copy:
+            _copy(ledger, copy)
+        partial.replace(kept)
+        _settle(kept.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _copy(source: apsw.Connection, target: apsw.Connection) -> None:
+    with target.backup("main", source, "main") as backup:
+        while not backup.done:
+            backup.step()
+
+
+def _move_aside(path: Path, kept: Path) -> None:
+    """The logs first: without its database a log would be played over the next one, or deleted."""
+    with path.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKS_WIDE, _LOCKS_AT)
+        except BlockingIOError:
+            raise _in_use(path) from None
+        for ending in (*SIDES, ""):
+            with contextlib.suppress(FileNotFoundError):
+                beside(path, ending).rename(beside(kept, ending))
+    _settle(path.parent)
+
+
+def _settle(directory: Path) -> None:
+    """What was renamed in it stays so, whatever happens to the power."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,79 @@
+"""Standard streams that are full or closed: one clear sentence, a code of its own, no traceback."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.terminal import ROTA, Terminal, environment
+
+DONE = "rota: what was asked is done, but the answer could not be written: No space left on device"
+MAYBE = "rota: the answer could not be written: No space left on device"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    Terminal(tmp_path).type("add", "Something", "--body", "x" * 20_000)
+    return tmp_path
+
+
+def shell(place: Path, line: str, **variables: str) -> tuple[int, str]:
+    """As a shell runs it; `rota` is started from nothing."""
+    script = f'rota() {{ {shlex.join(ROTA)} "$@"; }}\n{line}'
+    env = environment(PYTHONUNBUFFERED="", **variables)
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=place, env=env, check=False, capture_output=True, text=True
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("list", 8, DONE),
+        ("add another", 8, DONE),
+        ("ready --label none --json", 8, MAYBE),
+        ("export", 8, MAYBE),  # more than is kept back
+        ("list --json", 8, MAYBE),
+        ("show nothing --json", 1, "rota: there is no work item 'nothing'"),
+    ],
+)
+def test_a_full_disk_is_told_in_one_sentence(place: Path, words: str, code: int, told: str) -> None:
+    ended, said = shell(place, f"rota {words} >/dev/full")
+    assert (ended, said.splitlines()[-1].startswith(told)) == (code, True), said
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_full_disk_is_told_where_nothing_is_kept_back_too(place: Path) -> None:
+    ended, said = shell(place, "PYTHONUNBUFFERED=1 rota add another >/dev/full")
+    assert (ended, said.count("\n")) == (8, 1)
+    assert said.startswith(MAYBE)
+    assert "see whether what was asked is done" in said
+    assert len(Terminal(place).json("list")) == 2
+
+
+def test_what_is_closed_is_as_nothing(place: Path) -> None:
+    assert shell(place, "rota list >&-") == (0, "")
+    assert shell(place, "rota add another --json >&- 2>&- <&-") == (0, "")
+    assert shell(place, "rota show nothing >&- 2>&-") == (1, "")
+    assert shell(place, "rota add third --json >/dev/null 2>/dev/full") == (0, "")
+    assert shell(place, "rota show nothing 2>/dev/full") == (1, "")
+    assert len(Terminal(place).json("list")) == 3
+
+
+def test_a_reader_that_goes_away_is_still_no_error(place: Path) -> None:
+    line = "{ rota export; echo $? >code; } | head -c 1 >/dev/null; cat code >&2"
+    assert shell(place, line) == (0, "141\n")
+
+
+def test_whoever_stands_in_a_deleted_directory_hears_so(place: Path) -> None:
+    gone = "mkdir gone && cd gone && rmdir ../gone && "
+    ended, said = shell(place, f"{gone} rota doctor >&2")
+    assert (ended, "Traceback" in said) == (1, False)
+    assert "fail    environment: the directory that you are in has been deleted" in said
+    ended, said = shell(place, f"{gone} rota setup claude")
+    assert (ended, said.startswith("rota: the directory that you are in")) == (2, True)
