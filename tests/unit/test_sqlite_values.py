@@ -29,7 +29,7 @@ def test_a_few_texts_serve_all() -> None:
         for count in range(1, 501)
         for size, _ in in_sizes([[0, 0]] * count)
     }
-    assert len(texts) == 7
+    assert len(texts) == 11
 
 
 def test_nothing_goes_in_no_statement() -> None:

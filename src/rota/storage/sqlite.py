@@ -310,8 +310,8 @@ class SqliteStore:
     def _backup_now(self, target: Path) -> None:
         """SQLite's own backup: pages are copied while writers go on; the copy is consistent."""
         partial = target.with_name(target.name + ".partial")
-        partial.unlink(missing_ok=True)
         try:
+            partial.unlink(missing_ok=True)
             os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             with self._borrowed() as source, translated(partial):
                 copy = apsw.Connection(str(partial))
@@ -324,7 +324,8 @@ class SqliteStore:
         except OSError as error:
             raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
         finally:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink()
 
     async def size(self) -> int:
         return sum(

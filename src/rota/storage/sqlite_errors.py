@@ -32,7 +32,7 @@ _ADVICE: dict[type[apsw.Error], str] = {
     apsw.CantOpenError: "it cannot be opened; check the path and its permissions",
     apsw.PermissionsError: "access is denied; check the permissions",
     apsw.IOError: "reading or writing failed; check the disk",
-    apsw.CorruptError: "it is damaged; restore a backup (rota db backup writes them)",
+    apsw.CorruptError: "it is damaged; restore a backup (rota db restore FILE)",
     apsw.NotADBError: "it is not a SQLite database; name another file with --db or DATABASE_URL",
 }
 
