@@ -1,5 +1,6 @@
 """The command line walked through in real processes: on a database file, and against a server."""
 
+import asyncio
 import json
 import os
 import re
@@ -12,9 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from rota.app import open_store
 from rota.cli.destination import Unmade, opened
 from rota.client import SyncWorkQueueClient
-from rota.config import Settings
+from rota.config import Settings, StateDir
+from rota.model.claims import ClaimRequest
+from rota.model.schedules import TriggerKind
+from rota.queue.ledger import Ledger
+from rota.scheduler import Scheduler
 from rota.testing import zygote
 from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment, running_server
 from tests.faults.processes import free_port
@@ -339,6 +345,24 @@ def test_an_item_for_an_agent_of_the_file_hears_that_no_server_runs(here: ThisPr
     other = here.type("add", "Sing", "--type", "song").strip()
     assert "no server" not in here.type("explain", other)
     assert "no server" not in here.type("explain", item, "--db", ".rota/../.rota/rota.db")
+
+
+def test_what_a_killed_server_left_is_told_at_once(here: ThisProcess) -> None:
+    item, home = here.type("add", "Mend the gate").strip(), here.place / ".rota"
+
+    async def began() -> None:
+        async with open_store(str(home / "rota.db")) as store:
+            await Scheduler(store, node="n1", place=StateDir(home).place()).open([])
+            ledger = Ledger.on(store, node="n1")
+            (claimed,) = (await ledger.queue.claim(ClaimRequest("smith"))).items
+            await ledger.runs.begin("smith", TriggerKind.MANUAL, item=claimed.item)
+
+    asyncio.run(began())
+    assert [one["code"] for one in here.json("explain", item)["reasons"]] == ["server_gone"]
+    with StateDir(home).occupied():
+        StateDir(home).announce("http://127.0.0.1:1")
+        codes = [one["code"] for one in here.json("explain", item)["reasons"]]
+        assert codes == ["in_progress", "run"], "it only does not answer"
 
 
 def test_what_was_not_held_is_not_let_go(here: ThisProcess) -> None:

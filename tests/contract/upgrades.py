@@ -34,6 +34,7 @@ ALL = [
     "0006_review_gate",
     "0007_notifications",
     "0008_dead_letters",
+    "0009_given_back",
 ]
 NEXT = Migration(
     "0009_next",

@@ -126,10 +126,8 @@ def _started(tx: Transaction, row: WorkItem, wanted: Collection, ids: IdFactory,
 
 def give_back(tx: Transaction, firing_id: str, why: str, now: str) -> None:
     claim = tx.find_source_claim(firing_id, now)
-    if claim is None:
+    if claim is None or not tx.give_back_source_claim(firing_id, why, now):
         return
-    # Who supervises it may have seen its end before the claimant: that made no attempt of it.
-    tx.end_source_claim(firing_id, why, now)
     item = moves.find(tx, claim.work_item_id)
     if item.epoch != claim.epoch:
         return  # somebody has taken it since

@@ -108,6 +108,10 @@ class OutsideVerbs(Primitives):
     def enter_source_claim(self, firing_id: str, entry_id: int) -> bool:
         return bool(self._rows("enter_source_claim", firing_id=firing_id, entry_id=entry_id))
 
+    def give_back_source_claim(self, firing_id: str, outcome: str, now: str) -> bool:
+        told = {"firing_id": firing_id, "outcome": outcome, "now": now}
+        return bool(self._rows("give_back_source_claim", **told))
+
     def end_source_claim(self, firing_id: str, outcome: str, now: str) -> bool:
         return bool(self._rows("end_source_claim", firing_id=firing_id, outcome=outcome, now=now))
 

@@ -335,6 +335,9 @@ class Transaction(
     def enter_source_claim(self, firing_id: str, entry_id: int) -> bool:
         """Keep the tracker's number; False when there is a lower one already, or no such claim."""
 
+    def give_back_source_claim(self, firing_id: str, outcome: str, now: str) -> bool:
+        """It was not granted; once, also of one that has ended. How that ended stands."""
+
     def end_source_claim(self, firing_id: str, outcome: str, now: str) -> bool:
         """Close the row; False when it is closed already, or not there."""
 

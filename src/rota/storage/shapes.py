@@ -158,7 +158,7 @@ SHAPES: tuple[Shape, ...] = (
         "source_claims",
         "firing_id",
         "firing_id source source_ref work_item_id:id epoch:whole codename fleet nonce"
-        " entry_id:whole? created_at:time ended_at:time? outcome:text?",
+        " entry_id:whole? created_at:time ended_at:time? outcome:text? given_back_at:time?",
         within=_OF_ITEMS,
     ),
     _shape(

@@ -53,6 +53,12 @@ ORDER BY c.work_item_id DESC, c.epoch DESC LIMIT 1
 UPDATE source_claims SET entry_id = :entry_id
 WHERE firing_id = :firing_id AND coalesce(entry_id, :entry_id) >= :entry_id RETURNING firing_id
 
+-- name: give_back_source_claim
+-- How it ended stands, where others have seen that first.
+UPDATE source_claims SET given_back_at = :now, ended_at = coalesce(ended_at, :now),
+                         outcome = coalesce(outcome, :outcome)
+WHERE firing_id = :firing_id AND given_back_at IS NULL RETURNING firing_id
+
 -- name: end_source_claim
 UPDATE source_claims SET ended_at = :now, outcome = :outcome
 WHERE firing_id = :firing_id AND ended_at IS NULL RETURNING firing_id

@@ -269,6 +269,23 @@ class SourceClaimsContract:
         await store.transact(lambda tx: tx.end_source_claim("f0", "done", NOW))
         assert await latest() == "f1"
 
+    async def test_a_source_claim_is_given_back_once_and_keeps_how_it_ended(
+        self, store: Store
+    ) -> None:
+        for number, name in enumerate(("f1", "f2"), 1):
+            await claimed(store, await stored(store, str(number)), name)
+        await store.transact(lambda tx: tx.end_source_claim("f2", "stale-swept", NOW))
+
+        async def given_back(firing_id: str) -> bool:
+            return await store.transact(
+                lambda tx: tx.give_back_source_claim(firing_id, "already_claimed", NOW)
+            )
+
+        assert [await given_back(name) for name in ("f1", "f2", "ghost")] == [True, True, False]
+        assert [await given_back(name) for name in ("f1", "f2")] == [False, False]
+        ends = [(await claim_of(store, name)).outcome for name in ("f1", "f2")]
+        assert ends == ["already_claimed", "stale-swept"]
+
     async def test_enter_source_claim_keeps_the_lowest_number(self, store: Store) -> None:
         await claimed(store, await stored(store, "1"), "f1")
         large = 2**40 + 7
