@@ -18,6 +18,14 @@ _UNLESS_SAID: dict[str, Any] = {
 }
 
 
+# Every statement of ours has an index that answers it. The planner, who keeps a plan for as long as
+# the connection lives, prefers to read a table as a whole that it has seen empty: a minute later that
+# is the whole log of dispatches for each completion. And no statement is worth compiling.
+_FOR_PLANS = "SET enable_seqscan = off; SET jit = off"
+
+
 def connect(conninfo: str, name: str) -> Connection:
     said = {"application_name": name} | conninfo_to_dict(conninfo)
-    return psycopg.connect("", autocommit=True, **(_UNLESS_SAID | said))
+    connection: Connection = psycopg.connect("", autocommit=True, **(_UNLESS_SAID | said))
+    connection.execute(_FOR_PLANS)
+    return connection

@@ -59,12 +59,11 @@ WITH r AS MATERIALIZED (
     claim_token = NULL, lease_expires_at = NULL, heartbeat_at = NULL, progress = NULL,
     version = w.version + 1
   FROM r WHERE w.id = r.id AND w.id = ANY (ARRAY(SELECT id FROM r))
-    AND w.status = 'in_progress' AND w.claim_token = r.token
+    AND w.status || '' = 'in_progress' AND w.claim_token = r.token
   RETURNING @item_w, r.actor, r.data, r.k
 ), closed AS (
   UPDATE dispatch_log l SET completed_at = :now, outcome = 'success'
-  FROM done WHERE l.work_item_id = done.id AND l.work_item_id = ANY (ARRAY(SELECT id FROM r))
-    AND l.completed_at IS NULL
+  FROM done WHERE l.work_item_id = done.id AND l.completed_at IS NULL
 ), told AS (
   INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                       from_status, to_status, epoch, data)
