@@ -18,10 +18,10 @@ from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Views
 from rota.storage.port import Store
 from rota.storage.postgres import PostgresStore
-from rota.storage.statements import to_psycopg
 from rota.testing.clock import ManualClock
 from rota.testing.emptying import empty
 from rota.testing.postgres import PostgresServer, find_binaries
+from tests.contract.spelling import to_psycopg
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
 

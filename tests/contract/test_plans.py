@@ -16,9 +16,10 @@ from rota.model.work import ItemFilter, NewItem
 from rota.storage.port import Transaction
 from rota.storage.select import candidates, listing, tally
 from rota.storage.sqlite_values import with_values
-from rota.storage.statements import load_statements, to_psycopg
+from rota.storage.statements import load_statements
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
+from tests.contract.spelling import to_psycopg
 
 NOW = ManualClock().text()
 WANT = 5

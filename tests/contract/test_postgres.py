@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -29,6 +30,7 @@ from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, collecting, moves
 from rota.queue.outside import OutsideWork
 from rota.storage import herald, postgres
+from rota.storage.dialogue import Dialogue
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 from rota.storage.postgres import TRIES, PostgresStore
 from rota.storage.postgres_connection import connect
@@ -204,6 +206,7 @@ def held(
 
     def run(tx: Transaction) -> Any:
         result = body(tx)
+        tx.highest_event()  # an answer is waited for: what was said before has been done
         reached.set()
         assert let_go.wait(PATIENCE)
         return result
@@ -522,6 +525,7 @@ async def test_a_deadlock_is_run_again(store: Store, queue: WorkQueue, sql: Sql)
         def body(tx: Transaction) -> str:
             runs.append(name)
             tx.set_labels(one, [name])
+            tx.get_item(one)
             if runs.count(name) == 1:
                 both_hold.wait(PATIENCE)
             tx.set_labels(other, [name])
@@ -571,9 +575,11 @@ def backend(tx: Transaction) -> int:
 
 
 def cut(sql: Sql, pid: int) -> None:
-    """End a server process, and wait until it is gone."""
+    """End a server process, and wait until it is gone, and its end of the connection with it."""
     sql("SELECT pg_terminate_backend(:pid)", pid=pid)
     while sql("SELECT 1 FROM pg_stat_activity WHERE pid = :pid", pid=pid):
+        pass
+    while Path(f"/proc/{pid}").exists():
         pass
 
 
@@ -602,17 +608,25 @@ async def test_an_idle_connection_that_was_cut_is_made_anew(store: Store, sql: S
 
 
 async def test_a_commit_without_an_answer_is_unknown_and_not_repeated(
-    store: Store, sql: Sql
+    store: Store, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = []
+    runs, pids = [], []
 
     def body(tx: Transaction) -> None:
         runs.append(1)
+        pids.append(backend(tx))
         tx.append([NewEvent(EventType.NOTED, NOW)])
-        cut(sql, backend(tx))
 
+    def cut_then_commit(dialogue: Dialogue) -> None:
+        """The connection was there a moment ago."""
+        cut(sql, pids[-1])
+        commit(dialogue)
+
+    commit = Dialogue.commit
+    monkeypatch.setattr(Dialogue, "commit", cut_then_commit)
     with pytest.raises(CommitUnknown):
         await store.transact(body)
+    monkeypatch.undo()
     assert len(runs) == 1
     assert await names_after(store, 0) == []
 

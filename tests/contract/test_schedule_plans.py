@@ -15,9 +15,10 @@ from rota.app import make_store
 from rota.model.schedules import ScheduleType, Trigger, TriggerKind
 from rota.storage.port import Transaction
 from rota.storage.schedule_port import Standing
-from rota.storage.statements import load_statements, to_psycopg
+from rota.storage.statements import load_statements
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
+from tests.contract.spelling import to_psycopg
 
 CLOCK = ManualClock()
 NOW = CLOCK.text()

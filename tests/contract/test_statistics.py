@@ -32,10 +32,11 @@ from rota.model.work import NewItem
 from rota.queue import Ledger, statistics
 from rota.queue.statistics import NO_REASON, OTHERS
 from rota.storage.port import Transaction
-from rota.storage.statements import load_statements, to_psycopg
+from rota.storage.statements import load_statements
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
 from rota.testing.standing import order
+from tests.contract.spelling import to_psycopg
 
 MINUTE, HOUR = 60.0, 3600.0
 

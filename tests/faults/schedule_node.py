@@ -68,12 +68,17 @@ class FileClock:
         new.replace(self.path)
 
 
+AHEAD_OF_ALL = (
+    "SELECT agent, name, definition, slot, next_at FROM schedules WHERE next_at IS NOT NULL"
+)
+
+
 class Careless(postgres_transaction.PostgresTransaction):
     """The planted bug: nothing is locked, nobody looks at what others have open, and whoever finds
     a slot triggered believes that it is new."""
 
     def due_schedules(self, now: str, beyond: Place, limit: int) -> list[DueSchedule]:
-        found = [row for row in self._rows("ahead_of_all") if row[4] <= now]
+        found = [row for row in self._text(AHEAD_OF_ALL, {}) if row[4] <= now]
         return [DueSchedule(*row) for row in found[:limit]]
 
     def lock_agents(self, agents: Iterable[str]) -> None:
@@ -88,9 +93,6 @@ class Careless(postgres_transaction.PostgresTransaction):
 
 
 def forget_the_guards() -> None:
-    postgres_transaction.statements()["ahead_of_all"] = (
-        "SELECT agent, name, definition, slot, next_at FROM schedules WHERE next_at IS NOT NULL"
-    )
     postgres.PostgresTransaction = Careless  # type: ignore[misc]
 
 

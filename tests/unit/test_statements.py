@@ -6,7 +6,7 @@ import pytest
 
 from rota.storage.postgres import _without_password
 from rota.storage.select import candidates, item_columns
-from rota.storage.statements import load_statements, to_psycopg
+from rota.storage.statements import load_statements, numbered
 
 DIALECTS = ("sqlite", "postgres")
 
@@ -35,9 +35,10 @@ def test_an_override_asks_for_the_same_parameters() -> None:
         assert named[0] == named[1], name
 
 
-def test_parameters_are_spelt_as_psycopg_wants_them() -> None:
-    assert to_psycopg("SELECT :a, b::text, '%' WHERE c = :a_1") == (
-        "SELECT %(a)s, b::text, '%%' WHERE c = %(a_1)s"
+def test_parameters_are_numbered_as_postgres_wants_them() -> None:
+    assert numbered("SELECT :a, b::text, '%' WHERE c = :a_1 OR d = :a") == (
+        b"SELECT $1, b::text, '%' WHERE c = $2 OR d = $1",
+        ("a", "a_1"),
     )
 
 

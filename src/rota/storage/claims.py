@@ -52,7 +52,7 @@ class ClaimStatements(Primitives):
         rows = self._rows("seats", agents=encode(sorted(agents)))
         limited = sorted(row[0] for row in rows if row[5] is not None)
         if limited:  # only they pay for being counted exactly
-            self._rows("lock_agents", agents=encode(limited))
+            self._do("lock_agents", agents=encode(limited))
             rows = self._rows("seats", agents=encode(sorted(agents)))
         return {
             name: seat(slots, busy, bool(paused), bool(is_named), most, waiting)
@@ -77,7 +77,7 @@ class ClaimStatements(Primitives):
         )
         if row is None:
             return None
-        self._rows(
+        self._do(
             "insert_claim",
             id=claim.work_item_id,
             epoch=claim.epoch,
@@ -132,10 +132,10 @@ class ClaimStatements(Primitives):
     # dispatch log
 
     def log_dispatch(self, dispatch_id: str, item_id: str, agent: str, now: str) -> None:
-        self._rows("log_dispatch", dispatch_id=dispatch_id, id=item_id, agent=agent, now=now)
+        self._do("log_dispatch", dispatch_id=dispatch_id, id=item_id, agent=agent, now=now)
 
     def close_dispatch(self, item_id: str, now: str, outcome: str) -> None:
-        self._rows("close_dispatch", id=item_id, now=now, outcome=outcome)
+        self._do("close_dispatch", id=item_id, now=now, outcome=outcome)
 
     def dispatches_of(self, item_id: str) -> list[Dispatch]:
         return [Dispatch(*row) for row in self._rows("dispatches_of", id=item_id)]

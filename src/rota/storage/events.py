@@ -13,7 +13,7 @@ from rota.storage.select import narrowed
 class EventStatements(Primitives):
     def append(self, events: Sequence[NewEvent]) -> None:
         if events:
-            self._each("append_events", [event_row(event) for event in events])
+            self._run_all(("append_events",), [event_row(event) for event in events])
             self.topics.add(Topic.EVENTS)
 
     def events_after(

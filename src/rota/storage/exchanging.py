@@ -39,7 +39,7 @@ class ExchangeStatements(Primitives):
         )
 
     def begin_import(self) -> None:
-        self._rows("begin_import")
+        self._do("begin_import")
 
     def import_rows(self, shape: Shape, rows: Sequence[Row]) -> set[Row]:
         given = encode([[*row, *_unknown_token(shape, row)] for row in rows])
@@ -86,7 +86,7 @@ class ExchangeStatements(Primitives):
         return bool(self._rows("is_heard_at_all"))
 
     def settle_event_numbers(self) -> None:
-        self._rows("settle_event_numbers")
+        self._do("settle_event_numbers")
 
     def imported_items(self) -> Iterator[tuple[str, str, str]]:
         after = ""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import psycopg
 
+from rota.storage.dialogue import Connection
 from rota.storage.port import Topic
 from rota.storage.postgres_connection import connect
-from rota.storage.postgres_transaction import Connection
 
 CHANNEL = "rota"
 BREATH_SECONDS = 0.005

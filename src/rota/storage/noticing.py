@@ -20,14 +20,14 @@ class NoticeStatements(Primitives):
         return bool(self._rows("begin_mark", name=name, value=value))
 
     def put_mark(self, name: str, value: str) -> None:
-        self._rows("put_mark", name=name, value=value)
+        self._do("put_mark", name=name, value=value)
 
     def forget_notifications(self) -> int:
         self._changed("forget_marks")
         return self._changed("forget_notices")
 
     def put_notice(self, notice: WaitingNotice) -> None:
-        self._rows(
+        self._do(
             "put_notice",
             id=notice.id,
             channel=notice.channel,

@@ -42,7 +42,7 @@ class OutsideVerbs(Primitives):
         return row[0] if row else None
 
     def uncount_attempt(self, item_id: str, epoch: int) -> None:
-        self._rows("uncount_attempt", id=item_id, epoch=epoch)
+        self._do("uncount_attempt", id=item_id, epoch=epoch)
 
     # reviews
 
@@ -50,9 +50,9 @@ class OutsideVerbs(Primitives):
         return [InReview(*row) for row in self._rows("waiting_reviews", place=place, limit=limit)]
 
     def note_looks(self, source: str, looks: Sequence[ReviewLook], now: str) -> None:
-        self._rows("forget_reviews", source=source)
+        self._do("forget_reviews", source=source)
         for one in looks:
-            self._rows(
+            self._do(
                 "put_review",
                 item_id=one.item_id,
                 source=source,
@@ -72,7 +72,7 @@ class OutsideVerbs(Primitives):
         return row[0] if row else None
 
     def keep_fleet(self, fleet: str) -> None:
-        self._rows("insert_fleet", id=fleet)
+        self._do("insert_fleet", id=fleet)
 
     # claims on trackers
 
@@ -118,7 +118,7 @@ class OutsideVerbs(Primitives):
     # approvals, deliveries, states
 
     def put_approval(self, approval: Approval) -> None:
-        self._rows(
+        self._do(
             "put_approval",
             source=approval.source,
             source_ref=approval.source_ref,
@@ -142,7 +142,7 @@ class OutsideVerbs(Primitives):
         unknown = note.keys() - _NOTABLE - {"requests"}
         if unknown:
             raise ValueError(f"not a state of a source: {sorted(unknown)}")
-        self._rows("insert_source_state", source=source)
+        self._do("insert_source_state", source=source)
         assignments = "".join(f", {name} = :{name}" for name in note if name != "requests")
         self._text(
             f"UPDATE source_states SET requests = requests + :requests{assignments}"

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import ConnStatus, ExecStatus
 
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import (
@@ -33,12 +32,14 @@ from rota.model.errors import (
     StorageError,
     StorageUnavailable,
 )
+from rota.storage.dialogue import Connection, Dialogue
 from rota.storage.herald import Herald
 from rota.storage.lanes import Lanes, Seat
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import RunAgain, SchemaState, Topic, Transaction
 from rota.storage.postgres_connection import connect
-from rota.storage.postgres_transaction import Connection, PostgresTransaction, statements
+from rota.storage.postgres_transaction import PostgresTransaction
+from rota.storage.statements import load_statements
 from rota.storage.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -177,15 +178,15 @@ class PostgresStore:
     def _run(self, line: "_Line", request: _Request) -> tuple[Any, set[Topic]]:
         """Run a body until it commits or is refused. Each try is one whole transaction."""
         for turn in range(TRIES):
-            connection = line.connection()
+            dialogue = line.dialogue()
             try:
                 with self._translated():
-                    return _once(connection, request)
+                    return _once(dialogue, request)
             except _RUN_AGAIN as error:
                 if turn == TRIES - 1:
                     raise _gave_up(error) from error
             except _Broken as error:
-                connection.close()
+                dialogue.close()
                 if turn >= 1:
                     raise StorageUnavailable(
                         f"{self.url}: the connection was lost; try again"
@@ -238,7 +239,7 @@ class PostgresStore:
 
     def _settle_restored(self) -> None:
         with self._borrowed() as connection:
-            sql = statements()
+            sql = load_statements("postgres")
             row = connection.execute(sql["newest_txid_ahead"]).fetchone()
             if row and row[0]:
                 connection.execute(sql["settle_txids"])
@@ -302,59 +303,48 @@ class _Line:
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
-        self._connection: Connection | None = None
+        self._dialogue: Dialogue | None = None
 
-    def connection(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            self._connection = self._connect()
-        return self._connection
+    def dialogue(self) -> Dialogue:
+        if self._dialogue is None or self._dialogue.is_broken:
+            self.close()
+            self._dialogue = Dialogue(self._connect())
+        return self._dialogue
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        if self._dialogue is not None:
+            self._dialogue.close()
 
 
 class _Broken(Exception):
     """The connection went away before the commit was sent: the transaction never happened."""
 
 
-def _once(connection: Connection, request: _Request) -> tuple[Any, set[Topic]]:
+def _once(dialogue: Dialogue, request: _Request) -> tuple[Any, set[Topic]]:
+    transaction = PostgresTransaction(dialogue)
     try:
-        _say(
-            connection,
-            b"BEGIN" if request.writes else b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        )
-        transaction = PostgresTransaction(connection)
+        dialogue.begin(writes=request.writes)
         try:
             result = request.body(transaction)
+            dialogue.look()
         except BaseException:
-            if not connection.closed:
-                _say(connection, b"ROLLBACK")
+            if not dialogue.is_broken:
+                dialogue.roll_back()
             raise
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        if connection.broken or connection.closed:
+        if dialogue.is_broken:
             raise _Broken from error
         raise
     try:
-        _say(connection, b"COMMIT")
+        dialogue.commit()
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        if request.writes and (connection.broken or connection.closed):
+        if request.writes and dialogue.is_broken:
             raise CommitUnknown(
                 "the connection broke while committing; read the item again, or repeat the"
                 " request with the same Idempotency-Key"
             ) from error
         raise
     return result, transaction.topics
-
-
-def _say(connection: Connection, command: bytes) -> None:
-    """Without a cursor, which costs more than the command itself."""
-    result = connection.pgconn.exec_(command)
-    if result.status == ExecStatus.COMMAND_OK:
-        return
-    if connection.pgconn.status != ConnStatus.OK:
-        raise psycopg.OperationalError(result.get_error_message())
-    raise errors.error_from_result(result)
 
 
 def _applied(connection: Connection) -> dict[str, str]:

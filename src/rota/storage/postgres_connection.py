@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from rota.storage.postgres_transaction import Connection
+from rota.storage.dialogue import Connection
 
 # What the address does not say otherwise. A server that vanishes without a word (a failover, a
 # forgetful NAT) would be waited for a quarter of an hour; so it is given up after half a minute.
@@ -18,9 +18,9 @@ _UNLESS_SAID: dict[str, Any] = {
 }
 
 
-# Every statement of ours has an index that answers it. The planner, who keeps a plan for as long as
-# the connection lives, prefers to read a table as a whole that it has seen empty: a minute later that
-# is the whole log of dispatches for each completion. And no statement is worth compiling.
+# Every statement of ours has an index that answers it. A table that the planner has seen empty it
+# reads as a whole, and it keeps that plan while the table grows: then every completion reads the
+# whole log of dispatches. And none is worth compiling.
 _FOR_PLANS = "SET enable_seqscan = off; SET jit = off"
 
 

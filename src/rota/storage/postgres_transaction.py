@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 
-import psycopg
-
 from rota.model.events import NewEvent
 from rota.model.signals import FiringRecord, Signal
+from rota.storage.dialogue import Dialogue
 from rota.storage.port import Topic
 from rota.storage.primitives import Parameters, Row
 from rota.storage.rows import encode
-from rota.storage.statements import load_statements, to_psycopg
+from rota.storage.statements import load_statements, numbered
 from rota.storage.transaction import SqlTransaction
-
-Connection = psycopg.Connection[Row]
 
 
 class PostgresTransaction(SqlTransaction):
@@ -21,38 +18,41 @@ class PostgresTransaction(SqlTransaction):
     TAKE = ("take_items",)  # one statement does it all
     FINISH = ()
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, dialogue: Dialogue) -> None:
         super().__init__()
-        self._cursor = connection.cursor(binary=True)
-        self._sql = statements()
+        self._dialogue = dialogue
+        self._sql = load_statements("postgres")
 
     def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
-        return self._execute(self._sql[statement], parameters)
+        return self._text(self._sql[statement], parameters)
+
+    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
+        return self._asked(statement, parameters)[0]
+
+    def _changed(self, statement: str, /, **parameters: object) -> int:
+        return self._asked(self._sql[statement], parameters)[1]
+
+    def _asked(self, statement: str, parameters: Parameters) -> tuple[list[Row], int]:
+        text, names = numbered(statement)
+        return self._dialogue.ask(text, [parameters[name] for name in names])
+
+    def _do(self, statement: str, /, **parameters: object) -> None:
+        text, names = numbered(self._sql[statement])
+        self._dialogue.tell(text, [parameters[name] for name in names])
 
     def _each(
         self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
     ) -> list[Row]:
-        return self._execute(self._sql[statement], {**constants, "rows": encode(rows)})
+        return self._rows(statement, **constants, rows=encode(rows))
 
-    def _text(self, statement: str, parameters: Parameters) -> list[Row]:
-        return self._execute(_converted(statement), parameters)
-
-    def _execute(self, statement: str, parameters: Parameters) -> list[Row]:
-        self._cursor.execute(statement, parameters, prepare=True)
-        # Not `description`: that describes every column anew, and costs as much as the rows.
-        result = self._cursor.pgresult
-        return self._cursor.fetchall() if result is not None and result.nfields else []
+    def _run_all(
+        self, names: Sequence[str], rows: Sequence[Sequence[object]], **constants: object
+    ) -> None:
+        for name in names:
+            self._do(name, **constants, rows=encode(rows))
 
     def _text_of(self, name: str) -> str:
-        return load_statements("postgres")[name]
-
-    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
-        for row in rows:
-            self._execute(self._sql[name], row)
-
-    def _changed(self, statement: str, /, **parameters: object) -> int:
-        self._rows(statement, **parameters)
-        return self._cursor.rowcount
+        return self._sql[name]
 
     def conclude_firing(
         self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool
@@ -80,22 +80,5 @@ class PostgresTransaction(SqlTransaction):
         )
 
     def reaches(self, start: str, target: str) -> bool:
-        self._rows("lock_links")
+        self._do("lock_links")
         return super().reaches(start, target)
-
-
-_SQL: dict[str, str] = {}
-_TEXTS: dict[str, str] = {}
-
-
-def statements() -> dict[str, str]:
-    if not _SQL:
-        _SQL.update({k: to_psycopg(v) for k, v in load_statements("postgres").items()})
-    return _SQL
-
-
-def _converted(statement: str) -> str:
-    """Statements put together from parts, in psycopg's spelling; each is converted once."""
-    if statement not in _TEXTS:
-        _TEXTS[statement] = to_psycopg(statement)
-    return _TEXTS[statement]

@@ -23,10 +23,6 @@ class Primitives(ABC):
         """Run the statement of this name."""
 
     @abstractmethod
-    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
-        """Run a named statement once for each row, as cheaply as the database can."""
-
-    @abstractmethod
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
         """Run a statement that was put together here and not in a file."""
 
@@ -43,11 +39,20 @@ class Primitives(ABC):
     ) -> list[Row]:
         """Run the statement of this name for all rows at once; `:rows` in its text are these."""
 
+    def _do(self, statement: str, /, **parameters: object) -> None:
+        """Run the statement of this name, of which nobody reads an answer."""
+        self._rows(statement, **parameters)
+
     def _run_all(
         self, names: Sequence[str], rows: Sequence[Sequence[object]], **constants: object
     ) -> None:
         for name in names:
             self._each(name, rows, **constants)
+
+    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
+        """Run a named statement once for each row."""
+        for row in rows:
+            self._do(name, **row)
 
     def _one(self, statement: str, /, **parameters: object) -> Row | None:
         rows = self._rows(statement, **parameters)

@@ -14,7 +14,7 @@ class RecordStatements(Primitives):
     # projects
 
     def insert_project(self, project: Project) -> None:
-        self._rows(
+        self._do(
             "insert_project",
             id=project.id,
             name=project.name,
@@ -50,7 +50,7 @@ class RecordStatements(Primitives):
         return agent_of(row) if row else None
 
     def put_agent(self, agent: Agent) -> None:
-        self._rows(
+        self._do(
             "put_agent",
             name=agent.name,
             max_concurrent=agent.max_concurrent,
@@ -92,7 +92,7 @@ class RecordStatements(Primitives):
     # API tokens
 
     def insert_token(self, token: ApiToken, secret_hash: str) -> None:
-        self._rows(
+        self._do(
             "insert_token",
             id=token.id,
             name=token.name,
@@ -113,7 +113,7 @@ class RecordStatements(Primitives):
         return bool(self._rows("revoke_token", id=token_id, now=now))
 
     def touch_token(self, token_id: str, now: str) -> None:
-        self._rows("touch_token", id=token_id, now=now)
+        self._do("touch_token", id=token_id, now=now)
 
     def has_tokens(self) -> bool:
         return bool(self._rows("has_tokens"))

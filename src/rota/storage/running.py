@@ -23,7 +23,7 @@ class RunStatements(Primitives):
     # runs
 
     def insert_run(self, run: Run) -> None:
-        self._rows(
+        self._do(
             "insert_run",
             id=run.id,
             agent=run.agent,
@@ -125,7 +125,7 @@ class RunStatements(Primitives):
         return [AgentLimits(*row) for row in self._rows("list_limits")]
 
     def put_limits(self, limits: AgentLimits, now: str) -> None:
-        self._rows(
+        self._do(
             "put_limits",
             agent=limits.agent,
             failures=limits.failures,
@@ -138,7 +138,7 @@ class RunStatements(Primitives):
     # outbox
 
     def post(self, entry: OutboxEntry) -> None:
-        self._rows(
+        self._do(
             "post",
             id=entry.id,
             kind=entry.kind,
@@ -162,13 +162,13 @@ class RunStatements(Primitives):
         return row[0] if row else None
 
     def delivered(self, entry_id: str, now: str) -> None:
-        self._rows("delivered", id=entry_id, now=now)
+        self._do("delivered", id=entry_id, now=now)
 
     def postpone(self, entry_id: str, until: str, error: str) -> None:
-        self._rows("postpone", id=entry_id, until=until, error=error)
+        self._do("postpone", id=entry_id, until=until, error=error)
 
     def bury(self, entry_id: str, now: str, error: str) -> None:
-        self._rows("bury", id=entry_id, now=now, error=error)
+        self._do("bury", id=entry_id, now=now, error=error)
 
     def revive(self, entry_id: str, now: str) -> bool:
         return bool(self._rows("revive", id=entry_id, now=now))

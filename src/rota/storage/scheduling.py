@@ -36,7 +36,7 @@ class ScheduleStatements(Primitives):
     # nodes
 
     def put_node(self, node: Node) -> None:
-        self._rows(
+        self._do(
             "put_node",
             id=node.id,
             place=node.place,
@@ -51,11 +51,11 @@ class ScheduleStatements(Primitives):
     def end_node(self, node_id: str, now: str) -> bool:
         ended = bool(self._rows("end_node", id=node_id, now=now))
         if ended:
-            self._rows("lose_triggers", now=now, error=_NODE_ENDED)
+            self._do("lose_triggers", now=now, error=_NODE_ENDED)
         return ended
 
     def end_dead_nodes(self, me: Node, unseen_since: str, now: str) -> list[Trigger]:
-        self._rows("end_nodes", id=me.id, place=me.place, unseen_since=unseen_since, now=now)
+        self._do("end_nodes", id=me.id, place=me.place, unseen_since=unseen_since, now=now)
         return [trigger_of(row) for row in self._rows("lose_triggers", now=now, error=_NODE_DIED)]
 
     def living_nodes(self) -> list[Node]:
@@ -76,7 +76,7 @@ class ScheduleStatements(Primitives):
     def put_schedules(self, rows: Sequence[Standing]) -> None:
         if rows:
             in_order = sorted(rows, key=lambda row: (row.agent, row.name))
-            self._rows("put_schedules", rows=encode([standing_row(row) for row in in_order]))
+            self._do("put_schedules", rows=encode([standing_row(row) for row in in_order]))
 
     def rest_schedules(self, agents: Sequence[str]) -> int:
         return self._changed("rest_schedules", agents=encode(list(agents)))
@@ -85,7 +85,7 @@ class ScheduleStatements(Primitives):
         if not names:
             return 0
         dropped = self._changed("drop_schedules", rows=encode(sorted(names)))
-        self._rows("end_orphans", now=now)
+        self._do("end_orphans", now=now)
         return dropped
 
     def schedule_state(self, agent: str, name: str, alive_since: str) -> ScheduleState | None:
@@ -172,7 +172,7 @@ class ScheduleStatements(Primitives):
         return [DueSchedule(*row) for row in rows]
 
     def lock_agents(self, agents: Iterable[str]) -> None:
-        self._rows("lock_agents", agents=encode(sorted(set(agents))))
+        self._do("lock_agents", agents=encode(sorted(set(agents))))
 
     def open_triggers(self, agents: Iterable[str]) -> dict[tuple[str, str], int]:
         rows = self._rows("open_triggers", agents=encode(sorted(set(agents))))
@@ -208,7 +208,7 @@ class ScheduleStatements(Primitives):
         if not self._rows("take_up", id=trigger.id, node=trigger.node, now=now):
             return False
         slot, next_at = fallback or (None, None)
-        self._rows(
+        self._do(
             "note_taken_up",
             agent=trigger.agent,
             schedule=trigger.schedule,
@@ -229,11 +229,11 @@ class ScheduleStatements(Primitives):
         notes = {(end.agent, end.schedule): end for end in ends if end.id in ended}
         if notes:
             in_order = [end_row(notes[key]) for key in sorted(notes)]
-            self._rows("note_ends", rows=encode(in_order), now=now)
+            self._do("note_ends", rows=encode(in_order), now=now)
         return ended
 
     def free_waiting(self, agents: Iterable[str], now: str) -> None:
-        self._rows("free_waiting", agents=encode(sorted(set(agents))), now=now)
+        self._do("free_waiting", agents=encode(sorted(set(agents))), now=now)
 
     def get_trigger(self, trigger_id: str) -> TriggerRecord | None:
         row = self._one("get_trigger", id=trigger_id)
@@ -245,9 +245,9 @@ class ScheduleStatements(Primitives):
         return [Wakings(*row) for row in rows]
 
     def prune_triggers(self, before: str, now: str) -> int:
-        self._rows("prune_nodes", before=before)
+        self._do("prune_nodes", before=before)
         pruned = self._changed("prune_triggers", before=before)
-        self._rows("expire_waiting", before=before, now=now)
+        self._do("expire_waiting", before=before, now=now)
         return pruned
 
 

@@ -32,7 +32,7 @@ class SignalStatements(EventStatements):
     # signals
 
     def insert_signal(self, signal: Signal, keys: Sequence[str]) -> None:
-        self._rows(
+        self._do(
             "insert_signal",
             id=signal.id,
             work_item_id=signal.work_item_id,
@@ -47,7 +47,7 @@ class SignalStatements(EventStatements):
             configured=int(signal.configured),
             now=signal.created_at,
         )
-        self._rows("insert_signal_keys", id=signal.id, keys=encode(sorted(set(keys))))
+        self._do("insert_signal_keys", id=signal.id, keys=encode(sorted(set(keys))))
 
     def get_signal(self, signal_id: str) -> Signal | None:
         row = self._one("get_signal", id=signal_id)
@@ -81,7 +81,7 @@ class SignalStatements(EventStatements):
     def end_signal(self, signal_id: str, status: SignalStatus, now: str) -> bool:
         ended = self._rows("end_signal", id=signal_id, status=status, now=now)
         if ended:
-            self._rows("drop_signal_keys", id=signal_id)
+            self._do("drop_signal_keys", id=signal_id)
         return bool(ended)
 
     def expire_signals(self, now: str) -> list[str]:
@@ -148,7 +148,7 @@ class SignalStatements(EventStatements):
         if not counted or not self.end_firing(firing, owner, now):
             return False
         if last:
-            self._rows("drop_signal_keys", id=signal.id)
+            self._do("drop_signal_keys", id=signal.id)
         self.append([told])
         return True
 
@@ -181,7 +181,7 @@ class SignalStatements(EventStatements):
 
     def skip_firings(self, ids: Collection[str], why: str, now: str) -> None:
         if ids:
-            self._rows("skip_firings", ids=encode(sorted(ids)), error=why, now=now)
+            self._do("skip_firings", ids=encode(sorted(ids)), error=why, now=now)
 
     def retry_firing(self, firing_id: str, now: str) -> bool:
         return bool(self._rows("retry_firing", id=firing_id, now=now))
@@ -228,7 +228,7 @@ class SignalStatements(EventStatements):
     # loops
 
     def put_lineage(self, item_id: str, parent_id: str | None, signal_id: str) -> None:
-        self._rows("put_lineage", id=item_id, parent_id=parent_id, signal_id=signal_id)
+        self._do("put_lineage", id=item_id, parent_id=parent_id, signal_id=signal_id)
 
     def ancestry(self, item_id: str) -> list[str]:
         return [row[0] for row in self._rows("ancestry", id=item_id)]

@@ -33,11 +33,6 @@ class SqliteTransaction(SqlTransaction):
             found += self._connection.execute(spelt, (*constants.values(), *values)).fetchall()
         return found
 
-    def _many(self, name: str, rows: Sequence[Parameters]) -> None:
-        statement, connection = self._sql[name], self._connection
-        for row in rows:
-            connection.execute(statement, row)
-
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
         return self._connection.execute(statement, parameters).fetchall()
 

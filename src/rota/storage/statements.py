@@ -5,7 +5,7 @@ piece that others include as `@x`. Parameters are written `:name`.
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
@@ -46,6 +46,9 @@ def load_statements(dialect: str) -> dict[str, str]:
     }
 
 
-def to_psycopg(statement: str) -> str:
-    """`:name` becomes `%(name)s`; a literal percent sign is doubled."""
-    return _PARAMETER.sub(r"%(\1)s", statement.replace("%", "%%"))
+@lru_cache(maxsize=1024)
+def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """As PostgreSQL spells it: `:name` becomes `$1`, and so on; and the names in that order."""
+    names: dict[str, str] = {}
+    text = _PARAMETER.sub(lambda match: names.setdefault(match[1], f"${len(names) + 1}"), statement)
+    return text.encode(), tuple(names)

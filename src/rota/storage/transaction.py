@@ -118,10 +118,10 @@ class SqlTransaction(
 
     def set_labels(self, item_id: str, labels: Iterable[str]) -> None:
         labels = list(labels)
-        self._rows("delete_labels", id=item_id)
+        self._do("delete_labels", id=item_id)
         if labels:
             self._many("insert_labels", [{"id": item_id, "label": label} for label in labels])
-        self._rows("set_labels", id=item_id, labels=encode(labels))
+        self._do("set_labels", id=item_id, labels=encode(labels))
 
     def promote_due(self, now: str) -> int:
         return self._changed("promote_due", now=now)
@@ -148,16 +148,16 @@ class SqlTransaction(
             if row is None:
                 missing.append(blocker_id)
                 continue
-            self._rows("add_blocker", id=item_id, blocker_id=blocker_id)
+            self._do("add_blocker", id=item_id, blocker_id=blocker_id)
             still_open += row[0] != Status.COMPLETED
         if still_open:
-            self._rows("add_open_blockers", id=item_id, n=still_open)
+            self._do("add_open_blockers", id=item_id, n=still_open)
         return missing
 
     def clear_blockers(self, item_id: str) -> None:
-        self._rows("release_blockers", id=item_id)
-        self._rows("delete_blockers", id=item_id)
-        self._rows("zero_open_blockers", id=item_id)
+        self._do("release_blockers", id=item_id)
+        self._do("delete_blockers", id=item_id)
+        self._do("zero_open_blockers", id=item_id)
 
     def blockers_of(self, item_id: str) -> list[Link]:
         return [link_of(row) for row in self._rows("blockers_of", id=item_id)]

@@ -273,7 +273,8 @@ class SourceClaimsContract:
         self, store: Store
     ) -> None:
         for number, name in enumerate(("f1", "f2"), 1):
-            await claimed(store, await stored(store, str(number)), name)
+            item = await claimed(store, await stored(store, str(number)), name)
+            await moved(store, item, Status.QUEUED)
         await store.transact(lambda tx: tx.end_source_claim("f2", "stale-swept", NOW))
 
         async def given_back(firing_id: str) -> bool:

@@ -1,0 +1,184 @@
+"""Talks with PostgreSQL so that nobody waits for an answer that nobody reads.
+
+A transaction on a fast server is mostly round trips. Here statements are sent in pipeline mode: the
+beginning goes with the first statement, what has no answer goes with the next one that has, and the
+rest goes with the commit. A statement is prepared in the same breath in which it is first sent.
+
+An error ends the transaction, as everywhere on PostgreSQL; only that it may be told by a later
+statement than the one that caused it, or by the commit.
+"""
+
+import select
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import ConnStatus, ExecStatus, Format
+from psycopg.pq.abc import PGresult
+
+from rota.storage.primitives import Row
+
+Connection = psycopg.Connection[Row]
+
+# Texts that depend on filters are many; the one that was not asked for longest is forgotten.
+MOST_PREPARED = 200
+_WRITES = b"BEGIN"
+_READS = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class Dialogue:
+    """One connection, used by one thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._libpq = connection.pgconn
+        self._libpq.enter_pipeline_mode()
+        self._poll = select.poll()
+        self._poll.register(self._libpq.socket)
+        self._names: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
+        self._made = 0  # so many names
+        self._new: list[tuple[bytes, tuple[int, ...]]] = []  # not known yet to be prepared
+        self._unanswered = 0
+        self._beginning: bytes | None = None  # still to be sent
+
+    @property
+    def is_broken(self) -> bool:
+        return self._connection.closed or self._libpq.status != ConnStatus.OK
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # a transaction
+
+    def begin(self, *, writes: bool) -> None:
+        self.look()
+        self._beginning = _WRITES if writes else _READS
+
+    def look(self) -> None:
+        """Raises where the other side has gone already: nothing that is sent now would reach it, so
+        nothing need be unknown later."""
+        self._poll.modify(self._libpq.socket, select.POLLIN)
+        while self._poll.poll(0):  # behind its last words comes the end
+            self._libpq.consume_input()
+
+    def tell(self, statement: bytes, values: Sequence[object]) -> None:
+        """Send it. How it went is heard with the next answer, at the latest with the commit's."""
+        if self._beginning is not None:
+            self._command(self._beginning)
+            self._beginning = None
+        transformer = Transformer(self._connection)
+        dumped = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
+        name = self._prepared(statement, transformer.types or ())
+        self._libpq.send_query_prepared(name, dumped, transformer.formats, Format.BINARY)
+        self._unanswered += 1
+
+    def ask(self, statement: bytes, values: Sequence[object]) -> tuple[list[Row], int]:
+        """Its rows, and how many there are, or how many it changed."""
+        self.tell(statement, values)
+        self._libpq.send_flush_request()
+        answer = self._believed(self._answers())[-1]
+        if not answer.nfields:
+            return [], answer.command_tuples or 0
+        transformer = Transformer(self._connection)
+        transformer.set_pgresult(answer)
+        rows: list[Any] = transformer.load_rows(0, answer.ntuples, tuple)
+        return rows, len(rows)
+
+    def commit(self) -> None:
+        """Who has said nothing has nothing to commit. After an error it is rolled back."""
+        if self._is_silent():
+            return
+        self._command(b"COMMIT")
+        try:
+            self._believed(self._synchronised())
+        except errors.Error:
+            if not self.is_broken:
+                self.roll_back()
+            raise
+
+    def roll_back(self) -> None:
+        if self._is_silent():
+            return
+        self._command(b"ROLLBACK")
+        if _fault(self._synchronised()) is not None:
+            # What follows an error is passed over until both sides have agreed to go on.
+            self._command(b"ROLLBACK")
+            self._believed(self._synchronised())
+
+    def _is_silent(self) -> bool:
+        silent, self._beginning = self._beginning is not None, None
+        return silent
+
+    # what is sent
+
+    def _command(self, text: bytes) -> None:
+        self._libpq.send_query_params(text, None)
+        self._unanswered += 1
+
+    def _prepared(self, statement: bytes, types: tuple[int, ...]) -> bytes:
+        key = statement, types
+        name = self._names.get(key)
+        if name is not None:
+            self._names.move_to_end(key)
+            return name
+        if len(self._names) >= MOST_PREPARED:
+            self._command(b"DEALLOCATE " + self._names.popitem(last=False)[1])
+        self._made += 1
+        self._names[key] = name = b"rota_%d" % self._made
+        self._libpq.send_prepare(name, statement, types)
+        self._unanswered += 1
+        self._new.append(key)
+        return name
+
+    # what is heard
+
+    def _synchronised(self) -> list[PGresult]:
+        """All answers up to here. Then both sides go on, also where an error was among them."""
+        self._libpq.pipeline_sync()
+        answers = self._answers()
+        self._result()  # that it is in step
+        return answers
+
+    def _answers(self) -> list[PGresult]:
+        while self._libpq.flush():
+            self._wait(select.POLLIN | select.POLLOUT)
+            self._libpq.consume_input()
+        answers = []
+        while self._unanswered:
+            answers.append(self._result())
+            self._result()  # the end of this one
+            self._unanswered -= 1
+        return answers
+
+    def _result(self) -> Any:
+        while self._libpq.is_busy():
+            self._wait(select.POLLIN)
+            self._libpq.consume_input()
+        return self._libpq.get_result()
+
+    def _wait(self, events: int) -> None:
+        self._poll.modify(self._libpq.socket, events)
+        self._poll.poll()
+
+    def _believed(self, answers: list[PGresult]) -> list[PGresult]:
+        fault = _fault(answers)
+        if fault is not None:
+            for key in self._new:  # whether it was reached is not known
+                self._names.pop(key, None)
+        self._new.clear()
+        if fault is not None:
+            raise fault
+        return answers
+
+
+def _fault(answers: list[PGresult]) -> errors.Error | None:
+    """The first, which is the cause of the others."""
+    for answer in answers:
+        if answer.status == ExecStatus.FATAL_ERROR:
+            return errors.error_from_result(answer)
+        if answer.status == ExecStatus.PIPELINE_ABORTED:
+            return errors.PipelineAborted("an error before it was passed over")
+    return None
