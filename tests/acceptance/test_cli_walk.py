@@ -345,6 +345,8 @@ def test_an_item_for_an_agent_of_the_file_hears_that_no_server_runs(here: ThisPr
     other = here.type("add", "Sing", "--type", "song").strip()
     assert "no server" not in here.type("explain", other)
     assert "no server" not in here.type("explain", item, "--db", ".rota/../.rota/rota.db")
+    with StateDir(here.place / ".rota").occupied():  # it starts, and is not announced yet
+        assert "no server" not in here.type("explain", item)
 
 
 def test_what_a_killed_server_left_is_told_at_once(here: ThisProcess) -> None:
@@ -358,11 +360,21 @@ def test_what_a_killed_server_left_is_told_at_once(here: ThisProcess) -> None:
             await ledger.runs.begin("smith", TriggerKind.MANUAL, item=claimed.item)
 
     asyncio.run(began())
-    assert [one["code"] for one in here.json("explain", item)["reasons"]] == ["server_gone"]
-    with StateDir(home).occupied():
-        StateDir(home).announce("http://127.0.0.1:1")
-        codes = [one["code"] for one in here.json("explain", item)["reasons"]]
-        assert codes == ["in_progress", "run"], "it only does not answer"
+
+    def codes() -> list[str]:
+        return [one["code"] for one in here.json("explain", item)["reasons"]]
+
+    assert codes() == ["server_gone"]
+    settings = Settings.from_environment({}, database=str(home / "rota.db"), state_dir=home)
+    with SyncWorkQueueClient(transport=opened(settings)) as face:  # as `rota mcp` has it, for days
+        assert [one["code"] for one in face.explain(item)["reasons"]] == ["server_gone"]
+        with StateDir(home).occupied():
+            assert codes() == ["in_progress", "run"], "it starts"
+            StateDir(home).announce("http://127.0.0.1:1")
+            assert codes() == ["in_progress", "run"], "it only does not answer"
+            told = [one["code"] for one in face.explain(item)["reasons"]]
+            assert told == ["in_progress", "run"], "it is younger than the face"
+        assert [one["code"] for one in face.explain(item)["reasons"]] == ["server_gone"]
 
 
 def test_what_was_not_held_is_not_let_go(here: ThisProcess) -> None:

@@ -47,7 +47,7 @@ async def test_an_item_hears_who_looks_for_work_next(
 ) -> None:
     item = await ledger.queue.submit(NewItem("chore", "Mend the gate"))
     await woken(store, clock, TriggerOutcome.skipped(SkipReason.NO_WORK))
-    left = await reasons(Ledger.on(store, clock, deserted="here"), item)
+    left = await reasons(Ledger.on(store, clock, deserted=lambda: "here"), item)
     assert list(left) == ["nobody_asked", "no_server"]
     told = await reasons(ledger, item)
     assert list(told) == ["nobody_asked", "next_wake"]
@@ -242,8 +242,8 @@ async def test_an_item_hears_that_the_server_of_its_run_is_gone(
     run = await ledger.runs.begin("smith", TriggerKind.MANUAL, item=claimed.item)
     clock.advance(10)
     assert list(await reasons(ledger, item)) == ["in_progress", "run"]
-    assert list(await reasons(Ledger.on(store, clock, deserted="there"), item))[1] == "run"
-    deserted = await reasons(Ledger.on(store, clock, deserted="here"), item)
+    assert list(await reasons(Ledger.on(store, clock, deserted=lambda: "there"), item))[1] == "run"
+    deserted = await reasons(Ledger.on(store, clock, deserted=lambda: "here"), item)
     assert list(deserted) == ["server_gone"], "nobody holds the place that it ran at"
     clock.advance(10)
     told = await reasons(ledger, item)

@@ -367,17 +367,17 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     from rota.signals import Signals
 
     async with open_store(settings.database) as store:
-        ledger = Ledger.on(store, logs=settings.run_logs, deserted=_deserted(settings))
+        ledger = Ledger.on(store, logs=settings.run_logs, deserted=lambda: _deserted(settings))
         endpoints = signal_endpoints(Signals(store))
         yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints)
 
 
 def _deserted(settings: Settings) -> str | None:
     """The place of our servers, while none is there: what one of them left need not be silent for
-    long to be told so."""
+    long to be told so. Asked each time: a face may be older than its server."""
     home = StateDir(settings.state_dir)
     with suppress(OSError):
-        return home.place() if home.has_place and home.running() is None else None
+        return home.place() if home.has_place and not home.is_held else None
     return None
 
 

@@ -35,7 +35,7 @@ def _is_home_alone(session: "Session") -> bool:
 
     home = session.settings.state_dir
     ours = Path(session.settings.database).parent == home
-    return ours and StateDir(home).running() is None
+    return ours and not StateDir(home).is_held
 
 
 def _taker(session: "Session", item: dict[str, Any]) -> "AgentSpec | None":

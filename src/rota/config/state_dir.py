@@ -164,11 +164,13 @@ class StateDir:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(self.server_file.read_text())
             server = RunningServer(str(found["url"]), int(found["pid"]))
-            return server if self._is_held() else None
+            return server if self.is_held else None
         return None
 
-    def _is_held(self) -> bool:
-        """A pid may be reused by a stranger; the lock is only held by a living server."""
+    @property
+    def is_held(self) -> bool:
+        """By a living server, also one that is not announced yet. A pid may be reused by a
+        stranger; the lock is not."""
         with contextlib.suppress(OSError):
             handle = os.open(self.lock_file, os.O_RDWR)
             try:

@@ -6,7 +6,7 @@ from rota.model.agents import Agent, room_for_reviews
 from rota.model.status import Status
 from rota.model.work import WorkItem
 from rota.queue import moves
-from rota.queue.explain_fleet import run_on, waits_for
+from rota.queue.explain_fleet import Deserted, nowhere, run_on, waits_for
 from rota.queue.explain_reviews import waits_for_review
 from rota.queue.obstacles import in_review_words
 from rota.queue.reasons import Reason
@@ -23,8 +23,8 @@ class Explanation:
     reasons: list[Reason]
 
 
-def explain(tx: Transaction, item_id: str, now: str, deserted: str | None = None) -> Explanation:
-    """`deserted` is a place of servers that is known to have none."""
+def explain(tx: Transaction, item_id: str, now: str, deserted: Deserted = nowhere) -> Explanation:
+    """`deserted` tells a place of servers that has none now."""
     item = moves.find(tx, item_id)
     obstacles = [*_holds(tx, item), *_blockers(tx, item), *_not_due(item, now)]
     standing = _standing(tx, item, now, ready=not obstacles)

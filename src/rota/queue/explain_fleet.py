@@ -1,5 +1,6 @@
 """What the fleet says to an item that waits: who would take it, when, and what keeps them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rota.model.agents import Agent
@@ -10,11 +11,20 @@ from rota.model.work import WorkItem
 from rota.queue.reasons import Reason
 from rota.scheduler.presence import is_attended, silent_since, unseen
 from rota.storage.port import Transaction
+from rota.storage.schedule_port import Node
 
 MOST_SCHEDULES = 200
 MOST_TOLD = 5
 # They say that all is well, or that there was nothing to take when it was last looked at.
 _HARMLESS = frozenset({SkipReason.NO_WORK, SkipReason.NOT_DUE, SkipReason.ALREADY_RUNNING})
+
+# A place of servers that has none now, if one is known. It is asked after the nodes were read: who
+# comes between the two must not be taken for dead.
+Deserted = Callable[[], str | None]
+
+
+def nowhere() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,7 @@ class FleetReasons:
 
 
 def waits_for(
-    tx: Transaction, item: WorkItem, now: str, deserted: str | None = None
+    tx: Transaction, item: WorkItem, now: str, deserted: Deserted = nowhere
 ) -> FleetReasons:
     """Nothing where no schedules are known: then agents ask for work by themselves."""
     known = tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, silent_since(now))
@@ -109,7 +119,7 @@ def _skipped(state: ScheduleState) -> Reason:
 
 
 def _wakes(
-    tx: Transaction, states: list[ScheduleState], now: str, deserted: str | None
+    tx: Transaction, states: list[ScheduleState], now: str, deserted: Deserted
 ) -> list[Reason]:
     """By the schedule that looks first; one that runs does so when it has ended, and not before."""
     ahead = [(state.next_run_at, state) for state in states if state.next_run_at is not None]
@@ -117,7 +127,7 @@ def _wakes(
         return []
     moment, state = min(ahead, key=lambda pair: (pair[1].running > 0, pair[0]))
     called = f"{state.agent}/{state.name}"
-    if not is_attended(tx, now) or all(one.place == deserted for one in tx.living_nodes()):
+    if not is_attended(tx, now) or _all_at(tx.living_nodes(), deserted):
         seen = tx.last_sight()
         since = f"no server has looked for work since {seen}" if seen else "no server has run yet"
         due = "was due at" if moment <= now else "is due at"
@@ -130,6 +140,11 @@ def _wakes(
     return [
         Reason("next_wake", f"schedule {called} {when} {moment}", f"rota schedule trigger {called}")
     ]
+
+
+def _all_at(nodes: list[Node], deserted: Deserted) -> bool:
+    left = deserted()
+    return all(one.place == left for one in nodes)
 
 
 def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
@@ -146,12 +161,13 @@ def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
     )
 
 
-def run_on(tx: Transaction, item: WorkItem, now: str, deserted: str | None = None) -> list[Reason]:
+def run_on(tx: Transaction, item: WorkItem, now: str, deserted: Deserted = nowhere) -> list[Reason]:
     """The run that works on it, if it is one of ours."""
     wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
     runs = tx.list_runs(wanted, 1)
     nodes = tx.some_nodes(run.node for run in runs)
-    left = {one.id: one.seen_at for one in nodes if one.place == deserted}
+    place = deserted() if nodes else None
+    left = {one.id: one.seen_at for one in nodes if one.place == place}
     gone = unseen(tx, runs, now) | {run.id: left[run.node] for run in runs if run.node in left}
     return [_left(run, item, gone[run.id]) if run.id in gone else _going(run) for run in runs]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rota.model.clock import Clock, SystemClock
+from rota.queue.explain_fleet import Deserted, nowhere
 from rota.queue.outside import OutsideWork
 from rota.queue.postbox import Postbox
 from rota.queue.service import WorkQueue
@@ -40,10 +41,10 @@ class Ledger:
         *,
         node: str = "",
         logs: Path = Path(".rota/runs"),
-        deserted: str | None = None,
+        deserted: Deserted = nowhere,
     ) -> "Ledger":
         """`node` is who runs agents here, if anybody does; `logs` is where their output goes;
-        `deserted` is a place of servers that is known to have none."""
+        `deserted` tells a place of servers that has none now."""
         clock = clock or SystemClock()
         return cls(
             WorkQueue(store, clock),

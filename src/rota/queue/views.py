@@ -17,6 +17,7 @@ from rota.model.status import TERMINAL, Status
 from rota.model.work import MAX_PAGE, Dispatch, ItemFilter, Link, Project, WorkItem, check_text
 from rota.queue import explain, intake, moves
 from rota.queue.explain import Explanation
+from rota.queue.explain_fleet import Deserted, nowhere
 from rota.storage.port import Store, Topic, Transaction
 
 # A page up to this size is read on the event loop; see rota.storage.sqlite.
@@ -80,7 +81,7 @@ class Query:
 
 class Views:
     def __init__(
-        self, store: Store, clock: Clock | None = None, *, deserted: str | None = None
+        self, store: Store, clock: Clock | None = None, *, deserted: Deserted = nowhere
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
