@@ -276,6 +276,39 @@ async def test_a_project_goes_without_the_rest(
         await exported(store, project="Nobody")
 
 
+# Of a file that was written before the fields `max_in_review` and `given_back_at` were there.
+OLD_AGENT = b"""{"kind":"agent","version":1,"data":{"name":"ada","max_concurrent":3,"paused":false,\
+"created_at":"2026-05-01T19:42:33.000000Z","updated_at":"2026-05-01T19:42:33.000000Z"}}
+"""
+OLD_CLAIM = b"""{"kind":"source_claim","version":1,"data":{"firing_id":"20260501-194233-0001",\
+"source":"github:o/r","source_ref":"1","work_item_id":"01a1e75b-bbac-7000-a4fc-c64151b875ea",\
+"epoch":1,"codename":"ada","fleet":"home","nonce":"n","entry_id":null,\
+"created_at":"2026-05-01T19:42:33.000000Z","ended_at":null,"outcome":null}}
+"""
+
+
+async def test_fields_that_came_later_may_be_missing_in_an_older_file(
+    store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
+) -> None:
+    async with elsewhere() as source:
+        header, *lines = await whole(source, file, clock)
+    items = [line for line in lines if json.loads(line)["kind"] == "item"]
+    of_item = {"work_item_id": json.loads(items[0])["data"]["id"]}
+    ended = {"firing_id": "20260501-194233-0002", "ended_at": clock.text(), "outcome": "lost"}
+    claims = [altered(OLD_CLAIM, **of_item), altered(OLD_CLAIM, **of_item, **ended)]
+    put(file, sealed(header, OLD_AGENT, *items, *claims))
+    await import_ledger(store, file)
+    text = await exported(store)
+    assert [one["max_in_review"] for one in of_kind(text, "agent")] == [None]
+    given_back = [one["given_back_at"] for one in of_kind(text, "source_claim")]
+    assert given_back == [None, clock.text()], "as the migration has it"
+    nameless = json.loads(OLD_AGENT)
+    del nameless["data"]["name"]
+    put(file, sealed(header, encode_line(nameless)))
+    with pytest.raises(InvalidInput, match="line 2: the field 'name' is missing"):
+        await import_ledger(store, file)
+
+
 # into a ledger that is not empty
 
 
@@ -478,6 +511,9 @@ def test_the_page_about_the_format_names_every_field() -> None:
         key = ", ".join(f"`{name}`" for name in shape.key)
         fields = (f"`{field.name}`{'?' if field.optional else ''}" for field in shape.fields)
         assert f"| `{shape.kind}` | {key} | {', '.join(fields)} |" in page
+        for name, other in shape.later:
+            read_as = f"the value of `{other}`" if other else "null"
+            assert f"| `{shape.kind}` | `{name}` | {read_as} |" in page
 
 
 # large files

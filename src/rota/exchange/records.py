@@ -84,6 +84,7 @@ def row_of(shape: Shape, record: dict[str, Any]) -> Row:
     names = {field.name for field in shape.fields}
     if extra := data.keys() - names:
         raise Fault(f"the field {min(extra)[:40]!r} is not known here")
+    data = {name: other and data.get(other) for name, other in shape.later} | data
     if missing := names - data.keys():
         raise Fault(f"the field {min(missing)!r} is missing")
     return tuple(_stored(field, data[field.name]) for field in shape.fields)

@@ -34,7 +34,8 @@ class Shape:
 
     `hidden` is a column that is never exported; a new value nobody knows is put in its place,
     where `hidden_with` has a value. `within` narrows the table to one project, where that can be
-    said; `counted` are fields that have to be counted anew then.
+    said; `counted` are fields that have to be counted anew then. `later` are fields that files of
+    an older Rota lack, each with the one whose value it has there, or None for null.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Shape:
     within: str | None = None
     kept: str = "1 = 1"  # which rows are worth exporting at all
     counted: tuple[tuple[str, str], ...] = ()
+    later: tuple[tuple[str, str | None], ...] = ()
 
     def key_of(self, row: Row) -> Row:
         places = [field.name for field in self.fields]
@@ -68,9 +70,10 @@ def _shape(
     within: str | None = None,
     kept: str = "1 = 1",
     counted: tuple[tuple[str, str], ...] = (),
+    later: tuple[tuple[str, str | None], ...] = (),
 ) -> Shape:
-    named = tuple(map(_field, fields.split()))
-    return Shape(kind, table, tuple(key.split()), named, hidden, hidden_with, within, kept, counted)
+    named, keys = tuple(map(_field, fields.split())), tuple(key.split())
+    return Shape(kind, table, keys, named, hidden, hidden_with, within, kept, counted, later)
 
 
 _OF_ITEMS = "work_item_id IN (SELECT id FROM work_items WHERE project_id = :project)"
@@ -100,6 +103,7 @@ SHAPES: tuple[Shape, ...] = (
         "name",
         "name:name max_concurrent:whole max_in_review:whole? paused:flag created_at:time"
         " updated_at:time",
+        later=(("max_in_review", None),),
     ),
     _shape(
         "agent_limit",
@@ -160,6 +164,7 @@ SHAPES: tuple[Shape, ...] = (
         "firing_id source source_ref work_item_id:id epoch:whole codename fleet nonce"
         " entry_id:whole? created_at:time ended_at:time? outcome:text? given_back_at:time?",
         within=_OF_ITEMS,
+        later=(("given_back_at", "ended_at"),),
     ),
     _shape(
         "review",
