@@ -355,11 +355,18 @@ def _tables(connection: apsw.Connection) -> list[str]:
 def _demand_ours(connection: apsw.Connection) -> None:
     """Before anything is changed, which begins with the way it is written."""
     tables = _tables(connection)
-    if tables and "schema_migrations" not in tables:
+    if tables and not {"name", "sha256"} <= _columns(connection, "schema_migrations"):
+        # Others have a table of that name, too: it is not the one to be named.
+        strange = [name for name in tables if name != "schema_migrations"] or tables
         raise StorageUnavailable(
             f"{connection.filename} is the database of another program (it has the table"
-            f" {tables[0]!r}); name another file with --db or DATABASE_URL"
+            f" {strange[0]!r}); name another file with --db or DATABASE_URL"
         )
+
+
+def _columns(connection: apsw.Connection, table: str) -> set[str]:
+    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+    return {str(name) for (name,) in rows}
 
 
 def _applied(connection: apsw.Connection) -> dict[str, str]:
