@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -15,7 +16,7 @@ from rota.api import ApiSettings, create_app
 from rota.app import open_ledger
 from rota.model.claims import ClaimRequest
 from rota.testing.clock import ManualClock
-from rota.testing.served import Served
+from rota.testing.served import Served, serve
 
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
@@ -311,6 +312,41 @@ def test_a_long_poll_ends_when_the_server_stops(http: httpx2.Client, served: Ser
         _until_someone_waits(served)
         served.stop()
         assert waiting.result(30) == []
+
+
+# Nothing is remembered: what a token opens is asked each time.
+FORGETFUL = ApiSettings(remember_seconds=0)
+
+
+@pytest.mark.parametrize("recheck_seconds", [0.05, 60], ids=["seen-while-waiting", "seen-at-last"])
+def test_a_long_poll_gives_nothing_to_a_token_that_was_revoked(
+    database: str, recheck_seconds: float
+) -> None:
+    with (
+        serve(database, replace(FORGETFUL, recheck_seconds=recheck_seconds)) as served,
+        httpx2.Client(base_url=served.url, timeout=20) as http,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        tokens = served.ledger.tokens
+        token, theirs = served.run(lambda: tokens.create("theirs", ["work"]))
+        _, ours = served.run(lambda: tokens.create("ours", ["work"]))
+        http.headers["Authorization"] = f"Bearer {ours}"
+        asked = {"agent": "rogue", "wait_seconds": 60}
+        headers = {"Authorization": f"Bearer {theirs}"}
+        waiting = pool.submit(http.post, "/work/claim", json=asked, headers=headers)
+        _until_someone_waits(served)
+        served.run(lambda: tokens.revoke(token.id))
+        if recheck_seconds < 1:
+            answer = waiting.result(20)
+            item = add(http)
+        else:
+            item = add(http)
+            answer = waiting.result(30)
+            found = show(http, item)
+            assert (found["status"], found["reason"]) == ("queued", "claimer_refused")
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+        assert show(http, item)["attempts"] == 0, "nobody has tried"
+        assert [one["id"] for one in claim(http)] == [item]
 
 
 def test_a_client_that_hangs_up_takes_nothing(http: httpx2.Client, served: Served) -> None:

@@ -11,6 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from rota.api import ApiSettings
 from rota.api.ws_limits import WsLimits
+from rota.model.work import NewItem
 from rota.testing.served import Served, serve
 from tests.integration.wired import Wired, wired
 
@@ -164,6 +165,36 @@ def test_a_revoked_token_ends_also_who_only_listens(
         (known,) = guarded.run(tokens.list)
         guarded.run(lambda: tokens.revoke(known.id))
         assert {closed_with(ws) for ws in sockets} == {(1008, "unauthenticated")}
+
+
+def test_a_waiting_claim_is_answered_by_the_token_that_was_said_and_not_after_its_end(
+    database: str,
+) -> None:
+    settings, limits = ApiSettings(remember_seconds=0), WsLimits(recheck_seconds=60)
+    with serve(database, settings, ws=limits) as served, wired(served.url) as ws:
+        tokens, queue = served.ledger.tokens, served.ledger.queue
+        token, secret = served.run(lambda: tokens.create("t", ["work"]))
+        ws.get("auth", token=secret)
+
+        def waits(agent: str) -> None:
+            payload = {"agent": agent, "wait_seconds": 30}
+            frame = {"request_id": agent, "type": "work.claim", "payload": payload}
+            ws.connection.send(json.dumps(frame))
+            ws.get("ping")
+
+        def added() -> str:
+            return served.run(lambda: queue.submit(NewItem("chore", "do it"))).id
+
+        waits("a")
+        item = added()
+        assert [one["id"] for one in ws.answer("a")["result"]["items"]] == [item]
+        waits("b")
+        served.run(lambda: tokens.revoke(token.id))
+        item = added()
+        assert ws.answer("b")["error"]["code"] == "unauthenticated"
+        assert closed_with(ws) == (1008, "unauthenticated")
+        found = served.run(lambda: served.ledger.views.item(item))
+        assert (found.status, found.attempts) == ("queued", 0)
 
 
 def test_an_agents_token_moves_only_its_own_items(

@@ -172,7 +172,7 @@ class Api:
         caller = await self._admit(scope, headers, endpoint.scope if endpoint else "", form=form)
         if endpoint is None:
             return _unrouted(scope, found)
-        call = self._call(scope, receive, headers, caller, found.parameters)
+        call = self._call(scope, receive, headers, caller, found.parameters, shown=headers)
         arguments = []
         if endpoint.query is not None:
             arguments.append(read_query(endpoint, scope))
@@ -183,11 +183,18 @@ class Api:
         return await endpoint.run(call, *arguments)
 
     def _call(
-        self, scope: Scope, receive: Receive, headers: Headers, caller: Caller, parts: list[str]
+        self,
+        scope: Scope,
+        receive: Receive,
+        headers: Headers,
+        caller: Caller,
+        parts: list[str],
+        *,
+        shown: Headers,
     ) -> Call:
         return Call(
             self._ledger, self._settings, self.metrics, self.stopping, scope, receive, headers,
-            caller, parts, self._gate,
+            caller, parts, self._gate, shown,
         )  # fmt: skip
 
     async def _admit(
@@ -263,7 +270,7 @@ class Api:
             self._guard.check("GET", headers, protected=await self._gate.protected())
         await self._sockets.serve(
             Handshake(scope, headers, receive, send),
-            lambda caller, gone: self._call(scope, gone, {}, caller, []),
+            lambda caller, gone, shown: self._call(scope, gone, {}, caller, [], shown=shown),
             lambda error: self._told(error, scope),
         )
 

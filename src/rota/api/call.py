@@ -50,6 +50,7 @@ class Call:
     caller: Caller
     parameters: list[str]
     gate: "Gate"
+    shown: Headers  # what its caller was let in with
 
     @property
     def actor(self) -> str:
@@ -73,11 +74,18 @@ class Call:
         while True:
             await asyncio.sleep(self.settings.recheck_seconds)
             try:
-                (await self.gate.again(self.headers)).demand(READ)
+                await self.demand_again()
             except (Unauthenticated, Forbidden):
                 return
-            except RotaError:  # the database is away; that is no reason to end
-                continue
+
+    async def demand_again(self) -> None:
+        """Raises where the caller may read no longer: for answers that were long in coming."""
+        try:
+            (await self.gate.again(self.shown)).demand(READ)
+        except (Unauthenticated, Forbidden):
+            raise
+        except RotaError:  # the database is away; that is no reason to end
+            return
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

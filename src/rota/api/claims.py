@@ -73,20 +73,24 @@ async def _at_once(call: Call, request: ClaimRequest) -> ClaimResult:
 
 
 async def _patiently(call: Call, request: ClaimRequest) -> ClaimResult:
-    """Ends early when the client is gone, and then keeps nothing, or when the server stops."""
+    """Ends early when the client is gone or its token is, and then keeps nothing, or when the
+    server stops."""
     claiming = asyncio.ensure_future(call.ledger.queue.claim(request))
-    gone = await attend(claiming, call.receive, call.stopping)
-    if not claiming.cancelled():
-        result = claiming.result()
-        if not gone:
-            return result
-        await _give_back(call, result)
+    gone = await attend(claiming, call.receive, call.stopping, call.until_refused())
+    nothing = ClaimResult([], NothingClaimed.NOTHING_READY)
+    result = nothing if claiming.cancelled() else claiming.result()
     if gone:
+        await _give_back(call, result, "claimer_gone")
         raise ClientGone
-    return ClaimResult([], NothingClaimed.NOTHING_READY)
+    try:
+        await call.demand_again()
+    except RotaError:
+        await _give_back(call, result, "claimer_refused")
+        raise
+    return result
 
 
-async def _give_back(call: Call, result: ClaimResult) -> None:
+async def _give_back(call: Call, result: ClaimResult, why: str) -> None:
     for one in result.items:
         await call.ledger.queue.apply(
             Order(
@@ -94,7 +98,7 @@ async def _give_back(call: Call, result: ClaimResult) -> None:
                 one.item.id,
                 one.claim.agent,
                 token=one.claim.token,
-                reason="claimer_gone",
+                reason=why,
                 counted=False,
             )
         )

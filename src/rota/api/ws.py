@@ -66,7 +66,7 @@ class Sockets:
     async def serve(
         self,
         shake: Handshake,
-        call: Callable[[Caller, Receive], Call],
+        call: Callable[[Caller, Receive, Headers], Call],
         explain: Callable[[Exception], RotaError],
     ) -> None:
         """From the accepted handshake to the end. What is refused here is refused with a status."""

@@ -44,7 +44,7 @@ class Doors:
 
     receive: Receive
     send: Send
-    call: Callable[[Caller, Receive], Call]
+    call: Callable[[Caller, Receive, Headers], Call]
     explain: Callable[[Exception], RotaError]  # what a caller is told of an error
     admit: Callable[[Headers], Awaitable[Caller]]
     again: Callable[[Headers], Awaitable[Caller]]  # who was admitted with these
@@ -205,7 +205,7 @@ class Connection:
     async def _carry_out(self, request: Request, kind: RequestType) -> None:
         try:
             caller = await self._who()
-            call = self._doors.call(caller, self._until_gone)
+            call = self._doors.call(caller, self._until_gone, self._headers)
             result = await kind.run(call, _payload(request))
         except Exception as error:  # noqa: BLE001 - as above
             if not self._gone.is_set():
