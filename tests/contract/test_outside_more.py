@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,9 +121,58 @@ async def test_what_somebody_has_taken_since_is_not_given_back(
     clock.advance(LEASE)
     second = await take(outside, 2, "selina")
     await outside.give_back(firing(1).firing_id, "tracker_error")
-    assert await item(outside) == second.item
+    still_theirs = await item(outside)
+    assert replace(still_theirs, attempts=2) == second.item
+    assert still_theirs.attempts == 1, "the first was none"
     (still,) = await outside.open_claims(REPO)
     assert (still.codename, still.live) == ("selina", True)
+    await assert_sound(store)
+
+
+async def test_of_attempts_that_a_retry_has_forgotten_none_is_taken_back(
+    ledger: Ledger, outside: OutsideWork, clock: ManualClock
+) -> None:
+    got = await take(outside, 1, max_attempts=1)
+    clock.advance(LEASE)
+    await ledger.sweeper.tick()
+    await ledger.queue.apply(order(Verb.RETRY, got.item.id))
+    await take(outside, 2, max_attempts=1)
+    await outside.give_back(firing(1).firing_id, "tracker_error")
+    assert (await item(outside)).attempts == 1
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["the last", "one before"])
+async def test_what_failed_for_want_of_an_attempt_that_was_none_goes_back_to_the_queue(
+    ledger: Ledger, outside: OutsideWork, store: Store, clock: ManualClock, earlier: bool
+) -> None:
+    for number in (1, 2):
+        await take(outside, number, max_attempts=2)
+        clock.advance(LEASE)
+        await ledger.sweeper.tick()
+    failed = await item(outside)
+    assert (failed.status, failed.reason) == (Status.FAILED, "attempts_exhausted")
+    not_granted = firing(1 if earlier else 2).firing_id
+    for _ in range(2):
+        await outside.give_back(not_granted, "already_claimed")
+        back = await item(outside)
+        assert (back.id, back.status, back.attempts) == (failed.id, Status.QUEUED, 1)
+        assert (back.outcome, back.completed_at, back.assigned_agent) == (None, None, None)
+    assert (await told(ledger.views, back))[-1] == ("retried", "already_claimed")
+    last = await take(outside, 3, max_attempts=2)
+    assert (last.item.id, last.item.attempts) == (failed.id, 2)
+    await assert_sound(store)
+
+
+async def test_what_failed_is_not_brought_back_beside_another_that_stands_for_it(
+    ledger: Ledger, outside: OutsideWork, store: Store, clock: ManualClock
+) -> None:
+    got = await take(outside, max_attempts=1)
+    clock.advance(LEASE)
+    await ledger.sweeper.tick()
+    twin = await ledger.queue.submit(issue())
+    await outside.give_back(firing().firing_id, "already_claimed")
+    assert (await ledger.views.item(got.item.id)).status is Status.FAILED
+    assert (await item(outside)).id == twin.id
     await assert_sound(store)
 
 

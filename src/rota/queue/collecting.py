@@ -6,7 +6,7 @@ from rota.model.agents import Agent
 from rota.model.claims import Claim, ClaimedItem
 from rota.model.clock import IdFactory
 from rota.model.errors import ClaimedByAnother, Refused, VersionMismatch
-from rota.model.sources import Firing
+from rota.model.sources import Firing, SourceClaim
 from rota.model.status import RULES, TERMINAL, Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import editing, mirroring, moves, obstacles, sweeper
@@ -129,20 +129,31 @@ def give_back(tx: Transaction, firing_id: str, why: str, now: str) -> None:
     if claim is None or not tx.give_back_source_claim(firing_id, why, now):
         return
     item = moves.find(tx, claim.work_item_id)
-    if item.epoch != claim.epoch:
-        return  # somebody has taken it since
-    if item.status is Status.IN_PROGRESS:
+    verb = _way_back(tx, item, claim)
+    if verb is not None:
         # By force: also where the lease has just lapsed, and nobody has swept it yet.
         order = Order(
-            Verb.RELEASE,
+            verb,
             item.id,
             claim.codename,
             reason=why[:100],
             version=item.version,
             force=True,
+            counted=False,
         )
         _move(tx, order, "", now)
     tx.uncount_attempt(claim.work_item_id, claim.epoch)
+
+
+def _way_back(tx: Transaction, item: WorkItem, claim: SourceClaim) -> Verb | None:
+    """Into the queue; none where it waits there, somebody has taken it since, or it has ended."""
+    if item.status is Status.IN_PROGRESS and item.epoch == claim.epoch:
+        return Verb.RELEASE
+    # It failed for want of an attempt that was none; as in `uncount_attempt`.
+    robbed = mirroring.is_spent(item) and item.attempts > item.epoch - claim.epoch
+    if robbed and (tx.outside_item(claim.source, claim.source_ref) or item).id == item.id:
+        return Verb.RETRY
+    return None
 
 
 _ENDS: dict[str, Verb] = {"success": Verb.COMPLETE, "failure": Verb.FAIL, "partial": Verb.BLOCK}

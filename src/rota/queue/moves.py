@@ -48,7 +48,7 @@ class Order(NamedTuple):
     through_source: bool = False  # it comes from the item's own source
     in_passing: bool = False  # the item leaves work again in this transaction: no slot is needed
     next: ClaimRequest | None = None  # that its holder takes in the same transaction
-    counted: bool = True  # False: released before anybody tried in earnest, it was no attempt
+    counted: bool = True  # False: nobody tried in earnest, it was no attempt; a retry gives no more
     details: Mapping[str, Any] = _NOTHING
 
 
@@ -195,7 +195,7 @@ def _guarded(
         drop_agent=order.verb in _DROPS_AGENT,
         slot=slot,
         new_epoch=order.verb in _ENTERS_WORK,
-        reset_attempts=order.verb is Verb.RETRY,
+        reset_attempts=order.verb is Verb.RETRY and order.counted,
         available_at=order.available_at,
         token=order.token,
         force=order.force,

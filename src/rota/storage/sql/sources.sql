@@ -105,9 +105,12 @@ INSERT INTO fleet (only_one, id) VALUES (1, :id) ON CONFLICT DO NOTHING
 SELECT id FROM fleet
 
 -- name: uncount_attempt
--- A claim that its source did not grant was no attempt.
+-- A claim that its source did not grant was no attempt. Whoever has taken the item since has counted
+-- one for each epoch, so that it is among the attempts if there are more of these; a retry between
+-- has forgotten it.
 UPDATE work_items SET attempts = attempts - 1
-WHERE id = :id AND epoch = :epoch AND status = 'queued' AND attempts > 0
+WHERE id = :id AND completed_at IS NULL AND attempts > epoch - :epoch
+  AND (epoch > :epoch OR epoch = :epoch AND status IN ('queued', 'dispatched'))
 
 -- name: waiting_reviews
 -- Of one place of a tracker, by whatever scheme; who was looked at longest ago comes first.

@@ -205,6 +205,25 @@ class OutsideItemsContract:
         assert await uncounted(1) == 0
         assert await uncounted(1) == 0
 
+    async def test_uncount_attempt_also_where_others_have_taken_the_item_since(
+        self, store: Store
+    ) -> None:
+        item = await stored(store, "1")
+        for number in (1, 2, 3):
+            item = await claimed(store, await row_of(store, item.id), f"f{number}", number)
+            if number < 3:
+                await moved(store, item, Status.QUEUED)
+
+        async def uncounted(epoch: int) -> int:
+            await store.transact(lambda tx: tx.uncount_attempt(item.id, epoch))
+            return (await row_of(store, item.id)).attempts
+
+        assert await uncounted(1) == 2
+        assert await uncounted(1) == 2  # two have taken it since, and two are counted
+        assert await uncounted(2) == 1
+        await moved(store, item, Status.COMPLETED)
+        assert await uncounted(3) == 1
+
     async def test_keep_fleet_keeps_the_first_name(self, store: Store) -> None:
         assert await store.read(lambda tx: tx.fleet()) is None
         for name in ("one", "two"):
