@@ -1,15 +1,18 @@
 """`rota db restore`: a backup takes the place of a ledger, also after a crash and in a crash."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
+from rota.storage import sqlite_files
 from tests.acceptance.terminal import Terminal, ThisProcess, environment, running_server
 
 
@@ -57,7 +60,10 @@ import os, sys
 from pathlib import Path
 from rota.storage import sqlite_files
 
-WRITING = ("_replace", "_make", "_alone", "_keep", "_copy", "_settle", "_move_aside")
+WRITING = (
+    "_replace", "_make", "_alone", "_keep", "_copied", "_copy", "_settle", "_exchange", "_link",
+    "_move_sides", "_locked",
+)
 
 def crashing(left):
     def trace(frame, event, argument):
@@ -89,38 +95,145 @@ os._exit(9)
 """
 
 
-def test_a_crash_at_any_line_leaves_the_old_ledger_or_the_new_one_whole(here: ThisProcess) -> None:
-    home = ledger_of(here).parent
+def killed(home: Path) -> dict[str, bytes]:
+    """The files of a ledger whose last change stands in its log alone."""
     subprocess.run([sys.executable, "-c", KILLED], cwd=home, check=False)
-    crashed = {one.name: one.read_bytes() for one in home.glob("rota.db*")}
-    assert set(crashed) == {"rota.db", "rota.db-wal", "rota.db-shm"}
-    seen: list[set[str]] = []
+    files = {one.name: one.read_bytes() for one in home.glob("rota.db*")}
+    assert set(files) == {"rota.db", "rota.db-wal", "rota.db-shm"}
+    return files
+
+
+def crashes(home: Path, files: dict[str, bytes]) -> Iterator[None]:
+    """A restore over these files is cut short before each line in turn, and at last is not."""
     with subprocess.Popen(
         [sys.executable, "-c", CRASHING],
         cwd=home, env=environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as crashing:  # fmt: skip
         assert crashing.stdin is not None
         assert crashing.stdout is not None
-        code = "9"
+        code, line = "9", 0
         while code == "9":
             for one in home.iterdir():
                 one.unlink()
-            for name, data in crashed.items():
+            for name, data in files.items():
                 (home / name).write_bytes(data)
-            crashing.stdin.write(f"{len(seen) + 1}\n")
+            line += 1
+            crashing.stdin.write(f"{line}\n")
             crashing.stdin.flush()
             code = crashing.stdout.readline().strip()
-            with closing(apsw.Connection(str(home / "rota.db"))) as ledger:
-                assert ledger.execute("PRAGMA quick_check").fetchall() == [("ok",)]
-                rows = ledger.execute("SELECT description FROM work_items").fetchall()
-            seen.append({str(row[0]) for row in rows})
-            if seen[-1] == {"Old"}:
-                assert titles(here, "--db", str(home / "kept.db")) == {"Old", "Newest"}
+            yield
         crashing.stdin.close()
     assert code == "0"
+
+
+def sound_titles(path: Path) -> set[str]:
+    with closing(apsw.Connection(str(path))) as ledger:
+        assert ledger.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+        rows = ledger.execute("SELECT description FROM work_items").fetchall()
+    return {str(row[0]) for row in rows}
+
+
+def test_a_crash_at_any_line_leaves_the_old_ledger_or_the_new_one_whole(here: ThisProcess) -> None:
+    home = ledger_of(here).parent
+    seen: list[set[str]] = []
+    for _ in crashes(home, killed(home)):
+        seen.append(sound_titles(home / "rota.db"))
+        if seen[-1] == {"Old"}:
+            assert titles(here, "--db", str(home / "kept.db")) == {"Old", "Newest"}
     old = sum(one == {"Old", "Newest"} for one in seen)
     assert old > 20
     assert seen == [{"Old", "Newest"}] * old + [{"Old"}] * (len(seen) - old)
+
+
+def test_a_crash_at_any_line_leaves_a_damaged_ledger_or_the_new_one_whole(
+    here: ThisProcess,
+) -> None:
+    home = ledger_of(here).parent
+    damaged = killed(home) | {"rota.db": garbage(b"")}
+    seen: list[bool] = []
+    for _ in crashes(home, damaged):
+        seen.append((home / "rota.db").read_bytes() != garbage(b""))
+        [log] = home.glob("*-wal")
+        assert log.read_bytes() == damaged["rota.db-wal"]
+        if seen[-1]:
+            assert (home / "kept.db").read_bytes() == garbage(b"")
+            assert log.name == "kept.db-wal"
+            assert sound_titles(home / "rota.db") == {"Old"}
+    assert seen.index(True) > 20
+    assert seen == sorted(seen)
+
+
+def full(*_: object) -> None:
+    raise apsw.FullError("database or disk is full")
+
+
+@pytest.mark.parametrize("left", [b"", b"no database at all" * 400], ids=["empty", "garbage"])
+def test_a_disk_that_is_full_leaves_a_damaged_ledger_and_its_log_as_they_were(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch, left: bytes
+) -> None:
+    home = ledger_of(here).parent
+    killed(home)
+    ledger_of(here).write_bytes(left)
+    before = {one.name: one.read_bytes() for one in home.glob("rota*")}
+    monkeypatch.setattr(sqlite_files, "_copy", full)
+    assert "the disk is full" in here.json("db", "restore", "backup.db", code=6)["message"]
+    assert {one.name: one.read_bytes() for one in home.glob("rota*")} == before
+
+
+def refused(*_: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_who_hears_that_it_failed_hears_where_the_old_ledger_is(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = ledger_of(here)
+    ledger.write_bytes(garbage(b""))
+    with monkeypatch.context() as failing:
+        failing.setattr(sqlite_files, "_settle", refused)
+        message = here.json("db", "restore", "backup.db", code=6)["message"]
+    [kept] = ledger.parent.glob("*-before-restore-*")
+    assert f"the old ledger is kept as {kept.relative_to(here.place)}" in message
+    assert kept.read_bytes() == garbage(b"")
+    here.type("db", "restore", "backup.db")
+    assert titles(here) == {"Old"}
+
+
+def test_a_damaged_ledger_is_replaced_where_files_cannot_be_linked(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger_of(here).write_bytes(garbage(b""))
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    kept = here.place / here.json("db", "restore", "backup.db")["kept"]
+    assert (kept.read_bytes(), titles(here)) == (garbage(b""), {"Old"})
+
+
+# logs that have lost their ledger
+
+
+@pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_the_log_of_a_ledger_that_is_gone_is_kept(
+    here: ThisProcess, lost: Callable[[Path], object]
+) -> None:
+    home = ledger_of(here).parent
+    log = killed(home)["rota.db-wal"]
+    lost(ledger_of(here))
+    kept = here.place / here.json("db", "restore", "backup.db")["kept"]
+    assert (kept.name[-7:], kept.read_bytes(), titles(here)) == (".db-wal", log, {"Old"})
+    assert not kept.with_name(kept.name[:-4]).exists(), "who opened that would delete the log"
+
+
+def test_a_log_that_was_kept_alone_is_not_played_over_what_is_kept_next(here: ThisProcess) -> None:
+    home = ledger_of(here).parent
+    killed(home)
+    ledger_of(here).unlink()
+    asked = ledger_of(here), here.place / "backup.db", home / "kept.db"
+    assert sqlite_files.restore(*asked).kept == home / "kept.db-wal"
+    log = (home / "kept.db-wal").read_bytes()
+    kept = sqlite_files.restore(*asked).kept
+    assert kept is not None
+    assert sound_titles(kept) == {"Old"}
+    assert (home / "kept.db-wal").read_bytes() == log
 
 
 def text(path: Path) -> None:
@@ -185,6 +298,33 @@ def test_a_ledger_that_another_process_has_open_is_left_alone(here: ThisProcess)
         assert "is open in another process" in refused["message"]
     assert titles(here) == {"Old", "New"}
     here.type("db", "restore", "backup.db")
+
+
+def test_a_damaged_ledger_that_another_process_has_open_is_left_alone(here: ThisProcess) -> None:
+    ledger = ledger_of(here)
+    (here.place / "garbage").write_bytes(garbage(b""))
+    with closing(apsw.Connection(str(ledger))) as other:
+        other.execute("PRAGMA journal_mode = DELETE").fetchall()
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM work_items").fetchall()
+        # Not by this process: who closes a file gives up all locks that it has on it.
+        subprocess.run(["cp", "garbage", ledger], cwd=here.place, check=True)
+        refused = Terminal(here.place).json("db", "restore", "backup.db", code=7)
+        assert "is open in another process" in refused["message"]
+    assert ledger.read_bytes() == garbage(b"")
+    assert not list(ledger.parent.glob("*restore*"))
+
+
+def test_the_log_of_a_ledger_that_another_process_makes_is_left_alone(here: ThisProcess) -> None:
+    ledger = here.place / "new.db"
+    with closing(apsw.Connection(str(ledger))) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        log = here.place / "new.db-journal"
+        log.write_bytes(b"log")
+        words = ("db", "restore", "backup.db", "--db", "new.db")
+        refused = Terminal(here.place).json(*words, code=7)
+        assert "is open in another process" in refused["message"]
+        assert log.read_bytes() == b"log"
 
 
 def hole(data: bytes) -> bytes:

@@ -18,7 +18,8 @@ from rota.model.errors import InvalidInput, Refused, StorageUnavailable
 from rota.storage.migrations import demand_current, migrations, state_of
 from rota.storage.sqlite_errors import translated
 
-SIDES = ("-wal", "-journal", "-shm")  # what SQLite keeps beside a database
+LOGS = ("-wal", "-journal")  # may hold what is not in the database yet
+SIDES = (*LOGS, "-shm")  # what SQLite keeps beside a database
 _BUSY_MILLISECONDS = 1_000
 # Where SQLite's own locks lie: every connection of every process has some of these bytes.
 _LOCKS_AT, _LOCKS_WIDE = 0x4000_0000, 512
@@ -26,7 +27,7 @@ _LOCKS_AT, _LOCKS_WIDE = 0x4000_0000, 512
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    kept: Path | None  # where the old ledger is now; None where there was none
+    kept: Path | None  # where the old ledger is now, or its log alone; None where there was none
     pending: list[str]  # migrations that the restored one still wants
 
 
@@ -44,8 +45,9 @@ def restore(path: Path, source: Path, kept: Path) -> Restored:
     """Write `source` over the ledger at `path`; what was there is at `kept` afterwards.
 
     A crash at any moment leaves the old ledger or the new one, whole. An old one that SQLite cannot
-    read is moved, with its logs, before anything else is done.
+    read is moved, with its logs; and so are logs that have lost their ledger.
     """
+    kept = _free(kept)
     with translated(source), _backup_at(source) as new:
         pending = _pending_of_sound(new, source)
         try:
@@ -110,18 +112,27 @@ def _fault(connection: apsw.Connection) -> str | None:
 # in whose place
 
 
+def _free(kept: Path) -> Path:
+    """What is kept must not come to lie beside a log that was kept alone: it would be played."""
+    while any(beside(kept, ending).exists() for ending in ("", *SIDES)):
+        kept = kept.with_name(f"{kept.stem}-more{kept.suffix}")
+    return kept
+
+
 def _replace(path: Path, new: apsw.Connection, kept: Path) -> Path | None:
     """Where the old one is afterwards."""
     _make(path)
-    was_empty = path.stat().st_size == 0
+    was_empty = _size(path) == 0
+    if was_empty and (log := _log_of(path)) is not None:
+        _exchange(path, new, kept)
+        return beside(kept, log)
     try:
         ledger = _alone(path)
     except (apsw.NotADBError, apsw.CorruptError):  # nothing that could be written over
-        _move_aside(path, kept)
-        _make(path)
-        ledger = _alone(path)
+        _exchange(path, new, kept)
+        return kept
     with contextlib.closing(ledger):
-        if not (was_empty or kept.exists()):
+        if not was_empty:
             _keep(ledger, kept)
         _copy(new, ledger)
         path.chmod(0o600)
@@ -168,13 +179,20 @@ def _in_use(path: Path) -> Refused:
 
 def _keep(ledger: apsw.Connection, kept: Path) -> None:
     """By a copy of SQLite's: to open the file in any other way would give up our lock on it."""
-    partial = beside(kept, ".partial")
+    with _copied(ledger, kept) as partial:
+        partial.replace(kept)
+        _settle(kept.parent)
+
+
+@contextlib.contextmanager
+def _copied(source: apsw.Connection, target: Path) -> Iterator[Path]:
+    """A copy that is whole and on the disk, to be renamed to `target`."""
+    partial = beside(target, ".partial")
     try:
         os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
         with translated(partial), contextlib.closing(_opened(partial)) as copy:
-            _copy(ledger, copy)
-        partial.replace(kept)
-        _settle(kept.parent)
+            _copy(source, copy)
+        yield partial
     finally:
         partial.unlink(missing_ok=True)
 
@@ -185,17 +203,59 @@ def _copy(source: apsw.Connection, target: apsw.Connection) -> None:
             backup.step()
 
 
-def _move_aside(path: Path, kept: Path) -> None:
-    """The logs first: without its database a log would be played over the next one, or deleted."""
+# what SQLite cannot read, or would delete
+
+
+def _log_of(path: Path) -> str | None:
+    """SQLite deletes a log beside an empty file; but where the ledger itself was deleted, what was
+    committed last may be nowhere else."""
+    return next((ending for ending in LOGS if _size(beside(path, ending))), None)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _exchange(path: Path, new: apsw.Connection, kept: Path) -> None:
+    """The new one is whole before the old one is moved, which keeps its place until the last."""
+    with _locked(path), _copied(new, path) as partial:
+        if _size(path):  # beside an empty file, the log would not be kept for long
+            _link(path, kept)
+        try:
+            _move_sides(path, kept)
+            _settle(path.parent)
+            partial.replace(path)
+            _settle(path.parent)
+        except OSError as error:
+            raise StorageUnavailable(
+                f"cannot write {path}: {error.strerror}; the old ledger is kept as {kept}, restore"
+                " once more"
+            ) from error
+
+
+def _link(path: Path, kept: Path) -> None:
+    try:
+        kept.hardlink_to(path)
+    except OSError:  # there are file systems without links
+        path.rename(kept)
+
+
+def _move_sides(path: Path, kept: Path) -> None:
+    """A log that stayed would be played over the next database, or deleted."""
+    for ending in SIDES:
+        with contextlib.suppress(FileNotFoundError):
+            beside(path, ending).rename(beside(kept, ending))
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """As SQLite would lock it, if it could read it."""
     with path.open("r+b") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKS_WIDE, _LOCKS_AT)
         except BlockingIOError:
             raise _in_use(path) from None
-        for ending in (*SIDES, ""):
-            with contextlib.suppress(FileNotFoundError):
-                beside(path, ending).rename(beside(kept, ending))
-    _settle(path.parent)
+        yield
 
 
 def _settle(directory: Path) -> None:
