@@ -11,6 +11,7 @@ import pytest
 
 from rota.model.claims import ClaimedItem, ClaimRequest, Completion, NothingClaimed
 from rota.model.errors import ClaimLost, InvalidInput, NotFound, TransitionRefused
+from rota.model.sources import Firing
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, claiming
@@ -70,6 +71,35 @@ async def test_a_lease_begins_when_the_database_has_the_claim_and_not_when_it_wa
     (late,) = result.items
     assert late.claim.claimed_at == clock.text()
     assert late.claim.expires_at == beat.expires_at == clock.text(60)
+
+
+async def test_so_does_that_of_a_start_and_of_what_is_taken_through_its_source(
+    one_lane: Store, clock: ManualClock
+) -> None:
+    ledger = Ledger.on(one_lane, clock)
+    mine = await bring_to(ledger.queue, Status.DISPATCHED, "ada")
+    gate = threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    lease = ledger.queue.lease(5)
+    issue = NewItem("issue", "x", source="github:owner/repo", source_ref="42")
+    signs = Firing("f1", "bob", "home", "n1")
+    waiting = asyncio.gather(
+        ledger.queue.apply(order(Verb.START, mine.id, lease=lease)),
+        ledger.outside.take(issue, "bob", 60, signs, first_lease_seconds=5),
+    )
+    await asyncio.sleep(0)  # both have asked
+    clock.advance(10)
+    gate.set()
+    await held_up
+    started, taken = await waiting
+    for claim, item in ((started.claim, started.item), (taken.claim, taken.item)):
+        assert claim is not None
+        assert (claim.claimed_at, claim.expires_at) == (clock.text(), clock.text(5))
+        assert item.lease_expires_at == clock.text(5)
+    assert not await ledger.sweeper.tick(), "both are held"
+    assert (await ledger.queue.heartbeat(taken.item.id, taken.claim.token)).expires_at == (
+        clock.text(60)
+    )
 
 
 async def test_a_claim_says_what_was_taken_and_until_when(

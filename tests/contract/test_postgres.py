@@ -374,7 +374,7 @@ async def test_a_late_completion_that_waits_for_a_sweep_is_refused_by_what_it_fi
 def collected(reached: threading.Event, let_go: threading.Event) -> Any:
     """A take of issue 42 that stands before its commit."""
     ids, issue = IdFactory(ManualClock()), NewItem("issue", "x", source="s:r", source_ref="42")
-    lease = moves.Lease("token", 60, ManualClock().text(60))
+    lease = moves.Lease("token", 60, 60)
     wanted = collecting.Collection(issue, "ada", lease, Firing("f1", "ada", "h", "n"), False)
     return held(lambda tx: collecting.collect(tx, wanted, ids, NOW), reached, let_go)
 

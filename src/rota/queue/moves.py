@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rota.model.claims import Claim, ClaimRequest, ClaimResult
+from rota.model.clock import from_text, later, to_text
 from rota.model.errors import (
     ClaimedByAnother,
     ClaimLost,
@@ -54,9 +55,15 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
+    """It begins with the move: one that began while its order still waited for the database could
+    be over before anybody held it."""
+
     token: str
     seconds: float
-    expires_at: str
+    first_seconds: float  # until the first heartbeat
+
+    def ends(self, now: str) -> str:
+        return to_text(later(from_text(now), self.first_seconds, "lease_seconds"))
 
 
 class Moved(NamedTuple):
@@ -219,10 +226,10 @@ def _settle(
     lease = order.lease
     claim = Claim(
         item.id, item.epoch, lease.token, item.assigned_agent or "", item.slot or 0, now,
-        lease.seconds, lease.expires_at,
+        lease.seconds, lease.ends(now),
     )  # fmt: skip
     tx.lease(claim)
-    item.claim_token, item.lease_expires_at = lease.token, lease.expires_at
+    item.claim_token, item.lease_expires_at = claim.token, claim.expires_at
     return claim
 
 

@@ -64,11 +64,15 @@ class OutsideWork:
         check_name(agent, "agent")
         _check_firing(firing)
         mirroring.reference(item)
-        now = self._now()
+        claiming.check_lease(lease_seconds)
         first = min(first_lease_seconds or lease_seconds, lease_seconds)
-        lease = Lease(self._ids.token(), lease_seconds, claiming.expiry(self._clock.now(), first))
+        claiming.check_lease(first)
+        lease = Lease(self._ids.token(), lease_seconds, first)
         wanted = collecting.Collection(intake.checked(item), agent, lease, firing, cleared)
-        return await self._store.transact(lambda tx: collecting.collect(tx, wanted, self._ids, now))
+        # The time is asked inside: the lease begins when the database has us.
+        return await self._store.transact(
+            lambda tx: collecting.collect(tx, wanted, self._ids, self._now())
+        )
 
     async def mirror(self, items: Sequence[Mirrored]) -> Mirroring:
         """Show what the source has, as queued items with its holds on them.

@@ -31,7 +31,7 @@ from rota.queue import claiming, editing, intake, moves, submitting
 from rota.queue.claiming import Finished
 from rota.queue.gathering import Gathering
 from rota.queue.intake import LONGEST
-from rota.queue.moves import Moved, Order
+from rota.queue.moves import Lost, Moved, Order
 from rota.queue.submitting import Submitted
 from rota.storage.port import RunAgain, Store, Topic, Transaction
 
@@ -175,10 +175,11 @@ class WorkQueue:
     async def _applied(self, order: Order) -> Moved:
         if order.verb is Verb.COMPLETE and order.token is not None:
             return await self._heard(self._finishing.ask(order), self._leave_next)
-        dispatch_id, now = self._ids.new(), self._now()
-        return moves.given(
-            await self._store.transact(lambda tx: moves.apply(tx, order, dispatch_id, now))
-        )
+        return moves.given(await self._store.transact(lambda tx: self._move(tx, order)))
+
+    def _move(self, tx: Transaction, order: Order) -> Moved | Lost:
+        now = self._now()  # not before: a lease begins when the database has us
+        return moves.apply(tx, order, self._ids.new(), now)
 
     async def _heard(self, answer: "asyncio.Future[T]", unheard: Callable[[T], None]) -> T:
         """What comes back; what nobody waits for any more goes to `unheard`."""
@@ -209,8 +210,10 @@ class WorkQueue:
     def lease(self, seconds: float, first: float | None = None) -> moves.Lease:
         """A lease to put into an order that starts an item; `first` is how long it holds until its
         first heartbeat, if that is shorter."""
-        expires_at = claiming.expiry(self._clock.now(), min(first or seconds, seconds))
-        return moves.Lease(self._ids.token(), seconds, expires_at)
+        claiming.check_lease(seconds)
+        first = min(first or seconds, seconds)
+        claiming.check_lease(first)
+        return moves.Lease(self._ids.token(), seconds, first)
 
     async def complete(
         self,
