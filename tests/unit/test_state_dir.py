@@ -24,6 +24,20 @@ def test_a_place_keeps_its_name_and_another_machines_directory_of_the_same_path_
     assert here.place() != name
 
 
+def test_a_clone_of_a_machine_has_a_place_of_its_own(tmp_path: Path) -> None:
+    """Same name, same path, same files; only the system's own id was made anew."""
+    system = tmp_path / "machine-id"
+    here = StateDir(tmp_path / ".rota", system)
+    here.create()
+    without = here.place()
+    system.write_text("1" * 32 + "\n")
+    name = here.place()
+    assert here.place() == name
+    assert "1" * 32 not in name, "it is nobody's business"
+    system.write_text("2" * 32 + "\n")
+    assert len({without, name, here.place()}) == 3
+
+
 def test_a_new_directory_is_hidden_from_git_and_one_that_is_there_is_left_as_it_is(
     tmp_path: Path,
 ) -> None:

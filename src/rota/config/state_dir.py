@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -23,6 +24,7 @@ _OWN_FILES = (
     ".gitignore",
 )
 _EVERYTHING = "*\n"
+_MACHINE = Path("/etc/machine-id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,9 @@ class RunningServer:
 class StateDir:
     """Private to its owner (0700): it holds the ledger and, later, logs of agents."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, machine: Path = _MACHINE) -> None:
         self.path = path
+        self._machine = machine
 
     @property
     def lock_file(self) -> Path:
@@ -142,14 +145,24 @@ class StateDir:
     def place(self) -> str:
         """What no other directory is called, for whoever holds this one.
 
-        Machines may have one name and one layout (clones, containers); servers
-        of one place would take each other for dead.
+        Machines may have one name and one layout (clones, containers), and a
+        clone has also what lies in the directory; servers of one place would
+        take each other for dead. The machine's id is nobody's business, so
+        that the two are told as a hash.
         """
         mark = self.path / "place"
         if not mark.exists():
             with self._writing():
                 _write(mark, secrets.token_hex(8))
-        return f"{socket.gethostname()}:{self.path.resolve()}#{mark.read_text().strip()}"
+        own = f"{mark.read_text().strip()}/{self._machine_id()}".encode()
+        called = hashlib.sha256(own).hexdigest()[:16]
+        return f"{socket.gethostname()}:{self.path.resolve()}#{called}"
+
+    def _machine_id(self) -> str:
+        """Empty where the system has none."""
+        with contextlib.suppress(OSError, ValueError):
+            return self._machine.read_text().strip()
+        return ""
 
     @property
     def has_place(self) -> bool:
