@@ -14,6 +14,7 @@ from rota.app import make_store
 from rota.model.status import Status
 from rota.model.work import ItemFilter, NewItem
 from rota.storage.port import Transaction
+from rota.storage.postgres_connection import connect
 from rota.storage.select import candidates, listing, tally
 from rota.storage.sqlite_values import with_values
 from rota.storage.statements import load_statements
@@ -190,7 +191,8 @@ def mirror(tx: Transaction, count: int) -> None:
 
 # Few of the claims that were ever made are open.
 CLAIMED = (
-    "INSERT INTO source_claims SELECT id, source, source_ref, id, 0, 'c', 'f', 'n', NULL, 'now',"
+    "INSERT INTO source_claims (firing_id, source, source_ref, work_item_id, epoch, codename,"
+    " fleet, nonce, entry_id, created_at, ended_at, outcome) SELECT id, source, source_ref, id, 0, 'c', 'f', 'n', NULL, 'now',"
     " CASE WHEN length(source_ref) > 1 THEN 'now' END,"
     " CASE WHEN length(source_ref) > 1 THEN 'done' END FROM work_items WHERE source IS NOT NULL"
 )
@@ -355,6 +357,27 @@ def generic_plan(connection: "psycopg.Connection[Any]", statement: Statement) ->
     text = re.sub(r"(?<!:):([a-z][a-z0-9_]*)", lambda match: places[match[1]], statement[0])
     rows = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {text}".encode()).fetchall()
     return "\n".join(str(row[0]) for row in rows)
+
+
+HOT = {
+    "a claim": named("take_items", rows="[]", now=NOW),
+    "a completion": named("finish_items", rows="[]", now=NOW),
+    "the seats of agents": named("seats", agents="[]"),
+    "an item's dispatches": named("dispatches_of", id="x"),
+}
+
+
+@pytest.mark.parametrize("what", HOT)
+def test_a_table_that_was_seen_empty_is_not_read_as_a_whole(empty_postgres: str, what: str) -> None:
+    """A plan is kept while the table grows."""
+    anyio.run(make_store(empty_postgres).upgrade)
+    ((text, values),) = HOT[what]("postgres")
+    statement = text, dict(sorted(values.items()))
+    with psycopg.connect(empty_postgres, autocommit=True) as plain:
+        plain.execute("VACUUM ANALYZE")
+        assert "Seq Scan" in generic_plan(plain, statement), "what the planner would do by itself"
+    with connect(empty_postgres, "rota") as ours:
+        assert "Seq Scan" not in generic_plan(ours, statement)
 
 
 # A table without rows is read whole, and so is one of which a third is wanted; rightly so.
