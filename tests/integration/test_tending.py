@@ -26,12 +26,13 @@ from rota.queue.moves import Order
 from rota.queue.views import Query
 from rota.sources.assembly import open_desk
 from rota.sources.desk import Held
+from rota.sources.heartbeat import Waiting
 from rota.sources.items import new_item
 from rota.sources.port import WorkResult
 from rota.sources.stale_claims import StaleClaims
 from rota.sources.tending import POLL_GAP_SECONDS, SWEEP_SECONDS, Rhythm, Tending
 from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
-from tests.integration.tended import LEASE, POLL, REPO, Tended, build, tended
+from tests.integration.tended import LEASE, POLL, REPO, Tended, Veil, build, tended
 
 LOOK = 60.0
 TRUST = 300.0 - 10.0 - 20.0  # in a clean look: grace, without settle and margin
@@ -433,13 +434,15 @@ async def revoked(scene: Tended, tending: Tending) -> None:
     assert (item.status, item.attempts, scene.stages()) == (Status.QUEUED, 1, {"ready"})
 
 
-async def patient(scene: Tended, sleep: Callable[[float], Awaitable[None]], lease: float) -> Any:
+async def patient(
+    scene: Tended, sleep: Callable[[float], Awaitable[None]], lease: float, tracker: Any = None
+) -> Any:
     """A desk that waits so; in a server, the first lease of a claim is shorter than `grace`."""
     settings, context = scene.settings(), scene.context(scene.ledger)
     return await open_desk(
         settings,
         replace(context, first_lease_seconds=lease),
-        tracker=scene.tracker(settings),
+        tracker=tracker or scene.tracker(settings),
         pace=replace(scene.time.pace, sleep=sleep),
     )
 
@@ -765,6 +768,72 @@ async def test_a_claim_that_is_beaten_late_is_lost_and_noted(
     assert holder.id == theirs, "the winner is not touched"
 
 
+class Race:
+    """A tracker on which something happens just before our first comment."""
+
+    def __init__(self, tracker: Any, happens: Callable[[], object]) -> None:
+        self._tracker, self._happens = tracker, [happens]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracker, name)
+
+    async def comment(self, number: int, body: str) -> Any:
+        while self._happens:
+            self._happens.pop()()
+        return await self._tracker.comment(number, body)
+
+
+async def test_a_claim_that_waits_to_hear_that_it_lost_does_not_make_the_tracker_slow(
+    scene: Tended, control: Control, tending: Tending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next read is held up for more than a minute, by a rate limit say. It sends heartbeats
+    meanwhile; the other was there all the time."""
+    held_up = iter([True])
+
+    async def sleep(seconds: float) -> None:
+        if next(held_up, False):
+            await beaten(scene)
+            seconds = 100.0
+        scene.time.advance(seconds)
+        await tending.tick()
+
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    first = marker(Kind.CLAIM, fleet="n", codename="x", firing_id="20260501-120000-0001", nonce="n")
+    race = Race(
+        scene.tracker(scene.settings()), lambda: control.comment(REPO, 1, first, user="north")
+    )
+    monkeypatch.setattr(Waiting, "granted", None)  # nobody may say so
+    refused = await (await patient(scene, sleep, 1.0, race)).take(1, "lucius")
+    assert isinstance(refused, Refusal)
+    state, item = await scene.source_state(), await scene.item()
+    assert (state.settle_seconds, state.warning) == (None, None)
+    assert (item.status, item.attempts) == (Status.QUEUED, 0)
+
+
+async def test_a_claim_that_had_to_wait_and_is_beaten_late_is_noted(
+    scene: Tended, tending: Tending
+) -> None:
+    """What it said while it waited is not said of its run."""
+
+    async def sleep(seconds: float) -> None:
+        await beaten(scene)
+        scene.time.advance(seconds)
+
+    await revoked(scene, tending)
+    claim = marker(Kind.CLAIM, fleet="n", codename="x", firing_id="20260501-120000-0001", nonce="n")
+    theirs = scene.control.comment(REPO, 1, claim, user="north")
+    veil = Veil(scene.tracker(scene.settings()))
+    veil.hidden = {theirs}
+    held = await (await patient(scene, sleep, 1.0, veil)).take(1, "second")
+    assert isinstance(held, Held), "nobody could know"
+    assert (await scene.item()).progress == ""
+    scene.time.advance(100)
+    await tending.tick()
+    assert not await scene.may_go_on(held)
+    assert (await scene.source_state()).settle_seconds == 20
+
+
 async def test_patience_has_an_end(scene: Tended, control: Control, tending: Tending) -> None:
     """A claim that waited as long as a look is worth could never be worked by."""
     control.issue(REPO, "Mend the mill", labels=["ready"])
@@ -1011,9 +1080,11 @@ async def test_a_deleted_issue_does_not_keep_the_other_dead_from_rest(
     assert await board(scene) == {"2": ("Issue 2", False)}
 
 
+@pytest.mark.parametrize("passed", [0.0, LEASE], ids=["live", "lapsed just now"])
 async def test_by_labels_a_dead_claim_does_not_disturb_the_one_after_it(
-    scene: Tended, control: Control
+    scene: Tended, control: Control, monkeypatch: pytest.MonkeyPatch, passed: float
 ) -> None:
+    """Also not one that has lapsed, where nobody has swept it: its holder may still go on."""
     control.issue(REPO, "Mend the mill", labels=["ready"])
     tending = scene.tending(claim_mode="labels")
     await scene.take(claim_mode="labels")
@@ -1021,6 +1092,8 @@ async def test_by_labels_a_dead_claim_does_not_disturb_the_one_after_it(
     await scene.ledger.sweeper.tick()
     control.label(REPO, 1, remove=["agent-working"], add=["ready"])
     held = await scene.take(agent="second", claim_mode="labels")
+    monkeypatch.setattr(sweeper, "BATCH", 0)
+    scene.time.advance(passed)
     await tending.tick()
     assert scene.stages() == {"agent-working"}
     assert await scene.may_go_on(held)

@@ -196,8 +196,10 @@ class IssueDesk:
                 await self.ledger.outside.entered(claimant.firing_id, entry)
 
         try:
-            async with kept_alive(self.ledger, claimed):
+            async with kept_alive(self.ledger, claimed) as waiting:
                 answer = await self.claims.claim(issue.number, claimant, entered=entered)
+            if waiting is not None and isinstance(answer, Grant):
+                await waiting.granted()
         except BaseException as error:
             abandoned = Grant(issue.number, entries[-1], claimant)
             why = error.code if isinstance(error, RotaError) else type(error).__name__

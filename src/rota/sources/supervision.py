@@ -16,6 +16,7 @@ from rota.model.sources import SourceClaim
 from rota.queue.ledger import Ledger
 from rota.sources.aftermath import STALE_SWEPT, Aftermath, is_said_by
 from rota.sources.desk import IssueDesk, held_by
+from rota.sources.heartbeat import WAITS
 from rota.sources.vigil import Vigil, revoke, verdict_seconds
 
 log = structlog.get_logger()
@@ -167,8 +168,11 @@ class Supervision:
         return (first.id,)
 
     async def _was_at_work(self, claim: SourceClaim) -> bool:
+        """By the ledger: who only waits to hear of its claim sends heartbeats, too, but says so."""
         item = await self._ledger.outside.standing(claim.source, claim.source_ref)
-        return item is not None and item.epoch == claim.epoch and item.heartbeat_at is not None
+        if item is None or item.epoch != claim.epoch:
+            return False
+        return item.heartbeat_at is not None and item.progress != WAITS
 
     async def _slow_down(self, claim: SourceClaim, late: Sequence[int]) -> None:
         if not isinstance(self._claims, CommentClaims):
