@@ -192,7 +192,8 @@ def mirror(tx: Transaction, count: int) -> None:
 # Few of the claims that were ever made are open.
 CLAIMED = (
     "INSERT INTO source_claims (firing_id, source, source_ref, work_item_id, epoch, codename,"
-    " fleet, nonce, entry_id, created_at, ended_at, outcome) SELECT id, source, source_ref, id, 0, 'c', 'f', 'n', NULL, 'now',"
+    " fleet, nonce, entry_id, created_at, ended_at, outcome)"
+    " SELECT id, source, source_ref, id, 0, 'c', 'f', 'n', NULL, 'now',"
     " CASE WHEN length(source_ref) > 1 THEN 'now' END,"
     " CASE WHEN length(source_ref) > 1 THEN 'done' END FROM work_items WHERE source IS NOT NULL"
 )

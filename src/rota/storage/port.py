@@ -302,7 +302,7 @@ class Transaction(
         """
 
     def uncount_attempt(self, item_id: str, epoch: int) -> None:
-        """Take back the attempt that a claim counted, while the item is queued after it."""
+        """Take back the attempt that a claim counted, also where others have taken it since."""
 
     # reviews
     def waiting_reviews(self, place: str, limit: int) -> list[InReview]:

@@ -7,7 +7,7 @@ from rota.model.signals import FiringRecord, Signal
 from rota.storage.dialogue import Dialogue
 from rota.storage.port import Topic
 from rota.storage.primitives import Parameters, Row
-from rota.storage.rows import encode
+from rota.storage.rows import encode, trimmed
 from rota.storage.statements import load_statements, numbered
 from rota.storage.transaction import SqlTransaction
 
@@ -43,13 +43,13 @@ class PostgresTransaction(SqlTransaction):
     def _each(
         self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
     ) -> list[Row]:
-        return self._rows(statement, **constants, rows=encode(rows))
+        return self._rows(statement, **constants, rows=_encoded(rows))
 
     def _run_all(
         self, names: Sequence[str], rows: Sequence[Sequence[object]], **constants: object
     ) -> None:
         for name in names:
-            self._do(name, **constants, rows=encode(rows))
+            self._do(name, **constants, rows=_encoded(rows))
 
     def _text_of(self, name: str) -> str:
         return self._sql[name]
@@ -82,3 +82,7 @@ class PostgresTransaction(SqlTransaction):
     def reaches(self, start: str, target: str) -> bool:
         self._do("lock_links")
         return super().reaches(start, target)
+
+
+def _encoded(rows: Sequence[Sequence[object]]) -> str:
+    return encode([trimmed(row) for row in rows])

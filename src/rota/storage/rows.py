@@ -1,6 +1,7 @@
 """Rows of the database as values of the model, and back."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rota.model.access import ApiToken
@@ -18,23 +19,20 @@ _OUTCOME = {str(outcome): outcome for outcome in Outcome}
 
 
 def item_of(row: Row) -> WorkItem:
-    (
-        id_, project_id, type_, description, body, payload, priority, status, reason, agent,
-        pinned, slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels,
-        artifact_url, attempts, max_attempts, available_at, deferred, hold, open_blockers,
-        dependents, epoch, token, expires_at, heartbeat_at, progress, version, source,
-        source_ref, came_from,
-    ) = row  # fmt: skip
-    return WorkItem(
-        id_, project_id, type_, description, body,
-        None if payload is None else json.loads(payload),
-        priority, STATUS[status], reason, agent, bool(pinned), slot, created_by, created_at,
-        updated_at, completed_at, None if outcome is None else _OUTCOME[outcome], notes,
-        () if labels == "[]" else tuple(json.loads(labels)),
-        artifact_url, attempts, max_attempts, available_at, bool(deferred), hold, open_blockers,
-        dependents, epoch, token, expires_at, heartbeat_at, progress, version, source, source_ref,
-        None if came_from is None else STATUS[came_from],
-    )  # fmt: skip
+    """First as the row has it, then what the model has otherwise; naming every field takes twice
+    as long."""
+    item = WorkItem(*row)
+    item.status = STATUS[item.status]
+    item.pinned, item.deferred = bool(item.pinned), bool(item.deferred)
+    labels: Any = item.labels
+    item.labels = () if labels == "[]" else tuple(json.loads(labels))
+    if item.payload is not None:
+        item.payload = json.loads(item.payload)
+    if item.outcome is not None:
+        item.outcome = _OUTCOME[item.outcome]
+    if item.came_from is not None:
+        item.came_from = STATUS[item.came_from]
+    return item
 
 
 def event_of(row: Row) -> Event:
@@ -59,16 +57,23 @@ def token_of(row: Row) -> ApiToken:
     return ApiToken(row[0], row[1], tuple(json.loads(row[2])), *row[3:])
 
 
-def new_item_row(item_id: str, item: NewItem, actor: str | None, now: str) -> list[object]:
-    """One entry of `:rows` for the statement `insert_items`."""
+def new_item_row(item_id: str, item: NewItem, actor: str | None) -> list[object]:
+    """One entry of `:rows` for the statement `insert_items`. What most items do without comes last:
+    PostgreSQL is not sent it, see `trimmed`."""
     return [
-        item_id, item.project_id, item.type, item.description, item.body,
-        None if item.payload is None else encode(item.payload),
-        int(item.priority), item.assigned_agent, int(item.assigned_agent is not None),
-        item.created_by or actor, encode(item.labels) if item.labels else "[]", item.max_attempts,
-        item.available_at, int(item.available_at is not None and item.available_at > now),
-        item.source, item.source_ref,
+        item_id, item.type, item.description, int(item.priority),
+        encode(item.labels) if item.labels else "[]", item.max_attempts, item.created_by or actor,
+        None if item.payload is None else encode(item.payload), item.body, item.project_id,
+        item.assigned_agent, item.available_at, item.source, item.source_ref,
     ]  # fmt: skip
+
+
+def trimmed(row: Sequence[object]) -> Sequence[object]:
+    """Without the empty values at its end."""
+    end = len(row)
+    while end and row[end - 1] is None:
+        end -= 1
+    return row[:end]
 
 
 def event_row(event: NewEvent) -> list[object]:

@@ -242,6 +242,9 @@ class SqliteStore:
     def _run_bodies(
         self, connection: apsw.Connection, requests: list[_Request]
     ) -> tuple[list[_Answer], set[Topic]]:
+        if len(requests) == 1:  # it is rolled back as a whole, and nobody with it
+            transaction = SqliteTransaction(connection)
+            return [_Answer(requests[0], requests[0].body(transaction))], transaction.topics
         answers: list[_Answer] = []
         topics: set[Topic] = set()
         for request in requests:

@@ -52,7 +52,7 @@ class SqlTransaction(
     def insert_items(
         self, items: Sequence[tuple[str, NewItem]], actor: str | None, now: str
     ) -> None:
-        rows = [new_item_row(item_id, item, actor, now) for item_id, item in items]
+        rows = [new_item_row(item_id, item, actor) for item_id, item in items]
         self._run_all(self.SUBMIT, rows, actor=actor, now=now)
         self.topics.add(Topic.EVENTS)
         labels = [

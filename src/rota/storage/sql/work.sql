@@ -11,8 +11,8 @@ hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL
 
 -- fragment: submitted
 -- New items; a payload is text here, so that it comes back byte for byte.
-WITH r (id, project_id, type, description, body, payload, priority, assigned_agent, pinned,
-        created_by, labels, max_attempts, available_at, deferred, source, source_ref)
+WITH r (id, type, description, priority, labels, max_attempts, created_by, payload, body,
+        project_id, assigned_agent, available_at, source, source_ref)
   AS (VALUES :rows)
 
 -- name: insert_items
@@ -20,8 +20,9 @@ WITH r (id, project_id, type, description, body, payload, priority, assigned_age
 INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
                         assigned_agent, pinned, created_by, created_at, updated_at, labels,
                         max_attempts, available_at, deferred, source, source_ref)
-SELECT id, project_id, type, description, body, payload, priority, 'queued', assigned_agent, pinned,
-       created_by, :now, :now, labels, max_attempts, available_at, deferred, source, source_ref
+SELECT id, project_id, type, description, body, payload, priority, 'queued', assigned_agent,
+       CASE WHEN assigned_agent IS NULL THEN 0 ELSE 1 END, created_by, :now, :now, labels,
+       max_attempts, available_at, CASE WHEN available_at > :now THEN 1 ELSE 0 END, source, source_ref
 FROM r WHERE id IS NOT NULL
 
 -- name: insert_events
