@@ -213,6 +213,8 @@ async def _fill(place: Place, items: int) -> None:
 
 async def _run(place: Place, cell: Cell, gate: Gate) -> Tally:
     async with opened(place) as queue:
+        # A connection is made when it is first needed; those of the others are open by now.
+        await queue.claim(ClaimRequest("early", types=("nothing",)))
         turns = [await _turn(queue, cell, lane) for lane in range(cell.lanes)]
         return await by_tasks(turns, cell, gate)
 
