@@ -103,7 +103,11 @@ class Dialogue:
         if self._is_silent():
             return
         self._command(b"ROLLBACK")
-        if _fault(self._synchronised()) is not None:
+        try:
+            self._believed(self._synchronised())
+        except errors.Error:
+            if self.is_broken:
+                raise
             # What follows an error is passed over until both sides have agreed to go on.
             self._command(b"ROLLBACK")
             self._believed(self._synchronised())
