@@ -29,7 +29,7 @@ from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, collecting, moves
 from rota.queue.outside import OutsideWork
-from rota.storage import herald, postgres
+from rota.storage import herald, postgres, postgres_connection
 from rota.storage.dialogue import Dialogue
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 from rota.storage.postgres import TRIES, PostgresStore
@@ -714,6 +714,23 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
         yield store
     finally:
         await store.close()
+
+
+def test_a_connection_that_cannot_be_set_up_is_not_left_open(
+    empty_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[psycopg.Connection[Any]] = []
+
+    def noted(*arguments: Any, **options: Any) -> "psycopg.Connection[Any]":
+        made.append(connecting(*arguments, **options))
+        return made[-1]
+
+    connecting = psycopg.connect
+    monkeypatch.setattr(psycopg, "connect", noted)
+    monkeypatch.setattr(postgres_connection, "_FOR_PLANS", "SET nothing_of_that_name = off")
+    with pytest.raises(psycopg.Error):
+        connect(empty_postgres, "rota")
+    assert [one.closed for one in made] == [True]
 
 
 @pytest.mark.parametrize(("asked", "idle"), [("", "10"), ("keepalives_idle=77", "77")])

@@ -1,7 +1,7 @@
 """Taking items and finishing them in batches: the hot path."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -186,12 +186,12 @@ def finish_and_take(
 
 def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -> list[Finished]:
     """Holders' plain orders in set-based statements; the rest one by one, to say why."""
-    several = _told_of_more_than_once(orders)
+    told = Counter(order.item_id for order in orders)
     held = [
         Finish(order.item_id, order.token, order.notes, order.actor)
         for order in orders
         # Where several are about one item, each gets its own answer.
-        if order.token and order.item_id not in several and _is_plain(order)
+        if order.token and told[order.item_id] == 1 and _is_plain(order)
     ]
     done = {item.id: item for item in tx.finish(held, now)} if held else {}
     for item in done.values():
@@ -203,12 +203,6 @@ def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -
         else _finish_one(tx, order, ids, now)
         for order in orders
     ]
-
-
-def _told_of_more_than_once(orders: Sequence[Order]) -> Collection[str]:
-    if len({order.item_id for order in orders}) == len(orders):
-        return ()
-    return {one for one, times in Counter(order.item_id for order in orders).items() if times > 1}
 
 
 def _is_plain(order: Order) -> bool:

@@ -27,5 +27,9 @@ _FOR_PLANS = "SET enable_seqscan = off; SET jit = off"
 def connect(conninfo: str, name: str) -> Connection:
     said = {"application_name": name} | conninfo_to_dict(conninfo)
     connection: Connection = psycopg.connect("", autocommit=True, **(_UNLESS_SAID | said))
-    connection.execute(_FOR_PLANS)
+    try:
+        connection.execute(_FOR_PLANS)
+    except BaseException:
+        connection.close()
+        raise
     return connection

@@ -55,7 +55,7 @@ def seat(  # noqa: PLR0917 - a row of the statement `seats`
 ) -> Seat:
     if paused:
         return Seat(deque(), is_named, NothingClaimed.AGENT_PAUSED)
-    taken = {int(slot) for slot in busy.split(",")} if busy else ()
+    taken = {int(slot) for slot in busy.split(",")} if busy else set()
     free = [slot for slot in range(max_concurrent) if slot not in taken]
     room = room_for_reviews(max_in_review, in_review, len(taken))
     if room is None or room >= len(free):
