@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from rota.testing import zygote
+from rota.testing.zygote import wire
 from rota.testing.zygote.client import Zygote, ZygoteGone, true_program
 from tests.acceptance.terminal import environment, until
 
@@ -345,3 +347,19 @@ def cpu_seconds(place: Path, program: str) -> float:
     return (
         after.children_user + after.children_system - before.children_user - before.children_system
     )
+
+
+def test_who_has_answered_before_the_question_was_over_is_heard() -> None:
+    """As a command that is quicker than its shell."""
+    ours, theirs = socket.socketpair()
+
+    class Slow(socket.socket):
+        def sendmsg(self, *arguments: Any) -> int:
+            sent = super().sendmsg(*arguments)
+            theirs.sendall(wire.NUMBER.pack(7))
+            theirs.close()
+            return sent
+
+    with Slow(fileno=ours.detach()) as slow:
+        wire.ask(slow, wire.Order("x", ["rota"], {}, b"/"), (0, 1, 2))
+        assert wire.NUMBER.unpack(slow.recv(4)) == (7,)

@@ -27,7 +27,9 @@ def main() -> None:
     message = len(body).to_bytes(4, "big") + body
     stdio = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1, 2))
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, stdio)]
-    connection.sendall(message[connection.sendmsg([message], rights) :])
+    rest = message[connection.sendmsg([message], rights) :]
+    if rest:  # to send nothing fails too where the other side has answered and gone by now
+        connection.sendall(rest)
     pid = number(connection)
     for one in SIGNALS:
         # What is ignored stays so, as it would for the program itself.

@@ -27,8 +27,9 @@ def ask(connection: socket.socket, order: Order, stdio: tuple[int, int, int]) ->
     words = [os.fsencode(word) for word in order.words]
     body = marshal.dumps((order.entry, words, order.environ, order.cwd))
     message = _LENGTH.pack(len(body)) + body
-    sent = socket.send_fds(connection, [message], list(stdio))
-    connection.sendall(message[sent:])
+    rest = message[socket.send_fds(connection, [message], list(stdio)) :]
+    if rest:  # to send nothing fails too where the other side has answered and gone by now
+        connection.sendall(rest)
 
 
 def receive(connection: socket.socket) -> tuple[Order, list[int]]:
