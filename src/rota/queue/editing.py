@@ -172,7 +172,9 @@ def note(
     item = moves.find(tx, item_id)
     if token is not None and item.claim_token != token:
         raise moves.claim_lost(item, tx.find_claim(item.id, token))
-    changed = tx.edit(Edit(item.id, now, {"notes": notes}, item.version))
+    # Only a claim must still stand; what others do to the item beside it is no obstacle to a note.
+    seen = None if token is None else item.version
+    changed = tx.edit(Edit(item.id, now, {"notes": notes}, seen))
     if changed is None:
         raise RunAgain
     tx.append([about(changed, EventType.NOTED, actor, now, {"notes": notes})])
