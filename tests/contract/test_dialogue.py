@@ -149,3 +149,48 @@ def test_a_value_that_cannot_be_sent_leaves_the_rest_to_be_rolled_back(talk: Dia
         talk.tell(ADD, [2, "nul \x00"])
     talk.roll_back()
     assert rows(talk) == 0
+
+
+def test_several_questions_are_asked_in_one_breath_and_answered_in_any_order(
+    talk: Dialogue,
+) -> None:
+    talk.begin(writes=True)
+    questions = [talk.inquire(b"SELECT $1::int + %d" % number, [1]) for number in range(3)]
+    talk.tell(ADD, [1, "x"])
+    counted = talk.inquire(COUNT, [])
+    assert talk.heard(questions[1]) == ([(2,)], 1)
+    assert talk.heard(questions[0]) == ([(1,)], 1)
+    assert talk.heard(counted) == ([(1,)], 1)
+    assert talk.heard(questions[2]) == ([(3,)], 1)
+    talk.commit()
+    assert rows(talk) == 1
+
+
+def test_a_question_behind_an_error_is_never_answered_with_nothing(talk: Dialogue) -> None:
+    talk.begin(writes=True)
+    wrong = talk.inquire(b"SELECT 1 / $1::int", [0])
+    behind = talk.inquire(COUNT, [])
+    with pytest.raises(psycopg.errors.DivisionByZero):  # the cause of the others
+        talk.heard(talk.inquire(COUNT, []))
+    for question in (wrong, behind):
+        with pytest.raises((psycopg.errors.DivisionByZero, psycopg.errors.PipelineAborted)):
+            talk.heard(question)
+    talk.roll_back()
+    assert rows(talk) == 0
+
+
+def test_a_statement_that_was_passed_over_behind_an_answer_is_prepared_when_it_comes_again(
+    talk: Dialogue,
+) -> None:
+    late = b"INSERT INTO t (id) VALUES ($1)"
+    talk.begin(writes=True)
+    first = talk.inquire(COUNT, [])
+    talk.tell(b"INSERT INTO nowhere VALUES ($1)", [1])
+    talk.tell(late, [1])
+    assert talk.heard(first) == ([(0,)], 1)
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        talk.commit()
+    talk.begin(writes=True)
+    talk.tell(late, [1])
+    talk.commit()
+    assert rows(talk) == 1

@@ -43,7 +43,8 @@ async def test_what_is_answered_is_what_is_stored(queue: WorkQueue, views: Views
         source="github:a/b",
         source_ref="1",
     )
-    stored = (await queue.submit_many([full, new()], actor="me")).items
+    free = full._replace(blocked_by=(), source_ref="2", max_attempts=7)  # it is not read back
+    stored = (await queue.submit_many([full, free, new()], actor="me")).items
     for item in stored:
         assert item == await views.item(item.id)
         assert (await views.detail(item.id)).events[0].actor == "me"

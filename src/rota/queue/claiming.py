@@ -116,44 +116,14 @@ def new_items(
 
 
 def _queued(item_id: str, item: NewItem, actor: str | None, now: str) -> WorkItem:
-    return WorkItem(
-        id=item_id,
-        project_id=item.project_id,
-        type=item.type,
-        description=item.description,
-        body=item.body,
-        payload=item.payload,
-        priority=item.priority,
-        status=Status.QUEUED,
-        reason=None,
-        assigned_agent=item.assigned_agent,
-        pinned=item.assigned_agent is not None,
-        slot=None,
-        created_by=item.created_by or actor,
-        created_at=now,
-        updated_at=now,
-        completed_at=None,
-        outcome=None,
-        notes=None,
-        labels=item.labels,
-        artifact_url=None,
-        attempts=0,
-        max_attempts=item.max_attempts,
-        available_at=item.available_at,
-        deferred=item.available_at is not None and item.available_at > now,
-        hold_reason=None,
-        open_blockers=0,
-        dependents=0,
-        epoch=0,
-        claim_token=None,
-        lease_expires_at=None,
-        heartbeat_at=None,
-        progress=None,
-        version=1,
-        source=item.source,
-        source_ref=item.source_ref,
-        came_from=None,
-    )
+    later = item.available_at is not None and item.available_at > now
+    return WorkItem(  # by position: naming every field takes twice as long
+        item_id, item.project_id, item.type, item.description, item.body, item.payload,
+        item.priority, Status.QUEUED, None, item.assigned_agent, item.assigned_agent is not None,
+        None, item.created_by or actor, now, now, None, None, None, item.labels, None, 0,
+        item.max_attempts, item.available_at, later, None, 0, 0, 0, None, None, None, None, 1,
+        item.source, item.source_ref, None,
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -171,6 +141,7 @@ def finish_and_take(
     tx: Transaction, orders: Sequence[Order], ids: IdFactory, moment: datetime
 ) -> list[Finished]:
     """What follows is taken when all of them are done, and their slots are free."""
+    tx.foresee([order.next for order in orders if order.next is not None])
     answers = finish(tx, orders, ids, to_text(moment))
     going_on = [
         (answer, order.next)
@@ -186,13 +157,15 @@ def finish_and_take(
 
 def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -> list[Finished]:
     """Holders' plain orders in set-based statements; the rest one by one, to say why."""
-    told = Counter(order.item_id for order in orders)
     held = [
         Finish(order.item_id, order.token, order.notes, order.actor)
         for order in orders
-        # Where several are about one item, each gets its own answer.
-        if order.token and told[order.item_id] == 1 and _is_plain(order)
+        if order.token and _is_plain(order)
     ]
+    told = {order.item_id for order in orders}
+    if len(told) < len(orders):  # where several are about one item, each gets its own answer
+        count = Counter(order.item_id for order in orders)
+        held = [one for one in held if count[one.item_id] == 1]
     done = {item.id: item for item in tx.finish(held, now)} if held else {}
     for item in done.values():
         if item.dependents:

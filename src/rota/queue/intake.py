@@ -38,8 +38,10 @@ def checked(item: NewItem) -> NewItem:
     """The item as it will be stored; raises `InvalidInput` and names the field."""
     check_text(item.type, "type", LONGEST["type"])
     check_text(item.description, "description", LONGEST["description"])
-    for field in ("body", "created_by", "source", "source_ref"):
-        check_optional(getattr(item, field), field)
+    check_optional(item.body, "body")
+    check_optional(item.created_by, "created_by")
+    check_optional(item.source, "source")
+    check_optional(item.source_ref, "source_ref")
     if (item.source is None) != (item.source_ref is None):
         raise InvalidInput("source and source_ref go together", field="source_ref")
     if item.assigned_agent is not None:

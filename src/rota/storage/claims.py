@@ -4,14 +4,24 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rota.model.claims import Claim, ClaimResult
+from rota.model.claims import Claim, ClaimRequest, ClaimResult
 from rota.model.status import Outcome
 from rota.model.work import Dispatch, WorkItem
 from rota.storage.port import Finish, Take, Topic
 from rota.storage.primitives import Primitives
 from rota.storage.rows import claim_of, encode, item_of
 from rota.storage.select import candidates
-from rota.storage.taking import Party, Seat, by_filters, hand_out, in_order, rows_of, seat, seated
+from rota.storage.taking import (
+    TAKEN_FIELDS,
+    Party,
+    Seat,
+    by_filters,
+    hand_out,
+    in_order,
+    rows_of,
+    seat,
+    seated,
+)
 
 
 class ClaimStatements(Primitives):
@@ -38,29 +48,41 @@ class ClaimStatements(Primitives):
             return parties
         anyone = self._candidates(takes[0], wanted, named=False)
         named: dict[str, deque[WorkItem]] = {}
+        nothing: deque[WorkItem] = deque()
         for party in parties:
             agent = party.take.agent
-            if agent not in named and party.slots and seats[agent].is_named:
+            if seats[agent].is_named and party.slots and agent not in named:
                 named[agent] = self._candidates(party.take, wanted, named=True)
-            hand_out(party, named.get(agent, deque()), anyone, now)
+            hand_out(party, named.get(agent, nothing), anyone, now)
+        if anyone or any(named.values()):
+            self._leave()
         if rows := rows_of(parties):
-            self._run_all(self.TAKE, rows, now=now)
+            self._run_all(self.TAKE, TAKEN_FIELDS, rows, now=now)
             self.topics.add(Topic.EVENTS)
         return parties
 
+    def _leave(self) -> None:
+        """Some of what was found is not taken."""
+
     def _seats(self, agents: set[str]) -> dict[str, Seat]:
-        rows = self._rows("seats", agents=encode(sorted(agents)))
+        asked = encode(sorted(agents))
+        rows = self._rows("seats", agents=asked)
         limited = sorted(row[0] for row in rows if row[5] is not None)
         if limited:  # only they pay for being counted exactly
             self._do("lock_agents", agents=encode(limited))
-            rows = self._rows("seats", agents=encode(sorted(agents)))
+            rows = self._rows("seats", agents=asked)
         return {
             name: seat(slots, busy, bool(paused), bool(is_named), most, waiting)
             for name, slots, paused, busy, is_named, most, waiting in rows
         }
 
     def _candidates(self, take: Take, want: int, *, named: bool) -> deque[WorkItem]:
-        parameters = _parameters(take) | {"want": want}
+        statements, parameters = self._search(take, want, named=named)
+        return in_order(item_of(row) for text in statements for row in self._text(text, parameters))
+
+    def _search(
+        self, take: Take | ClaimRequest, want: int, *, named: bool = False
+    ) -> tuple[tuple[str, ...], dict[str, object]]:
         statements = candidates(
             self.DIALECT,
             named=named,
@@ -69,7 +91,10 @@ class ClaimStatements(Primitives):
             project=take.project_id is not None,
             only_one=want == 1,
         )
-        return in_order(item_of(row) for text in statements for row in self._text(text, parameters))
+        return statements, _parameters(take) | {"want": want}
+
+    def foresee(self, claims: Sequence[ClaimRequest]) -> None:
+        """Where nobody waits for an answer there is nothing to gain."""
 
     def lease(self, claim: Claim) -> WorkItem | None:
         row = self._one(
@@ -112,10 +137,15 @@ class ClaimStatements(Primitives):
 
     def finish(self, entries: Sequence[Finish], now: str) -> list[WorkItem]:
         asked = {entry.item_id: _finish_row(entry) for entry in entries}
-        rows = self._each("finish_items", list(asked.values()), now=now)
+        rows = self._each("finish_items", _FINISH_FIELDS, list(asked.values()), now=now)
         done = {row[0]: item_of(row) for row in rows}
         if done:
-            self._run_all(self.FINISH, [asked[one] for one in asked if one in done], now=now)
+            told = (
+                [*asked[one], done[one].project_id, done[one].assigned_agent, done[one].epoch]
+                for one in asked
+                if one in done
+            )
+            self._run_all(self.FINISH, _FINISHED_FIELDS, told, now=now)
             self.topics.add(Topic.EVENTS)
         return list(done.values())
 
@@ -141,7 +171,7 @@ class ClaimStatements(Primitives):
         return [Dispatch(*row) for row in self._rows("dispatches_of", id=item_id)]
 
 
-def _parameters(take: Take) -> dict[str, object]:
+def _parameters(take: Take | ClaimRequest) -> dict[str, object]:
     """The filters of a claim, under the names that `candidates` uses."""
     named: dict[str, object] = {"agent": take.agent}
     named |= {f"type_{index}": kind for index, kind in enumerate(take.types)}
@@ -149,6 +179,10 @@ def _parameters(take: Take) -> dict[str, object]:
     if take.project_id is not None:
         named["project_id"] = take.project_id
     return named
+
+
+_FINISH_FIELDS = ("id", "token", "notes", "actor", "data")
+_FINISHED_FIELDS = (*_FINISH_FIELDS, "project_id", "agent", "epoch")
 
 
 def _finish_row(entry: Finish) -> list[object]:

@@ -9,8 +9,9 @@ statement than the one that caused it, or by the commit.
 """
 
 import select
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -25,8 +26,17 @@ Connection = psycopg.Connection[Row]
 
 # Texts that depend on filters are many; the one that was not asked for longest is forgotten.
 MOST_PREPARED = 200
+# What keeps the server busy for a while is sent at once: it works while we go on here.
+EARLY_BYTES = 500
 _WRITES = b"BEGIN"
 _READS = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+@dataclass(eq=False, slots=True)
+class Question:
+    """What was asked, and its answer once it was heard."""
+
+    answer: PGresult | None = None
 
 
 class Dialogue:
@@ -41,7 +51,7 @@ class Dialogue:
         self._names: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._made = 0  # so many names
         self._new: list[tuple[bytes, tuple[int, ...]]] = []  # not known yet to be prepared
-        self._unanswered = 0
+        self._unanswered: deque[Question | None] = deque()  # None: of which nobody reads an answer
         self._beginning: bytes | None = None  # still to be sent
 
     @property
@@ -64,7 +74,9 @@ class Dialogue:
         while self._poll.poll(0):  # behind its last words comes the end
             self._libpq.consume_input()
 
-    def tell(self, statement: bytes, values: Sequence[object]) -> None:
+    def tell(
+        self, statement: bytes, values: Sequence[object], question: Question | None = None
+    ) -> None:
         """Send it. How it went is heard with the next answer, at the latest with the commit's."""
         if self._beginning is not None:
             self._command(self._beginning)
@@ -73,13 +85,29 @@ class Dialogue:
         dumped = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
         name = self._prepared(statement, transformer.types or ())
         self._libpq.send_query_prepared(name, dumped, transformer.formats, Format.BINARY)
-        self._unanswered += 1
+        self._unanswered.append(question)
+        if sum(map(len, filter(None, dumped))) >= EARLY_BYTES:
+            self._libpq.flush()
 
     def ask(self, statement: bytes, values: Sequence[object]) -> tuple[list[Row], int]:
         """Its rows, and how many there are, or how many it changed."""
-        self.tell(statement, values)
+        return self.heard(self.inquire(statement, values))
+
+    def inquire(self, statement: bytes, values: Sequence[object]) -> Question:
+        """Send it, and hear the answer later: what is asked behind it is asked in one breath."""
+        question = Question()
+        self.tell(statement, values, question)
         self._libpq.send_flush_request()
-        answer = self._believed(self._answers())[-1]
+        return question
+
+    def heard(self, question: Question) -> tuple[list[Row], int]:
+        if question.answer is None:
+            self._believed(self._answers(question))
+        answer = question.answer
+        if answer is None:
+            raise AssertionError("what was asked is answered, or an error is raised")
+        if fault := _fault([answer]):  # it was told to somebody who went on all the same
+            raise fault
         if not answer.nfields:
             return [], answer.command_tuples or 0
         transformer = Transformer(self._connection)
@@ -120,7 +148,7 @@ class Dialogue:
 
     def _command(self, text: bytes) -> None:
         self._libpq.send_query_params(text, None)
-        self._unanswered += 1
+        self._unanswered.append(None)
 
     def _prepared(self, statement: bytes, types: tuple[int, ...]) -> bytes:
         key = statement, types
@@ -133,7 +161,7 @@ class Dialogue:
         self._made += 1
         self._names[key] = name = b"rota_%d" % self._made
         self._libpq.send_prepare(name, statement, types)
-        self._unanswered += 1
+        self._unanswered.append(None)
         self._new.append(key)
         return name
 
@@ -146,15 +174,20 @@ class Dialogue:
         self._result()  # that it is in step
         return answers
 
-    def _answers(self) -> list[PGresult]:
+    def _answers(self, last: Question | None = None) -> list[PGresult]:
+        """All that are still to come, or those up to the one to this question."""
         while self._libpq.flush():
             self._wait(select.POLLIN | select.POLLOUT)
             self._libpq.consume_input()
         answers = []
         while self._unanswered:
+            question = self._unanswered.popleft()
             answers.append(self._result())
             self._result()  # the end of this one
-            self._unanswered -= 1
+            if question is not None:
+                question.answer = answers[-1]
+                if question is last:
+                    break
         return answers
 
     def _result(self) -> Any:
@@ -172,7 +205,8 @@ class Dialogue:
         if fault is not None:
             for key in self._new:  # whether it was reached is not known
                 self._names.pop(key, None)
-        self._new.clear()
+        if fault is not None or not self._unanswered:
+            self._new.clear()
         if fault is not None:
             raise fault
         return answers

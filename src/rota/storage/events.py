@@ -6,14 +6,15 @@ from itertools import takewhile
 from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.storage.port import Topic
 from rota.storage.primitives import Primitives
-from rota.storage.rows import event_of, event_row
+from rota.storage.rows import EVENT_FIELDS, event_of, event_row
 from rota.storage.select import narrowed
 
 
 class EventStatements(Primitives):
     def append(self, events: Sequence[NewEvent]) -> None:
         if events:
-            self._run_all(("append_events",), [event_row(event) for event in events])
+            rows = [event_row(event) for event in events]
+            self._run_all(("append_events",), EVENT_FIELDS, rows)
             self.topics.add(Topic.EVENTS)
 
     def events_after(

@@ -16,7 +16,9 @@ class Seat(Generic[T]):
 
     def __init__(self) -> None:
         self.handed: T | None = None
-        self.called = threading.Semaphore(0)
+        # A lock that is taken until somebody calls: a semaphore is made of Python, and shows.
+        self.called = threading.Lock()
+        self.called.acquire()
 
 
 class Lanes(Generic[T]):

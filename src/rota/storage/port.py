@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
-from rota.model.claims import Claim, ClaimResult
+from rota.model.claims import Claim, ClaimRequest, ClaimResult
 from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
 from rota.model.sources import (
     Approval,
@@ -218,6 +218,10 @@ class Transaction(
         waits for, nor returns, an item that another transaction is taking, and
         never returns one that has a source.
         """
+
+    def foresee(self, claims: Sequence[ClaimRequest]) -> None:
+        """These are about to be taken behind the next `finish`, if all goes well: the database may
+        be asked for them in the same breath. Only a hint; `take` finds what it finds."""
 
     def lease(self, claim: Claim) -> WorkItem | None:
         """Put a claim on an item that this transaction started; None if it is not started."""

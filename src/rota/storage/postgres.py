@@ -326,6 +326,7 @@ def _once(dialogue: Dialogue, request: _Request) -> tuple[Any, set[Topic]]:
         dialogue.begin(writes=request.writes)
         try:
             result = request.body(transaction)
+            transaction.forget()
             dialogue.look()
         except BaseException:
             if not dialogue.is_broken:

@@ -1,7 +1,7 @@
 """What a database brings for the verbs: ways to run a statement."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
+Fields = tuple[str, ...]  # what the values of a row are called, in their order
 
 
 class Primitives(ABC):
@@ -35,7 +36,12 @@ class Primitives(ABC):
 
     @abstractmethod
     def _each(
-        self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
+        self,
+        statement: str,
+        fields: Fields,
+        rows: Sequence[Sequence[object]],
+        /,
+        **constants: object,
     ) -> list[Row]:
         """Run the statement of this name for all rows at once; `:rows` in its text are these."""
 
@@ -44,10 +50,16 @@ class Primitives(ABC):
         self._rows(statement, **parameters)
 
     def _run_all(
-        self, names: Sequence[str], rows: Sequence[Sequence[object]], **constants: object
+        self,
+        names: Sequence[str],
+        fields: Fields,
+        rows: Iterable[Sequence[object]],
+        **constants: object,
     ) -> None:
+        """Run the statements of these names, one after the other, for all rows."""
+        given = list(rows)
         for name in names:
-            self._each(name, rows, **constants)
+            self._each(name, fields, given, **constants)
 
     def _many(self, name: str, rows: Sequence[Parameters]) -> None:
         """Run a named statement once for each row."""

@@ -23,7 +23,7 @@ def item_of(row: Row) -> WorkItem:
     as long."""
     item = WorkItem(*row)
     item.status = STATUS[item.status]
-    item.pinned, item.deferred = bool(item.pinned), bool(item.deferred)
+    item.pinned, item.deferred = item.pinned == 1, item.deferred == 1
     labels: Any = item.labels
     item.labels = () if labels == "[]" else tuple(json.loads(labels))
     if item.payload is not None:
@@ -57,6 +57,12 @@ def token_of(row: Row) -> ApiToken:
     return ApiToken(row[0], row[1], tuple(json.loads(row[2])), *row[3:])
 
 
+NEW_ITEM_FIELDS = (
+    "id", "type", "description", "priority", "labels", "max_attempts", "created_by", "payload",
+    "body", "project_id", "assigned_agent", "available_at", "source", "source_ref",
+)  # fmt: skip
+
+
 def new_item_row(item_id: str, item: NewItem, actor: str | None) -> list[object]:
     """One entry of `:rows` for the statement `insert_items`. What most items do without comes last:
     PostgreSQL is not sent it, see `trimmed`."""
@@ -74,6 +80,12 @@ def trimmed(row: Sequence[object]) -> Sequence[object]:
     while end and row[end - 1] is None:
         end -= 1
     return row[:end]
+
+
+EVENT_FIELDS = (
+    "type", "occurred_at", "actor", "work_item_id", "project_id", "agent", "reason", "from_status",
+    "to_status", "epoch", "data",
+)  # fmt: skip
 
 
 def event_row(event: NewEvent) -> list[object]:

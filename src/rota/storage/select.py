@@ -6,18 +6,18 @@ several statuses would sort the whole table.
 """
 
 from functools import lru_cache
-from itertools import product
 
 from rota.model.clock import first_id
 from rota.model.events import EventFilter
 from rota.model.status import TERMINAL, Status
 from rota.model.work import ItemFilter
-from rota.storage.statements import load_statements
+from rota.storage.statements import load_fragments
 
 # Ids are made in the order of creation, so they stand for age in every order and index.
 _ORDER = "ORDER BY priority, id"
-# What has a source is taken through it, and never by a plain claim.
-_READY = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL"
+# What nothing keeps from being taken, whoever asks. What has a source is taken through it, and
+# never by a plain claim.
+_FREE = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL"
 
 
 def _labels(count: int) -> str:
@@ -42,32 +42,20 @@ def candidates(
     Where only one is wanted the text says so: PostgreSQL makes a new plan for every
     value of a limit that is a parameter, and that costs five times the reading.
     """
-    owner = (
+    whose = (
         "status IN ('dispatched', 'queued') AND assigned_agent = :agent AND completed_at IS NULL"
+        f" AND slot IS NULL AND {_FREE}"
         if named
-        else "status = 'queued' AND assigned_agent IS NULL"
+        else load_fragments(dialect)["ready"]
     )
-    from_ready = not (named or project)
-    hint = _hint(types, dialect) if from_ready else ""
-    order = "priority + 0, id" if from_ready and dialect == "postgres" else "status, priority, id"
     narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
     lock = " FOR UPDATE SKIP LOCKED" if dialect == "postgres" else ""
     return tuple(
-        f"SELECT {item_columns()} FROM work_items{hint} WHERE {owner} AND {_READY}"
-        f"{kind}{narrow} ORDER BY {order} LIMIT {1 if only_one else ':want'}{lock}"
+        f"SELECT {item_columns()} FROM work_items WHERE {whose}{kind}{narrow}"
+        f" ORDER BY status, priority, id LIMIT {1 if only_one else ':want'}{lock}"
         for kind in kinds
     )
-
-
-def _hint(types: int, dialect: str) -> str:
-    """SQLite would choose the index by status, which also holds what may not be taken.
-
-    PostgreSQL has no such hint; there the order itself fits one index only.
-    """
-    if dialect != "sqlite":
-        return ""
-    return f" INDEXED BY work_items_ready{'_by_type' if types else ''}"
 
 
 def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
@@ -155,36 +143,53 @@ def tally(wanted: ItemFilter) -> tuple[str, dict[str, object]]:
     terms, parameters = _conditions(wanted)
     counts = []
     for index, status in enumerate(wanted.statuses):
-        parameters[f"status_{index}"] = str(status)
-        where = " AND ".join([f"status = :status_{index}", *terms])
+        parts = [
+            f"SELECT 1 FROM work_items WHERE {' AND '.join([place, *terms])}"
+            for place in _places(status, wanted, parameters)
+        ]
         counts.append(
-            f"SELECT {index}, (SELECT count(*) FROM (SELECT 1 FROM work_items WHERE {where}"
+            f"SELECT {index}, (SELECT count(*) FROM ({' UNION ALL '.join(parts)}"
             f" LIMIT :limit) AS c{index})"
         )
     return " UNION ALL ".join(counts), parameters
 
 
 def _by_priority(wanted: ItemFilter, terms: list[str], parameters: dict[str, object]) -> str:
-    branches = []
-    # A project's items from outside have an index of their own.
-    halves = ["source IS NULL", "source IS NOT NULL"] if wanted.project_id else [None]
-    statuses = wanted.statuses or tuple(Status)
-    for index, (status, half) in enumerate(product(statuses, halves)):
-        parameters[f"status_{index}"] = str(status)
-        # An agent's finished items are not in its index, and the planner wants to be told so.
-        open_only = "completed_at IS NULL" if wanted.agent and status not in TERMINAL else None
-        where = " AND ".join(filter(None, [f"status = :status_{index}", open_only, half, *terms]))
-        branches.append(
-            f"SELECT * FROM (SELECT {item_columns()} FROM work_items WHERE {where}"
-            f" {_ORDER} LIMIT :limit) AS b{index}"
-        )
+    places = [
+        place
+        for status in wanted.statuses or tuple(Status)
+        for place in _places(status, wanted, parameters)
+    ]
+    branches = [
+        f"SELECT * FROM (SELECT {item_columns()} FROM work_items"
+        f" WHERE {' AND '.join([place, *terms])} {_ORDER} LIMIT :limit) AS b{index}"
+        for index, place in enumerate(places)
+    ]
     return f"SELECT * FROM ({' UNION ALL '.join(branches)}) AS found {_ORDER} LIMIT :limit"
 
 
-@lru_cache(maxsize=1)
+def _places(status: Status, wanted: ItemFilter, parameters: dict[str, object]) -> list[str]:
+    """Where the items of a status stand, each in the words of the index that has them in order
+    (migration 0010): every item stands in one of four."""
+    name = f"status_{status}"
+    if wanted.project_id is not None:
+        # An index of its own, in two halves: a claim within a project reads the first only.
+        parameters[name] = str(status)
+        return [f"status = :{name} AND source IS {half}" for half in ("NULL", "NOT NULL")]
+    if status is Status.IN_PROGRESS:
+        return ["status = 'in_progress'"]
+    if status is Status.QUEUED and wanted.agent is None:
+        words = load_fragments("sqlite")
+        return [words["ready"], words["waiting"]]
+    parameters[name] = str(status)
+    if wanted.agent is not None and status not in TERMINAL:
+        # What an agent has finished is not in its index, and the planner wants to be told so.
+        return [f"status = :{name} AND completed_at IS NULL AND slot IS NULL"]
+    return [f"status = :{name} AND slot IS NULL AND status <> 'queued'"]
+
+
 def item_columns() -> str:
-    head = load_statements("sqlite")["get_item"]
-    return head.removeprefix("SELECT ").split(" FROM ")[0]
+    return load_fragments("sqlite")["item"]
 
 
 def narrowed(statement: str, wanted: EventFilter) -> tuple[str, dict[str, object]]:

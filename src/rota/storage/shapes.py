@@ -145,7 +145,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "dispatch",
         "dispatch_log",
-        "id",
+        "work_item_id id",
         "id:id work_item_id:id dispatched_at:time agent completed_at:time? outcome:text?",
         within=_OF_ITEMS,
     ),

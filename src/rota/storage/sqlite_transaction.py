@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import apsw
 
-from rota.storage.primitives import Parameters, Row
-from rota.storage.sqlite_values import in_sizes, with_values
+from rota.storage.primitives import Fields, Parameters, Row
+from rota.storage.sqlite_values import in_sizes, picked, with_values
 from rota.storage.statements import load_statements
 from rota.storage.transaction import SqlTransaction
 
@@ -25,12 +25,20 @@ class SqliteTransaction(SqlTransaction):
         return self._connection.execute(self._sql[statement], parameters).fetchall()
 
     def _each(
-        self, statement: str, rows: Sequence[Sequence[object]], /, **constants: object
+        self,
+        statement: str,
+        fields: Fields,
+        rows: Sequence[Sequence[object]],
+        /,
+        **constants: object,
     ) -> list[Row]:
         text, found = self._sql[statement], list[Row]()
-        for size, values in in_sizes(rows):
-            spelt = with_values(text, tuple(constants), size, len(rows[0]))
-            found += self._connection.execute(spelt, (*constants.values(), *values)).fetchall()
+        count, line_up = picked(text, fields)
+        for size, some in in_sizes(rows):
+            spelt = with_values(text, tuple(constants), size, count)
+            empty = (None,) * ((size - len(some)) * count)
+            values = (*constants.values(), *line_up(some), *empty)
+            found += self._connection.execute(spelt, values).fetchall()
         return found
 
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:

@@ -5,26 +5,50 @@ rows spares a call, and a hand-over of the interpreter's lock, for each of them.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
+
+from rota.storage.primitives import Fields
 
 # Rows go in such numbers only, filled up with empty ones: so a few texts serve all, and stay
 # prepared. A statement leaves out what has no value in the first column.
-_SIZES = (1, 2, 4, *range(8, 65, 8))
+_SIZES = (1, 2, *range(4, 65, 4))
 _MOST = _SIZES[-1]
+_SIZE_OF = {count: next(size for size in _SIZES if size >= count) for count in range(1, _MOST + 1)}
 _PARAMETER = re.compile(r":([a-z][a-z0-9_]*)")
+_NAMED = re.compile(r"\bWITH r \(([^)]*)\)\s+AS \(VALUES :rows\)")
 
 Rows = Sequence[Sequence[object]]
 
 
-def in_sizes(rows: Rows) -> Iterator[tuple[int, Iterator[object]]]:
-    """How many rows go together, and their values one after the other."""
+def in_sizes(rows: Rows) -> Iterator[tuple[int, Rows]]:
+    """The rows in pieces, each with the size it is filled up to."""
     for begin in range(0, len(rows), _MOST):
-        some = rows[begin : begin + _MOST]
-        size = next(size for size in _SIZES if size >= len(some))
-        empty = (None,) * ((size - len(some)) * len(some[0]))
-        yield size, chain(*some, empty)
+        some = rows[begin : begin + _MOST] if len(rows) > _MOST else rows
+        yield _SIZE_OF[len(some)], some
+
+
+def named_in(statement: str) -> tuple[str, ...]:
+    """What a statement calls the values of a row; nothing, where it takes them as they come."""
+    match = _NAMED.search(statement)
+    return tuple(match[1].replace(",", " ").split()) if match else ()
+
+
+@lru_cache(maxsize=128)
+def picked(statement: str, fields: Fields) -> tuple[int, Callable[[Rows], Iterable[object]]]:
+    """How many values of a row a statement names, and the way to line up those of many rows.
+
+    What it does not name is not bound: that would cost a good part of what it takes to run.
+    """
+    names = named_in(statement) or fields
+    if names == fields:
+        return len(fields), chain.from_iterable
+    pick = itemgetter(*map(fields.index, names))
+    if len(names) == 1:
+        return 1, lambda rows: map(pick, rows)
+    return len(names), lambda rows: chain.from_iterable(map(pick, rows))
 
 
 @lru_cache(maxsize=512)

@@ -29,19 +29,31 @@ def _parse(text: str) -> dict[tuple[str, str], str]:
 
 
 @cache
-def load_statements(dialect: str) -> dict[str, str]:
+def _found(dialect: str) -> dict[tuple[str, str], str]:
     root = resources.files("rota.storage") / "sql"
     found: dict[tuple[str, str], str] = {}
     for folder in (root, root / dialect):
         if folder.is_dir():
             for file in _files(folder):
                 found |= _parse(file.read_text())
+    return found
+
+
+@cache
+def load_fragments(dialect: str) -> dict[str, str]:
+    found = _found(dialect)
     fragments = {name: body for (kind, name), body in found.items() if kind == "fragment"}
     for name, table in (("item", "w"), ("signal", "s"), ("event", "e")):  # the same, of a table
         fragments[f"{name}_{table}"] = re.sub(r"(\w+)", rf"{table}.\1", fragments[name])
+    return fragments
+
+
+@cache
+def load_statements(dialect: str) -> dict[str, str]:
+    fragments = load_fragments(dialect)
     return {
         name: _INCLUDE.sub(lambda match: fragments[match[1]], body)
-        for (kind, name), body in found.items()
+        for (kind, name), body in _found(dialect).items()
         if kind == "name"
     }
 

@@ -17,7 +17,7 @@ Filters = tuple[tuple[str, ...], tuple[str, ...], str | None]
 class Seat:
     """What an agent may take: its free slots, lowest first, and whether it is named anywhere."""
 
-    free: deque[int]
+    free: list[int]
     is_named: bool
     full: NothingClaimed  # what is said when no slot is left
 
@@ -54,19 +54,20 @@ def seat(  # noqa: PLR0917 - a row of the statement `seats`
     in_review: int = 0,
 ) -> Seat:
     if paused:
-        return Seat(deque(), is_named, NothingClaimed.AGENT_PAUSED)
-    taken = {int(slot) for slot in busy.split(",")} if busy else set()
+        return Seat([], is_named, NothingClaimed.AGENT_PAUSED)
+    taken = {int(slot) for slot in busy.split(",")} if busy else ()
     free = [slot for slot in range(max_concurrent) if slot not in taken]
     room = room_for_reviews(max_in_review, in_review, len(taken))
     if room is None or room >= len(free):
-        return Seat(deque(free), is_named, NothingClaimed.NO_FREE_SLOT)
-    return Seat(deque(free[:room]), is_named, NothingClaimed.IN_REVIEW_LIMIT)
+        return Seat(free, is_named, NothingClaimed.NO_FREE_SLOT)
+    return Seat(free[:room], is_named, NothingClaimed.IN_REVIEW_LIMIT)
 
 
 def seated(take: Take, seat: Seat) -> Party:
     """Give a claim as many of its agent's free slots as it wants items."""
-    count = min(len(take.tokens), len(seat.free))
-    return Party(take, [seat.free.popleft() for _ in range(count)], seat.full)
+    count = len(take.tokens)
+    slots, seat.free = seat.free[:count], seat.free[count:]
+    return Party(take, slots, seat.full)
 
 
 def in_order(items: Iterable[WorkItem]) -> deque[WorkItem]:
@@ -103,6 +104,12 @@ def _started(take: Take, item: WorkItem, slot: int, number: int, now: str) -> Cl
         item.id, item.epoch, token, take.agent, slot, now, take.lease_seconds, take.expires_at
     )
     return ClaimedItem(item, claim)
+
+
+TAKEN_FIELDS = (
+    "id", "epoch", "token", "agent", "slot", "dispatch_id", "expires_at", "lease_seconds",
+    "project_id",
+)  # fmt: skip
 
 
 def rows_of(parties: Iterable[Party]) -> list[list[object]]:

@@ -16,7 +16,7 @@ from rota.storage.noticing import NoticeStatements
 from rota.storage.outside import OutsideVerbs
 from rota.storage.port import Edit, Move, Topic
 from rota.storage.records import RecordStatements
-from rota.storage.rows import STATUS, encode, item_of, link_of, new_item_row
+from rota.storage.rows import NEW_ITEM_FIELDS, STATUS, encode, item_of, link_of, new_item_row
 from rota.storage.running import RunStatements
 from rota.storage.scheduling import ScheduleStatements
 from rota.storage.select import item_columns, listing, tally
@@ -52,8 +52,8 @@ class SqlTransaction(
     def insert_items(
         self, items: Sequence[tuple[str, NewItem]], actor: str | None, now: str
     ) -> None:
-        rows = [new_item_row(item_id, item, actor) for item_id, item in items]
-        self._run_all(self.SUBMIT, rows, actor=actor, now=now)
+        rows = (new_item_row(item_id, item, actor) for item_id, item in items)
+        self._run_all(self.SUBMIT, NEW_ITEM_FIELDS, rows, actor=actor, now=now)
         self.topics.add(Topic.EVENTS)
         labels = [
             {"id": item_id, "label": label} for item_id, item in items for label in item.labels

@@ -28,14 +28,16 @@ ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent,
 SELECT n.name, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0), a.created_at, a.updated_at,
   a.max_in_review,
   (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'in_progress'),
-  (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'dispatched'),
+  (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'dispatched'
+   AND w.completed_at IS NULL AND w.slot IS NULL),
   (SELECT count(*) FROM work_items w WHERE w.assigned_agent = n.name AND w.status = 'in_review'
-   AND w.completed_at IS NULL)
+   AND w.completed_at IS NULL AND w.slot IS NULL)
 FROM (SELECT name FROM agents
       UNION SELECT assigned_agent FROM work_items
       WHERE assigned_agent IS NOT NULL AND status = 'in_progress'
       UNION SELECT assigned_agent FROM work_items
-      WHERE assigned_agent IS NOT NULL AND status = 'dispatched') AS n
+      WHERE assigned_agent IS NOT NULL AND status = 'dispatched' AND slot IS NULL
+      AND status <> 'queued') AS n
 LEFT JOIN agents a ON a.name = n.name ORDER BY n.name
 
 -- name: find_key

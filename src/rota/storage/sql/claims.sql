@@ -26,20 +26,15 @@ SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT group_concat(w.slot) FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
   EXISTS (SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
-          AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL),
+          AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL AND w.slot IS NULL),
   a.max_in_review,
   CASE WHEN a.max_in_review IS NULL THEN 0 ELSE
     (SELECT count(*) FROM work_items w WHERE w.assigned_agent = r.value
-     AND w.status = 'in_review' AND w.completed_at IS NULL) END
+     AND w.status = 'in_review' AND w.completed_at IS NULL AND w.slot IS NULL) END
 FROM json_each(:agents) AS r LEFT JOIN agents a ON a.name = r.value
 
--- fragment: taken
--- What is taken, as the statements of a claim name its parts.
-WITH r (id, epoch, token, agent, slot, dispatch_id, expires_at, lease_seconds, project_id)
-  AS (VALUES :rows)
-
 -- name: take_items
-@taken
+WITH r (id, epoch, token, agent, slot, expires_at) AS (VALUES :rows)
 UPDATE work_items SET
   came_from = status, status = 'in_progress', reason = 'claimed', updated_at = :now,
   assigned_agent = r.agent, slot = r.slot, epoch = r.epoch, claim_token = r.token,
@@ -47,18 +42,18 @@ UPDATE work_items SET
 FROM r WHERE work_items.id = r.id
 
 -- name: take_claims
-@taken
+WITH r (id, epoch, token, agent, slot, lease_seconds) AS (VALUES :rows)
 INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_seconds)
 SELECT id, epoch, token, agent, slot, :now, lease_seconds FROM r WHERE id IS NOT NULL
 
 -- name: take_log
 -- An item that was dispatched before has its open row already.
-@taken
+WITH r (dispatch_id, id, agent) AS (VALUES :rows)
 INSERT INTO dispatch_log (id, work_item_id, dispatched_at, agent)
 SELECT dispatch_id, id, :now, agent FROM r WHERE dispatch_id IS NOT NULL
 
 -- name: take_events
-@taken
+WITH r (id, epoch, agent, dispatch_id, project_id) AS (VALUES :rows)
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch)
 SELECT e.column1, :now, r.agent, r.id, r.project_id, r.agent, 'claimed', e.column2, e.column3, r.epoch
@@ -67,13 +62,10 @@ CROSS JOIN (VALUES ('work.dispatched', 'queued', 'dispatched'),
                    ('work.started', 'dispatched', 'in_progress')) AS e
 WHERE r.id IS NOT NULL AND (e.column2 = 'dispatched' OR r.dispatch_id IS NOT NULL)
 
--- fragment: finished
-WITH r (id, token, notes, actor, data) AS (VALUES :rows)
-
 -- name: finish_items
 -- Those of a batch completion whose claim is the live one. The plus keeps SQLite from walking
 -- through everything in progress; it looks the ids up.
-@finished
+WITH r (id, token, notes) AS (VALUES :rows)
 UPDATE work_items SET
   came_from = status, status = 'completed', reason = 'complete', updated_at = :now,
   completed_at = :now, outcome = 'success', notes = coalesce(r.notes, work_items.notes),
@@ -84,17 +76,17 @@ WHERE work_items.id = r.id AND +status = 'in_progress' AND claim_token = r.token
 RETURNING @item
 
 -- name: finish_log
-@finished
+WITH r (id) AS (VALUES :rows)
 UPDATE dispatch_log SET completed_at = :now, outcome = 'success'
 FROM r WHERE dispatch_log.work_item_id = r.id AND dispatch_log.completed_at IS NULL
 
 -- name: finish_events
-@finished
+WITH r (id, actor, data, project_id, agent, epoch) AS (VALUES :rows)
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch, data)
-SELECT 'work.completed', :now, r.actor, w.id, w.project_id, w.assigned_agent, w.reason,
-       w.came_from, w.status, w.epoch, r.data
-FROM r CROSS JOIN work_items w ON w.id = r.id
+SELECT 'work.completed', :now, actor, id, project_id, agent, 'complete', 'in_progress',
+       'completed', epoch, data
+FROM r WHERE id IS NOT NULL
 
 -- name: log_dispatch
 INSERT INTO dispatch_log (id, work_item_id, dispatched_at, agent)

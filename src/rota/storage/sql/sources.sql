@@ -116,7 +116,7 @@ WHERE id = :id AND completed_at IS NULL AND attempts > epoch - :epoch
 -- Of one place of a tracker, by whatever scheme; who was looked at longest ago comes first.
 SELECT w.id, w.version, w.artifact_url, w.source, w.source_ref
 FROM work_items w LEFT JOIN reviews v ON v.work_item_id = w.id
-WHERE w.status = 'in_review' AND (
+WHERE w.status = 'in_review' AND w.slot IS NULL AND w.status <> 'queued' AND (
   lower(substr(w.artifact_url, 1, length(CAST(:place AS text)) + 8)) = 'https://' || :place
   OR lower(substr(w.artifact_url, 1, length(CAST(:place AS text)) + 7)) = 'http://' || :place)
 ORDER BY coalesce(v.looked_at, ''), w.id LIMIT :limit
@@ -130,7 +130,8 @@ ON CONFLICT (work_item_id) DO UPDATE SET
 
 -- name: forget_reviews
 DELETE FROM reviews WHERE source = :source
-  AND work_item_id NOT IN (SELECT id FROM work_items WHERE status = 'in_review')
+  AND work_item_id NOT IN (SELECT id FROM work_items WHERE status = 'in_review' AND slot IS NULL
+                           AND status <> 'queued')
 
 -- name: review_look
 SELECT work_item_id, source, address, found, looked_at FROM reviews WHERE work_item_id = :id

@@ -5,18 +5,21 @@ slot, created_by, created_at, updated_at, completed_at, outcome, notes, labels, 
 max_attempts, available_at, deferred, hold_reason, open_blockers, dependents, epoch, claim_token,
 lease_expires_at, heartbeat_at, progress, version, source, source_ref, came_from
 
--- fragment: claimable
--- What every way of taking an item asks of it beside its status.
-hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL
+-- fragment: ready
+-- What anybody may take. These words are those of an index, and so are the next.
+status = 'queued' AND assigned_agent IS NULL AND hold_reason IS NULL AND open_blockers = 0
+AND deferred = 0 AND source IS NULL
 
--- fragment: submitted
--- New items; a payload is text here, so that it comes back byte for byte.
+-- fragment: waiting
+-- What is queued, and may not be taken now, or not by everybody.
+status = 'queued' AND (assigned_agent IS NOT NULL OR hold_reason IS NOT NULL OR open_blockers > 0
+OR deferred = 1 OR source IS NOT NULL)
+
+-- name: insert_items
+-- A payload is text here, so that it comes back byte for byte.
 WITH r (id, type, description, priority, labels, max_attempts, created_by, payload, body,
         project_id, assigned_agent, available_at, source, source_ref)
   AS (VALUES :rows)
-
--- name: insert_items
-@submitted
 INSERT INTO work_items (id, project_id, type, description, body, payload, priority, status,
                         assigned_agent, pinned, created_by, created_at, updated_at, labels,
                         max_attempts, available_at, deferred, source, source_ref)
@@ -26,7 +29,7 @@ SELECT id, project_id, type, description, body, payload, priority, 'queued', ass
 FROM r WHERE id IS NOT NULL
 
 -- name: insert_events
-@submitted
+WITH r (id, project_id, assigned_agent) AS (VALUES :rows)
 INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, agent, to_status, epoch)
 SELECT 'work.submitted', :now, :actor, id, project_id, assigned_agent, 'queued', 0
 FROM r WHERE id IS NOT NULL
@@ -85,13 +88,18 @@ SELECT @item FROM work_items WHERE lease_expires_at <= :now ORDER BY lease_expir
 SELECT min(lease_expires_at) FROM work_items WHERE lease_expires_at IS NOT NULL
 
 -- name: count_by_status
-SELECT status, count(*) FROM work_items GROUP BY status
+-- In four parts, as the indexes have them.
+SELECT status, count(*) FROM work_items WHERE slot IS NULL AND status <> 'queued' GROUP BY status
+UNION ALL
+SELECT 'in_progress', count(*) FROM work_items WHERE status = 'in_progress'
+UNION ALL
+SELECT 'queued', (SELECT count(*) FROM work_items WHERE @ready)
+               + (SELECT count(*) FROM work_items WHERE @waiting)
 
 -- name: queued_before
 SELECT count(*) FROM (
   SELECT 1 FROM work_items
-  WHERE status = 'queued' AND assigned_agent IS NULL AND @claimable
-    AND (priority, id) < (:priority, :id)
+  WHERE @ready AND (priority, id) < (:priority, :id)
   LIMIT 1000) AS ahead
 
 -- name: promote_due
@@ -117,7 +125,7 @@ SELECT slot FROM work_items WHERE assigned_agent = :agent AND status = 'in_progr
 -- In one statement: between two, an item could go from one count to the other unseen.
 SELECT
   (SELECT count(*) FROM work_items
-   WHERE assigned_agent = :agent AND status = 'in_review' AND completed_at IS NULL),
+   WHERE assigned_agent = :agent AND status = 'in_review' AND completed_at IS NULL AND slot IS NULL),
   (SELECT count(*) FROM work_items WHERE assigned_agent = :agent AND status = 'in_progress')
 
 -- name: quiet_items

@@ -11,11 +11,12 @@ SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT string_agg(w.slot::text, ',') FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
   coalesce((SELECT 1 FROM work_items w WHERE w.assigned_agent = r.value
-            AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL LIMIT 1), 0),
+            AND w.status IN ('dispatched', 'queued') AND w.completed_at IS NULL
+            AND w.slot IS NULL LIMIT 1), 0),
   a.max_in_review,
   CASE WHEN a.max_in_review IS NULL THEN 0 ELSE
     (SELECT count(*) FROM work_items w WHERE w.assigned_agent = r.value
-     AND w.status = 'in_review' AND w.completed_at IS NULL) END
+     AND w.status = 'in_review' AND w.completed_at IS NULL AND w.slot IS NULL) END
 FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS r (value)
 LEFT JOIN agents a ON a.name = r.value
 
