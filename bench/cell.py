@@ -10,40 +10,23 @@ from typing import Any, Protocol
 
 
 class Operation(StrEnum):
-    ENQUEUE = "enqueue"  # one durable item per call
-    ENQUEUE_BATCH = "enqueue batch"  # many items per call, one commit
-    WORK = "claim+complete"  # one item claimed, then completed, per turn of a lane
-    WORK_BATCH = "claim+complete batch"  # as many items per turn as the cell's concurrency
-
-
-CLAIMING = frozenset({Operation.WORK, Operation.WORK_BATCH})
+    ENQUEUE = "enqueue"  # a call and a commit
+    WORK = "claim+complete"  # claimed, then completed, per turn of a lane
 
 
 @dataclass(frozen=True)
 class Cell:
-    """`concurrency` is callers or lanes per process; for the batch operations it is the batch."""
-
     operation: Operation
-    concurrency: int
+    concurrency: int  # callers or lanes per process
+    batch: int  # items per call, or per turn of a lane
     processes: int
     items: int
     seconds: float  # the cell ends here even when items are left: the rate needs no more
 
     @property
     def label(self) -> str:
-        return f"{self.operation} ×{self.concurrency}, {self.processes}p"
-
-    @property
-    def is_batch(self) -> bool:
-        return self.operation in (Operation.ENQUEUE_BATCH, Operation.WORK_BATCH)
-
-    @property
-    def lanes(self) -> int:
-        return 1 if self.is_batch else self.concurrency
-
-    @property
-    def batch(self) -> int:
-        return self.concurrency if self.is_batch else 1
+        many = f" of {self.batch}" if self.batch > 1 else ""
+        return f"{self.operation} ×{self.concurrency}{many}, {self.processes}p"
 
 
 @dataclass(frozen=True)
@@ -69,6 +52,7 @@ class Figure:
     subject: str
     operation: str
     concurrency: int
+    batch: int
     processes: int
     items: int = 0
     seconds: float = 0.0

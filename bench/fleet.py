@@ -14,7 +14,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-from bench.cell import CLAIMING, Cell, Figure, Gate, NotOffered, Place, Subject, Tally
+from bench.cell import Cell, Figure, Gate, NotOffered, Operation, Place, Subject, Tally
 from bench.machine import fdatasync_latency
 
 Places = Callable[[], AbstractContextManager[Place]]
@@ -49,7 +49,9 @@ def middle(figures: Sequence[Figure]) -> Figure:
 
 
 def _blank(subject: Subject, cell: Cell, note: str) -> Figure:
-    return Figure(subject.name, str(cell.operation), cell.concurrency, cell.processes, note=note)
+    return Figure(
+        subject.name, str(cell.operation), cell.concurrency, cell.batch, cell.processes, note=note
+    )
 
 
 def _once(subject: Subject, cell: Cell, places: Places) -> Figure:
@@ -67,7 +69,7 @@ def _disk(place: Place) -> Path:
 
 def _set_up(subject: Subject, place: Place, cell: Cell) -> None:
     subject.prepare(place)
-    if cell.operation in CLAIMING:
+    if cell.operation is Operation.WORK:
         subject.fill(place, cell.items)
 
 
@@ -81,6 +83,7 @@ def _figure(subject: Subject, cell: Cell, tallies: list[Tally]) -> Figure:
         subject=subject.name,
         operation=str(cell.operation),
         concurrency=cell.concurrency,
+        batch=cell.batch,
         processes=cell.processes,
         items=done,
         seconds=round(seconds, 4),

@@ -14,6 +14,8 @@ from bench.cell import Figure
 
 OURS = "rota"
 
+_Key = tuple[str, int, int, int]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -79,7 +81,7 @@ def comparison(title: str, figures: Sequence[Figure]) -> Table:
     for cell, found in _by_cell(figures).items():
         ours = found[OURS].rate if OURS in found else None
         texts = [_rate(found.get(subject), ours) for subject in subjects]
-        rows.append([f"{cell[0]} ×{cell[1]}, {cell[2]} proc", *texts])
+        rows.append([_called(*cell), *texts])
     return Table(title, ["items/s (rota ÷ peer)", *subjects], rows)
 
 
@@ -98,12 +100,17 @@ def _ratio(ours: Figure | None, other: Figure) -> float | None:
     return round(ours.rate / other.rate, 2)
 
 
-def _key(figure: Figure) -> tuple[str, int, int]:
-    return figure.operation, figure.concurrency, figure.processes
+def _key(figure: Figure) -> _Key:
+    return figure.operation, figure.concurrency, figure.batch, figure.processes
 
 
-def _by_cell(figures: Sequence[Figure]) -> dict[tuple[str, int, int], dict[str, Figure]]:
-    cells: dict[tuple[str, int, int], dict[str, Figure]] = {}
+def _called(operation: str, concurrency: int, batch: int, processes: int) -> str:
+    many = f" of {batch}" if batch > 1 else ""
+    return f"{operation} ×{concurrency}{many}, {processes} proc"
+
+
+def _by_cell(figures: Sequence[Figure]) -> dict[_Key, dict[str, Figure]]:
+    cells: dict[_Key, dict[str, Figure]] = {}
     for figure in figures:
         cells.setdefault(_key(figure), {})[figure.subject] = figure
     return cells

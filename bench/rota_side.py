@@ -41,9 +41,8 @@ class Rota:
     configuration = (
         "WorkQueue in process, as `rota up` opens it: SQLite in WAL with synchronous=FULL and "
         "group commit, or PostgreSQL with synchronous_commit=on; each lane is an agent of its "
-        "own, and completes an item and claims the next (lease, token, events) in one commit, as "
-        "the client's loop does; of a batch, claim and complete are two commits; uvloop, and the "
-        "cycle collector as rare as there"
+        "own, and completes what it has and claims as many again (lease, token, events) in one "
+        "commit, as the client's loop does; uvloop, and the cycle collector as rare as there"
     )
 
     def check(self, cell: Cell) -> None:
@@ -111,8 +110,15 @@ async def complete(queue: WorkQueue, agent: str, held: Held) -> None:
 
 
 async def complete_many(queue: WorkQueue, agent: str, held: Held) -> None:
-    done = [Completion(id=item_id, token=token, outcome="success") for item_id, token in held]
-    await queue.complete_many(done, actor=agent)
+    await queue.complete_many([Completion(*one) for one in held], actor=agent)
+
+
+async def complete_and_claim_many(queue: WorkQueue, agent: str, held: Held) -> Held:
+    """As many again: the last entry asks for all of them."""
+    wanted = ClaimRequest(agent=agent, limit=len(held), lease_seconds=_LEASE_SECONDS)
+    entries = [*(Completion(*one) for one in held[:-1]), Completion(*held[-1], next=wanted)]
+    answers = await queue.complete_many(entries, actor=agent)
+    return _held(answers[-1].next or ClaimResult([]))
 
 
 async def allow(queue: WorkQueue, agent: str, slots: int) -> None:
@@ -215,7 +221,7 @@ async def _run(place: Place, cell: Cell, gate: Gate) -> Tally:
     async with opened(place) as queue:
         # A connection is made when it is first needed; those of the others are open by now.
         await queue.claim(ClaimRequest("early", types=("nothing",)))
-        turns = [await _turn(queue, cell, lane) for lane in range(cell.lanes)]
+        turns = [await _turn(queue, cell, lane) for lane in range(cell.concurrency)]
         return await by_tasks(turns, cell, gate)
 
 
@@ -229,35 +235,25 @@ async def _turn(queue: WorkQueue, cell: Cell, lane: int) -> Callable[[], Awaitab
         return cell.batch
 
     if cell.operation is Operation.ENQUEUE:
-        return enqueue
-    if cell.operation is Operation.ENQUEUE_BATCH:
-        return enqueue_batch
+        return enqueue if cell.batch == 1 else enqueue_batch
     return await _worker(queue, f"lane-{os.getpid()}-{lane}", cell)
 
 
 async def _worker(queue: WorkQueue, agent: str, cell: Cell) -> Callable[[], Awaitable[int]]:
-    if cell.is_batch:
+    if cell.batch > 1:
         await allow(queue, agent, cell.batch)
-        return _batches(queue, agent, cell.batch)
     held: Held = []
 
     async def work() -> int:
         """As the client's loop does it: what is completed is changed for the next."""
         nonlocal held
-        held = held or await claim(queue, agent)
-        if not held:
+        done = held or await claim(queue, agent, cell.batch)
+        if not done:
             return 0
-        held = await complete_and_claim(queue, agent, held[0])
-        return 1
-
-    return work
-
-
-def _batches(queue: WorkQueue, agent: str, size: int) -> Callable[[], Awaitable[int]]:
-    async def work() -> int:
-        held = await claim(queue, agent, limit=size)
-        if held:
-            await complete_many(queue, agent, held)
-        return len(held)
+        if cell.batch > 1:
+            held = await complete_and_claim_many(queue, agent, done)
+        else:
+            held = await complete_and_claim(queue, agent, done[0])
+        return len(done)
 
     return work

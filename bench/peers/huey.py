@@ -26,7 +26,7 @@ class Huey:
     )
 
     def check(self, cell: Cell) -> None:
-        if cell.is_batch:
+        if cell.batch > 1:
             raise NotOffered("no batch calls")
 
     def prepare(self, place: Place) -> None:
@@ -40,9 +40,9 @@ class Huey:
         huey.storage.close()
 
     def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
-        hueys = [_open(place, fsync=True) for _ in range(min(cell.lanes, _INSTANCES))]
+        hueys = [_open(place, fsync=True) for _ in range(min(cell.concurrency, _INSTANCES))]
         turns = itertools.cycle([_turn(huey, cell) for huey in hueys])
-        return by_threads(list(itertools.islice(turns, cell.lanes)), cell, gate)
+        return by_threads(list(itertools.islice(turns, cell.concurrency)), cell, gate)
 
 
 def _turn(huey: SqliteHuey, cell: Cell) -> Callable[[], int]:

@@ -27,7 +27,7 @@ class Litequeue:
     )
 
     def check(self, cell: Cell) -> None:
-        if cell.is_batch:
+        if cell.batch > 1:
             raise NotOffered("no batch calls")
 
     def prepare(self, place: Place) -> None:
@@ -43,7 +43,7 @@ class Litequeue:
 
     def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
         queue = _open(place)
-        tally = by_threads([_turn(queue, cell)] * cell.lanes, cell, gate)
+        tally = by_threads([_turn(queue, cell)] * cell.concurrency, cell, gate)
         queue.close()
         return tally
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bench.cell import CLAIMING, Cell, Gate, NotOffered, Operation, Place, Tally
+from bench.cell import Cell, Gate, NotOffered, Operation, Place, Tally
 from bench.lanes import by_threads
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ class PersistQueue:
     )
 
     def check(self, cell: Cell) -> None:
-        if cell.is_batch:
+        if cell.batch > 1:
             raise NotOffered("no batch calls")
-        if cell.processes > 1 and cell.operation in CLAIMING:
+        if cell.processes > 1 and cell.operation is Operation.WORK:
             raise NotOffered("it selects, then updates unguarded: two processes get one item")
 
     def prepare(self, place: Place) -> None:
@@ -42,7 +42,7 @@ class PersistQueue:
 
     def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
         queue = _open(place)
-        tally = by_threads([_turn(queue, cell)] * cell.lanes, cell, gate)
+        tally = by_threads([_turn(queue, cell)] * cell.concurrency, cell, gate)
         queue.close()
         return tally
 

@@ -61,8 +61,11 @@ async def _fill(place: Place, items: int) -> None:
 
 async def _run(place: Place, cell: Cell, gate: Gate) -> Tally:
     async with AsyncExitStack() as stack:
-        driver = "psycopg" if cell.operation is Operation.WORK else _FASTEST
-        opened = [await stack.enter_async_context(_open(place, driver)) for _ in range(cell.lanes)]
+        alone = cell.operation is Operation.WORK and cell.batch == 1
+        driver = "psycopg" if alone else _FASTEST
+        opened = [
+            await stack.enter_async_context(_open(place, driver)) for _ in range(cell.concurrency)
+        ]
         return await by_tasks([_turn(queries, cell) for queries in opened], cell, gate)
 
 
@@ -76,9 +79,7 @@ def _turn(queries: Queries, cell: Cell) -> Callable[[], Awaitable[int]]:
         return cell.batch
 
     if cell.operation is Operation.ENQUEUE:
-        return enqueue
-    if cell.operation is Operation.ENQUEUE_BATCH:
-        return enqueue_batch
+        return enqueue if cell.batch == 1 else enqueue_batch
     return _worker(queries, cell.batch)
 
 

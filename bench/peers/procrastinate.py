@@ -27,7 +27,7 @@ class Procrastinate:
     )
 
     def check(self, cell: Cell) -> None:
-        if cell.operation is Operation.WORK_BATCH:
+        if cell.operation is Operation.WORK and cell.batch > 1:
             raise NotOffered("a worker fetches one job at a time")
 
     def prepare(self, place: Place) -> None:
@@ -53,9 +53,9 @@ async def _fill(place: Place, items: int) -> None:
 
 
 async def _run(place: Place, cell: Cell, gate: Gate) -> Tally:
-    async with _open(place, cell.lanes) as app:
+    async with _open(place, cell.concurrency) as app:
         turn = await _turn(app, cell)
-        return await by_tasks([turn] * cell.lanes, cell, gate)
+        return await by_tasks([turn] * cell.concurrency, cell, gate)
 
 
 async def _turn(app: App, cell: Cell) -> Callable[[], Awaitable[int]]:
@@ -70,9 +70,7 @@ async def _turn(app: App, cell: Cell) -> Callable[[], Awaitable[int]]:
         return cell.batch
 
     if cell.operation is Operation.ENQUEUE:
-        return enqueue
-    if cell.operation is Operation.ENQUEUE_BATCH:
-        return enqueue_batch
+        return enqueue if cell.batch == 1 else enqueue_batch
     return await _worker(app)
 
 

@@ -12,13 +12,17 @@ from bench.suites import Options
 _PROCESSES = (1, 2)
 
 
+# Callers or lanes, and how many items each moves at a time.
+Shape = tuple[int, int]
+
+
 def cells(
-    operations: Sequence[tuple[Operation, Sequence[int]]], options: Options
+    operations: Sequence[tuple[Operation, Sequence[Shape]]], options: Options
 ) -> Iterator[Cell]:
-    for operation, concurrencies in operations:
-        for concurrency in concurrencies:
+    for operation, shapes in operations:
+        for lanes, batch in shapes:
             for processes in _PROCESSES:
-                yield Cell(operation, concurrency, processes, options.items, options.seconds)
+                yield Cell(operation, lanes, batch, processes, options.items, options.seconds)
 
 
 def measured(

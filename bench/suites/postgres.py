@@ -11,10 +11,11 @@ from bench.server import databases
 from bench.suites import Options, matrix
 
 _OPERATIONS = (
-    (Operation.ENQUEUE, (1, 10, 50)),
-    (Operation.ENQUEUE_BATCH, (10, 100, 1000)),
-    (Operation.WORK, (1, 10, 50)),
-    (Operation.WORK_BATCH, (10, 50, 100)),
+    (Operation.ENQUEUE, ((1, 1), (10, 1), (50, 1), (1, 10), (1, 100), (1, 1000))),
+    (
+        Operation.WORK,
+        ((1, 1), (10, 1), (50, 1), (1, 10), (10, 10), (50, 10), (1, 100), (10, 100)),
+    ),
 )
 
 

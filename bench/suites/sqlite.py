@@ -14,10 +14,8 @@ from bench.rota_side import Rota
 from bench.suites import Options, matrix
 
 _OPERATIONS = (
-    (Operation.ENQUEUE, (1, 10, 50)),
-    (Operation.WORK, (1, 10, 50)),
-    (Operation.ENQUEUE_BATCH, (100,)),
-    (Operation.WORK_BATCH, (10, 50)),
+    (Operation.ENQUEUE, ((1, 1), (10, 1), (50, 1), (1, 100))),
+    (Operation.WORK, ((1, 1), (10, 1), (50, 1), (1, 10), (1, 50))),
 )
 
 

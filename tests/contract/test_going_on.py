@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from rota.model.claims import ClaimedItem, ClaimRequest, ClaimResult, NothingClaimed
+from rota.model.claims import (
+    ClaimedItem,
+    ClaimRequest,
+    ClaimResult,
+    Completion,
+    NothingClaimed,
+)
 from rota.model.errors import ClaimLost, InvalidInput, NoFreeSlot, VersionMismatch
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue
+from rota.queue.claiming import Finished
 from rota.queue.moves import Moved, Order
 from rota.queue.views import Views
 from rota.storage.port import Store
@@ -263,4 +270,120 @@ async def test_one_refusal_touches_none_of_those_that_are_gathered_with_it(
     assert isinstance(answers[1], VersionMismatch)
     others = [answer for answer in answers if isinstance(answer, Moved)]
     assert [len(taken(moved)) for moved in others] == [1, 1]
+    await agrees(store)
+
+
+# in batches
+
+
+def entry(got: ClaimedItem, following: ClaimRequest | None = None, **words: Any) -> Completion:
+    return Completion(got.item.id, **{"token": got.claim.token, "next": following} | words)
+
+
+def outcomes(answers: list[Finished]) -> list[tuple[bool, list[str] | None]]:
+    """Of each entry: was it completed, and what was taken with it?"""
+    return [
+        (one.item is not None, None if one.next is None else [it.item.id for it in one.next.items])
+        for one in answers
+    ]
+
+
+async def hold_some(queue: WorkQueue, held: int, more: int) -> tuple[list[ClaimedItem], list[str]]:
+    """What `ada` holds, and what is left."""
+    await queue.set_agent("ada", max_concurrent=held)
+    items = await submit(queue, held + more)
+    got = (await queue.claim(ClaimRequest("ada", held, lease_seconds=60))).items
+    return got, [item.id for item in items[held:]]
+
+
+async def test_a_batch_takes_the_next_for_those_entries_that_ask_for_it(
+    queue: WorkQueue, store: Store
+) -> None:
+    (one, two, three), left = await hold_some(queue, 3, 4)
+    answers = await queue.complete_many([entry(one, NEXT), entry(two), entry(three, NEXT)])
+    assert outcomes(answers) == [(True, [left[0]]), (True, None), (True, [left[1]])]
+    await agrees(store)
+
+
+async def test_one_entry_may_take_as_many_as_the_batch_has_completed(
+    queue: WorkQueue, store: Store
+) -> None:
+    got, left = await hold_some(queue, 3, 4)
+    following = ClaimRequest("ada", limit=3, lease_seconds=60)
+    answers = await queue.complete_many([*map(entry, got[:2]), entry(got[2], following)])
+    assert outcomes(answers) == [(True, None), (True, None), (True, left[:3])]
+    await agrees(store)
+
+
+async def test_an_entry_that_is_refused_takes_nothing_and_the_others_do(
+    queue: WorkQueue, store: Store
+) -> None:
+    (one, two, three), left = await hold_some(queue, 3, 4)
+    answers = await queue.complete_many(
+        [entry(one, NEXT), entry(two, NEXT, token="guessed"), entry(three, NEXT)]
+    )
+    assert outcomes(answers) == [(True, [left[0]]), (False, None), (True, [left[1]])]
+    assert isinstance(answers[1].error, ClaimLost)
+    await agrees(store)
+
+
+async def test_a_batch_that_is_told_once_more_takes_nothing(queue: WorkQueue) -> None:
+    got, left = await hold_some(queue, 2, 4)
+    entries = [entry(one, NEXT) for one in got]
+    assert outcomes(await queue.complete_many(entries)) == [(True, [left[0]]), (True, [left[1]])]
+    assert outcomes(await queue.complete_many(entries)) == [(True, []), (True, [])]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"token": None}, {"next": ClaimRequest("ada", limit=0)}, {"next": ClaimRequest("no name")}],
+    ids=["no token", "none", "no name"],
+)
+async def test_one_wrong_next_refuses_the_whole_batch(
+    queue: WorkQueue, views: Views, wrong: dict[str, Any]
+) -> None:
+    (one, two), left = await hold_some(queue, 2, 1)
+    with pytest.raises(InvalidInput):
+        await queue.complete_many([entry(one, NEXT), entry(two, **{"next": NEXT} | wrong)])
+    found = [(await views.item(item)).status for item in (one.item.id, two.item.id, *left)]
+    assert found == [Status.IN_PROGRESS, Status.IN_PROGRESS, Status.QUEUED]
+
+
+async def test_what_a_batch_took_for_somebody_who_is_gone_is_given_back(
+    one_lane: Store, clock: ManualClock
+) -> None:
+    ledger = Ledger.on(one_lane, clock)
+    got, left = await hold_some(ledger.queue, 2, 2)
+    gate = threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    task = asyncio.ensure_future(ledger.queue.complete_many([entry(one, NEXT) for one in got]))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    task.cancel()
+    gate.set()
+    await held_up
+    for item in left:
+        found = await item_once(
+            ledger.views, item, lambda it: (it.status, it.epoch) == (Status.QUEUED, 1)
+        )
+        assert (found.reason, found.attempts) == ("claimer_gone", 0)
+    done = [(await ledger.views.item(one.item.id)).status for one in got]
+    assert done == [Status.COMPLETED, Status.COMPLETED]
+
+
+async def test_a_batch_stays_done_where_every_slot_was_lost_to_others(
+    queue: WorkQueue, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one, two), _ = await hold_some(queue, 2, 2)
+
+    def always_too_late(*_: object) -> list[ClaimResult]:
+        raise NoFreeSlot("the agent already works on an item in this slot")
+
+    monkeypatch.setattr(SqlTransaction, "take", always_too_late)
+    first, second = await queue.complete_many([entry(one, NEXT), entry(two)])
+    assert (first.item is not None, first.next) == (
+        True,
+        ClaimResult([], NothingClaimed.NO_FREE_SLOT),
+    )
+    assert (second.item is not None, second.next) == (True, None)
     await agrees(store)

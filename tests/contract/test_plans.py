@@ -34,16 +34,13 @@ def claim(
     types: int = 0,
     labels: int = 0,
     project: bool = False,
-    only_one: bool = False,
 ) -> Callable[[str], list[Statement]]:
     asked = {"named": named, "types": types, "labels": labels, "project": project}
     values: dict[str, Any] = {"want": WANT, "agent": "ada"}
     values |= {f"type_{n}": f"type-{n}" for n in range(types)}
     values |= {f"label_{n}": "red" for n in range(labels)}
     values |= {"project_id": "p-1"} if project else {}
-    return lambda dialect: [
-        (text, values) for text in candidates(dialect, **asked, only_one=only_one)
-    ]
+    return lambda dialect: [(text, values) for text in candidates(dialect, **asked)]
 
 
 def named(name: str, **values: Any) -> Callable[[str], list[Statement]]:
@@ -59,12 +56,6 @@ PLACE = (3, "0190a000-0000-7000-8000-000000000000")
 # What is asked, and the index that has to answer it.
 CLAIMS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
     "a claim": (claim(), "work_items_ready"),
-    "a claim of one item": (claim(only_one=True), "work_items_ready"),
-    "a claim of one item of one type": (claim(types=1, only_one=True), "work_items_ready_by_type"),
-    "a claim of one item of what is the agent's": (
-        claim(named=True, only_one=True),
-        "work_items_by_agent",
-    ),
     "a claim of one type": (claim(types=1), "work_items_ready_by_type"),
     "a claim of three types": (claim(types=3), "work_items_ready_by_type"),
     "a claim of what is the agent's": (claim(named=True), "work_items_by_agent"),

@@ -318,8 +318,17 @@ def test_an_agents_token_goes_on_to_the_next_item_for_that_agent_alone(
     for_bob = ann.post(f"/work/{first}/complete", json={**done, "next": {"agent": "bob"}})
     assert code(for_bob) == (403, "forbidden")
     assert ann.get(f"/work/{first}").json()["status"] == "in_progress"
+    batch = [{**done, "id": first, "next": {"agent": "bob"}}]
+    [answer] = ann.post("/work/complete", json=batch).json()
+    assert (answer["ok"], answer["error"]["code"]) == (False, "forbidden")
+    assert ann.get(f"/work/{first}").json()["status"] == "in_progress"
     for_ann = ann.post(f"/work/{first}/complete", json={**done, "next": {"agent": "ann"}})
-    assert [one["id"] for one in for_ann.json()["next"]] == [second]
+    [following] = for_ann.json()["next"]
+    assert following["id"] == second
+    third = boss.post("/work", json=GOOD).json()["id"]
+    batch = [{"id": second, "token": following["claim"]["token"], "next": {"agent": "ann"}}]
+    [answer] = ann.post("/work/complete", json=batch).json()
+    assert [one["id"] for one in answer["next"]] == [third]
 
 
 def test_an_agents_token_is_enough_for_that_agents_work(served: Served, asks: Asks) -> None:

@@ -83,7 +83,46 @@ def test_a_wrong_next_is_refused_and_nothing_is_completed(
     assert (status(http, first), status(http, second)) == ("in_progress", "queued")
 
 
-async def test_a_client_that_has_gone_has_completed_its_item_and_holds_none(database: str) -> None:
+@on_both_databases
+def test_entries_of_a_batch_take_the_next_where_they_ask_for_it(http: httpx2.Client) -> None:
+    http.patch("/agents/ann", json={"max_concurrent": 3})
+    one, two, three, four, five = [add(http) for _ in range(5)]
+    tokens = dict(claim(http) for _ in range(3))
+    following = {"agent": "ann", "limit": 3, "lease_seconds": 60}
+    batch = [
+        {"id": one, "token": tokens[one], "next": following},
+        {"id": two, "token": "guessed", "next": following},
+        {"id": three, "token": tokens[three]},
+    ]
+    first, refused, plain = http.post("/work/complete", json=batch).json()
+    assert (first["ok"], first["item"]["status"]) == (True, "completed")
+    assert [one["id"] for one in first["next"]] == [four, five]
+    assert {one["claim"]["lease_seconds"] for one in first["next"]} == {60}
+    assert "next_reason" not in first
+    assert (refused["ok"], "next" in refused, "next" in plain) == (False, False, False)
+    again = http.post("/work/complete", json=[batch[0]]).json()[0]
+    assert (again["ok"], again["next"], "next_reason" in again) == (True, [], False)
+    last = {"id": four, "token": first["next"][0]["claim"]["token"], "next": {"agent": "ann"}}
+    [answer] = http.post("/work/complete", json=[last]).json()
+    assert (answer["next"], answer["next_reason"]) == ([], "nothing_ready")
+
+
+@pytest.mark.parametrize("wrong", [{"next": {}}, {"next": {"agent": "ann"}, "token": None}])
+def test_a_wrong_next_in_one_entry_refuses_the_batch(
+    http: httpx2.Client, wrong: dict[str, Any]
+) -> None:
+    http.patch("/agents/ann", json={"max_concurrent": 2})
+    add(http), add(http)
+    (one, its), (two, token) = claim(http), claim(http)
+    batch = [{"id": one, "token": its}, {"id": two, "token": token} | wrong]
+    assert http.post("/work/complete", json=batch).status_code == 422
+    assert (status(http, one), status(http, two)) == ("in_progress", "in_progress")
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["one item", "a batch"])
+async def test_a_client_that_has_gone_has_completed_its_item_and_holds_none(
+    database: str, batch: bool
+) -> None:
     """Driven by hand: the client goes while the transaction is held up."""
     async with open_store(database) as store:
         ledger = Ledger.on(store)
@@ -91,10 +130,11 @@ async def test_a_client_that_has_gone_has_completed_its_item_and_holds_none(data
             (await ledger.queue.submit(NewItem("chore", text))).id for text in ("one", "two")
         ]
         (got,) = (await ledger.queue.claim(ClaimRequest("ann"))).items
-        body = json.dumps({"token": got.claim.token, "next": {"agent": "ann"}}).encode()
+        done = {"token": got.claim.token, "next": {"agent": "ann"}}
+        body = json.dumps([done | {"id": first}] if batch else done).encode()
+        path = "/work/complete" if batch else f"/work/{first}/complete"
         scope = {
-            "type": "http", "method": "POST", "path": f"/work/{first}/complete",
-            "query_string": b"", "headers": [],
+            "type": "http", "method": "POST", "path": path, "query_string": b"", "headers": [],
         }  # fmt: skip
         messages = [{"type": "http.request", "body": body, "more_body": False}]
         watched, sent = asyncio.Event(), []

@@ -233,6 +233,7 @@ class CompleteOne(Strict, frozen=True):
     token: ClaimToken | None = None
     outcome: OutcomeName = "success"
     notes: Notes | None = None
+    next: NextClaim | None = None
 
 
 CompleteBatch = Annotated[tuple[CompleteOne, ...], Meta(min_length=1, max_length=MAX_BATCH)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rota.api import schemas, wire
 from rota.api.answers import Answer, json_answer
-from rota.api.asgi import ClientGone, attend
+from rota.api.asgi import ClientGone, attend, unless_gone
 from rota.api.bodies import ClaimWork, CompleteBatch, CompleteOne, Heartbeat, NextClaim
 from rota.api.call import Call
 from rota.api.permits import ATTEMPTS, demand_own
@@ -120,9 +120,16 @@ async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
 
 @endpoint("POST", "/work/complete", scope=WORK, tag=TAG, gives=list[schemas.Completed])
 async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
-    """Complete many items; one's refusal does not touch the others."""
-    answers = await _completed(call, body)
+    """Complete many items; one's refusal does not touch the others.
+
+    With `next`, a claim as in `POST /work/claim`, an item's holder takes another in the same
+    transaction, without waiting for one; a repeated call takes nothing.
+    """
+    completing = _completed(call, body)
+    takes = any(one.next is not None for one in body)
+    answers = await (unless_gone(completing, call.receive) if takes else completing)
     call.metrics.completions += sum(one.item is not None for one in answers)
+    call.metrics.claims += sum(len(one.next.items) for one in answers if one.next is not None)
     call.metrics.conflicts += sum(isinstance(one.error, ClaimLost) for one in answers)
     return json_answer([wire.completed_of(one) for one in answers])
 
@@ -132,7 +139,7 @@ async def _completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished
     changed meanwhile is looked at again."""
     queue = call.ledger.queue
     if call.caller.agents is None:
-        return await queue.complete_many([_completion(one) for one in body], actor=call.actor)
+        return await queue.complete_many([_completion(call, one) for one in body], actor=call.actor)
     answers: dict[int, Finished] = {}
     left: Sequence[int] = range(len(body))
     for _ in range(ATTEMPTS):
@@ -155,11 +162,12 @@ async def _own(call: Call, one: CompleteOne) -> Completion:
     """A claim's token is one agent's for ever, and fence enough; without one the version is."""
     item = await call.ledger.views.item(one.id)
     demand_own(call.caller, item, one.token)
-    return _completion(one, item.version if one.token is None else None)
+    return _completion(call, one, item.version if one.token is None else None)
 
 
-def _completion(one: CompleteOne, version: int | None = None) -> Completion:
-    return Completion(one.id, one.token, one.outcome, one.notes, version=version)
+def _completion(call: Call, one: CompleteOne, version: int | None = None) -> Completion:
+    following = None if one.next is None else request_of(call, one.next)
+    return Completion(one.id, one.token, one.outcome, one.notes, version=version, next=following)
 
 
 ENDPOINTS = (claim_work, heartbeat_work, complete_batch)

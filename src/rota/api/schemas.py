@@ -152,12 +152,15 @@ class EntryError(Struct, frozen=True):
 
 
 class Completed(Struct, frozen=True):
-    """`item` when ok, `error` when not."""
+    """`item` when ok, `error` when not. `next` is there when it was asked for; where nothing was to
+    be had, `next_reason` is nothing_ready, no_free_slot, in_review_limit or agent_paused."""
 
     id: str
     ok: bool
     item: Item | UnsetType = UNSET
     error: EntryError | UnsetType = UNSET
+    next: list[Item] | UnsetType = UNSET
+    next_reason: str | UnsetType = UNSET
 
 
 class Agent(Struct, frozen=True):

@@ -135,7 +135,11 @@ def extended_of(claim: claims.Claim) -> LeaseExtended:
 def completed_of(one: Finished) -> Completed:
     if one.error is not None:
         return Completed(one.id, False, error=EntryError(one.error.code, one.error.message))
-    return Completed(one.id, True, item=UNSET if one.item is None else item_of(one.item))
+    item = UNSET if one.item is None else item_of(one.item)
+    if one.next is None:
+        return Completed(one.id, True, item=item)
+    reason = UNSET if one.next.reason is None else one.next.reason
+    return Completed(one.id, True, item=item, next=claimed_of(one.next), next_reason=reason)
 
 
 def agent_of(load: agents.AgentLoad, standing: Standing) -> Agent:

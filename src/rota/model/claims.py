@@ -71,3 +71,4 @@ class Completion:
     notes: str | None = None
     actor: str | None = None
     version: int | None = None  # that was looked at: at any other it is refused
+    next: ClaimRequest | None = None  # that its holder takes in the same transaction

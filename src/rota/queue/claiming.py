@@ -19,7 +19,7 @@ from rota.model.status import Outcome, Status
 from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
 from rota.queue import moves, sweeper
 from rota.queue.intake import LONGEST, check_labels
-from rota.queue.moves import Lost, Order
+from rota.queue.moves import Lost, Moved, Order
 from rota.storage.port import Finish, Take, Transaction
 
 # A wake-up can be lost (another process on SQLite, a cut LISTEN connection): look again anyway.
@@ -135,6 +135,12 @@ class Finished:
     error: RotaError | None = None
     is_fresh: bool = False  # completed just now, and not told once more
     next: ClaimResult | None = None
+
+    def moved(self) -> Moved:
+        """Raises what refused it."""
+        if self.item is None:
+            raise self.error or AssertionError("an answer has an item or an error")
+        return Moved(self.item, next=self.next)
 
 
 def finish_and_take(

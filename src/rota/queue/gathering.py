@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 _Call = tuple[A, "asyncio.Future[R]"]
 
-# A transaction stays short enough that others do not wait long behind it.
+# So many items at once: a transaction stays short enough that others do not wait long behind it.
 MOST_AT_ONCE = 500
 
 
@@ -27,12 +27,15 @@ class Gathering(Generic[A, R]):
         store: Store,
         body: Callable[[Transaction, Sequence[A]], Sequence[R | Exception]],
         unheard: Callable[[R], None] = lambda answer: None,
+        weight: Callable[[A], int] = lambda argument: 1,
     ) -> None:
         """`body` answers every call, in order; an exception as an answer is raised to its caller
-        and must have changed nothing. `unheard` gets the answers whose callers have gone."""
+        and must have changed nothing. `unheard` gets the answers whose callers have gone. `weight`
+        is how many items a call is about."""
         self._store = store
         self._body = body
         self._unheard = unheard
+        self._weight = weight
         self._waiting: list[_Call[A, R]] = []
         self._under_way = 0
         self._about_to_go = False
@@ -49,9 +52,19 @@ class Gathering(Generic[A, R]):
 
     def _go(self) -> None:
         self._about_to_go = False
-        calls, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-        if calls:
+        while self._waiting and self._under_way < self._store.width:
+            count = self._fitting()
+            calls, self._waiting = self._waiting[:count], self._waiting[count:]
             self._send(calls)
+
+    def _fitting(self) -> int:
+        """How many of those that wait go together; what is too heavy for that goes alone."""
+        left = MOST_AT_ONCE
+        for count, (argument, _) in enumerate(self._waiting):
+            left -= self._weight(argument)
+            if left < 0 and count:
+                return count
+        return len(self._waiting)
 
     def _send(self, calls: "list[_Call[A, R]]") -> None:
         arguments = [argument for argument, _ in calls]

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import EllipsisType
 from typing import Any, TypeVar
 
@@ -43,9 +44,9 @@ class WorkQueue:
         self._store = store
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
-        self._submitting = Gathering(store, self._submit_all)
-        self._taking = Gathering(store, self._take_all, self._give_back)
-        self._finishing = Gathering(store, self._finish_all, self._leave_next)
+        self._submitting = Gathering(store, self._submit_all, weight=lambda call: len(call.items))
+        self._taking = Gathering(store, self._take_all, self._give_back, lambda one: one.limit)
+        self._finishing = Gathering(store, self._finish_all, self._leave_next, len)
 
     def _now(self) -> str:
         return to_text(self._clock.now())
@@ -162,19 +163,10 @@ class WorkQueue:
         """One verb on one item; raises what refused it."""
         order = self._checked(order)
         moves.check_order(order)
-        if order.next is None:
-            return await self._applied(order)
-        _check_next(order, order.next)
-        try:
-            moved = await self._applied(order)
-        except NoFreeSlot:  # others of this agent were quicker, at every try: done is done
-            moved = await self._applied(order._replace(next=None))
-            return moved._replace(next=ClaimResult([], NothingClaimed.NO_FREE_SLOT))
-        return moved if moved.next is not None else moved._replace(next=ClaimResult([]))
-
-    async def _applied(self, order: Order) -> Moved:
+        _check_next(order)
         if order.verb is Verb.COMPLETE and order.token is not None:
-            return await self._heard(self._finishing.ask(order), self._leave_next)
+            (answer,) = await self._finished([order])
+            return answer.moved()
         return moves.given(await self._store.transact(lambda tx: self._move(tx, order)))
 
     def _move(self, tx: Transaction, order: Order) -> Moved | Lost:
@@ -190,9 +182,10 @@ class WorkQueue:
                 unheard(answer.result())
             raise
 
-    def _leave_next(self, moved: Moved) -> None:
-        if moved.next is not None:
-            self._give_back(moved.next)
+    def _leave_next(self, answers: Sequence[Finished]) -> None:
+        for answer in answers:
+            if answer.next is not None:
+                self._give_back(answer.next)
 
     def _checked(self, order: Order) -> Order:
         intake.check_optional(order.notes, "notes")
@@ -349,19 +342,35 @@ class WorkQueue:
         if not 1 <= len(entries) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
         orders = [self._checked(_order_of(entry, entry.actor or actor)) for entry in entries]
-        now = self._now()
-        return await self._store.transact(lambda tx: claiming.finish(tx, orders, self._ids, now))
+        for order in orders:
+            _check_next(order)
+        return await self._finished(orders)
 
-    def _finish_all(self, tx: Transaction, orders: Sequence[Order]) -> Sequence[Moved | Exception]:
-        return [
-            Moved(answer.item, next=answer.next)
-            if answer.item is not None
-            else answer.error or AssertionError("an answer has an item or an error")
-            for answer in claiming.finish_and_take(tx, orders, self._ids, self._clock.now())
-        ]
+    async def _finished(self, orders: Sequence[Order]) -> list[Finished]:
+        nothing = ClaimResult([])
+        try:
+            answers = await self._heard(self._finishing.ask(orders), self._leave_next)
+        except NoFreeSlot:  # others of this agent were quicker, at every try: done is done
+            alone = [order._replace(next=None) for order in orders]
+            answers = await self._heard(self._finishing.ask(alone), self._leave_next)
+            nothing = ClaimResult([], NothingClaimed.NO_FREE_SLOT)
+        for order, answer in zip(orders, answers, strict=True):
+            if order.next is not None and answer.item is not None:
+                answer.next = answer.next or nothing
+        return answers
+
+    def _finish_all(
+        self, tx: Transaction, calls: Sequence[Sequence[Order]]
+    ) -> Sequence[list[Finished]]:
+        orders = [order for call in calls for order in call]
+        answers = iter(claiming.finish_and_take(tx, orders, self._ids, self._clock.now()))
+        return [list(islice(answers, len(call))) for call in calls]
 
 
-def _check_next(order: Order, request: ClaimRequest) -> None:
+def _check_next(order: Order) -> None:
+    request = order.next
+    if request is None:
+        return
     claiming.check(request)
     if order.verb is not Verb.COMPLETE or order.token is None:
         raise InvalidInput(
@@ -383,6 +392,7 @@ def _order_of(entry: Completion, actor: str | None) -> Order:
         outcome=entry.outcome,
         notes=entry.notes,
         version=entry.version,
+        next=entry.next,
     )
 
 

@@ -89,7 +89,6 @@ class ClaimStatements(Primitives):
             types=len(take.types),
             labels=len(take.labels),
             project=take.project_id is not None,
-            only_one=want == 1,
         )
         return statements, _parameters(take) | {"want": want}
 

@@ -30,7 +30,7 @@ def _labels(count: int) -> str:
 
 @lru_cache(maxsize=256)
 def candidates(
-    dialect: str, *, named: bool, types: int, labels: int, project: bool, only_one: bool
+    dialect: str, *, named: bool, types: int, labels: int, project: bool
 ) -> tuple[str, ...]:
     """The statements that find what a claim may take, each in the order of taking.
 
@@ -39,8 +39,8 @@ def candidates(
     both in order. Else what nobody is named for. Several types give a statement
     each, because each reads one index from its beginning; the caller merges.
 
-    Where only one is wanted the text says so: PostgreSQL makes a new plan for every
-    value of a limit that is a parameter, and that costs five times the reading.
+    PostgreSQL makes a new plan for every value of a limit that is a parameter, and that
+    costs five times the reading. A limit that is a query it cannot see through.
     """
     whose = (
         "status IN ('dispatched', 'queued') AND assigned_agent = :agent AND completed_at IS NULL"
@@ -50,10 +50,14 @@ def candidates(
     )
     narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
-    lock = " FOR UPDATE SKIP LOCKED" if dialect == "postgres" else ""
+    limit = (
+        "LIMIT (SELECT CAST(:want AS int)) FOR UPDATE SKIP LOCKED"
+        if dialect == "postgres"
+        else "LIMIT :want"
+    )
     return tuple(
         f"SELECT {item_columns()} FROM work_items WHERE {whose}{kind}{narrow}"
-        f" ORDER BY status, priority, id LIMIT {1 if only_one else ':want'}{lock}"
+        f" ORDER BY status, priority, id {limit}"
         for kind in kinds
     )
 

@@ -1,0 +1,90 @@
+"""Calls that come at the same time go in one transaction, and none grows too heavy."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from rota.model.claims import ClaimRequest, Completion
+from rota.model.work import NewItem
+from rota.queue import WorkQueue, gathering
+from rota.storage.port import Store, Transaction
+from rota.testing.audit import faults, read_ledger
+
+MOST = 10
+AtOnce = Callable[[list[Awaitable[Any]]], Awaitable[tuple[int, list[Any]]]]
+
+
+@pytest.fixture
+def at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> AtOnce:
+    """Makes the calls in one turn of the loop; in how many transactions they went, and the
+    answers."""
+    monkeypatch.setattr(gathering, "MOST_AT_ONCE", MOST)
+    transact, count = store.transact, 0
+
+    def counted(body: Callable[[Transaction], Any]) -> "asyncio.Future[Any]":
+        nonlocal count
+        count += 1
+        return transact(body)
+
+    async def made(calls: list[Awaitable[Any]]) -> tuple[int, list[Any]]:
+        nonlocal count
+        monkeypatch.setattr(store, "transact", counted)
+        count = 0
+        answers = await asyncio.gather(*calls)
+        monkeypatch.setattr(store, "transact", transact)
+        assert faults(await store.read(read_ledger, long=True)) == []
+        return count, answers
+
+    return made
+
+
+def items(count: int) -> list[NewItem]:
+    return [NewItem("chore", str(number)) for number in range(count)]
+
+
+async def held(queue: WorkQueue, *sizes: int) -> list[list[Completion]]:
+    """A batch of completions of each size, each of an agent of its own."""
+    await queue.submit_many(items(sum(sizes)))
+    batches = []
+    for number, size in enumerate(sizes):
+        await queue.set_agent(f"a{number}", max_concurrent=size)
+        got = (await queue.claim(ClaimRequest(f"a{number}", size, lease_seconds=60))).items
+        batches.append([Completion(one.item.id, one.claim.token) for one in got])
+    return batches
+
+
+async def test_completions_in_batches_and_alone_go_together_and_each_hears_its_own(
+    queue: WorkQueue, at_once: AtOnce
+) -> None:
+    *batches, [alone] = await held(queue, 4, 3, 1)
+    calls: list[Awaitable[Any]] = [queue.complete_many(batch) for batch in batches]
+    count, answers = await at_once([*calls, queue.complete(alone.id, token=alone.token)])
+    assert count == 1
+    assert answers.pop().id == alone.id
+    assert [[one.id for one in batch if one.is_fresh] for batch in answers] == [
+        [one.id for one in batch] for batch in batches
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "transactions"),
+    [([4, 3, 3], 1), ([4, 3, 4], 2), ([6, 6, 6], 3), ([1] * 11, 2), ([12, 1, 12], 3), ([25], 1)],
+    ids=str,
+)
+async def test_only_so_many_items_go_together_and_what_is_too_heavy_goes_alone(
+    queue: WorkQueue, at_once: AtOnce, sizes: list[int], transactions: int
+) -> None:
+    count, _ = await at_once([queue.submit_many(items(size)) for size in sizes])
+    assert count == transactions
+    for number, size in enumerate(sizes):
+        await queue.set_agent(f"a{number}", max_concurrent=size)
+    claims = [ClaimRequest(f"a{n}", size, lease_seconds=60) for n, size in enumerate(sizes)]
+    count, taken = await at_once([queue.claim(request) for request in claims])
+    assert (count, [len(result.items) for result in taken]) == (transactions, sizes)
+    batches = [
+        [Completion(one.item.id, one.claim.token) for one in result.items] for result in taken
+    ]
+    count, done = await at_once([queue.complete_many(batch) for batch in batches])
+    assert (count, [len(answers) for answers in done]) == (transactions, sizes)
