@@ -341,10 +341,7 @@ class WorkQueue:
         """Complete a batch in one transaction; one entry's refusal does not touch the others."""
         if not 1 <= len(entries) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
-        orders = [self._checked(_order_of(entry, entry.actor or actor)) for entry in entries]
-        for order in orders:
-            _check_next(order)
-        return await self._finished(orders)
+        return await self._finished([_order_of(entry, entry.actor or actor) for entry in entries])
 
     async def _finished(self, orders: Sequence[Order]) -> list[Finished]:
         nothing = ClaimResult([])
@@ -384,16 +381,19 @@ def _check_next(order: Order) -> None:
 
 
 def _order_of(entry: Completion, actor: str | None) -> Order:
-    return Order(
+    intake.check_optional(entry.notes, "notes")
+    order = Order(
         Verb.COMPLETE,
         entry.id,
         actor,
         token=entry.token,
-        outcome=entry.outcome,
+        outcome=moves.checked_outcome(entry.outcome),
         notes=entry.notes,
         version=entry.version,
         next=entry.next,
     )
+    _check_next(order)
+    return order
 
 
 def _hash_of(items: Sequence[NewItem]) -> str:
