@@ -128,7 +128,7 @@ class Journey:
         if run is None:  # not even its beginning could be: nobody has worked
             if taken is not None:
                 await self.sources.release_work_item(
-                    taken.item.id, agent=taken.agent, reason=end.error
+                    taken.item.id, agent=taken.agent, reason=end.error, claim=taken.claim
                 )
             return
         for one in await self._written(info, run, taken, end):

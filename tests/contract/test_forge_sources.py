@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rota.model.errors import ClaimLost
 from rota.model.work import Priority
 from rota.queue import Ledger
 from rota.sources.forge import ForgeWorkSource
-from rota.sources.port import WorkResult, WorkSource
+from rota.sources.port import ReleaseOptions, WorkResult, WorkSource
 from rota.testing.tracker import TrackerStub, tracker_stub
 from tests.integration.forges import REPO, Forges, build, forges
 
@@ -21,6 +22,7 @@ from rota.testing.source_contract import (  # noqa: E402 - after the line above
     GIVEN_UP,
     HALF_MENDED,
     MENDED,
+    TAKEN,
     Place,
     SourceContract,
     claimed,
@@ -137,3 +139,23 @@ class TestWithoutLedger(SourceContract):
         with pytest.raises(ClaimLost):
             await place.source("ada").complete_work(item_id, result)
         assert await ada.get_work(item_id) == before
+
+    @pytest.mark.parametrize("result", [MENDED, GIVEN_UP, HALF_MENDED], ids=lambda one: one.outcome)
+    async def test_after_a_restart_an_end_is_told_by_the_name_of_its_claim(
+        self, place: Place, ada: WorkSource, result: WorkResult
+    ) -> None:
+        """It is refused, for nobody remembers: the tracker's claim waits for the sweep."""
+        item_id = await place.add("Mend the gate")
+        named = replace(result, claim=(await claimed(ada, item_id)).claim)
+        with pytest.raises(ClaimLost):
+            await place.source("ada").complete_work(item_id, named)
+        assert (await place.source("bob").claim_work(item_id)).reason is TAKEN
+
+    async def test_after_a_restart_an_item_is_given_back_by_the_name_of_its_claim(
+        self, place: Place, ada: WorkSource
+    ) -> None:
+        """It is not, for nobody remembers."""
+        item_id = await place.add("Mend the gate")
+        name = (await claimed(ada, item_id)).claim
+        await place.source("ada").release_work(item_id, ReleaseOptions(claim=name))
+        assert (await place.source("bob").claim_work(item_id)).reason is TAKEN

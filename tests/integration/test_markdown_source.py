@@ -927,3 +927,57 @@ async def test_a_source_is_made_from_its_configuration(
 def test_a_mistake_in_the_configuration_is_named(config: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         create({"type": "markdown", **config}, SourceContext())
+
+
+# claims of an earlier process
+
+
+async def test_a_report_names_its_claim_also_where_an_item_was_put_back_and_is_counted_anew(
+    ada: MarkdownWorkSource, backlog: Path, clock: ManualClock
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    first = await ada.claim_work("markdown-gate")
+    await ada.complete_work("markdown-gate", replace(MENDED, claim=first.claim))
+    (backlog / "done" / "gate.md").unlink()
+    (backlog / "gate.md").write_text(GATE)
+    clock.advance(60)
+    again = await ada.claim_work("markdown-gate")
+    assert again.success
+    with pytest.raises(ClaimLost):
+        await ada.complete_work("markdown-gate", replace(GIVEN_UP, claim=first.claim))
+    assert (await ada.release_work("markdown-gate", ReleaseOptions(claim=first.claim))).success
+    await ada.heartbeat("markdown-gate")
+    await ada.complete_work("markdown-gate", replace(MENDED, claim=again.claim))
+
+
+async def test_a_claim_of_an_earlier_process_is_kept_alive_until_its_end_could_be_written(
+    ada: MarkdownWorkSource, new_source: NewSource, backlog: Path, clock: ManualClock
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    made = await ada.claim_work("markdown-gate")
+    beats, slept = asyncio.Event(), asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        slept.set()
+        await beats.wait()
+        beats.clear()
+
+    heir = new_source("ada", sleep=sleep)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Custody, "complete", _disk_full)
+        with pytest.raises(WorkSourceError):
+            await heir.complete_work("markdown-gate", replace(MENDED, claim=made.claim))
+    clock.advance(800)
+    await slept.wait()
+    slept.clear()
+    beats.set()
+    await slept.wait()  # it has beaten once
+    clock.advance(800)
+    assert (await new_source("bob").claim_work("markdown-gate")).reason is (
+        ClaimFailureReason.ALREADY_CLAIMED
+    )
+    await heir.complete_work("markdown-gate", replace(MENDED, claim=made.claim))
+
+
+def _disk_full(*_: object) -> bool:
+    raise OSError(28, "No space left on device")

@@ -1,6 +1,7 @@
 """Reports reach their sources: once, later if need be, and also after a crash."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from rota.model.schedules import TriggerKind
 from rota.model.status import Status
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
+from rota.sources.holding import Sourced, Taken, taken_of
 from rota.sources.local import QueueWorkSource
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import (
@@ -28,8 +30,6 @@ from rota.sources.outbox import (
     MOST_ATTEMPTS,
     TAKEN_SECONDS,
     Outbox,
-    Sourced,
-    Taken,
     letter,
 )
 from rota.sources.port import ReleaseOptions, ReleaseResult, WorkResult
@@ -88,15 +88,22 @@ class Office:
     async def ended(self, said: WorkResult | ReleaseOptions = MENDED) -> OutboxEntry:
         """A run on an item has ended, and its report is written down."""
         await self.ledger.queue.submit(NewItem("chore", "Mend the gate"))
-        found = await self.sources.get_next_work_item(AGENT)
-        assert found.item is not None
-        assert found.claim_result is not None
-        taken = Taken(AGENT, found.item, found.claim_result.ledger_id, found.claim_result.token)
+        taken = await self.take()
         item = await self.ledger.views.item(taken.ledger_id or "")
         run = await self.ledger.runs.begin("smith", TriggerKind.SCHEDULE, item=item)
         entry = letter(run, taken, said, self.clock.now())
         assert await self.ledger.runs.end(run, RunEnd(RunStatus.SUCCEEDED), None, [entry])
         return entry
+
+    async def take(self) -> Taken:
+        taken = taken_of(AGENT, await self.sources.get_next_work_item(AGENT))
+        assert taken is not None
+        return taken
+
+    async def works(self, taken: Taken) -> bool:
+        """Is this claim the one that stands?"""
+        item = await self.ledger.views.item(taken.ledger_id or "")
+        return (item.status, item.claim_token) == (Status.IN_PROGRESS, taken.token)
 
     async def status(self, entry: OutboxEntry) -> Status:
         return (await self.ledger.views.item(entry.subject)).status
@@ -298,6 +305,54 @@ async def test_a_late_report_is_kept_and_not_believed(office: Office, clock: Man
     detail = await office.ledger.views.detail(entry.subject)
     assert [one.data["notes"] for one in detail.late_results] == ["Mended."]
     assert await office.waiting() == [], "there is no sense in trying again"
+
+
+@pytest.mark.parametrize("said", [MENDED, ReleaseOptions("attempt 1 failed")], ids=["end", "back"])
+async def test_a_report_that_came_too_late_does_not_touch_the_same_agents_next_run(
+    office: Office, store: Store, clock: ManualClock, mood: Mood, said: WorkResult | ReleaseOptions
+) -> None:
+    """Its server was away for longer than the lease, and the agent has the item again."""
+    entry = await office.ended(said)
+    clock.advance(LEASE + 1)
+    await office.ledger.sweeper.tick()
+    async with opened(store, clock, mood) as heir:
+        again = await heir.take()
+        assert again.ledger_id == entry.subject
+        await heir.outbox.tick()
+        assert await heir.works(again)
+        assert await heir.waiting() == []
+        await heir.sources.report_outcome(again.item.id, MENDED, agent=AGENT)
+    assert await office.status(entry) is Status.COMPLETED
+
+
+async def test_a_give_back_that_is_told_twice_does_not_touch_the_next_run(
+    office: Office, store: Store, clock: ManualClock, mood: Mood
+) -> None:
+    """Who told it died before that was written down; meanwhile the agent has the item again."""
+    entry = await office.ended(ReleaseOptions("attempt 1 failed"))
+    now, until = clock.text(), clock.text(TAKEN_SECONDS)
+    taken = await store.transact(lambda tx: tx.take_letter(entry.id, now, until))
+    assert taken is not None
+    await office.outbox._tell(taken)
+    assert await office.status(entry) is Status.QUEUED
+    again = await office.take()
+    clock.advance(TAKEN_SECONDS)
+    await office.ledger.queue.heartbeat(again.ledger_id or "", again.token or "")
+    async with opened(store, clock, mood) as heir:
+        await heir.outbox.tick()
+    await office.outbox.tick()
+    assert mood.told == ["attempt 1 failed"] * 2
+    assert await office.works(again)
+    detail = await office.ledger.views.detail(entry.subject)
+    assert detail.late_results == [], "nothing is worth to be kept of it"
+
+
+async def test_a_letter_has_no_token_in_it(office: Office) -> None:
+    """It is exported as it stands."""
+    entry = await office.ended()
+    item = await office.ledger.views.item(entry.subject)
+    assert item.claim_token
+    assert item.claim_token not in json.dumps(entry.payload)
 
 
 async def test_what_was_delivered_is_forgotten_in_the_end(

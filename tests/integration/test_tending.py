@@ -18,7 +18,9 @@ from rota.claims.comments import Kind, marker
 from rota.claims.pauses import PausedRepos
 from rota.claims.protocol import CommentClaims, Refusal
 from rota.claims.sweep import Deed
-from rota.model.errors import WorkSourceError
+from rota.model.errors import ClaimLost, WorkSourceError
+from rota.model.runs import OutboxEntry, RunEnd, RunStatus
+from rota.model.schedules import TriggerKind
 from rota.model.sources import Firing
 from rota.model.status import Status, Verb
 from rota.queue import sweeper
@@ -27,7 +29,9 @@ from rota.queue.views import Query
 from rota.sources.assembly import open_desk
 from rota.sources.desk import Held
 from rota.sources.heartbeat import Waiting
-from rota.sources.items import new_item
+from rota.sources.holding import Sourced, Taken
+from rota.sources.items import new_item, work_item
+from rota.sources.outbox import letter
 from rota.sources.port import WorkResult
 from rota.sources.stale_claims import StaleClaims
 from rota.sources.tending import POLL_GAP_SECONDS, SWEEP_SECONDS, Rhythm, Tending
@@ -607,6 +611,111 @@ async def test_without_the_tracker_a_claim_ends_at_its_deadline_and_not_before(
     await tick_later(scene, tending, 300)
     assert scene.standing().is_free
     assert await board(scene) == {"1": ("Mend the mill", False)}
+
+
+async def ended(scene: Tended, held: Held, said: WorkResult) -> OutboxEntry:
+    """The run has ended, and its report waits to be delivered."""
+    item = await scene.item()
+    run = await scene.ledger.runs.begin("lucius", TriggerKind.SCHEDULE, item=item)
+    tracker = scene.tracker(scene.settings())
+    shown = work_item("github", REPO, await tracker.issue(1))
+    firing = held.grant.claimant.firing_id
+    taken = Taken(Sourced("lucius", {}), shown, held.item_id, held.token, held.epoch, firing)
+    entry = letter(run, taken, said, scene.time.clock.now())
+    assert await scene.ledger.runs.end(run, RunEnd(RunStatus.SUCCEEDED), None, [entry])
+    return entry
+
+
+DONE = WorkResult("success", "Mended.", artifacts=("https://github.com/ada/engine/pull/2",))
+
+
+async def test_a_run_that_has_ended_keeps_its_claim_while_the_tracker_is_away(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    """Nobody works by it any more: there is nothing that the deadline would stop."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    scene.time.advance(100)
+    await tending.tick()
+    await ended(scene, held, DONE)
+    await cut_off(scene)
+    away = scene.time.seconds + 3 * TRUST
+    while scene.time.seconds < away:
+        scene.time.advance(min(await tending.tick(), await tending.vigil.tick()))
+        assert await scene.may_go_on(held)  # as the outbox beats for it
+    control.clear_faults()
+    await tick_later(scene, tending)
+    desk = await scene.desk()
+    await desk.finish(1, "lucius", replace(DONE, claim=held.grant.claimant.firing_id))
+    item = await scene.item()
+    assert (item.status, item.attempts) == (Status.COMPLETED, 1)
+    assert scene.stages() == {"agent:pr-open"}
+
+
+async def swept_up(scene: Tended, tending: Tending) -> None:
+    """The server was away for longer than the lease, and others have swept up behind it."""
+    scene.time.advance(LEASE + 1)
+    await scene.ledger.sweeper.tick()
+    assert (await scene.item()).status is Status.QUEUED
+    await tending.vigil.tick()
+    await tending.tick()
+    await sweep_by_hand(scene, tending)
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "stage"),
+    [
+        (DONE, Status.COMPLETED, "agent:pr-open"),
+        (replace(DONE, review=True), Status.IN_REVIEW, "agent:pr-open"),
+        (WorkResult("failure", "No iron."), Status.FAILED, "agent:failed"),
+        (WorkResult("partial", "One hinge is missing."), Status.BLOCKED, "agent:failed"),
+    ],
+    ids=["success", "review", "failure", "partial"],
+)
+async def test_what_waited_for_too_long_is_still_told_while_the_claim_stands_on_the_tracker(  # noqa: PLR0917 - fixtures and cases
+    scene: Tended, control: Control, tending: Tending, said: WorkResult, status: Status, stage: str
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    await ended(scene, held, said)
+    await swept_up(scene, tending)
+    assert scene.standing().holder is not None, "the report is about to be told"
+    named = replace(said, claim=held.grant.claimant.firing_id)
+    desk = await scene.desk()
+    await desk.finish(1, "lucius", named)
+    item = await scene.item()
+    assert (item.status, item.reason) == (status, "finished_before_a_crash")
+    assert said.summary in (item.notes or "")
+    assert stage in scene.stages()
+    assert await scene.open_claims() == []
+    said_once = scene.comments()
+    await desk.finish(1, "lucius", named)
+    assert scene.comments() == said_once
+
+
+async def test_what_waited_for_too_long_is_too_late_once_the_tracker_has_given_it_to_others(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    await ended(scene, held, DONE)
+    await swept_up(scene, tending)
+    fields = {"claim": str(held.grant.claim_id), "by": "ada", "ts": "now"}
+    control.comment(REPO, 1, marker(Kind.REVOKE, **fields), user="ada")
+    control.label(REPO, 1, add=["ready"], remove=["agent-working"])
+    scene.time.advance(600)
+    foreign = await (await scene.foreign()).take(1, "northerner")
+    assert isinstance(foreign, Held)
+    with pytest.raises(ClaimLost):
+        await (await scene.desk()).finish(
+            1, "lucius", replace(DONE, claim=held.grant.claimant.firing_id)
+        )
+    holder = scene.standing().holder
+    assert holder is not None
+    assert holder.id == foreign.grant.claim_id
 
 
 async def test_a_deadline_does_not_wait_for_a_tracker_that_hangs(

@@ -174,6 +174,13 @@ class LateEnd:
     firing_id: str
     outcome: str  # "success", "failure" or "partial"
     reason: str
+    notes: str | None = None
+    artifact_url: str | None = None
+    review: bool = False  # a success that a person has still to look at
+
+    @property
+    def verb(self) -> Verb:
+        return Verb.HAND_OVER if self.review else _ENDS[self.outcome]
 
 
 def finish(tx: Transaction, end: LateEnd, ids: IdFactory, now: str) -> bool:
@@ -182,15 +189,19 @@ def finish(tx: Transaction, end: LateEnd, ids: IdFactory, now: str) -> bool:
     item = None if claim is None else tx.outside_item(claim.source, claim.source_ref)
     if claim is None or item is None or (item.id, item.epoch) != (claim.work_item_id, claim.epoch):
         return False  # another stands for it by now, or somebody has taken it again
-    way = _way(item.status, _ENDS[end.outcome])
+    way = _way(item.status, end.verb)
     version: int | None = item.version
     for verb in way:
+        notes = end.notes
+        if verb is Verb.BLOCK and notes is None:
+            notes = f"its run ended as {end.outcome}"
         order = Order(
             verb,
             item.id,
             claim.codename,
             agent=claim.codename if verb is Verb.DISPATCH else None,
-            notes=f"its run ended as {end.outcome}" if verb is Verb.BLOCK else None,
+            notes=notes if verb is end.verb else None,
+            artifact_url=end.artifact_url if verb is end.verb else None,
             reason=end.reason,
             version=version,
             force=True,

@@ -159,11 +159,22 @@ class OutsideWork:
         now = self._now()
         await self._store.transact(lambda tx: collecting.give_back(tx, firing_id, why, now))
 
-    async def finished(self, firing_id: str, reason: str, outcome: WorkEnd = "success") -> bool:
+    async def finished(
+        self,
+        firing_id: str,
+        reason: str,
+        outcome: WorkEnd = "success",
+        *,
+        notes: str | None = None,
+        artifact_url: str | None = None,
+        review: bool = False,
+    ) -> bool:
         """Its source knows how the work ended, and we did not live to write it down. False when
         there is nothing to record: it is recorded, or somebody has taken it since."""
         check_text(reason, "reason", LONGEST["reason"])
-        end, now = collecting.LateEnd(firing_id, outcome, reason), self._now()
+        intake.check_optional(notes, "notes")
+        end = collecting.LateEnd(firing_id, outcome, reason, notes, artifact_url, review)
+        now = self._now()
         return await self._store.transact(lambda tx: collecting.finish(tx, end, self._ids, now))
 
     async def entered(self, firing_id: str, entry_id: int) -> None:

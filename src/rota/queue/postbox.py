@@ -1,5 +1,7 @@
 """What still has to leave the database, for people to look at."""
 
+from collections.abc import Sequence
+
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import NotFound
 from rota.model.runs import OutboxEntry
@@ -16,6 +18,12 @@ class Postbox:
         """Those that wait, or those that were given up; oldest first."""
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(lambda tx: tx.list_post(buried=buried, limit=most))
+
+    async def awaited(self, items: Sequence[str]) -> set[str]:
+        """Of which of these items a report is still to be delivered."""
+        if not items:
+            return set()
+        return await self._store.read(lambda tx: tx.pending_subjects(items))
 
     async def retry(self, entry_id: str) -> None:
         """Let one that was given up be tried again, from now on."""

@@ -126,6 +126,10 @@ class Views:
     async def item(self, item_id: str) -> WorkItem:
         return await self._store.read(lambda tx: moves.find(tx, item_id))
 
+    async def claim_at(self, item_id: str, epoch: int) -> Claim | None:
+        """The claim that gave the item this epoch, live or ended."""
+        return await self._store.read(lambda tx: tx.claim_at(item_id, epoch))
+
     async def detail(self, item_id: str) -> Detail:
         def body(tx: Transaction) -> Detail:
             item = moves.find(tx, item_id)

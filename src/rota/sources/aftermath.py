@@ -21,14 +21,13 @@ from rota.model.work import WorkItem
 from rota.queue.ledger import Ledger
 from rota.queue.mirroring import is_spent
 from rota.queue.outside import WorkEnd
-from rota.sources.desk import IssueDesk, held_by
+from rota.sources.desk import LATE, IssueDesk, held_by
 from rota.sources.port import WorkResult
 from rota.sources.reports import pull_request, report
 
 log = structlog.get_logger()
 
 STALE_SWEPT = "stale-swept"
-LATE = "finished_before_a_crash"
 
 
 class Aftermath:

@@ -17,7 +17,7 @@ from rota.claims.fold import Standing
 from rota.claims.pickup import Asker, Objection, Obstacle
 from rota.claims.port import Issue, Tracker
 from rota.claims.projection import Repair, project
-from rota.claims.protocol import Claimant, Grant, Look, Refusal
+from rota.claims.protocol import Claimant, CommentClaims, Grant, Look, Refusal
 from rota.claims.timing import Pace, Times
 from rota.model.claims import ClaimedItem
 from rota.model.clock import to_text
@@ -45,6 +45,7 @@ from rota.sources.reports import pull_request, released, report
 from rota.sources.rights import explained
 
 IN_PART = "partial"
+LATE = "finished_before_a_crash"
 
 
 class Claims(Protocol):
@@ -80,6 +81,7 @@ class Held:
     grant: Grant
     item_id: str | None = None
     token: str | None = None
+    epoch: int | None = None
     issue: Issue | None = None  # as it was judged, just after it was claimed
 
 
@@ -116,7 +118,7 @@ class IssueDesk:
         self._always_closes = always_closes
         self._held: dict[tuple[int, str], Held] = {}
         # How runs ended, where no ledger knows it.
-        self._told: dict[tuple[int, str], WorkOutcome] = {}
+        self._told: dict[tuple[int, str], tuple[str | None, WorkOutcome]] = {}
 
     # take
 
@@ -246,16 +248,19 @@ class IssueDesk:
 
     # what we hold
 
-    async def held(self, number: int, codename: str) -> Held:
-        """By this agent, also after a restart; raises `ClaimLost`."""
+    async def held(self, number: int, codename: str, firing: str | None = None) -> Held:
+        """By this agent, also after a restart, and by the claim of that firing if one is named;
+        raises `ClaimLost`."""
         kept = self._held.get((number, codename))
         if self.ledger is None:
-            if kept is None:
+            if kept is None or firing not in (None, kept.grant.claimant.firing_id):
                 raise ClaimLost(f"'{codename}' does not hold #{number}")
             return kept
         claim = await self._open_claim(number)
         if claim is None or claim.codename != codename or not claim.live:
             raise ClaimLost(f"'{codename}' does not hold #{number} any more")
+        if firing not in (None, claim.firing_id):
+            raise ClaimLost(f"'{codename}' holds #{number} by another claim now")
         return kept if kept is not None and kept.token == claim.token else held_by(claim)
 
     # the end
@@ -264,9 +269,11 @@ class IssueDesk:
         """Report how it ended; said twice, it stands there once. Raises `ClaimLost` when the
         claim has ended otherwise: somebody else may have the issue now."""
         try:
-            held = await self.held(number, codename)
+            held = await self.held(number, codename, result.claim)
         except ClaimLost:
             if await self._was_told(number, codename, result):
+                return
+            if await self._finished_late(codename, result):
                 return
             raise
         await self._beat(held, codename)
@@ -277,7 +284,10 @@ class IssueDesk:
     async def _was_told(self, number: int, codename: str, result: WorkResult) -> bool:
         """By an earlier call, whose answer may have been lost with the process that made it."""
         if self.ledger is None:
-            return self._told.get((number, codename)) == result.outcome
+            return self._told.get((number, codename)) == (result.claim, result.outcome)
+        if result.claim is not None:
+            made = await self.ledger.outside.find_claim(result.claim)
+            return made is not None and made.outcome == result.outcome
         if await self._open_claim(number) is not None:
             return False  # whatever the ledger says, the tracker was not told
         item = await self.ledger.outside.standing(self.tracker.source, str(number))
@@ -288,6 +298,32 @@ class IssueDesk:
             and item.status is RULES[verb].target
             and item.reason != ATTEMPTS_EXHAUSTED
         )
+
+    async def _finished_late(self, codename: str, result: WorkResult) -> bool:
+        """The ledger's claim has lapsed while its report waited. While the tracker shows the claim
+        as ours nobody takes the item, and what it accepts stands."""
+        if (
+            self.ledger is None
+            or result.claim is None
+            or not isinstance(self.claims, CommentClaims)
+        ):
+            return False
+        outside = self.ledger.outside
+        made = await outside.find_claim(result.claim)
+        if made is None or made.codename != codename or made.ended_at or not made.over:
+            return False
+        if not await self._end_on_tracker(held_by(made), result):
+            return False
+        await outside.finished(
+            made.firing_id,
+            LATE,
+            result.outcome,
+            notes=notes_of(result),
+            artifact_url=pull_request(result.artifacts) or address_of(result),
+            review=result.review,
+        )
+        await outside.ended(made.firing_id, result.outcome)
+        return True
 
     async def _beat(self, held: Held, codename: str) -> None:
         """The lease lasts while the tracker is asked."""
@@ -335,7 +371,7 @@ class IssueDesk:
     async def _record(self, held: Held, codename: str, result: WorkResult) -> None:
         self._held.pop((held.grant.number, codename), None)
         if self.ledger is None or held.item_id is None:
-            self._told[held.grant.number, codename] = result.outcome
+            self._told[held.grant.number, codename] = result.claim, result.outcome
             return
         await self.ledger.queue.apply(_order(held, codename, result))
         await self.ledger.outside.ended(held.grant.claimant.firing_id, result.outcome)
@@ -350,7 +386,7 @@ class IssueDesk:
     ) -> bool:
         """Give it back; False when it was not ours any more."""
         try:
-            held = await self.held(number, codename)
+            held = await self.held(number, codename, options.claim)
         except ClaimLost:
             return False
         text = released(options.reason) if options.add_comment else ""
@@ -387,11 +423,13 @@ def held_by(claim: SourceClaim) -> Held:
     """A claim of ours as the ledger remembers it."""
     claimant = Claimant(claim.fleet, claim.codename, claim.firing_id, claim.nonce)
     grant = Grant(int(claim.source_ref), claim.entry_id or 0, claimant)
-    return Held(grant, claim.work_item_id, claim.token)
+    return Held(grant, claim.work_item_id, claim.token, claim.epoch)
 
 
-def _ids(claimed: ClaimedItem | None) -> tuple[str | None, str | None]:
-    return (None, None) if claimed is None else (claimed.item.id, claimed.claim.token)
+def _ids(claimed: ClaimedItem | None) -> tuple[str | None, str | None, int | None]:
+    if claimed is None:
+        return None, None, None
+    return claimed.item.id, claimed.claim.token, claimed.claim.epoch
 
 
 def _order(held: Held, codename: str, result: WorkResult) -> Order:

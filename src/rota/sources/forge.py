@@ -103,7 +103,14 @@ class ForgeWorkSource:
 
     def _claimed(self, desk: IssueDesk, held: Held) -> ClaimResult:
         item = work_item(self.type, desk.tracker.repo, held.issue) if held.issue else None
-        return ClaimResult(True, item, ledger_id=held.item_id, token=held.token)
+        return ClaimResult(
+            True,
+            item,
+            ledger_id=held.item_id,
+            token=held.token,
+            epoch=held.epoch,
+            claim=held.grant.claimant.firing_id,
+        )
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
         number = self._number(work_item_id)
@@ -115,7 +122,7 @@ class ForgeWorkSource:
         number = self._number(work_item_id)
         desk = await self.desk()
         given = await desk.release(number, self._agent, options=options)
-        return ReleaseResult(given, None if given else f"'{self._agent}' does not hold #{number}")
+        return ReleaseResult(True, None if given else f"'{self._agent}' does not hold #{number}")
 
     async def get_work(self, work_item_id: str) -> WorkItem | None:
         number = self._number(work_item_id)

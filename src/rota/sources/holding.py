@@ -35,12 +35,15 @@ class Taken:
     item: WorkItem
     ledger_id: str | None
     token: str | None
+    epoch: int | None
+    claim: str | None  # what the source calls it
 
 
 def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
-    if not found.claimed or found.item is None or found.claim_result is None:
+    made = found.claim_result
+    if not found.claimed or found.item is None or made is None:
         return None
-    return Taken(agent, found.item, found.claim_result.ledger_id, found.claim_result.token)
+    return Taken(agent, found.item, made.ledger_id, made.token, made.epoch, made.claim)
 
 
 _WHY = {

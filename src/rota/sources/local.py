@@ -6,6 +6,7 @@ and only what was seen to be free is taken. A crash between the two leaves the i
 this agent, which finds it again at its next look.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -119,7 +120,7 @@ class QueueWorkSource:
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
         item_id = ledger_id_of(work_item_id)
         verb = verb_of(result)
-        token = self._tokens.get(item_id)
+        token = await self._token(item_id, result.claim)
         if token is None:
             return await self._check_repeat(item_id, verb)
         outcome = {Verb.COMPLETE: Outcome.SUCCESS, Verb.FAIL: Outcome.FAILED}.get(verb)
@@ -148,9 +149,11 @@ class QueueWorkSource:
     ) -> ReleaseResult:
         try:
             item_id = ledger_id_of(work_item_id)
+            token = await self._token(item_id, options.claim, live=True)
         except MalformedReference as error:
             return ReleaseResult(False, error.message)
-        token = self._tokens.get(item_id)
+        except ClaimLost as error:
+            return ReleaseResult(True, error.message)
         if token is None:
             return ReleaseResult(True, "it is not ours any more")
         reason = clean(options.reason or "", LONGEST["reason"]) or None
@@ -173,10 +176,6 @@ class QueueWorkSource:
             return ReleaseResult(True, error.message)
         self._forget(item_id, token)
         return ReleaseResult(True)
-
-    def take_over(self, work_item_id: str, token: str) -> None:
-        """Go on with a claim that an earlier process made."""
-        self._tokens.setdefault(ledger_id_of(work_item_id), token)
 
     async def get_work(self, work_item_id: str) -> WorkItem | None:
         with suppress(NotFound, MalformedReference):
@@ -274,7 +273,14 @@ class QueueWorkSource:
                 raise
             return late
         self._tokens[item_id] = claim.token
-        return ClaimResult(True, item_of(started), ledger_id=item_id, token=claim.token)
+        return ClaimResult(
+            True,
+            item_of(started),
+            ledger_id=item_id,
+            token=claim.token,
+            epoch=claim.epoch,
+            claim=str(claim.epoch),
+        )
 
     async def _start(self, item: work.WorkItem) -> tuple[work.WorkItem, Claim]:
         queue = self._ledger.queue
@@ -331,6 +337,16 @@ class QueueWorkSource:
 
     # ending
 
+    async def _token(self, item_id: str, claim: str | None, *, live: bool = False) -> str | None:
+        """Of the claim that is named, whichever process made it; else of the one we hold. With
+        `live`, one that has ended will not do: the ledger would keep what it says as late."""
+        if claim is None:
+            return self._tokens.get(item_id)
+        made = await self._ledger.views.claim_at(item_id, _epoch(claim))
+        if made is None or made.agent != self.agent or (live and not made.live):
+            raise ClaimLost(f"{self.agent!r} has no claim {claim[:40]!r} of {item_id}")
+        return made.token
+
     async def _check_repeat(self, item_id: str, verb: Verb) -> None:
         """Without a claim of ours: fine if this is what we said before."""
         item = await self._ledger.views.item(item_id)
@@ -347,6 +363,11 @@ class QueueWorkSource:
     def _forget(self, item_id: str, token: str) -> None:
         if self._tokens.get(item_id) == token:
             del self._tokens[item_id]
+
+
+def _epoch(claim: str) -> int:
+    """-1 for what is no epoch, and so none of any claim."""
+    return int(claim) if re.fullmatch(r"[0-9]{1,9}", claim) else -1
 
 
 def create(config: Mapping[str, Any], context: SourceContext) -> QueueWorkSource:

@@ -55,12 +55,20 @@ class _Cached:
 
     config: Mapping[str, Any]
     adapter: WorkSource
-    claims: set[str] = field(default_factory=set)
+    claims: dict[str, str | None] = field(default_factory=dict)  # of items, by their names
     calls: int = 0
 
     @property
     def is_idle(self) -> bool:
         return not self.claims and not self.calls
+
+    def has(self, work_item_id: str, claim: str | None) -> bool:
+        """Was this very claim made with it? Who names none means the latest."""
+        return work_item_id in self.claims and claim in (None, self.claims[work_item_id])
+
+    def ended(self, work_item_id: str, claim: str | None) -> None:
+        if self.has(work_item_id, claim):
+            del self.claims[work_item_id]
 
 
 class WorkSourceManager:
@@ -110,7 +118,7 @@ class WorkSourceManager:
     async def report_outcome(
         self, work_item_id: str, result: WorkResult, *, agent: SourcedAgent
     ) -> None:
-        cached = await self._claimed_with(agent, work_item_id)
+        cached = await self._claimed_with(agent, work_item_id, result.claim)
         if cached is None:
             raise WorkSourceError(
                 f"agent {agent.name!r} has no work source to report {work_item_id[:100]!r} to",
@@ -120,9 +128,9 @@ class WorkSourceManager:
             try:
                 await cached.adapter.complete_work(work_item_id, result)
             except ClaimLost:
-                cached.claims.discard(work_item_id)
+                cached.ended(work_item_id, result.claim)
                 raise
-            cached.claims.discard(work_item_id)
+            cached.ended(work_item_id, result.claim)
 
     async def release_work_item(
         self,
@@ -133,24 +141,17 @@ class WorkSourceManager:
         add_comment: bool = False,
         not_before: datetime | None = None,
         counted: bool = True,
+        claim: str | None = None,
     ) -> ReleaseResult:
-        cached = await self._claimed_with(agent, work_item_id)
+        cached = await self._claimed_with(agent, work_item_id, claim)
         if cached is None:
             return ReleaseResult(False, f"agent {agent.name!r} has no work source")
         async with self._using(agent.name, cached):
-            options = ReleaseOptions(reason, add_comment, not_before, counted)
+            options = ReleaseOptions(reason, add_comment, not_before, counted, claim)
             released = await cached.adapter.release_work(work_item_id, options)
             if released.success:
-                cached.claims.discard(work_item_id)
+                cached.ended(work_item_id, claim)
             return released
-
-    async def take_over(self, work_item_id: str, token: str, *, agent: SourcedAgent) -> None:
-        """Let the agent's adapter know of a claim that an earlier process made. Adapters that
-        find their claims again by themselves have no need of it."""
-        cached = await self._cached(agent)
-        known = getattr(cached.adapter, "take_over", None) if cached is not None else None
-        if known is not None:
-            known(work_item_id, token)
 
     async def clear_cache(self) -> None:
         """Close the adapters; those with open claims when the last of these is reported."""
@@ -190,10 +191,12 @@ class WorkSourceManager:
         self._retired.setdefault(name, []).append(cached)
         return []
 
-    async def _claimed_with(self, agent: SourcedAgent, work_item_id: str) -> _Cached | None:
+    async def _claimed_with(
+        self, agent: SourcedAgent, work_item_id: str, claim: str | None
+    ) -> _Cached | None:
         """The adapter that made the claim knows it; any other would take us for a stranger."""
         for cached in reversed(self._retired.get(agent.name, ())):
-            if work_item_id in cached.claims:
+            if cached.has(work_item_id, claim):
                 return cached
         return await self._cached(agent)
 
@@ -214,7 +217,7 @@ class WorkSourceManager:
         async for item in _candidates(cached.adapter, options):
             result = await self._claim(name, cached, item.id)
             if result.success:
-                cached.claims.add(item.id)
+                cached.claims[item.id] = result.claim
                 return NextWorkItem(result.work_item or item, True, result)
             answer = NextWorkItem(item, False, result)
             if result.reason in HOPELESS:

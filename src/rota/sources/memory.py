@@ -118,10 +118,10 @@ class MemoryWorkSource:
         entry.agent = self.agent
         entry.token = self._tokens[work_item_id] = self.place.ids.token()
         self._touch(entry)
-        return ClaimResult(True, entry.item)
+        return ClaimResult(True, entry.item, claim=entry.token)
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
-        entry = self._own(work_item_id)
+        entry = self._own(work_item_id, result.claim)
         if entry is not None:
             entry.status, entry.result = ENDS_AS[result.outcome], result
             self._touch(entry)
@@ -135,7 +135,7 @@ class MemoryWorkSource:
         work_item_id: str,
         options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     ) -> ReleaseResult:
-        entry = self._own(work_item_id)
+        entry = self._own(work_item_id, options.claim)
         if entry is None:
             return ReleaseResult(True, "it is not ours any more")
         entry.status = Status.QUEUED
@@ -151,12 +151,12 @@ class MemoryWorkSource:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    def _own(self, work_item_id: str) -> Entry | None:
+    def _own(self, work_item_id: str, claim: str | None) -> Entry | None:
         """The entry while our claim of it stands."""
         entry = self.place.entries.get(work_item_id)
-        if entry is None or entry.status is not Status.IN_PROGRESS:
+        if entry is None or (entry.status, entry.agent) != (Status.IN_PROGRESS, self.agent):
             return None
-        return entry if entry.token == self._tokens.get(work_item_id) else None
+        return entry if entry.token == (claim or self._tokens.get(work_item_id)) else None
 
     def _is_repeat(self, work_item_id: str, result: WorkResult) -> bool:
         entry = self.place.entries.get(work_item_id)

@@ -56,13 +56,14 @@ def letter(run: Run, taken: Taken, said: WorkResult | ReleaseOptions, now: datet
         "work_source": dict(taken.agent.work_source or {}),
         "item": taken.item.id,
         "ledger_id": taken.ledger_id,
-        "token": taken.token,
+        "epoch": taken.epoch,
     }
+    named = asdict(said) | {"claim": taken.claim}
     if isinstance(said, WorkResult):
-        payload["result"] = asdict(said)
+        payload["result"] = named
     else:
         again = to_text(said.not_before) if said.not_before else None
-        payload["give_back"] = asdict(said) | {"not_before": again}
+        payload["give_back"] = named | {"not_before": again}
     return OutboxEntry(
         f"report-{run.id}",
         REPORT,
@@ -181,9 +182,7 @@ class Outbox:
             return
         payload = entry.payload
         agent = Sourced(entry.agent or "", payload["work_source"])
-        if payload["token"]:
-            await self.keeping.keep(entry)
-            await self._manager.take_over(payload["item"], payload["token"], agent=agent)
+        await self.keeping.keep(entry)
         if "result" in payload:
             result = payload["result"]
             said = WorkResult(**{**result, "artifacts": tuple(result["artifacts"])})
@@ -192,12 +191,7 @@ class Outbox:
         back = payload["give_back"]
         again = from_text(back["not_before"]) if back["not_before"] else None
         released = await self._manager.release_work_item(
-            payload["item"],
-            agent=agent,
-            reason=back["reason"],
-            add_comment=back["add_comment"],
-            not_before=again,
-            counted=back["counted"],
+            payload["item"], agent=agent, **back | {"not_before": again}
         )
         if not released.success:
             raise WorkSourceError(released.message or "its source did not take it back")
@@ -257,9 +251,12 @@ class Keeping:
     async def keep(self, entry: OutboxEntry) -> float | None:
         """For how many seconds; None when there is no claim any more: then the source will say so,
         and the ledger keeps the result."""
-        token, item = entry.payload.get("token"), entry.payload.get("ledger_id")
-        if not token or not item:
+        item, epoch = entry.payload.get("ledger_id"), entry.payload.get("epoch")
+        if not item or not epoch:
+            return None
+        made = await self._ledger.views.claim_at(item, epoch)
+        if made is None:
             return None
         with suppress(ClaimLost, NotFound):
-            return (await self._ledger.queue.heartbeat(item, token)).lease_seconds
+            return (await self._ledger.queue.heartbeat(item, made.token)).lease_seconds
         return None

@@ -68,6 +68,8 @@ class ClaimResult:
     message: str | None = None
     ledger_id: str | None = None  # where the ledger keeps it, when there is a ledger
     token: str | None = None  # the ledger's claim: for heartbeats
+    epoch: int | None = None  # of the ledger's claim
+    claim: str | None = None  # what the source calls it; reports name it, and no later one is meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class WorkResult:
     artifacts: tuple[str, ...] = ()  # addresses of pull requests, commits, paths
     error: str | None = None
     review: bool = False  # a success that ends the item only when its pull request is merged
+    claim: str | None = None  # by which it was worked on; None: whichever the adapter holds now
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class ReleaseOptions:
     counted: bool = (
         True  # False: nobody has tried in earnest, and the ledger takes the attempt back
     )
+    claim: str | None = None  # which is given back; None: whichever the adapter holds now
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,8 @@ class WorkSource(Protocol):
         """Report how it ended; said twice, it stands there once.
 
         Success ends the item, failure and partial results leave it to a person.
-        Raises `ClaimLost` when the claim has ended meanwhile: nothing is overwritten.
+        Raises `ClaimLost` when the claim has ended meanwhile: nothing is overwritten. A claim
+        that the result names may have been made by an earlier process.
         """
 
     async def release_work(
@@ -119,7 +124,8 @@ class WorkSource(Protocol):
         work_item_id: str,
         options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     ) -> ReleaseResult:
-        """Give it back, so that it is available again; fine when it is not ours any more."""
+        """Give it back, so that it is available again; fine when it is not ours any more. As in
+        `complete_work`, a claim that is named may have been made by an earlier process."""
 
     async def get_work(self, work_item_id: str) -> WorkItem | None: ...
 

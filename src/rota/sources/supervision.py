@@ -76,6 +76,8 @@ class Supervision:
         self, claim: SourceClaim, claims: Sequence[SourceClaim], found: Round
     ) -> None:
         if claim.over:
+            if await self._ledger.post.awaited([claim.work_item_id]):
+                return  # its run has ended, and the outbox is about to say how
             await self._aftermath.settle(claim, claims)
             found.changed = True
         elif claim.lapsed:  # just now: at the next look it is swept, or renewed

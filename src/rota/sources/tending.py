@@ -294,7 +294,9 @@ def make_sweep(desk: IssueDesk, claims: CommentClaims, *, dry_run: bool = False)
         if any(claim.lapsed for claim in found):
             await desk.ledger.sweeper.tick()
             found = await _found(desk.ledger, firings)
-        return {claim.firing_id for claim in found if not claim.over}
+        # Of a run that has ended the outbox is about to say how.
+        ended = await desk.ledger.post.awaited([claim.work_item_id for claim in found])
+        return {claim.firing_id for claim in found if not claim.over or claim.work_item_id in ended}
 
     return Sweep(claims, desk.keeper.labels, desk.fleet, live, desk.fleet)
 

@@ -71,13 +71,20 @@ class Vigil:
 
     async def tick(self) -> float:
         claims = await self.ledger.outside.open_claims(self.source)
-        at_work = [claim for claim in claims if claim.live and self._was_entered(claim)]
+        at_work = await self._at_work(claims)
         await self._update(at_work)
         for claim in at_work:
             if self.pace.elapsed() >= self._until[claim.firing_id]:
                 await revoke(self.ledger, claim, "the tracker could not be read in time")
         self._tell_of_the_dead({claim.firing_id for claim in claims if not claim.live})
         return self._pause()
+
+    async def _at_work(self, claims: Sequence[SourceClaim]) -> list[SourceClaim]:
+        """A run that has ended works no more: its report may wait for a tracker that is away, and
+        what that has become of its claim meanwhile it says itself."""
+        entered = [claim for claim in claims if claim.live and self._was_entered(claim)]
+        ended = await self.ledger.post.awaited([claim.work_item_id for claim in entered])
+        return [claim for claim in entered if claim.work_item_id not in ended]
 
     def _was_entered(self, claim: SourceClaim) -> bool:
         """Before, nobody works by it."""

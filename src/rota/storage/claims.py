@@ -121,6 +121,10 @@ class ClaimStatements(Primitives):
         row = self._one("find_claim", id=item_id, token=token)
         return claim_of(row) if row else None
 
+    def claim_at(self, item_id: str, epoch: int) -> Claim | None:
+        row = self._one("claim_at", id=item_id, epoch=epoch)
+        return claim_of(row) if row else None
+
     def extend_claim(
         self, item_id: str, token: str, now: str, expires_at: str, progress: str | None
     ) -> Claim | None:

@@ -230,6 +230,9 @@ class Transaction(
     def find_claim(self, item_id: str, token: str) -> Claim | None:
         """The claim with this token, live or ended."""
 
+    def claim_at(self, item_id: str, epoch: int) -> Claim | None:
+        """The claim that gave the item this epoch, live or ended."""
+
     def extend_claim(
         self, item_id: str, token: str, now: str, expires_at: str, progress: str | None
     ) -> Claim | None:

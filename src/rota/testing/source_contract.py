@@ -399,7 +399,59 @@ class SourceContract:
         assert await ids(ada) == []
         await bob.complete_work(item_id, MENDED)
 
+    async def test_an_end_by_an_earlier_claim_does_not_touch_the_same_agents_next(
+        self, place: Place, ada: WorkSource
+    ) -> None:
+        """Its report waited, or was told and not known to be: meanwhile the item came again."""
+        item_id = await place.add("Mend the gate")
+        before = await claimed(ada, item_id)
+        await ada.release_work(item_id)
+        now = await claimed(ada, item_id)
+        assert before.claim != now.claim
+        for source in (ada, place.source("ada")):
+            with pytest.raises(ClaimLost):
+                await source.complete_work(item_id, replace(MENDED, claim=before.claim))
+            assert (await source.release_work(item_id, ReleaseOptions(claim=before.claim))).success
+        assert await ids(ada) == []
+        await ada.complete_work(item_id, replace(MENDED, claim=now.claim))
+        assert (await ada.claim_work(item_id)).reason in OVER
+
+    @pytest.mark.parametrize("result", [MENDED, GIVEN_UP, HALF_MENDED], ids=lambda one: one.outcome)
+    async def test_after_a_restart_an_end_is_told_by_the_name_of_its_claim(
+        self, place: Place, ada: WorkSource, result: WorkResult
+    ) -> None:
+        item_id = await place.add("Mend the gate")
+        named = replace(result, claim=(await claimed(ada, item_id)).claim)
+        await place.source("ada").complete_work(item_id, named)
+        assert await ids(ada) == []
+        assert (await ada.claim_work(item_id)).reason in OVER
+        before = await ada.get_work(item_id)
+        await place.source("ada").complete_work(item_id, named)
+        assert await ada.get_work(item_id) == before
+
+    async def test_a_claim_that_is_named_is_nobody_elses_to_end(
+        self, place: Place, ada: WorkSource, bob: WorkSource
+    ) -> None:
+        item_id = await place.add("Mend the gate")
+        name = (await claimed(ada, item_id)).claim
+        for wrong in (name, "nonsense", "-1", "9" * 30):
+            with pytest.raises(ClaimLost):
+                await bob.complete_work(item_id, replace(MENDED, claim=wrong))
+            await bob.release_work(item_id, ReleaseOptions(claim=wrong))
+        assert (await bob.claim_work(item_id)).reason is TAKEN
+        await ada.complete_work(item_id, replace(MENDED, claim=name))
+
     # release
+
+    async def test_after_a_restart_an_item_is_given_back_by_the_name_of_its_claim(
+        self, place: Place, ada: WorkSource
+    ) -> None:
+        item_id = await place.add("Mend the gate")
+        name = (await claimed(ada, item_id)).claim
+        for _ in range(2):  # the second time it is known already
+            again = place.source("ada")
+            assert (await again.release_work(item_id, ReleaseOptions(claim=name))).success
+            assert await ids(ada) == [item_id]
 
     async def test_a_released_item_is_available_again(
         self, place: Place, ada: WorkSource, bob: WorkSource

@@ -93,11 +93,11 @@ class MarkdownWorkSource:
             return _refused(answer.reason, answer.message)
         self._held[stem] = answer
         self._keep_alive()
-        return ClaimResult(True, await self.get_work(work_item_id))
+        return ClaimResult(True, await self.get_work(work_item_id), claim=answer.name)
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
         stem = stem_of(work_item_id)
-        held = self._held.get(stem)
+        held = await self._claim_of(stem, result.claim)
         end = self._end(result.outcome, held, result=_recorded(result))
         if not await _asked(self._custody.complete, stem, held, end):
             self._forget(stem, held)
@@ -111,7 +111,7 @@ class MarkdownWorkSource:
     ) -> ReleaseResult:
         with suppress(MalformedReference):
             stem = stem_of(work_item_id)
-            held = self._held.get(stem)
+            held = await self._claim_of(stem, options.claim)
             if held is None:
                 return ReleaseResult(True, "it is not ours any more")
             end = self._end("released", held, reason=_cut(options.reason or "", 2_000) or None)
@@ -148,6 +148,17 @@ class MarkdownWorkSource:
         if held is None or not await _asked(self._custody.beat, stem, held):
             self._forget(stem, held)
             raise self._lost(work_item_id)
+
+    async def _claim_of(self, stem: str, name: str | None) -> Held | None:
+        """The one that is named, also of a process before us; else the one we hold. What was
+        found is kept alive until its end could be written."""
+        if name is None:
+            return self._held.get(stem)
+        held = await _asked(self._custody.named, stem, self.agent, name)
+        if held is not None and stem not in self._held:
+            self._held[stem] = held
+            self._keep_alive()
+        return held
 
     def _keep_alive(self) -> None:
         if self._keeper is None or self._keeper.done():

@@ -126,12 +126,17 @@ class ClaimLog:
         except FileNotFoundError:
             return None
 
+    def claim(self, number: int) -> Claim | None:
+        """Ended or not."""
+        try:
+            return self._read(f"{number}.claim", Claim)[0]
+        except FileNotFoundError:
+            return None
+
     def holds(self, number: int, token: str) -> bool:
         """Whether claim n is the one with this token, ended or not."""
-        try:
-            return self._read(f"{number}.claim", Claim)[0].token == token
-        except FileNotFoundError:
-            return False
+        claim = self.claim(number)
+        return claim is not None and claim.token == token
 
     def enter_claim(self, number: int, claim: Claim, now: datetime) -> bool:
         """False when there is a claim of this number."""

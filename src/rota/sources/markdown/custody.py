@@ -16,10 +16,16 @@ ROUNDS = 5  # how often a claim looks again after something has changed under it
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Our claim of an item."""
+    """Our claim of an item. Its name outlives our process; its number alone would not do, because
+    an item that is put back after its end is counted from one again."""
 
     number: int
     token: str
+    firing_id: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.number}/{self.firing_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ class Custody:
             return Denial(ClaimFailureReason.ALREADY_CLAIMED, "another was quicker")
         # The file may have been claimed, completed and moved while we were on our way here.
         if log.is_current() and self._denial(stem) is None:
-            return Held(number, claim.token)
+            return Held(number, claim.token, claim.firing_id)
         self._enter_end(log, number, "withdrawn", claim)
         return None
 
@@ -88,6 +94,16 @@ class Custody:
         else:
             unfit = self._folder.unfit(found)
         return None if unfit is None else Denial(ClaimFailureReason.INVALID_STATE, unfit)
+
+    def named(self, stem: str, agent: str, name: str) -> Held | None:
+        """The agent's claim of this name, ended or not; None when the item knows of none."""
+        number, _, firing_id = name.partition("/")
+        with ClaimLog.opened(self._folder.claims, stem) as log:
+            known = log is not None and number.isdecimal() and number.isascii()
+            claim = log.claim(int(number)) if log is not None and known else None
+        if claim is None or (claim.agent, claim.firing_id) != (agent, firing_id):
+            return None
+        return Held(int(number), claim.token, firing_id)
 
     def beat(self, stem: str, held: Held) -> bool:
         """A sign of life; False when the claim has ended."""

@@ -15,6 +15,10 @@ WHERE w.id = :id AND w.claim_token IS NOT NULL
 SELECT @claim FROM claims c JOIN work_items w ON w.id = c.work_item_id
 WHERE c.work_item_id = :id AND c.token = :token
 
+-- name: claim_at
+SELECT @claim FROM claims c JOIN work_items w ON w.id = c.work_item_id
+WHERE c.work_item_id = :id AND c.epoch = :epoch
+
 -- name: insert_claim
 INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_seconds)
 VALUES (:id, :epoch, :token, :agent, :slot, :now, :lease_seconds)
