@@ -968,10 +968,11 @@ async def test_a_claim_of_an_earlier_process_is_kept_alive_until_its_end_could_b
         with pytest.raises(WorkSourceError):
             await heir.complete_work("markdown-gate", replace(MENDED, claim=made.claim))
     clock.advance(800)
-    await slept.wait()
-    slept.clear()
-    beats.set()
-    await slept.wait()  # it has beaten once
+    async with asyncio.timeout(20):
+        await slept.wait()
+        slept.clear()
+        beats.set()
+        await slept.wait()  # it has beaten once
     clock.advance(800)
     assert (await new_source("bob").claim_work("markdown-gate")).reason is (
         ClaimFailureReason.ALREADY_CLAIMED
