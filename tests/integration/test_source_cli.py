@@ -93,6 +93,22 @@ def test_an_item_is_given_back_and_taken_again(here: Tracked) -> None:
     assert here.json("source", "next", "engine", "--agent", "jones")["claimed"]
 
 
+def test_a_late_word_about_an_earlier_claim_changes_nothing(here: Tracked) -> None:
+    """As of a worker that slept over its lease, while the same agent was given the item again."""
+    number = here.issue()
+    late = here.json("source", "next", "engine", "--agent", "smith")["claim"]
+    words = ("engine", f"github-{number}", "--agent", "smith", "--claim")
+    here.type("source", "release", *words, late)
+    now = here.json("source", "next", "engine", "--agent", "smith")["claim"]
+    assert now != late
+    done = ("--outcome", "success", "--summary", "Mended")
+    assert here.json("source", "done", *words, late, *done, code=7)["code"] == "claim_lost"
+    assert here.json("source", "release", *words, late, code=7)["code"] == "claim_lost"
+    assert here.items() == {str(number): "in_progress"}
+    here.type("source", "done", *words, now, *done)
+    assert here.items() == {str(number): "completed"}
+
+
 def test_a_failure_is_left_to_a_person(here: Tracked) -> None:
     number = here.issue()
     here.type("source", "next", "engine", "--agent", "smith")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.queue.ledger import Ledger
     from rota.sources.desk import IssueDesk
     from rota.sources.manager import NextWorkItem, WorkSourceManager
-    from rota.sources.port import ClaimResult, WorkItem
+    from rota.sources.port import ClaimResult, ReleaseResult, WorkItem
 
 T = TypeVar("T")
 
@@ -127,18 +127,21 @@ def _show(session: "Session", found: "NextWorkItem", prompt: str | None) -> None
     if item is None:
         raise AssertionError("there is an item to be shown")
     ledger_id, token = (claim.ledger_id, claim.token) if claim else (None, None)
+    name = claim.claim if claim else None
     times = {"created_at": to_text(item.created_at), "updated_at": to_text(item.updated_at)}
     data = {
         "item": asdict(item) | times,
         "claimed": found.claimed,
         "ledger_id": ledger_id,
         "token": token,
+        "claim": name,
         "prompt": prompt,
     }
     facts = [
         ("item", item.id),
         ("ledger id", ledger_id),
         ("token", token),
+        ("claim", name),
         ("priority", item.priority.name.lower()),
         ("labels", ", ".join(item.labels)),
         ("url", item.url),
@@ -162,18 +165,24 @@ def report(session: "Session", name: str, item: str, agent: str, result: Mapping
 
 
 def release(
-    session: "Session", name: str, item: str, agent: str, *, reason: str | None, comment: bool
+    session: "Session",
+    name: str,
+    item: str,
+    agent: str,
+    *,
+    claim: str | None,
+    reason: str | None,
+    comment: bool,
 ) -> None:
-    async def deed(errand: Errand) -> tuple[bool, str | None]:
-        answer = await errand.manager.release_work_item(
-            item, agent=errand.who, reason=reason, add_comment=comment
+    async def deed(errand: Errand) -> "ReleaseResult":
+        return await errand.manager.release_work_item(
+            item, agent=errand.who, reason=reason, add_comment=comment, claim=claim
         )
-        return answer.success, answer.message
 
-    released, message = _sent(session, worker(agent, choose(session, name)), deed)
-    if not released:
-        raise ClaimLost(message or f"{agent} does not hold {item}")
-    _said(session, item, message or "is given back", released=True)
+    answer = _sent(session, worker(agent, choose(session, name)), deed)
+    if not answer.success or answer.message:
+        raise ClaimLost(answer.message or f"{agent} does not hold {item}")
+    _said(session, item, "is given back", released=True)
 
 
 def _said(session: "Session", item: str, words: str, **data: Any) -> None:

@@ -22,6 +22,9 @@ source = group(
 _source = click.argument("name", metavar="SOURCE")
 _item = click.argument("item")
 _agent = click.option("--agent", required=True, help="Who has it, or wants it.")
+_claim = click.option(
+    "--claim", help="By which claim, as `source next` tells it; else the agent's present one."
+)
 
 
 def _limit(one: Any) -> str:
@@ -106,6 +109,7 @@ def next_item(
 @click.option("--details", type=Text(), help="At length: text, @file or -.")
 @click.option("--artifact", "artifacts", multiple=True, help="Pull request, commit; repeatable.")
 @click.option("--error", type=Text(), help="What went wrong: text, @file or -.")
+@_claim
 @config_option
 def done(session: "Session", /, name: str, item: str, agent: str, **result: Any) -> None:
     """Report how the work on an item ended; exit code 7 when the claim is lost."""
@@ -118,6 +122,7 @@ def done(session: "Session", /, name: str, item: str, agent: str, **result: Any)
 @_agent
 @click.option("--reason", help="Why it is given back.")
 @click.option("--comment", is_flag=True, help="Say so at the source, too.")
+@_claim
 @config_option
 def release(session: "Session", /, name: str, item: str, agent: str, **how: Any) -> None:
     """Give an item back to its source; exit code 7 when it is not the agent's any more."""

@@ -97,7 +97,7 @@ class ReleaseOptions:
 @dataclass(frozen=True, slots=True)
 class ReleaseResult:
     success: bool
-    message: str | None = None
+    message: str | None = None  # why nothing was given back
 
 
 class WorkSource(Protocol):
