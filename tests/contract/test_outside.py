@@ -248,7 +248,30 @@ async def test_what_stands_in_the_way_is_named_and_nothing_changes(
             issue(description="changed meanwhile"), "ada", LEASE, firing(), cleared=True
         )
     assert type(refused.value) is kind
+    kept = await ledger.outside.kept_back(REPO, ["42", "43"], "ada")
+    of_the_item = obstacle not in (agent_paused, agent_busy)
+    assert set(kept) == ({"42"} if of_the_item else set())
     assert await everything(store) == before
+
+
+async def test_what_can_be_taken_is_not_kept_back(
+    outside: OutsideWork, ledger: Ledger, clock: ManualClock
+) -> None:
+    assert await outside.kept_back(REPO, [], "ada") == {}
+    await mirrored(outside, "1")
+    await mirrored(outside, "2", hold="nobody trusted has agreed")
+    await named_for_bob(ledger, await mirrored(outside, "3"))
+    got = await take(outside, "4", "eve", number=4)
+    part = await take(outside, "5", "joe", number=5)
+    half = order(Verb.BLOCK, part.item.id, token=part.claim.token, notes="?", reason="partial")
+    await ledger.queue.apply(half)
+    asked = ["1", "2", "3", "4", "5", "6"]
+    assert set(await outside.kept_back(REPO, asked, "ada")) == {"3", "4"}
+    assert await outside.kept_back(REPO, asked, "bob") == {
+        "4": f"{REPO} 4 ({got.item.id}) is being worked on by 'eve'"
+    }
+    clock.advance(LEASE)
+    assert await outside.kept_back(REPO, asked, "bob") == {}
 
 
 async def test_who_is_named_for_it_may_take_it(outside: OutsideWork, ledger: Ledger) -> None:
@@ -490,6 +513,7 @@ async def test_attempts_are_counted_and_end_it(
             assert await ledger.sweeper.tick() == Swept(failed=(spent.id,))
         with pytest.raises(Refused, match=f"used up its 2 attempts; `rota retry {spent.id}`"):
             await outside.take(wanted, "ada", LEASE, firing(3))
+    assert set(await outside.kept_back(REPO, ["42"], "ada")) == {"42"}
     assert await outside.mirror([Mirrored(wanted)]) == Mirroring()
     assert (await outside.standing(REPO, "42") or spent).status is Status.FAILED
     await ledger.queue.apply(order(Verb.RETRY, spent.id))

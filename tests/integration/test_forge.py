@@ -24,10 +24,11 @@ from rota.model.status import Status, Verb
 from rota.model.work import Priority
 from rota.queue import Ledger
 from rota.queue.moves import Order
-from rota.queue.views import Detail
+from rota.queue.views import Detail, Query
 from rota.sources.forge import ForgeWorkSource
 from rota.sources.github import GitHubAPIError, GitHubAuthError, GitHubWorkSource, Timeouts
-from rota.sources.manager import WorkSourceManager
+from rota.sources.manager import CANDIDATES, WorkSourceManager
+from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
 from rota.sources.port import (
     ClaimFailureReason,
@@ -155,6 +156,30 @@ async def test_issues_that_may_not_be_taken_do_not_hide_those_behind_them(
     source = scene.source(kind=kind)
     assert await offered(source) == [1, last]
     assert await offered(source, limit=1) == [1]
+
+
+@KINDS
+async def test_what_the_ledger_keeps_back_does_not_hide_what_stands_behind_it(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    """More of them than an agent tries at one time."""
+    source = scene.source(kind=kind)
+    desk = await source.desk()
+    numbers = [1, *(control.issue(REPO, f"Later {n}", labels=["ready"]) for n in range(CANDIDATES))]
+    ledger = scene.ledger_of()
+    await Mirror(desk, ledger.outside).poll()
+    for item in (await ledger.views.items(Query(limit=100))).items:
+        await ledger.queue.hold(item.id, "not before Monday")
+    assert await offered(source) == []
+    assert len(await source.held_back()) == len(numbers)
+    assert "not before Monday" in (await source.held_back())[0]
+    last = control.issue(REPO, "At last", labels=["ready"])
+    assert await offered(source) == [last]
+    agent = Agent("ada", scene.config(kind))
+    async with WorkSourceManager(scene.context("ada"), registry=WorkSourceRegistry()) as manager:
+        item, claimed, _ = await manager.get_next_work_item(agent)
+    assert item is not None
+    assert (claimed, item.external_id) == (True, str(last))
 
 
 @KINDS
@@ -855,8 +880,7 @@ async def test_a_run_whose_lease_has_lapsed_reports_nothing(
     with pytest.raises(ClaimLost):
         await source.complete_work(f"{kind}-1", DONE)
     released = await source.release_work(f"{kind}-1")
-    assert not released.success
-    assert released.message == "'ada' does not hold #1"
+    assert (released.success, released.message) == (True, "'ada' does not hold #1")
     assert scene.control.look(REPO, 1) == before
 
 

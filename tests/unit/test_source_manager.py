@@ -10,6 +10,7 @@ import pytest
 from rota.model.errors import ClaimLost, InvalidInput, UnknownWorkSourceError, WorkSourceError
 from rota.model.status import Status
 from rota.model.work import Priority
+from rota.sources import manager
 from rota.sources.manager import CANDIDATES, NextWorkItem, WorkSourceManager
 from rota.sources.memory import MemoryPlace, MemoryWorkSource
 from rota.sources.port import (
@@ -221,6 +222,22 @@ async def test_a_caller_that_is_cancelled_while_claiming_gives_the_item_back(fle
     adapter.may_answer.set()
     await fleet.manager.aclose()
     assert fleet.place.entries[item.id].status is Status.QUEUED
+    assert adapter.closed == 1
+
+
+async def test_who_closes_does_not_wait_for_ever_for_a_source_that_does_not_answer(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager, "GIVE_BACK_SECONDS", 0.01)
+    fleet.place.add("Mend the gate")
+    adapter = await fleet.adapter()
+    adapter.may_answer.clear()
+    asking = asyncio.create_task(fleet.manager.get_next_work_item(Agent()))
+    await adapter.claiming.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    async with asyncio.timeout(20):
+        await fleet.manager.aclose()
     assert adapter.closed == 1
 
 

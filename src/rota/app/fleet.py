@@ -113,6 +113,7 @@ class FleetAtWork:
         )
         self._journey = journey
         self._travelling: set[asyncio.Task[object]] = set()
+        self._hurried = False  # a second signal does not want to wait
         self._tendings: dict[str, Tending] = {}
         self._reloading = asyncio.Lock()
         self.receivers: list[Receiver] = []  # who is woken by webhooks; changes in place
@@ -159,7 +160,7 @@ class FleetAtWork:
         self._ledger.schedules.attach(None)
         await self._scheduler.stop(wait_for_jobs=False)
         await self._outbox.aclose()
-        await self._sources.aclose()
+        await self._sources.aclose(0.0 if self._hurried else None)
         for tending in self._tendings.values():
             await tending.aclose()
         self._runner.close()
@@ -181,6 +182,9 @@ class FleetAtWork:
         stopping = asyncio.ensure_future(self._scheduler.stop(timeout=seconds + ENDING_SECONDS))
         try:
             await asyncio.wait([stopping], timeout=seconds)
+        except asyncio.CancelledError:
+            self._hurried = True
+            raise
         finally:  # also when a second signal does not want to wait
             for task in self._travelling:
                 task.cancel()

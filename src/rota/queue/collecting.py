@@ -1,5 +1,6 @@
 """Takes an item through its source: submitted, dispatched and started in one transaction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota.model.agents import Agent
@@ -14,6 +15,7 @@ from rota.queue.moves import Lease, Order
 from rota.storage.port import RunAgain, Transaction
 
 REASON = "claimed"
+IN_PART = "partial"  # why an item is blocked: a person has to look at what was done of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,34 @@ def collect(tx: Transaction, wanted: Collection, ids: IdFactory, now: str) -> Cl
             firing_id=wanted.firing.firing_id,
         )
     return ClaimedItem(item, claim)
+
+
+def kept_back(
+    tx: Transaction, source: str, refs: Sequence[str], agent: str, now: str
+) -> dict[str, str]:
+    """Which of these references `collect` would refuse the agent now, and why. Only reads."""
+    found = tx.outside_items(source, refs)
+    reasons: dict[str, str] = {}
+    for ref in refs:
+        row, hold_by = found.get(ref, (None, None))
+        try:
+            if row is None:
+                _demand_attempts(tx.outside_item(source, ref))
+            elif not _comes_free(row, now):
+                _demand_free(tx, row, agent, now)
+                if row.hold_reason is not None and hold_by != mirroring.BY_SOURCE:
+                    reasons[ref] = f"{_called(row)} is held: {row.hold_reason}"
+        except Refused as error:
+            reasons[ref] = error.message
+    return reasons
+
+
+def _comes_free(row: WorkItem, now: str) -> bool:
+    """Before it is taken: what has lapsed is swept, and what was done in part is made ready again
+    by who says so at its source."""
+    if row.status is Status.BLOCKED:
+        return row.reason == IN_PART
+    return row.lease_expires_at is not None and row.lease_expires_at <= now
 
 
 def _demand_at_work(tx: Transaction, name: str) -> None:

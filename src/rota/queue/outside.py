@@ -74,6 +74,16 @@ class OutsideWork:
             lambda tx: collecting.collect(tx, wanted, self._ids, self._now())
         )
 
+    async def kept_back(self, source: str, refs: Sequence[str], agent: str) -> dict[str, str]:
+        """Which of these references the agent could not take now, whatever the source says of them,
+        and why."""
+        if not refs:
+            return {}
+        now = self._now()
+        return await self._store.read(
+            lambda tx: collecting.kept_back(tx, source, refs, agent, now), long=True
+        )
+
     async def mirror(self, items: Sequence[Mirrored]) -> Mirroring:
         """Show what the source has, as queued items with its holds on them.
 

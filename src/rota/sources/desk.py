@@ -7,7 +7,7 @@ the other way round: what the tracker has not accepted is not recorded as done.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -32,6 +32,7 @@ from rota.model.errors import (
 )
 from rota.model.sources import Firing, SourceClaim
 from rota.model.status import OUTCOME_OF, RULES, Status, Verb
+from rota.queue.collecting import IN_PART
 from rota.queue.intake import LONGEST
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
@@ -44,7 +45,6 @@ from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
 from rota.sources.reports import pull_request, released, report
 from rota.sources.rights import explained
 
-IN_PART = "partial"
 LATE = "finished_before_a_crash"
 
 
@@ -121,6 +121,14 @@ class IssueDesk:
         self._told: dict[tuple[int, str], tuple[str | None, WorkOutcome]] = {}
 
     # take
+
+    async def kept_back(self, numbers: Iterable[int], codename: str) -> dict[int, str]:
+        """Which of these the ledger would not give this agent now, and why."""
+        if self.ledger is None:
+            return {}
+        refs = [str(number) for number in numbers]
+        reasons = await self.ledger.outside.kept_back(self.tracker.source, refs, codename)
+        return {int(ref): why for ref, why in reasons.items()}
 
     async def take(
         self,

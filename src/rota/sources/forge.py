@@ -74,6 +74,9 @@ class ForgeWorkSource:
             if self._waiting.get(issue.number, now) <= now
             and await desk.keeper.judge(issue) is None
         ]
+        # Before any of them is tried: the first few would hide all that stand behind.
+        kept = await desk.kept_back((issue.number for issue in found), self._agent)
+        found = [issue for issue in found if issue.number not in kept]
         if options.include_claimed:
             found += await desk.tracker.issues(labels=[desk.keeper.labels.in_flight])
         return list({issue.number: issue for issue in found}.values())
@@ -82,7 +85,10 @@ class ForgeWorkSource:
         """What is marked as ready and yet not available: each with its reason, for people."""
         desk = await self.desk()
         marked = await desk.tracker.issues(labels=[desk.keeper.labels.ready])
-        reasons = [(issue, await desk.keeper.judge(issue)) for issue in marked]
+        kept = await desk.kept_back((issue.number for issue in marked), self._agent)
+        reasons = [
+            (issue, await desk.keeper.judge(issue) or kept.get(issue.number)) for issue in marked
+        ]
         return [f"#{issue.number} {issue.title}: {why}" for issue, why in reasons if why]
 
     async def claim_work(self, work_item_id: str) -> ClaimResult:

@@ -27,6 +27,8 @@ from rota.sources.registry import SourceContext, WorkSourceRegistry, default_reg
 
 # How many items are tried before an agent is told that others were quicker.
 CANDIDATES = 10
+# Longer than a tracker that is well takes to decide a claim.
+GIVE_BACK_SECONDS = 15.0
 # The next candidate would fare no better.
 HOPELESS = frozenset({ClaimFailureReason.SOURCE_ERROR, ClaimFailureReason.PERMISSION_DENIED})
 
@@ -158,10 +160,14 @@ class WorkSourceManager:
         names, self._cache = self._cache, {}
         await _close([one for name, cached in names.items() for one in self._retire(name, cached)])
 
-    async def aclose(self) -> None:
-        """Close every adapter, whatever is claimed with it."""
-        while self._giving_back:
-            await asyncio.wait(self._giving_back)
+    async def aclose(self, patience: float | None = None) -> None:
+        """Close every adapter, whatever is claimed with it. What is not given back in so many
+        seconds is left to its lease: its source may not answer for a long time."""
+        if self._giving_back:
+            seconds = GIVE_BACK_SECONDS if patience is None else patience
+            _, late = await asyncio.wait(self._giving_back, timeout=seconds)
+            for task in late:
+                task.cancel()
         kept = [*self._cache.values(), *(one for many in self._retired.values() for one in many)]
         self._cache, self._retired = {}, {}
         await _close(kept)
