@@ -99,7 +99,14 @@ def test_every_error_of_the_ledger_has_its_exit_code() -> None:
         for kind in vars(errors).values()
         if inspect.isclass(kind) and issubclass(kind, RotaError)
     }
-    storage = {"error", "storage_error", "no_ledger", "storage_unavailable", "commit_unknown"}
+    storage = {
+        "error",
+        "storage_error",
+        "no_ledger",
+        "storage_unavailable",
+        "storage_busy",
+        "commit_unknown",
+    }
     assert kinds - set(_EXIT_CODES) == storage | {"schema_behind", "schema_ahead"}
     assert SERVER == 6
 

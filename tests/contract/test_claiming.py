@@ -171,6 +171,17 @@ async def test_who_gets_nothing_hears_why(queue: WorkQueue) -> None:
     assert await why("ada") is None
 
 
+async def test_a_type_that_is_named_twice_is_looked_for_once(
+    queue: WorkQueue, store: Store
+) -> None:
+    await queue.set_agent("ada", max_concurrent=5)
+    bugs = [item.id for item in await submit(queue, 3, type="bug")]
+    (docs,) = await submit(queue, type="docs")
+    twice = ClaimRequest("ada", limit=5, types=("bug", "docs", "bug"))
+    assert [one.item.id for one in (await queue.claim(twice)).items] == [*bugs, docs.id]
+    await agrees(store)
+
+
 async def test_a_claim_takes_only_what_it_asks_for(queue: WorkQueue) -> None:
     project = await queue.create_project("p")
     (bug,) = await submit(queue, type="bug", labels=("red", "big"))

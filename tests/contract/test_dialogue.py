@@ -194,3 +194,40 @@ def test_a_statement_that_was_passed_over_behind_an_answer_is_prepared_when_it_c
     talk.tell(late, [1])
     talk.commit()
     assert rows(talk) == 1
+
+
+def known_to_the_server(talk: Dialogue) -> int:
+    talk.begin(writes=False)
+    [(count,)], _ = talk.ask(b"SELECT count(*) FROM pg_prepared_statements", [])
+    talk.commit()
+    return int(count)
+
+
+def test_errors_leave_no_statements_behind_on_the_server(talk: Dialogue) -> None:
+    """As on a standby, which prepares every statement and refuses to run it."""
+    for number in range(20):
+        talk.begin(writes=True)
+        talk.tell(COUNT, [])
+        talk.tell(b"SELECT 1 / $1::int", [0])
+        talk.tell(b"SELECT $1::int + %d" % (number % 3), [1])
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            talk.commit()
+    assert known_to_the_server(talk) <= 6
+
+
+def test_a_statement_that_could_not_be_dropped_behind_an_error_is_dropped_later(
+    talk: Dialogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialogue, "MOST_PREPARED", 3)
+    for turn in range(10):
+        talk.begin(writes=True)
+        talk.tell(b"SELECT 1 / $1::int", [0])
+        for number in range(4):
+            talk.tell(b"SELECT $1::int + %d" % (10 * turn + number), [1])
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            talk.commit()
+        talk.begin(writes=True)
+        for number in range(4):
+            assert talk.ask(b"SELECT $1::int - %d" % (10 * turn + number), [0])[1] == 1
+        talk.commit()
+    assert known_to_the_server(talk) <= 4

@@ -28,9 +28,10 @@ from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused, Storag
 from rota.model.runs import AgentLimits, RunEnd, RunStatus, Usage
 from rota.model.schedules import ScheduleType, Trigger, TriggerKind
 from rota.model.sources import Firing
-from rota.model.status import Status
+from rota.model.status import Status, Verb
 from rota.model.work import ItemFilter, NewItem, WorkItem
 from rota.queue import Ledger
+from rota.queue.moves import Order
 from rota.signals import Signals, SignalScheduler
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node, Standing
@@ -307,6 +308,42 @@ async def test_fields_that_came_later_may_be_missing_in_an_older_file(
     put(file, sealed(header, encode_line(nameless)))
     with pytest.raises(InvalidInput, match="line 2: the field 'name' is missing"):
         await import_ledger(store, file)
+
+
+async def test_dispatches_of_an_older_file_are_in_the_order_of_their_ids(
+    store: Store, clock: ManualClock, elsewhere: Elsewhere, file: Path
+) -> None:
+    """Not of their items: the younger item was dispatched first."""
+    async with elsewhere() as source:
+        queue = Ledger.on(source, clock).queue
+        made = [await queue.submit(NewItem("chore", f"Item {n}")) for n in range(3)]
+        for item in reversed(made):
+            await queue.apply(Order(Verb.DISPATCH, item.id, "me", agent="ada"))
+        header, *lines = (await exported(source, clock)).splitlines(keepends=True)
+    before, behind = others(lines)
+    older, newer = ranked(lines, "id"), ranked(lines, "work_item_id")
+    assert older == newer[::-1]
+    for dispatches in (older, newer):
+        put(file, sealed(header, *before, *dispatches, *behind))
+        await import_ledger(store, file)
+    bad = {"out of order": [older[1], older[0], older[2]], "comes twice": [older[0], *older]}
+    for words, dispatches in bad.items():
+        put(file, sealed(header, *before, *dispatches, *behind))
+        with pytest.raises(InvalidInput, match=words):
+            await import_ledger(store, file)
+
+
+def ranked(lines: list[bytes], field: str) -> list[bytes]:
+    """The dispatches among them, in the order of a field."""
+    found = [line for line in lines if json.loads(line)["kind"] == "dispatch"]
+    return sorted(found, key=lambda line: str(json.loads(line)["data"][field]))
+
+
+def others(lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """What stands before the dispatches, and behind them; without the end."""
+    kinds = [json.loads(line)["kind"] for line in lines]
+    at = kinds.index("dispatch")
+    return lines[:at], lines[at + kinds.count("dispatch") : -1]
 
 
 # into a ledger that is not empty

@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rota.model.claims import ClaimRequest, Completion
-from rota.model.work import NewItem
+from rota.model.errors import InvalidInput, StorageBusy, StorageUnavailable
+from rota.model.status import Status
+from rota.model.work import MAX_BATCH, NewItem
 from rota.queue import WorkQueue, gathering
+from rota.queue.views import Views
 from rota.storage.port import Store, Transaction
+from rota.storage.transaction import SqlTransaction
 from rota.testing.audit import faults, read_ledger
 
 MOST = 10
@@ -88,3 +93,52 @@ async def test_only_so_many_items_go_together_and_what_is_too_heavy_goes_alone(
     ]
     count, done = await at_once([queue.complete_many(batch) for batch in batches])
     assert (count, [len(answers) for answers in done]) == (transactions, sizes)
+
+
+async def test_what_a_completion_takes_next_weighs_as_much_as_itself(
+    queue: WorkQueue, at_once: AtOnce
+) -> None:
+    batches = await held(queue, 1, 1, 1)
+    entries = [
+        replace(one, next=ClaimRequest(f"a{number}", limit=4))
+        for number, (one,) in enumerate(batches)
+    ]
+    count, _ = await at_once([queue.complete_many([one]) for one in entries])
+    assert count == 2
+
+
+async def test_a_batch_takes_no_more_than_a_batch(queue: WorkQueue, views: Views) -> None:
+    ((one, two),) = await held(queue, 2)
+    much = ClaimRequest("a0", limit=MAX_BATCH)
+    with pytest.raises(InvalidInput, match="at most 1000 items, all its limits together"):
+        await queue.complete_many([replace(one, next=much), replace(two, next=ClaimRequest("a0"))])
+    assert (await views.item(one.id)).status is Status.IN_PROGRESS
+
+
+async def test_everybody_who_waits_is_answered_when_the_store_is_closed(
+    queue: WorkQueue, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many transactions they would have been."""
+    monkeypatch.setattr(gathering, "MOST_AT_ONCE", 1)
+    await store.close()
+    calls = [queue.submit_many(items(2)) for _ in range(1_000)]
+    async with asyncio.timeout(60):
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(one) for one in answers} == {StorageUnavailable}
+
+
+async def test_one_that_was_in_others_way_fails_alone(
+    queue: WorkQueue, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = SqlTransaction.insert_items
+
+    def slow(tx: SqlTransaction, fresh: Any, *given: Any) -> None:
+        if any(item.type == "slow" for _, item in fresh):
+            raise StorageBusy("the server has ended the statement; try again")
+        insert(tx, fresh, *given)
+
+    monkeypatch.setattr(SqlTransaction, "insert_items", slow)
+    kinds = ("quick", "slow", "quick")
+    calls = [queue.submit(NewItem(kind, "x")) for kind in kinds]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(one, StorageBusy) for one in answers] == [False, True, False]

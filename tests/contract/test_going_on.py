@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -182,6 +183,43 @@ async def test_a_next_claim_that_cannot_be_right_is_refused_and_nothing_is_compl
         await queue.apply(Order(item_id=first.id, actor="ada", next=following, **said))
     assert (await views.item(first.id)).status is Status.IN_PROGRESS
     assert (await views.item(second.id)).status is Status.QUEUED
+
+
+async def test_the_next_lease_begins_when_it_is_taken_though_the_completion_had_to_wait(
+    queue: WorkQueue, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await submit(queue, 2)
+    got = await claim(queue)
+    finish = SqlTransaction.finish
+
+    def waits(tx: SqlTransaction, *given: Any) -> Any:
+        done = finish(tx, *given)
+        clock.advance(50)
+        return done
+
+    monkeypatch.setattr(SqlTransaction, "finish", waits)
+    moved = await go_on(queue, got)
+    assert moved.next is not None
+    (following,) = moved.next.items
+    assert (following.claim.claimed_at, following.claim.expires_at) == (
+        clock.text(),
+        clock.text(60),
+    )
+    await agrees(store)
+
+
+async def test_nothing_is_taken_earlier_than_it_was_left(
+    queue: WorkQueue, store: Store, views: Views, clock: ManualClock
+) -> None:
+    """By somebody whose clock is ahead, or who left it while we were on our way."""
+    ahead = Ledger.on(store, ManualClock(clock.now() + timedelta(seconds=5))).queue
+    (item,) = await submit(ahead, 1)
+    got = await claim(queue)
+    assert got.item == await views.item(item.id)
+    assert got.item.updated_at == got.claim.claimed_at == item.updated_at
+    (dispatch,) = (await views.detail(item.id)).dispatch_log
+    assert dispatch.dispatched_at == item.updated_at
+    await agrees(store)
 
 
 async def test_lanes_that_go_on_take_every_item_once(queue: WorkQueue, store: Store) -> None:

@@ -5,16 +5,18 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from rota.model.claims import ClaimRequest
-from rota.model.errors import ClaimLost
+from rota.model.errors import ClaimLost, InvalidInput, RotaError
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem
 from rota.queue import Ledger, WorkQueue, claiming
 from rota.queue.moves import Order
 from rota.storage.dialogue import Dialogue, Question
 from rota.storage.port import Edit, Finish, Store, Take, Topic, Transaction
+from rota.storage.postgres_transaction import PostgresTransaction
 from rota.testing.clock import ManualClock
 
 PATIENCE = 20.0
@@ -156,6 +158,56 @@ async def test_lanes_that_ask_for_different_items_are_not_looked_for_ahead(
 
     assert await store.transact(body) == [1, 0]
     assert store.counter(Topic.READY) == before
+
+
+async def test_who_may_not_have_the_slots_for_it_does_not_look_ahead(
+    queue: WorkQueue, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would lock as many as it asks for, and others would pass over them."""
+    await submit(queue, *["chore"] * 5)
+    held = await claimed(queue)
+    foreseen: list[Any] = []
+    monkeypatch.setattr(
+        PostgresTransaction, "foresee", lambda tx, claims: foreseen.append(list(claims))
+    )
+    many = ClaimRequest("ada", limit=1000, lease_seconds=60)
+    done = Order(Verb.COMPLETE, held.item_id, "ada", token=held.token, outcome="success", next=many)
+    moved = await queue.apply(done)
+    assert moved.next is not None
+    assert (len(moved.next.items), foreseen) == (1, [])
+
+
+async def test_an_agent_whose_reviews_are_counted_wakes_nobody_either(
+    queue: WorkQueue, store: Store
+) -> None:
+    await queue.set_agent("ada", max_in_review=5)
+    _, second = await submit(queue, "chore", "chore")
+    held = await claimed(queue)
+    before = store.counter(Topic.READY)
+    assert await go_on(queue, held) == [second]
+    assert store.counter(Topic.READY) == before
+
+
+@pytest.mark.parametrize("when", ["in the body", "at the commit"])
+async def test_what_was_locked_and_is_not_taken_after_all_is_announced(
+    queue: WorkQueue, store: Store, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    await submit(queue, "chore", "chore")
+    before = store.counter(Topic.READY)
+
+    def fails(*_: object) -> None:
+        raise psycopg.errors.ForeignKeyViolation("not this time")
+
+    def body(tx: Transaction) -> None:
+        tx.take([take()], NOW)
+        if when == "in the body":
+            raise InvalidInput("not this time")
+        monkeypatch.setattr(Dialogue, "commit", fails)
+
+    with pytest.raises(RotaError):
+        await store.transact(body)
+    monkeypatch.undo()
+    assert store.counter(Topic.READY) > before
 
 
 async def test_what_a_claim_has_locked_and_left_is_announced_to_who_passed_over_it(

@@ -18,6 +18,7 @@ from rota.model.errors import (
     CommitUnknown,
     InvalidInput,
     NotFound,
+    StorageBusy,
     StorageError,
     StorageUnavailable,
     VersionMismatch,
@@ -765,6 +766,19 @@ async def test_a_server_that_is_not_there_is_named_without_its_password() -> Non
             pass
     assert "postgresql://me@127.0.0.1:1/rota" in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+async def test_a_statement_that_the_server_has_ended_is_told_as_that(database: str) -> None:
+    mark = "&" if "?" in database else "?"
+    limited = f"{database}{mark}options=-c%20statement_timeout%3D20"
+
+    def body(tx: Transaction) -> None:
+        tx._text("SELECT pg_sleep(30)", {})  # type: ignore[attr-defined]
+
+    async with opened(limited) as store:
+        with pytest.raises(StorageBusy, match=r"has ended the statement \(canceling statement due"):
+            await store.transact(body)
+        assert await store.read(lambda tx: tx.list_projects(None, 1)) == []
 
 
 async def test_a_database_that_is_not_there(database: str) -> None:

@@ -308,6 +308,41 @@ def test_an_agents_batch_completes_what_it_looked_at_and_nothing_else(
     assert (shown["status"], shown["assigned_agent"]) == ("in_progress", "bob")
 
 
+def test_of_an_agents_batch_what_takes_the_next_comes_last(
+    served: Served, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever goes away while the others are looked at again has taken nothing."""
+    boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
+    boss.patch("/agents/ann", json={"max_concurrent": 5})
+    loose, fenced, following = (boss.post("/work", json=GOOD).json()["id"] for _ in range(3))
+    boss.post(f"/work/{loose}/dispatch", json={"assigned_agent": "ann"})
+    ann.post(f"/work/{loose}/start")
+    [held] = ann.post("/work/claim", json={"agent": "ann"}).json()
+    assert held["id"] == fenced
+    queue, look = served.ledger.queue, served.ledger.views.item
+    complete, notes, rounds = queue.complete_many, ["not yet done"], list[list[str]]()
+
+    async def looked_at(item_id: str) -> WorkItem:
+        found = await look(item_id)
+        if item_id == loose and notes:
+            await queue.note(loose, notes.pop())
+        return found
+
+    async def counted(entries: Any, **given: Any) -> Any:
+        rounds.append([one.id for one in entries])
+        return await complete(entries, **given)
+
+    monkeypatch.setattr(served.ledger.views, "item", looked_at)
+    monkeypatch.setattr(queue, "complete_many", counted)
+    batch = [
+        {"id": fenced, "token": held["claim"]["token"], "next": {"agent": "ann"}},
+        {"id": loose},
+    ]
+    first, second = ann.post("/work/complete", json=batch).json()
+    assert ([one["id"] for one in first["next"]], second["ok"]) == ([following], True)
+    assert rounds == [[loose], [loose], [fenced]]
+
+
 def test_an_agents_token_goes_on_to_the_next_item_for_that_agent_alone(
     served: Served, asks: Asks
 ) -> None:

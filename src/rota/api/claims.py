@@ -136,26 +136,33 @@ async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
 
 async def _completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
     """For an agent's token each item is looked at first, and completed as it was then; what has
-    changed meanwhile is looked at again."""
+    changed meanwhile is looked at again. What has a claim's token comes behind that, and all at
+    once: nothing is left to be done when it has taken the next, and nobody to lose that."""
     queue = call.ledger.queue
     if call.caller.agents is None:
         return await queue.complete_many([_completion(call, one) for one in body], actor=call.actor)
     answers: dict[int, Finished] = {}
-    left: Sequence[int] = range(len(body))
+    left = [index for index, one in enumerate(body) if one.token is None]
     for _ in range(ATTEMPTS):
-        allowed: dict[int, Completion] = {}
-        for index in left:
-            try:
-                allowed[index] = await _own(call, body[index])
-            except RotaError as error:
-                answers[index] = Finished(body[index].id, error=error)
-        if allowed:
-            done = await queue.complete_many([*allowed.values()], actor=call.actor)
-            answers.update(zip(allowed, done, strict=True))
-        left = [one for one in allowed if isinstance(answers[one].error, VersionMismatch)]
-        if not left:
-            break
+        await _complete_some(call, body, left, answers)
+        left = [index for index in left if isinstance(answers[index].error, VersionMismatch)]
+    fenced = [index for index, one in enumerate(body) if one.token is not None]
+    await _complete_some(call, body, fenced, answers)
     return [answers[index] for index in range(len(body))]
+
+
+async def _complete_some(
+    call: Call, body: tuple[CompleteOne, ...], some: Sequence[int], answers: dict[int, Finished]
+) -> None:
+    allowed: dict[int, Completion] = {}
+    for index in some:
+        try:
+            allowed[index] = await _own(call, body[index])
+        except RotaError as error:
+            answers[index] = Finished(body[index].id, error=error)
+    if allowed:
+        done = await call.ledger.queue.complete_many([*allowed.values()], actor=call.actor)
+        answers.update(zip(allowed, done, strict=True))
 
 
 async def _own(call: Call, one: CompleteOne) -> Completion:

@@ -124,7 +124,7 @@ def _end(path: Path, file: BinaryIO) -> dict[str, Any]:
 def entries(checked: Checked) -> Iterator[Entry]:
     """The records in their order; what is out of it, or comes twice, is refused."""
     with open_file(checked.path) as file:
-        digest, last = hashlib.sha256(), (-1, ())
+        digest, order = hashlib.sha256(), _Order()
         number = 1
         for number, line in enumerate(lines(file, checked.path), start=1):
             if number == 1 or number == checked.records + 2:
@@ -132,7 +132,7 @@ def entries(checked: Checked) -> Iterator[Entry]:
             digest.update(line)
             try:
                 entry = _entry(number, line)
-                last = _behind(last, entry)
+                order.demand(entry)
             except Fault as fault:
                 raise unreadable(checked.path, number, fault) from None
             yield entry
@@ -146,14 +146,25 @@ def _entry(number: int, line: bytes) -> Entry:
     return Entry(number, shape, row_of(shape, record), line)
 
 
-def _behind(last: tuple[int, Row], entry: Entry) -> tuple[int, Row]:
-    """An export is sorted by kind and key, so that one look back finds what comes twice."""
-    place = (_ORDER[entry.shape.kind], entry.shape.key_of(entry.row))
-    if place == last:
-        raise Fault(f"{entry.shape.kind} {words(place[1])} comes twice")
-    if place < last:
-        raise Fault(f"{entry.shape.kind} {words(place[1])} is out of order")
-    return place
+class _Order:
+    """An export is sorted by kind and key, so that one look back finds what comes twice. Some kinds
+    had another key once: their records may be in either order, from the first to the last."""
+
+    def __init__(self) -> None:
+        self._kind = -1
+        self._last: dict[tuple[str, ...], Row] = {}  # by each key that they are still sorted by
+
+    def demand(self, entry: Entry) -> None:
+        shape, kind = entry.shape, _ORDER[entry.shape.kind]
+        if kind > self._kind:
+            keys = filter(None, (shape.key, shape.older_key))
+            self._kind, self._last = kind, dict.fromkeys(keys, ())
+        before = self._last if kind == self._kind else {}
+        here = {names: shape.values(entry.row, names) for names in before}
+        self._last = {names: at for names, at in here.items() if at > before[names]}
+        if not self._last:
+            fault = "comes twice" if here and here == before else "is out of order"
+            raise Fault(f"{shape.kind} {words(shape.key_of(entry.row))} {fault}")
 
 
 def words(key: Row) -> str:

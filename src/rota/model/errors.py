@@ -18,7 +18,8 @@ RotaError
 ├── StorageError
 │   ├── NoLedger            nobody has made one here yet, and reading does not     500
 │   ├── StorageUnavailable  locked, full, read-only, unreachable: ask again        503
-│   ├── CommitUnknown       the connection broke while committing: ask what stands 503
+│   │   ├── StorageBusy     this change was in others' way; another may succeed    503
+│   │   └── CommitUnknown   the connection broke while committing: ask what stands 503
 │   ├── SchemaBehind        the database wants `rota db upgrade`                   503
 │   └── SchemaAhead         the database was written by a newer Rota               503
 ├── WorkSourceError         a place that work comes from cannot do what was asked  502
@@ -118,6 +119,10 @@ class NoLedger(StorageError):
 
 class StorageUnavailable(StorageError):
     code = "storage_unavailable"
+
+
+class StorageBusy(StorageUnavailable):
+    code = "storage_busy"
 
 
 class CommitUnknown(StorageUnavailable):

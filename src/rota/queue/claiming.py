@@ -13,7 +13,7 @@ from rota.model.claims import (
     ClaimResult,
     NothingClaimed,
 )
-from rota.model.clock import IdFactory, later, to_text
+from rota.model.clock import Clock, IdFactory, later, to_text
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.status import Outcome, Status
 from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
@@ -144,18 +144,21 @@ class Finished:
 
 
 def finish_and_take(
-    tx: Transaction, orders: Sequence[Order], ids: IdFactory, moment: datetime
+    tx: Transaction, orders: Sequence[Order], ids: IdFactory, clock: Clock
 ) -> list[Finished]:
     """What follows is taken when all of them are done, and their slots are free."""
-    tx.foresee([order.next for order in orders if order.next is not None])
-    answers = finish(tx, orders, ids, to_text(moment))
+    wanted = [order.next for order in orders if order.next is not None]
+    if sum(one.limit for one in wanted) <= len(orders):  # for more there may be no slots
+        tx.foresee(wanted)
+    answers = finish(tx, orders, ids, to_text(clock.now()))
     going_on = [
         (answer, order.next)
         for answer, order in zip(answers, orders, strict=True)
         if order.next is not None and answer.is_fresh
     ]
     if going_on:
-        taken = take(tx, [wanted for _, wanted in going_on], ids, moment)
+        # Asked again: the completion may have waited, and a lease begins when it is taken.
+        taken = take(tx, [request for _, request in going_on], ids, clock.now())
         for (answer, _), result in zip(going_on, taken, strict=True):
             answer.next = result
     return answers

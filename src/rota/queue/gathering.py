@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from rota.model.errors import StorageUnavailable
+from rota.model.errors import StorageBusy, StorageUnavailable
 from rota.storage.port import Store, Transaction
 
 A = TypeVar("A")
@@ -72,6 +72,7 @@ class Gathering(Generic[A, R]):
         try:
             done = self._store.transact(lambda tx: self._body(tx, arguments))
         except Exception as error:  # noqa: BLE001 - every caller must be answered
+            self._under_way -= 1
             self._fail(calls, error)
             return
         done.add_done_callback(lambda answered: self._answer(calls, answered))
@@ -86,19 +87,19 @@ class Gathering(Generic[A, R]):
             for (_, future), answer in zip(calls, answered.result(), strict=True):
                 self._give(future, answer)
             self._back()
-        elif len(calls) > 1 and not isinstance(error, StorageUnavailable):
+        elif len(calls) > 1 and _may_be_ones_own(error):
             # One of them is at fault and the others are not: each goes alone, and hears its own.
             self._under_way -= 1
             for call in calls:
                 self._send([call])
         else:
             self._fail(calls, error)
+            self._back()
 
     def _fail(self, calls: "list[_Call[A, R]]", error: BaseException) -> None:
         for _, future in calls:
             if not future.done():
                 future.set_exception(error)
-        self._back()
 
     def _back(self) -> None:
         self._under_way -= 1
@@ -113,3 +114,8 @@ class Gathering(Generic[A, R]):
             self._unheard(answer)
         else:
             future.set_result(answer)
+
+
+def _may_be_ones_own(error: BaseException) -> bool:
+    """Not of all who were in it: a database that is away is away for each of them."""
+    return isinstance(error, StorageBusy) or not isinstance(error, StorageUnavailable)

@@ -46,7 +46,7 @@ class WorkQueue:
         self._ids = IdFactory(self._clock)
         self._submitting = Gathering(store, self._submit_all, weight=lambda call: len(call.items))
         self._taking = Gathering(store, self._take_all, self._give_back, lambda one: one.limit)
-        self._finishing = Gathering(store, self._finish_all, self._leave_next, len)
+        self._finishing = Gathering(store, self._finish_all, self._leave_next, _weight)
 
     def _now(self) -> str:
         return to_text(self._clock.now())
@@ -341,7 +341,13 @@ class WorkQueue:
         """Complete a batch in one transaction; one entry's refusal does not touch the others."""
         if not 1 <= len(entries) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
-        return await self._finished([_order_of(entry, entry.actor or actor) for entry in entries])
+        orders = [_order_of(entry, entry.actor or actor) for entry in entries]
+        if sum(order.next.limit for order in orders if order.next is not None) > MAX_BATCH:
+            raise InvalidInput(
+                f"next: a batch takes at most {MAX_BATCH} items, all its limits together",
+                field="next",
+            )
+        return await self._finished(orders)
 
     async def _finished(self, orders: Sequence[Order]) -> list[Finished]:
         nothing = ClaimResult([])
@@ -360,8 +366,13 @@ class WorkQueue:
         self, tx: Transaction, calls: Sequence[Sequence[Order]]
     ) -> Sequence[list[Finished]]:
         orders = [order for call in calls for order in call]
-        answers = iter(claiming.finish_and_take(tx, orders, self._ids, self._clock.now()))
+        answers = iter(claiming.finish_and_take(tx, orders, self._ids, self._clock))
         return [list(islice(answers, len(call))) for call in calls]
+
+
+def _weight(orders: Sequence[Order]) -> int:
+    """What is taken weighs as much as what is completed."""
+    return sum(1 if order.next is None else max(1, order.next.limit) for order in orders)
 
 
 def _check_next(order: Order) -> None:

@@ -47,13 +47,17 @@ class ClaimStatements(Primitives):
         if not wanted:
             return parties
         anyone = self._candidates(takes[0], wanted, named=False)
-        named: dict[str, deque[WorkItem]] = {}
+        named = {
+            party.take.agent: self._candidates(party.take, wanted, named=True)
+            for party in parties
+            if party.slots and seats[party.take.agent].is_named
+        }
+        # Somebody with another clock, or who was quicker, may have left one of them since.
+        seen = [item.updated_at for found in (anyone, *named.values()) for item in found]
+        now = max([now, *seen])
         nothing: deque[WorkItem] = deque()
         for party in parties:
-            agent = party.take.agent
-            if seats[agent].is_named and party.slots and agent not in named:
-                named[agent] = self._candidates(party.take, wanted, named=True)
-            hand_out(party, named.get(agent, nothing), anyone, now)
+            hand_out(party, named.get(party.take.agent, nothing), anyone, now)
         if anyone or any(named.values()):
             self._leave()
         if rows := rows_of(parties):
@@ -69,8 +73,8 @@ class ClaimStatements(Primitives):
         rows = self._rows("seats", agents=asked)
         limited = sorted(row[0] for row in rows if row[5] is not None)
         if limited:  # only they pay for being counted exactly
-            self._do("lock_agents", agents=encode(limited))
-            rows = self._rows("seats", agents=asked)
+            self._beside("lock_agents", agents=encode(limited))
+            rows = self._beside("seats", agents=asked)
         return {
             name: seat(slots, busy, bool(paused), bool(is_named), most, waiting)
             for name, slots, paused, busy, is_named, most, waiting in rows
@@ -86,7 +90,7 @@ class ClaimStatements(Primitives):
         statements = candidates(
             self.DIALECT,
             named=named,
-            types=len(take.types),
+            types=len(set(take.types)),
             labels=len(take.labels),
             project=take.project_id is not None,
         )
@@ -177,7 +181,7 @@ class ClaimStatements(Primitives):
 def _parameters(take: Take | ClaimRequest) -> dict[str, object]:
     """The filters of a claim, under the names that `candidates` uses."""
     named: dict[str, object] = {"agent": take.agent}
-    named |= {f"type_{index}": kind for index, kind in enumerate(take.types)}
+    named |= {f"type_{index}": kind for index, kind in enumerate(dict.fromkeys(take.types))}
     named |= {f"label_{index}": label for index, label in enumerate(take.labels)}
     if take.project_id is not None:
         named["project_id"] = take.project_id

@@ -10,7 +10,7 @@ statement than the one that caused it, or by the commit.
 
 import select
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from psycopg.pq.abc import PGresult
 from rota.storage.primitives import Row
 
 Connection = psycopg.Connection[Row]
+_Text = tuple[bytes, tuple[int, ...]]  # a statement, and the types of its values
 
 # Texts that depend on filters are many; the one that was not asked for longest is forgotten.
 MOST_PREPARED = 200
@@ -38,6 +39,13 @@ class Question:
 
     answer: PGresult | None = None
 
+    def hear(self, answer: PGresult) -> None:
+        self.answer = answer
+
+
+def _unread(answer: PGresult) -> None:
+    """Of most of what is sent, only an error is of interest."""
+
 
 class Dialogue:
     """One connection, used by one thread."""
@@ -48,10 +56,11 @@ class Dialogue:
         self._libpq.enter_pipeline_mode()
         self._poll = select.poll()
         self._poll.register(self._libpq.socket)
-        self._names: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
+        self._names: OrderedDict[_Text, bytes] = OrderedDict()
         self._made = 0  # so many names
-        self._new: list[tuple[bytes, tuple[int, ...]]] = []  # not known yet to be prepared
-        self._unanswered: deque[Question | None] = deque()  # None: of which nobody reads an answer
+        self._there: set[bytes] = set()  # names that the server knows
+        self._to_drop: list[bytes] = []  # of those, what is not to stay
+        self._unanswered: deque[Callable[[PGresult], None]] = deque()  # who hears each answer
         self._beginning: bytes | None = None  # still to be sent
 
     @property
@@ -81,11 +90,13 @@ class Dialogue:
         if self._beginning is not None:
             self._command(self._beginning)
             self._beginning = None
+            while self._to_drop:
+                self._drop(self._to_drop.pop())
         transformer = Transformer(self._connection)
         dumped = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
         name = self._prepared(statement, transformer.types or ())
         self._libpq.send_query_prepared(name, dumped, transformer.formats, Format.BINARY)
-        self._unanswered.append(question)
+        self._unanswered.append(question.hear if question is not None else _unread)
         if sum(map(len, filter(None, dumped))) >= EARLY_BYTES:
             self._libpq.flush()
 
@@ -146,9 +157,20 @@ class Dialogue:
 
     # what is sent
 
-    def _command(self, text: bytes) -> None:
+    def _command(self, text: bytes, heard: Callable[[PGresult], None] = _unread) -> None:
         self._libpq.send_query_params(text, None)
-        self._unanswered.append(None)
+        self._unanswered.append(heard)
+
+    def _drop(self, name: bytes) -> None:
+        """Behind an error it is passed over: then it is said again with the next transaction."""
+
+        def heard(answer: PGresult) -> None:
+            if answer.status == ExecStatus.COMMAND_OK:
+                self._there.discard(name)
+            elif name in self._there:
+                self._to_drop.append(name)
+
+        self._command(b"DEALLOCATE " + name, heard)
 
     def _prepared(self, statement: bytes, types: tuple[int, ...]) -> bytes:
         key = statement, types
@@ -157,12 +179,19 @@ class Dialogue:
             self._names.move_to_end(key)
             return name
         if len(self._names) >= MOST_PREPARED:
-            self._command(b"DEALLOCATE " + self._names.popitem(last=False)[1])
+            self._drop(self._names.popitem(last=False)[1])
         self._made += 1
         self._names[key] = name = b"rota_%d" % self._made
         self._libpq.send_prepare(name, statement, types)
-        self._unanswered.append(None)
-        self._new.append(key)
+
+        def heard(answer: PGresult) -> None:
+            """What an error has passed over is not there, and is prepared when it comes again."""
+            if answer.status == ExecStatus.COMMAND_OK:
+                self._there.add(name)
+            else:
+                self._names.pop(key, None)
+
+        self._unanswered.append(heard)
         return name
 
     # what is heard
@@ -180,14 +209,12 @@ class Dialogue:
             self._wait(select.POLLIN | select.POLLOUT)
             self._libpq.consume_input()
         answers = []
-        while self._unanswered:
-            question = self._unanswered.popleft()
-            answers.append(self._result())
+        while self._unanswered and (last is None or last.answer is None):
+            heard = self._unanswered.popleft()
+            answer = self._result()
             self._result()  # the end of this one
-            if question is not None:
-                question.answer = answers[-1]
-                if question is last:
-                    break
+            heard(answer)
+            answers.append(answer)
         return answers
 
     def _result(self) -> Any:
@@ -201,13 +228,7 @@ class Dialogue:
         self._poll.poll()
 
     def _believed(self, answers: list[PGresult]) -> list[PGresult]:
-        fault = _fault(answers)
-        if fault is not None:
-            for key in self._new:  # whether it was reached is not known
-                self._names.pop(key, None)
-        if fault is not None or not self._unanswered:
-            self._new.clear()
-        if fault is not None:
+        if fault := _fault(answers):
             raise fault
         return answers
 

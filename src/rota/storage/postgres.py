@@ -29,6 +29,7 @@ from rota.model.errors import (
     NoFreeSlot,
     Refused,
     RotaError,
+    StorageBusy,
     StorageError,
     StorageUnavailable,
 )
@@ -61,6 +62,7 @@ class _Request:
     body: Callable[[Transaction], Any]
     future: "asyncio.Future[Any]"
     writes: bool
+    has_locked: bool = False  # in a try that was undone: others may have passed over it
 
 
 class PostgresStore:
@@ -155,6 +157,8 @@ class PostgresStore:
                 result, topics = self._run(line, request)
             except Exception as problem:  # noqa: BLE001 - the caller must be answered
                 error = problem
+            if request.has_locked:
+                topics = topics | {Topic.READY}
             self._answer(request, result, error, topics)
         line.close()
 
@@ -329,6 +333,7 @@ def _once(dialogue: Dialogue, request: _Request) -> tuple[Any, set[Topic]]:
             transaction.forget()
             dialogue.look()
         except BaseException:
+            request.has_locked |= transaction.has_locked
             if not dialogue.is_broken:
                 dialogue.roll_back()
             raise
@@ -338,7 +343,8 @@ def _once(dialogue: Dialogue, request: _Request) -> tuple[Any, set[Topic]]:
         raise
     try:
         dialogue.commit()
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+    except psycopg.Error as error:
+        request.has_locked |= transaction.has_locked
         if request.writes and dialogue.is_broken:
             raise CommitUnknown(
                 "the connection broke while committing; read the item again, or repeat the"
@@ -364,7 +370,7 @@ def _gave_up(error: Exception) -> RotaError:
         if name == "one_live_item_per_source_ref":
             return Refused("a live item with this source reference exists already")
         return StorageError(f"the database refused the change: {error}")
-    return StorageUnavailable("too much contention for this change; try again")
+    return StorageBusy("too much contention for this change; try again")
 
 
 def _translate(error: Exception, url: str) -> RotaError:
@@ -375,6 +381,8 @@ def _translate(error: Exception, url: str) -> RotaError:
         return StorageUnavailable(f"{url}: the disk is full; free some space and try again")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StorageUnavailable(f"{url} is read-only; connect to the primary server")
+    if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
+        return StorageBusy(f"{url}: the server has ended the statement ({text}); try again")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StorageUnavailable(f"{url} cannot be reached: {text}")
     return StorageError(f"{url}: {text}")

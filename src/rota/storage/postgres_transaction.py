@@ -7,7 +7,7 @@ from rota.model.claims import ClaimRequest
 from rota.model.events import NewEvent
 from rota.model.signals import FiringRecord, Signal
 from rota.storage.dialogue import Dialogue, Question
-from rota.storage.port import Topic
+from rota.storage.port import Take, Topic
 from rota.storage.primitives import Fields, Parameters, Row
 from rota.storage.rows import encode, trimmed
 from rota.storage.statements import load_statements, numbered
@@ -29,6 +29,7 @@ class PostgresTransaction(SqlTransaction):
         super().__init__()
         self._dialogue = dialogue
         self._sql = load_statements("postgres")
+        self.has_locked = False  # what others may take: if this is undone, they shall look again
         self._claims_to_come: Sequence[ClaimRequest] = ()
         self._ahead: dict[_Said, Question] = {}
 
@@ -48,6 +49,10 @@ class PostgresTransaction(SqlTransaction):
             self.forget()
             question = self._dialogue.inquire(*said)
         return self._dialogue.heard(question)
+
+    def _beside(self, statement: str, /, **parameters: object) -> list[Row]:
+        said = _said(self._sql[statement], parameters)
+        return self._dialogue.heard(self._dialogue.inquire(*said))[0]
 
     def _do(self, statement: str, /, **parameters: object) -> None:
         self.forget()
@@ -77,6 +82,12 @@ class PostgresTransaction(SqlTransaction):
         while names and (piece := list(islice(left, PIECE))):
             for name in names:
                 self._do(name, **constants, rows=_encoded(piece))
+
+    def _search(
+        self, take: Take | ClaimRequest, want: int, *, named: bool = False
+    ) -> tuple[tuple[str, ...], dict[str, object]]:
+        self.has_locked = True
+        return super()._search(take, want, named=named)
 
     # what is asked ahead
 

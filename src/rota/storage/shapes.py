@@ -35,7 +35,8 @@ class Shape:
     `hidden` is a column that is never exported; a new value nobody knows is put in its place,
     where `hidden_with` has a value. `within` narrows the table to one project, where that can be
     said; `counted` are fields that have to be counted anew then. `later` are fields that files of
-    an older Rota lack, each with the one whose value it has there, or None for null.
+    an older Rota lack, each with the one whose value it has there, or None for null. Such files may
+    be sorted by the `older_key`.
     """
 
     kind: str
@@ -48,10 +49,14 @@ class Shape:
     kept: str = "1 = 1"  # which rows are worth exporting at all
     counted: tuple[tuple[str, str], ...] = ()
     later: tuple[tuple[str, str | None], ...] = ()
+    older_key: tuple[str, ...] = ()
 
     def key_of(self, row: Row) -> Row:
+        return self.values(row, self.key)
+
+    def values(self, row: Row, names: tuple[str, ...]) -> Row:
         places = [field.name for field in self.fields]
-        return tuple(row[places.index(name)] for name in self.key)
+        return tuple(row[places.index(name)] for name in names)
 
 
 def _field(word: str) -> Field:
@@ -71,9 +76,13 @@ def _shape(
     kept: str = "1 = 1",
     counted: tuple[tuple[str, str], ...] = (),
     later: tuple[tuple[str, str | None], ...] = (),
+    older_key: str = "",
 ) -> Shape:
-    named, keys = tuple(map(_field, fields.split())), tuple(key.split())
-    return Shape(kind, table, keys, named, hidden, hidden_with, within, kept, counted, later)
+    named, keys, older = tuple(map(_field, fields.split())), key.split(), older_key.split()
+    return Shape(
+        kind, table, tuple(keys), named, hidden, hidden_with, within, kept, counted, later,
+        tuple(older),
+    )  # fmt: skip
 
 
 _OF_ITEMS = "work_item_id IN (SELECT id FROM work_items WHERE project_id = :project)"
@@ -148,6 +157,7 @@ SHAPES: tuple[Shape, ...] = (
         "work_item_id id",
         "id:id work_item_id:id dispatched_at:time agent completed_at:time? outcome:text?",
         within=_OF_ITEMS,
+        older_key="id",
     ),
     _shape(
         "claim",
