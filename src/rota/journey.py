@@ -21,7 +21,7 @@ from rota.queue.ledger import Ledger
 from rota.runner.admission import Admission
 from rota.runner.beside import ended_by
 from rota.runner.budget import tighter
-from rota.runner.port import Runner
+from rota.runner.port import Meter, Runner
 from rota.runner.records import RunBook
 from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
@@ -66,19 +66,20 @@ class Journey:
         return await self._work(info, taken)
 
     async def _work(self, info: TriggerInfo, taken: Taken | None) -> TriggerOutcome:
-        run: Run | None = None
+        run, meter = None, Meter()
         try:
             run = await self._begin(info, taken)
             log.info("run begins", run=run.id, agent=run.agent, item=run.work_item_id)
             with span("run", run=run.id, agent=run.agent, item=run.work_item_id) as current:
-                end = await self._execute(info, run, taken)
+                end = await self._execute(info, run, taken, meter)
                 note(current, status=str(end.status), cost_usd=end.usage.cost_usd)
         except asyncio.CancelledError:
-            end = RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN)
+            end = meter.charge(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
             await asyncio.shield(self._conclude(info, run, taken, end))
             raise
         except Exception as error:  # an error of ours must not cost anybody the item
-            end = RunEnd(RunStatus.FAILED, error=f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            end = meter.charge(RunEnd(RunStatus.FAILED, error=why))
             await self._conclude(info, run, taken, end)
             raise
         await self._conclude(info, run, taken, end)
@@ -97,7 +98,9 @@ class Journey:
             title=taken.item.title if taken is not None else None,
         )
 
-    async def _execute(self, info: TriggerInfo, run: Run, taken: Taken | None) -> RunEnd:
+    async def _execute(
+        self, info: TriggerInfo, run: Run, taken: Taken | None, meter: Meter
+    ) -> RunEnd:
         resumes = settings_for(info.agent, info.schedule).resume_session
         request = request_for(
             info.agent,
@@ -108,9 +111,11 @@ class Journey:
             item=taken.item if taken is not None else None,
             limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
             session_id=await self.runs.session(run) if resumes else None,
+            meter=meter,
         )
         return await ended_by(
             self.runner.execute(request),
+            meter,
             {
                 RunStatus.CLAIM_LOST: until_lost(self.ledger, taken),
                 RunStatus.CANCELLED: self._cancelled(run),

@@ -8,7 +8,7 @@ from rota.model.fleet import AgentSpec, Limits, RunSettings
 from rota.model.runs import Run
 from rota.model.schedules import Schedule, Trigger
 from rota.prompts import Told, build_prompt, fenced
-from rota.runner.port import RunRequest
+from rota.runner.port import Meter, RunRequest
 from rota.tracing import traceparent
 
 # Whose items are written by people of the fleet's own.
@@ -45,6 +45,7 @@ def request_for(
     item: Told | None = None,
     limits: Limits,
     session_id: str | None = None,
+    meter: Meter | None = None,
 ) -> RunRequest:
     message = trigger.message if trigger else None
     return RunRequest(
@@ -57,6 +58,7 @@ def request_for(
         session_id=session_id,
         environ=_environ(run, item),
         context=_context(run, item, message),
+        meter=meter or Meter(),
     )
 
 
