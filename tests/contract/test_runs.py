@@ -1,11 +1,17 @@
 """Every promise of `rota.storage.run_port` on both databases, and what the tables hold."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
 import apsw
 import psycopg
 import pytest
 
 from rota.model.claims import ClaimRequest
-from rota.model.runs import RunEnd, RunStatus
+from rota.model.events import EventType
+from rota.model.fleet import AgentSpec, Breaker
+from rota.model.runs import AgentLimits, RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
@@ -61,3 +67,34 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     assert await dead() == ([run.id] if is_dead else [])
     await ledger.queue.complete(claimed.item.id, token=claimed.claim.token)
     assert await dead() == [run.id]
+
+
+FAILED = RunEnd(RunStatus.FAILED, error="no nails left")
+
+
+async def test_runs_that_fail_at_once_are_all_counted_by_the_breaker(
+    store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
+) -> None:
+    books = [ledger.runs, Ledger.on(await another_store(), clock).runs]
+    agent = AgentSpec("ada", breaker=Breaker(24, timedelta(hours=1)))
+    runs = [await ledger.runs.begin("ada", TriggerKind.MANUAL) for _ in range(24)]
+    await asyncio.gather(*(books[n % 2].end(run, FAILED, agent) for n, run in enumerate(runs)))
+    limits = await store.read(lambda tx: tx.get_limits("ada"))
+    assert limits == AgentLimits("ada", 24, clock.text(3600), None, "no nails left")
+    events = await store.read(lambda tx: tx.events_after(0, 1000))
+    assert [one.type for one in events].count(EventType.BREAKER_OPENED) == 1
+
+
+async def test_who_resumes_an_agent_is_not_overruled_by_a_run_that_ends_at_once(
+    store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
+) -> None:
+    other = Ledger.on(await another_store(), clock).runs
+    agent = AgentSpec("ada", breaker=Breaker(3, timedelta(hours=1)))
+    for _ in range(24):
+        await store.transact(lambda tx: tx.put_limits(AgentLimits("ada", 9), clock.text()))
+        run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+        await asyncio.gather(ledger.admission.resume("ada"), other.end(run, FAILED, agent))
+        # Before it or after it, and never as if nobody had resumed.
+        limits = await store.read(lambda tx: tx.get_limits("ada"))
+        assert limits is not None
+        assert limits.failures in (0, 1)

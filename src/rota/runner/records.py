@@ -118,7 +118,7 @@ class RunBook:
                 return None
             events = [_finished(ended)]
             if agent is not None:
-                before = tx.get_limits(agent.name) or AgentLimits(agent.name)
+                before = tx.lock_limits(agent.name) or AgentLimits(agent.name)
                 after = admission.after(before, agent, end, now)
                 if after != before:
                     tx.put_limits(after, to_text(now))
