@@ -9,13 +9,14 @@ import psycopg
 import pytest
 
 from rota.model.claims import ClaimRequest
+from rota.model.errors import CommitUnknown, StorageUnavailable
 from rota.model.events import EventType
 from rota.model.fleet import AgentSpec, Breaker
 from rota.model.runs import AgentLimits, RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
-from rota.storage.port import Store
+from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 from rota.testing.store_contract.runs import RunVerbsContract, begun, ended, letter, posted
@@ -98,3 +99,47 @@ async def test_who_resumes_an_agent_is_not_overruled_by_a_run_that_ends_at_once(
         limits = await store.read(lambda tx: tx.get_limits("ada"))
         assert limits is not None
         assert limits.failures in (0, 1)
+
+
+# a beginning whose answer was lost
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+async def test_a_run_whose_beginning_was_not_answered_begins_once(
+    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, was_committed: bool
+) -> None:
+    honest, troubles = store.transact, iter([CommitUnknown, StorageUnavailable])
+
+    async def unanswered(body: Callable[[Transaction], object]) -> object:
+        trouble = next(troubles, None)
+        if trouble is None:
+            return await honest(body)
+        if trouble is CommitUnknown and was_committed:
+            await honest(body)
+        raise trouble("the server restarts")
+
+    monkeypatch.setattr("rota.runner.records.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(store, "transact", unanswered)
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    assert next(troubles, None) is None
+    assert await ledger.runs.open() == [run]
+    events = await store.read(lambda tx: tx.events_after(0, 1000))
+    assert [one.type for one in events] == [EventType.RUN_STARTED]
+    await ledger.runs.cancel(run.id)
+    assert ledger.runs.asked(run).is_set()
+    assert await ledger.runs.end(run, FAILED) is not None
+    assert await ledger.runs.open() == []
+
+
+async def test_a_run_that_did_not_begin_for_certain_is_not_tried_for_ever(
+    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(body: Callable[[Transaction], object]) -> object:
+        raise StorageUnavailable("the server restarts")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "transact", away)
+        async with asyncio.timeout(30):
+            with pytest.raises(StorageUnavailable):
+                await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    assert await ledger.runs.find() == []

@@ -5,6 +5,7 @@ import os
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from rota import journey
 from rota.app import open_store
 from rota.journey import Journey
 from rota.model.claims import ClaimRequest
-from rota.model.errors import StorageUnavailable
+from rota.model.errors import CommitUnknown, StorageUnavailable
 from rota.model.events import EventType
 from rota.model.fleet import (
     AgentSpec,
@@ -439,6 +440,29 @@ async def test_an_error_of_ours_costs_nobody_the_item(scene: Scene) -> None:
     (run,) = await scene.ledger.runs.find()
     assert (run.status, run.error) == (RunStatus.FAILED, "ZeroDivisionError: ours")
     assert (run.input_tokens, run.output_tokens, run.session_id) == (70, 7, "s-1")
+
+
+async def test_a_run_whose_beginning_was_not_answered_is_run_and_does_not_stay_open(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+    honest, lost = scene.store.transact, []
+
+    async def unanswered(body: Callable[[Transaction], object]) -> object:
+        answer = await honest(body)
+        if not lost and await scene.ledger.runs.open():
+            lost.append(body)
+            raise CommitUnknown("the connection broke while committing")
+        return answer
+
+    monkeypatch.setattr(
+        scene.store, "transact", lambda body: asyncio.ensure_future(unanswered(body))
+    )
+    with suppress(CommitUnknown):
+        await scene.travel()
+    assert lost
+    assert await scene.ledger.runs.open() == []
+    assert (await scene.item(item)).status is Status.COMPLETED
 
 
 async def test_a_result_waits_for_a_database_that_is_away(
