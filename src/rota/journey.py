@@ -109,6 +109,7 @@ class Journey:
             schedule=info.schedule,
             trigger=info.trigger,
             item=taken.item if taken is not None else None,
+            claim=taken.claim if taken is not None else None,
             limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
             session_id=await self.runs.session(run) if resumes else None,
             meter=meter,

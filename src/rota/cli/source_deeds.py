@@ -133,6 +133,7 @@ def _show(session: "Session", found: "NextWorkItem", prompt: str | None) -> None
         "claimed": found.claimed,
         "ledger_id": ledger_id,
         "token": token,
+        "claim": claim.claim if claim else None,
         "prompt": prompt,
     }
     facts = [

@@ -103,7 +103,8 @@ class ForgeWorkSource:
 
     def _claimed(self, desk: IssueDesk, held: Held) -> ClaimResult:
         item = work_item(self.type, desk.tracker.repo, held.issue) if held.issue else None
-        return ClaimResult(True, item, ledger_id=held.item_id, token=held.token)
+        number = held.grant.claim_id or None  # labels alone have none
+        return ClaimResult(True, item, ledger_id=held.item_id, token=held.token, claim=number)
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
         number = self._number(work_item_id)

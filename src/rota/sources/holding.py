@@ -35,12 +35,14 @@ class Taken:
     item: WorkItem
     ledger_id: str | None
     token: str | None
+    claim: int | None = None  # its number on the tracker
 
 
 def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
     if not found.claimed or found.item is None or found.claim_result is None:
         return None
-    return Taken(agent, found.item, found.claim_result.ledger_id, found.claim_result.token)
+    claimed = found.claim_result
+    return Taken(agent, found.item, claimed.ledger_id, claimed.token, claimed.claim)
 
 
 _WHY = {

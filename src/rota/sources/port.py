@@ -68,6 +68,7 @@ class ClaimResult:
     message: str | None = None
     ledger_id: str | None = None  # where the ledger keeps it, when there is a ledger
     token: str | None = None  # the ledger's claim: for heartbeats
+    claim: int | None = None  # the number of the claim on the tracker, where it has one
 
 
 @dataclass(frozen=True, slots=True)
