@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import structlog
 
 from rota.model.clock import Clock
-from rota.model.errors import RotaError, StorageError, StorageUnavailable
+from rota.model.errors import RotaError, StorageError
 from rota.model.fleet import Fleet
-from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus
+from rota.model.runs import Run, RunEnd, RunStatus
 from rota.model.schedules import SkipReason
 from rota.queue.ledger import Ledger
 from rota.runner.admission import Admission
@@ -27,14 +27,12 @@ from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
 from rota.sources.holding import Sourced, Taken, taken_of, until_lost, why_nothing
 from rota.sources.manager import WorkSourceManager
-from rota.sources.outbox import Outbox, letter
-from rota.sources.port import ReleaseOptions, WorkResult
-from rota.sources.verdicts import SHUT_DOWN, verdict
+from rota.sources.outbox import Outbox
+from rota.sources.recording import Recorder
+from rota.sources.verdicts import SHUT_DOWN
 from rota.tracing import note, span
 
 log = structlog.get_logger()
-
-RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -137,33 +135,10 @@ class Journey:
                     taken.item.id, agent=taken.agent, reason=end.error
                 )
             return
-        for one in await self._written(info, run, taken, end):
+        recorder = Recorder(self.ledger, self.runs, self.clock)
+        for one in await recorder.record(info.agent, run, taken, end):
             with suppress(StorageError):  # the outbox tries it again
                 await self.outbox.deliver(one)
-
-    async def _written(
-        self, info: TriggerInfo, run: Run, taken: Taken | None, end: RunEnd
-    ) -> list[OutboxEntry]:
-        """A database that is away is waited for: nobody else knows how it ended."""
-        while True:
-            try:
-                said = await self._said(info, run, taken, end) if taken is not None else None
-                letters = [letter(run, taken, said, self.clock.now())] if taken and said else []
-                ended = await self.runs.end(run, end, info.agent, letters)
-            except StorageUnavailable:
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                return letters if ended is not None else []
-
-    async def _said(
-        self, info: TriggerInfo, run: Run, taken: Taken, end: RunEnd
-    ) -> WorkResult | ReleaseOptions | None:
-        most = None
-        if taken.ledger_id:
-            most = (await self.ledger.views.item(taken.ledger_id)).max_attempts
-        gate = info.agent.review_gate
-        now = self.clock.now()
-        return verdict(end, info.agent.retry, now, run.attempt, most, review_gate=gate)
 
 
 def _error(end: RunEnd) -> str | None:

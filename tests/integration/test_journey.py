@@ -13,7 +13,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rota import journey
 from rota.app import open_store
 from rota.journey import Journey
 from rota.model.claims import ClaimRequest
@@ -40,6 +39,7 @@ from rota.runner.admission import Admission
 from rota.runner.port import RunRequest
 from rota.runner.runtimes.port import Report
 from rota.scheduler import TriggerInfo, TriggerOutcome
+from rota.sources import recording
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.registry import SourceContext
@@ -469,7 +469,7 @@ async def test_a_result_waits_for_a_database_that_is_away(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = await scene.add()
-    monkeypatch.setattr(journey, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(recording, "RETRY_SECONDS", 0.01)
     honest, refusals = scene.store.transact, iter(range(3))
 
     def away(body: Callable[[Transaction], object]) -> object:
