@@ -284,6 +284,8 @@ def _has_terminal() -> bool:
 async def _reloaded(reload: Callable[[], Awaitable[object]]) -> object:
     try:
         return await reload()
+    except StorageError as error:
+        log.warning("configuration not wholly in force; reload it again", error=error.message)
     except RotaError as error:
         log.warning("configuration not reloaded; the old one stays", error=error.message)
     except Exception:

@@ -13,28 +13,26 @@ from dataclasses import dataclass
 import structlog
 
 from rota.model.clock import Clock
-from rota.model.errors import RotaError, StorageError, StorageUnavailable
+from rota.model.errors import RotaError, StorageError
 from rota.model.fleet import Fleet
-from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus
+from rota.model.runs import Run, RunEnd, RunStatus
 from rota.model.schedules import SkipReason
 from rota.queue.ledger import Ledger
 from rota.runner.admission import Admission
 from rota.runner.beside import ended_by
 from rota.runner.budget import tighter
-from rota.runner.port import Runner
+from rota.runner.port import Meter, Runner
 from rota.runner.records import RunBook
 from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
 from rota.sources.holding import Sourced, Taken, taken_of, until_lost, why_nothing
 from rota.sources.manager import WorkSourceManager
-from rota.sources.outbox import Outbox, letter
-from rota.sources.port import ReleaseOptions, WorkResult
-from rota.sources.verdicts import SHUT_DOWN, verdict
+from rota.sources.outbox import Outbox
+from rota.sources.recording import Recorder
+from rota.sources.verdicts import SHUT_DOWN
 from rota.tracing import note, span
 
 log = structlog.get_logger()
-
-RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,19 +64,20 @@ class Journey:
         return await self._work(info, taken)
 
     async def _work(self, info: TriggerInfo, taken: Taken | None) -> TriggerOutcome:
-        run: Run | None = None
+        run, meter = None, Meter()
         try:
             run = await self._begin(info, taken)
             log.info("run begins", run=run.id, agent=run.agent, item=run.work_item_id)
             with span("run", run=run.id, agent=run.agent, item=run.work_item_id) as current:
-                end = await self._execute(info, run, taken)
+                end = await self._execute(info, run, taken, meter)
                 note(current, status=str(end.status), cost_usd=end.usage.cost_usd)
         except asyncio.CancelledError:
-            end = RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN)
+            end = meter.charge(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
             await asyncio.shield(self._conclude(info, run, taken, end))
             raise
         except Exception as error:  # an error of ours must not cost anybody the item
-            end = RunEnd(RunStatus.FAILED, error=f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            end = meter.charge(RunEnd(RunStatus.FAILED, error=why))
             await self._conclude(info, run, taken, end)
             raise
         await self._conclude(info, run, taken, end)
@@ -97,7 +96,9 @@ class Journey:
             title=taken.item.title if taken is not None else None,
         )
 
-    async def _execute(self, info: TriggerInfo, run: Run, taken: Taken | None) -> RunEnd:
+    async def _execute(
+        self, info: TriggerInfo, run: Run, taken: Taken | None, meter: Meter
+    ) -> RunEnd:
         resumes = settings_for(info.agent, info.schedule).resume_session
         request = request_for(
             info.agent,
@@ -106,11 +107,14 @@ class Journey:
             schedule=info.schedule,
             trigger=info.trigger,
             item=taken.item if taken is not None else None,
+            claim=taken.number if taken is not None else None,
             limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
             session_id=await self.runs.session(run) if resumes else None,
+            meter=meter,
         )
         return await ended_by(
             self.runner.execute(request),
+            meter,
             {
                 RunStatus.CLAIM_LOST: until_lost(self.ledger, taken),
                 RunStatus.CANCELLED: self._cancelled(run),
@@ -131,33 +135,10 @@ class Journey:
                     taken.item.id, agent=taken.agent, reason=end.error, claim=taken.claim
                 )
             return
-        for one in await self._written(info, run, taken, end):
+        recorder = Recorder(self.ledger, self.runs, self.clock)
+        for one in await recorder.record(info.agent, run, taken, end):
             with suppress(StorageError):  # the outbox tries it again
                 await self.outbox.deliver(one)
-
-    async def _written(
-        self, info: TriggerInfo, run: Run, taken: Taken | None, end: RunEnd
-    ) -> list[OutboxEntry]:
-        """A database that is away is waited for: nobody else knows how it ended."""
-        while True:
-            try:
-                said = await self._said(info, run, taken, end) if taken is not None else None
-                letters = [letter(run, taken, said, self.clock.now())] if taken and said else []
-                ended = await self.runs.end(run, end, info.agent, letters)
-            except StorageUnavailable:
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                return letters if ended is not None else []
-
-    async def _said(
-        self, info: TriggerInfo, run: Run, taken: Taken, end: RunEnd
-    ) -> WorkResult | ReleaseOptions | None:
-        most = None
-        if taken.ledger_id:
-            most = (await self.ledger.views.item(taken.ledger_id)).max_attempts
-        gate = info.agent.review_gate
-        now = self.clock.now()
-        return verdict(end, info.agent.retry, now, run.attempt, most, review_gate=gate)
 
 
 def _error(end: RunEnd) -> str | None:

@@ -69,6 +69,14 @@ def fenced(text: str, nonce: str | None = None) -> str:
     )
 
 
+def of_claim(claim: int, branch: str) -> str:
+    """What an agent has to know of its claim on a tracker. In our own words: no fence around it."""
+    return (
+        f"Your claim on this issue is number {claim}. Work on the branch `{branch}`: its name tells"
+        f" whose work it is. Write `claim={claim}` into the pull request."
+    )
+
+
 _HTML_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 

@@ -1,5 +1,7 @@
 """The fleet walked from the command line, with issues of a tracker as its work."""
 
+import json
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from rota.model.clock import from_text
 from rota.testing.tracker import FaultKind, TrackerStub, tracker_stub
 from tests.acceptance.fleet_site import Site, site
+from tests.acceptance.terminal import Terminal
 
 REPO = "ada/engine"
 TOKEN = "TRACKER_TOKEN"
@@ -102,6 +105,58 @@ def test_an_issue_is_claimed_worked_on_reported_and_closed(place: Site, forge: F
     assert (run["status"], run["item_title"]) == ("succeeded", "Mend the mill")
     assert place.kinds(start["item"])[-1] == "work.completed"
     assert len(place.starts()) == 1
+
+
+class Tree:
+    """A work tree with one commit that closes an issue, pushed as git would ask the hook."""
+
+    def __init__(self, place: Site, stub: TrackerStub, number: int) -> None:
+        path = place.place / "tree"
+        path.mkdir()
+        self._terminal = Terminal(path, place.variables)
+        self._url = f"{stub.url}/{REPO}.git"
+        self._git("init", "--quiet")
+        self._git("commit", "--quiet", "--allow-empty", "-m", f"Mend it\n\nCloses #{number}")
+
+    def _git(self, *words: str) -> str:
+        ada = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        done = subprocess.run(
+            ["git", *ada, *words], cwd=self._terminal.place, capture_output=True, check=True
+        )
+        return done.stdout.decode().strip()
+
+    def may_push(self, local: str, branch: str) -> bool:
+        line = f"{local} {self._git('rev-parse', 'HEAD')} refs/heads/{branch} {'0' * 40}\n"
+        words = ("hook", "pre-push", "origin", self._url, "--config", "../rota.yaml", "--json")
+        judged = json.loads(self._terminal.run(*words, stdin=line).stdout)["data"]
+        assert judged["notes"] == [], "nothing was left unchecked"
+        return bool(judged["allowed"])
+
+
+def test_an_agent_may_push_from_the_branch_that_it_is_told_and_from_no_other(
+    place: Site, forge: Forge, stub: TrackerStub
+) -> None:
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    place.configure(place.agent(work_source=forge.source()))
+    place.up()
+    start = place.await_start()
+    [claim] = [one["id"] for one in forge.look(number)["comments"] if "agent-claim" in one["body"]]
+    assert start["claim"] == str(claim)
+    assert start["branch"] == f"agent/{number}/{claim}"
+    assert start["epoch"] == str(place.runs()[0]["epoch"])
+    tree = Tree(place, stub, number)
+    for branch, allowed in (
+        (start["branch"], True),
+        (f"agent/{number}/{claim + 1}", False),
+        (f"agent/{number + 1}/{claim}", False),
+        ("main", False),
+    ):
+        assert tree.may_push(f"refs/heads/{branch}", branch) is allowed, branch
+        # From a worktree that nobody has made a branch in: git push origin HEAD:BRANCH
+        assert tree.may_push("HEAD", branch) is allowed, branch
+    door.touch()
+    place.await_status(start["item"], "completed")
 
 
 def test_a_failed_attempt_is_told_on_the_issue_and_the_next_one_closes_it(

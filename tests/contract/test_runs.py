@@ -1,15 +1,22 @@
 """Every promise of `rota.storage.run_port` on both databases, and what the tables hold."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
 import apsw
 import psycopg
 import pytest
 
 from rota.model.claims import ClaimRequest
-from rota.model.runs import RunEnd, RunStatus
+from rota.model.errors import CommitUnknown, StorageUnavailable
+from rota.model.events import EventType
+from rota.model.fleet import AgentSpec, Breaker
+from rota.model.runs import AgentLimits, RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
-from rota.storage.port import Store
+from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 from rota.testing.store_contract.runs import RunVerbsContract, begun, ended, letter, posted
@@ -61,3 +68,78 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     assert await dead() == ([run.id] if is_dead else [])
     await ledger.queue.complete(claimed.item.id, token=claimed.claim.token)
     assert await dead() == [run.id]
+
+
+FAILED = RunEnd(RunStatus.FAILED, error="no nails left")
+
+
+async def test_runs_that_fail_at_once_are_all_counted_by_the_breaker(
+    store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
+) -> None:
+    books = [ledger.runs, Ledger.on(await another_store(), clock).runs]
+    agent = AgentSpec("ada", breaker=Breaker(24, timedelta(hours=1)))
+    runs = [await ledger.runs.begin("ada", TriggerKind.MANUAL) for _ in range(24)]
+    await asyncio.gather(*(books[n % 2].end(run, FAILED, agent) for n, run in enumerate(runs)))
+    limits = await store.read(lambda tx: tx.get_limits("ada"))
+    assert limits == AgentLimits("ada", 24, clock.text(3600), None, "no nails left")
+    events = await store.read(lambda tx: tx.events_after(0, 1000))
+    assert [one.type for one in events].count(EventType.BREAKER_OPENED) == 1
+
+
+async def test_who_resumes_an_agent_is_not_overruled_by_a_run_that_ends_at_once(
+    store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
+) -> None:
+    other = Ledger.on(await another_store(), clock).runs
+    agent = AgentSpec("ada", breaker=Breaker(3, timedelta(hours=1)))
+    for _ in range(24):
+        await store.transact(lambda tx: tx.put_limits(AgentLimits("ada", 9), clock.text()))
+        run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+        await asyncio.gather(ledger.admission.resume("ada"), other.end(run, FAILED, agent))
+        # Before it or after it, and never as if nobody had resumed.
+        limits = await store.read(lambda tx: tx.get_limits("ada"))
+        assert limits is not None
+        assert limits.failures in (0, 1)
+
+
+# a beginning whose answer was lost
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+async def test_a_run_whose_beginning_was_not_answered_begins_once(
+    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, was_committed: bool
+) -> None:
+    honest, troubles = store.transact, iter([CommitUnknown, StorageUnavailable])
+
+    async def unanswered(body: Callable[[Transaction], object]) -> object:
+        trouble = next(troubles, None)
+        if trouble is None:
+            return await honest(body)
+        if trouble is CommitUnknown and was_committed:
+            await honest(body)
+        raise trouble("the server restarts")
+
+    monkeypatch.setattr("rota.runner.records.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(store, "transact", unanswered)
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    assert next(troubles, None) is None
+    assert await ledger.runs.open() == [run]
+    events = await store.read(lambda tx: tx.events_after(0, 1000))
+    assert [one.type for one in events] == [EventType.RUN_STARTED]
+    await ledger.runs.cancel(run.id)
+    assert ledger.runs.asked(run).is_set()
+    assert await ledger.runs.end(run, FAILED) is not None
+    assert await ledger.runs.open() == []
+
+
+async def test_a_run_that_did_not_begin_for_certain_is_not_tried_for_ever(
+    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(body: Callable[[Transaction], object]) -> object:
+        raise StorageUnavailable("the server restarts")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "transact", away)
+        async with asyncio.timeout(30):
+            with pytest.raises(StorageUnavailable):
+                await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    assert await ledger.runs.find() == []

@@ -914,6 +914,18 @@ async def test_a_reopened_issue_is_a_new_item(scene: Forges, control: Control) -
     assert (await scene.ledger_of().views.item(first.id)).status is Status.COMPLETED
 
 
+@MODES
+async def test_a_claim_tells_its_number_as_the_tracker_has_it(
+    scene: Forges, kind: str, mode: str
+) -> None:
+    source = scene.source(kind=kind, claim_mode=mode)
+    result = await source.claim_work(f"{kind}-1")
+    holder = (await (await source.desk()).claims.standing(1)).holder
+    assert holder is not None
+    # By labels nobody has a number, and a zero would be taken for one.
+    assert result.number == (None if mode == "labels" else holder.id)
+
+
 @KINDS
 async def test_by_labels_a_reopened_issue_needs_no_more_than_its_label(
     scene: Forges, control: Control, kind: str

@@ -1,7 +1,11 @@
 """One item from its source to its report, with everything that can happen on the way."""
 
 import asyncio
+import os
+import sys
+import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,27 +13,39 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rota import journey
 from rota.app import open_store
 from rota.journey import Journey
 from rota.model.claims import ClaimRequest
-from rota.model.errors import StorageUnavailable
+from rota.model.errors import CommitUnknown, StorageUnavailable
 from rota.model.events import EventType
-from rota.model.fleet import AgentSpec, Breaker, Budget, Fleet, Limits, Retry, RunSettings
+from rota.model.fleet import (
+    AgentSpec,
+    Breaker,
+    Budget,
+    Fleet,
+    Limits,
+    Retry,
+    RunSettings,
+    RuntimeKind,
+)
 from rota.model.runs import RunEnd, RunStatus, Usage
 from rota.model.schedules import Schedule, ScheduleType, SkipReason, Trigger, TriggerKind
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
+from rota.runner import LocalRunner
 from rota.runner.admission import Admission
 from rota.runner.port import RunRequest
+from rota.runner.runtimes.port import Report
 from rota.scheduler import TriggerInfo, TriggerOutcome
+from rota.sources import recording
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.registry import SourceContext
 from rota.storage.port import Store, Transaction
 from rota.testing.clock import ManualClock
+from tests.integration.runner_stage import until
 
 QUEUE: dict[str, object] = {"type": "queue"}
 
@@ -316,10 +332,104 @@ async def test_a_run_that_a_person_cancels_leaves_its_item_to_a_person(scene: Sc
     assert (await scene.item(item)).status is Status.BLOCKED
 
 
+# what it has used until then
+
+# A model that is asked for much, and says what all of it has cost when it is told to end.
+CLAUDE = """
+    import json, signal, sys, time
+
+    def say(**event):
+        print(json.dumps({**event, "session_id": "s-1"}), flush=True)
+
+    def sum_up(*_):
+        used = {"input_tokens": 500_000, "output_tokens": 400_001}
+        say(type="result", subtype="success", usage=used, total_cost_usd=2.5, num_turns=3)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, sum_up)
+    used = {"input_tokens": 500_000, "output_tokens": 400_000}
+    text = {"type": "text", "text": "I look."}
+    say(type="assistant", message={"id": "m-1", "content": [text], "usage": used})
+    while True:
+        time.sleep(60)
+"""
+
+
+async def a_person_cancels(
+    scene: Scene, item: WorkItem, travelling: "asyncio.Task[object]"
+) -> None:
+    (run,) = await scene.ledger.runs.find()
+    await scene.ledger.runs.cancel(run.id)
+
+
+async def the_claim_is_lost(
+    scene: Scene, item: WorkItem, travelling: "asyncio.Task[object]"
+) -> None:
+    await scene.ledger.queue.apply(Order(Verb.RELEASE, item.id, "operator", force=True))
+
+
+async def the_server_stops(
+    scene: Scene, item: WorkItem, travelling: "asyncio.Task[object]"
+) -> None:
+    travelling.cancel()
+
+
+Way = Callable[[Scene, WorkItem, "asyncio.Task[object]"], Awaitable[None]]
+
+
+@pytest.mark.parametrize(
+    ("way", "status"),
+    [
+        (a_person_cancels, RunStatus.CANCELLED),
+        (the_claim_is_lost, RunStatus.CLAIM_LOST),
+        (the_server_stops, RunStatus.CANCELLED),
+    ],
+)
+async def test_what_a_run_has_used_is_recorded_and_counts_however_it_ends(
+    scene: Scene, tmp_path: Path, way: Way, status: RunStatus
+) -> None:
+    item = await scene.add()
+    (tmp_path / "claude.py").write_text(textwrap.dedent(CLAUDE))
+    agent = AgentSpec(
+        "smith",
+        work_source={"type": "queue", "lease_seconds": 1},
+        budget=Budget(per_day=Limits(tokens=900_001)),
+        run=RunSettings(
+            runtime=RuntimeKind.CLAUDE,
+            command=(sys.executable, str(tmp_path / "claude.py")),
+            working_directory=tmp_path,
+        ),
+    )
+    runner = LocalRunner(tmp_path / "state", environ=os.environ, clock=scene.clock, grace=30.0)
+    try:
+        travelling = asyncio.ensure_future(
+            replace(scene.journey, runner=runner).travel(scene.info(agent))
+        )
+        async with asyncio.timeout(60):
+            await until(lambda: heard_in(tmp_path / "runs", "I look."), "its first words")
+            await way(scene, item, travelling)
+            await asyncio.gather(travelling, return_exceptions=True)
+    finally:
+        runner.close()
+    (run,) = await scene.ledger.runs.find()
+    assert (run.status, run.session_id) == (status, "s-1")
+    # What it said after it was told to end is part of it.
+    assert (run.input_tokens, run.output_tokens) == (500_000, 400_001)
+    assert (run.cost_usd, run.turns) == (2.5, 3)
+    refused = await scene.travel(agent)
+    assert refused.skip_reason is SkipReason.BUDGET_EXHAUSTED
+    assert "900001 of 900001 tokens" in (refused.error or "")
+
+
+def heard_in(logs: Path, words: str) -> bool:
+    return any(words in one.read_text() for one in logs.glob("*.jsonl"))
+
+
 async def test_an_error_of_ours_costs_nobody_the_item(scene: Scene) -> None:
     item = await scene.add()
 
     async def broken(request: RunRequest) -> RunEnd:
+        request.meter.reading = Report(session_id="s-1", usage=Usage(70, 7))
         raise ZeroDivisionError("ours")
 
     scene.actor.act = broken
@@ -329,13 +439,37 @@ async def test_an_error_of_ours_costs_nobody_the_item(scene: Scene) -> None:
     assert (stands.status, stands.assigned_agent) == (Status.QUEUED, None)
     (run,) = await scene.ledger.runs.find()
     assert (run.status, run.error) == (RunStatus.FAILED, "ZeroDivisionError: ours")
+    assert (run.input_tokens, run.output_tokens, run.session_id) == (70, 7, "s-1")
+
+
+async def test_a_run_whose_beginning_was_not_answered_is_run_and_does_not_stay_open(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+    honest, lost = scene.store.transact, []
+
+    async def unanswered(body: Callable[[Transaction], object]) -> object:
+        answer = await honest(body)
+        if not lost and await scene.ledger.runs.open():
+            lost.append(body)
+            raise CommitUnknown("the connection broke while committing")
+        return answer
+
+    monkeypatch.setattr(
+        scene.store, "transact", lambda body: asyncio.ensure_future(unanswered(body))
+    )
+    with suppress(CommitUnknown):
+        await scene.travel()
+    assert lost
+    assert await scene.ledger.runs.open() == []
+    assert (await scene.item(item)).status is Status.COMPLETED
 
 
 async def test_a_result_waits_for_a_database_that_is_away(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = await scene.add()
-    monkeypatch.setattr(journey, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(recording, "RETRY_SECONDS", 0.01)
     honest, refusals = scene.store.transact, iter(range(3))
 
     def away(body: Callable[[Transaction], object]) -> object:

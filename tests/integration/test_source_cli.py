@@ -54,6 +54,7 @@ def test_an_item_is_taken_and_reported(here: Tracked) -> None:
     assert here.log(major) == []
     taken = here.json("source", "next", f"github:{REPO}", "--agent", "smith")
     assert taken["item"]["id"] == f"github-{major}"
+    assert [taken["number"]] == [one["id"] for one in here.control.look(REPO, major)["comments"]]
     here.type("heartbeat", taken["ledger_id"], "--token", taken["token"])
     full = here.run("source", "next", "engine", "--agent", "smith")
     assert (full.returncode, "already works on 1 of 1" in full.stderr) == (1, True)

@@ -1,5 +1,6 @@
 """`rota worker`: real processes, a real server, an agent that does as its item says."""
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -258,6 +259,33 @@ def test_what_does_not_finish_in_time_is_given_back(yard: Yard, how: str) -> Non
     ended = yard.client.get_run(run)
     assert (ended["status"], ended["error"]) == ("cancelled", "shut_down")
     assert processes_with(str(yard.path / "agent.py")) == []
+
+
+@pytest.mark.parametrize("how", ["cancelled", "claim_lost", "shut_down"])
+def test_what_a_run_has_used_is_told_to_the_server_however_it_ends(yard: Yard, how: str) -> None:
+    yard.configure(runtime="claude")
+    message = {
+        "id": "m-1",
+        "content": [{"type": "text", "text": "I look."}],
+        "usage": {"input_tokens": 70, "output_tokens": 7},
+    }
+    used = json.dumps({"type": "assistant", "session_id": "s-1", "message": message})
+    item = yard.add(f"SAY {used}", f"WAIT {yard.path}/never")
+    worker = yard.worker("--grace", "0", "--lease", "3s")
+    run = heard(worker, "started")["run_id"]
+    assert next(yard.client.read_log(run, follow=True))["text"] == "I look."
+    match how:
+        case "cancelled":
+            yard.client.cancel_run(run)
+        case "claim_lost":
+            yard.client.set_agent("ann", paused=True)  # else its worker could be the next
+            yard.client.release(item, force=True)
+        case "shut_down":
+            worker.signal(signal.SIGINT)
+    eventually(lambda: yard.client.get_run(run)["ended_at"], "its end")
+    ended = yard.client.get_run(run)
+    assert how in (ended["status"], ended["error"])
+    assert (ended["input_tokens"], ended["output_tokens"], ended["session_id"]) == (70, 7, "s-1")
 
 
 def test_an_idle_worker_ends_at_once(yard: Yard) -> None:

@@ -116,6 +116,7 @@ class FleetAtWork:
         self._hurried = False  # a second signal does not want to wait
         self._tendings: dict[str, Tending] = {}
         self._reloading = asyncio.Lock()
+        self._in_force: str | None = None  # the digest of what is taken on, once all of it is
         self.receivers: list[Receiver] = []  # who is woken by webhooks; changes in place
 
     @property
@@ -142,6 +143,7 @@ class FleetAtWork:
         await self._recovery.tick()
         await self._outbox.resume()
         await self._attend()
+        self._in_force = self._loaded.digest
         housekeeping = Housekeeping(self._ledger.runs, self._outbox)
         for chore in (
             self._scheduler,
@@ -201,20 +203,22 @@ class FleetAtWork:
     # configuration
 
     async def reload(self) -> Reloaded:
-        """Raises what is wrong with the file; then nothing has changed."""
+        """Raises what is wrong with the file; then nothing has changed. What a database that
+        fails on the way has left undone is done by the next call."""
         async with self._reloading:
             self._demand_file()
             loaded = await asyncio.to_thread(read_fleet, self._settings)
             everybody = loaded.fleet
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
-            changed = loaded.digest != self._loaded.digest
+            changed = loaded.digest != self._in_force
             if changed:
                 await self._take_on(loaded)
                 self._loaded, self._everybody = loaded, everybody
                 await self._sources.clear_cache()
                 await self._scheduler.set_agents(self.fleet.agents)
                 await self._attend()
+                self._in_force = loaded.digest
             log.info("configuration read", changed=changed, agents=len(self.fleet.agents))
         return Reloaded(
             changed,
@@ -238,6 +242,7 @@ class FleetAtWork:
         made = make_tendings(loaded.sources, self._context, self._ledger)
         for source in work_sources(loaded.fleet):
             add_tending(made, source, self._context, self._ledger)
+        self._in_force = None  # from here on neither the old one is, nor yet the new one
         await self._signals.sync(signals)
         for warning in loaded.warnings:
             log.warning("configuration", says=warning)
@@ -282,12 +287,14 @@ class FleetAtWork:
             if not self._notifies:
                 await self._notices.forget()
             return
-        self._notifies = self._notices.plan.is_on
-        if self._notifies:
+        # What the database refuses is tried again: so it stands here only when it was done.
+        if self._notices.plan.is_on:
             await self._notices.begin()
             self._crew.add(self._notices)
+            self._notifies = True
         else:
             await self._crew.dismiss(self._notices)
+            self._notifies = False
             await self._notices.forget()
 
     async def _told_by_signal(self, entry: OutboxEntry) -> None:

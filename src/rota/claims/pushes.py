@@ -1,4 +1,4 @@
-"""What a push carries, and where to: git's lines to a hook, and a remote's address."""
+"""What a push carries, whose it is, and where to: git's lines to a hook, and a remote's address."""
 
 import re
 import subprocess
@@ -82,6 +82,22 @@ def _commits_present(shas: Iterable[str], directory: Path | None) -> dict[str, s
 def _parsed(log: str) -> list[PushedCommit]:
     records = (record.partition("\n") for record in log.split("\0") if record)
     return [PushedCommit(sha, message) for sha, _, message in records]
+
+
+# Of a worktree that nobody has made a branch in, only the remote's side has a name.
+_AGENTS_BRANCH = re.compile(r"(?:^| )refs/heads/agent/([1-9][0-9]*)/([1-9][0-9]*) ")
+
+
+def agents_branch(issue: str, claim: int) -> str:
+    """An agent's branch tells its claim, so that its holder is not in its own way, and what a
+    former holder pushes late is told from the new one's."""
+    return f"agent/{issue}/{claim}"
+
+
+def claims_in(stdin_lines: Iterable[str]) -> dict[int, int]:
+    """By issue: the claims that the branches of a push tell of."""
+    found = (_AGENTS_BRANCH.search(line) for line in stdin_lines)
+    return {int(one[1]): int(one[2]) for one in found if one}
 
 
 _SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>\[[^\]/]+\]|[^/:\[\]]+):(?P<path>.+)")

@@ -1,8 +1,7 @@
 """The git hook that keeps a push from answering what somebody else works on."""
 
-import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,8 +34,6 @@ _directory = click.argument(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=Path(),
 )
-# An agent's branch tells its claim: agent/<issue>/<claim>. Its holder is not in its own way.
-_AGENTS_BRANCH = re.compile(r"refs/heads/agent/([1-9][0-9]*)/([1-9][0-9]*) ")
 
 
 @hook.member("install", example="rota hook install .")
@@ -133,11 +130,12 @@ async def _judged(
 
     from rota.app import repositories
     from rota.claims.hook import pre_push as judged
+    from rota.claims.pushes import claims_in
     from rota.sources.lookup import knows
 
     sources = repositories(settings)
     async with AsyncExitStack() as opened:
-        verdicts = Verdicts(settings, opened, _claims(pushed))
+        verdicts = Verdicts(settings, opened, claims_in(pushed))
         return await judged(
             pushed,
             remote,
@@ -145,11 +143,6 @@ async def _judged(
             knows=lambda host, repo: knows(host, repo, sources, os.environ),
             verdict=verdicts.verdict,
         )
-
-
-def _claims(pushed: Iterable[str]) -> dict[int, int]:
-    found = (_AGENTS_BRANCH.match(line) for line in pushed)
-    return {int(one[1]): int(one[2]) for one in found if one}
 
 
 class Verdicts:

@@ -135,6 +135,7 @@ def _show(session: "Session", found: "NextWorkItem", prompt: str | None) -> None
         "ledger_id": ledger_id,
         "token": token,
         "claim": name,
+        "number": claim.number if claim else None,
         "prompt": prompt,
     }
     facts = [

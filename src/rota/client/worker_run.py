@@ -26,7 +26,7 @@ from rota.model.schedules import Schedule, TriggerKind
 from rota.queue.intake import LONGEST
 from rota.runner.beside import ended_by
 from rota.runner.execution import unbroken
-from rota.runner.port import Runner
+from rota.runner.port import Meter, Runner
 from rota.runner.telling import request_for, settings_for
 from rota.sources.local_mapping import address_of, clean, item_of, notes_of
 from rota.sources.port import ReleaseOptions, WorkItem, WorkResult
@@ -80,15 +80,17 @@ class WorkerRun:
         return run, end
 
     async def _worked(self, run: Run, path: Path, shipping: LogShipping) -> RunEnd:
-        beside = asyncio.ensure_future(shipping.follow())
+        beside, meter = asyncio.ensure_future(shipping.follow()), Meter()
         try:
-            end = await self._executed(run, path)
+            end = await self._executed(run, path, meter)
         except asyncio.CancelledError:
-            await unbroken(self._leave(run, path, shipping, beside))
+            end = meter.charge(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
+            await unbroken(self._leave(run, path, shipping, beside, end))
             raise
         except Exception as error:  # an error of ours must not cost anybody the item
             log.exception("run %s failed", run.id)
-            end = RunEnd(RunStatus.FAILED, error=f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            end = meter.charge(RunEnd(RunStatus.FAILED, error=why))
         await _over(beside)
         await self._conclude(run, path, shipping, end)
         return end
@@ -105,7 +107,7 @@ class WorkerRun:
 
     # while it runs
 
-    async def _executed(self, run: Run, path: Path) -> RunEnd:
+    async def _executed(self, run: Run, path: Path, meter: Meter) -> RunEnd:
         agent, schedule = self._with.agent, self._with.schedule
         resumes = settings_for(agent, schedule).resume_session
         request = request_for(
@@ -116,9 +118,11 @@ class WorkerRun:
             item=told_item(self._item.data),
             limits=self._with.limits,
             session_id=await self._session(run) if resumes else None,
+            meter=meter,
         )
         return await ended_by(
             self._with.runner.execute(request),
+            meter,
             {RunStatus.CLAIM_LOST: self._lost(), RunStatus.CANCELLED: self._cancelled(run)},
         )
 
@@ -171,11 +175,15 @@ class WorkerRun:
             log.warning("the verdict on %s came too late", self._item.id)
 
     async def _leave(
-        self, run: Run, path: Path, shipping: LogShipping, beside: "asyncio.Future[None]"
+        self,
+        run: Run,
+        path: Path,
+        shipping: LogShipping,
+        beside: "asyncio.Future[None]",
+        end: RunEnd,
     ) -> None:
         """On the way out: nothing is insisted on."""
         await _over(beside)
-        end = RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN)
         await self._tell(run, path, shipping, end, _once)
         await self._item.give_back(SHUT_DOWN, counted=False)
 

@@ -94,7 +94,7 @@ class Admission:
         now = to_text(self._clock.now())
 
         def body(tx: Transaction) -> bool:
-            limits = tx.get_limits(agent)
+            limits = tx.lock_limits(agent)
             if limits is None or limits == AgentLimits(agent):
                 return False
             tx.put_limits(AgentLimits(agent), now)

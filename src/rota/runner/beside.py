@@ -5,26 +5,29 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from rota.model.runs import RunEnd, RunStatus
+from rota.runner.port import Meter
 
 Watch = Coroutine[Any, Any, str]
 
 
 async def ended_by(
-    execution: Coroutine[Any, Any, RunEnd], watches: Mapping[RunStatus, Watch]
+    execution: Coroutine[Any, Any, RunEnd], meter: Meter, watches: Mapping[RunStatus, Watch]
 ) -> RunEnd:
-    """The run's own end, or that of the first watch that returns: it says why.
+    """The run's own end, or that of the first watch that returns: it says why, and the run's
+    meter what was used until then.
 
     Whichever it is, and also when the caller is cancelled, the run is over when this returns.
     """
     running = asyncio.ensure_future(execution)
     watching = {asyncio.ensure_future(watch): status for status, watch in watches.items()}
     try:
-        await asyncio.wait({running, *watching}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            return running.result()
-        watch = next(one for one in watching if one.done())
-        return RunEnd(watching[watch], error=watch.result())
+        done, _ = await asyncio.wait({running, *watching}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in (running, *watching):
             task.cancel()
         await asyncio.gather(running, *watching, return_exceptions=True)
+    if running in done:
+        return running.result()
+    watch = next(one for one in watching if one in done)
+    # Only now: a program that is told to end may still sum up what it has used.
+    return meter.charge(RunEnd(watching[watch], error=watch.result()))

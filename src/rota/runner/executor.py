@@ -114,6 +114,7 @@ class LocalRunner:
             stop=stop,
             heard=request.heard,
         )
+        request.meter.reading = hearing.report
         with Scratch.of(self._directory, request.run_id) as scratch:
             launch = runtime.launch(request, scratch)
             for note in launch.notes:

@@ -1,12 +1,33 @@
 """What it takes to execute an agent once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from rota.model.fleet import Limits, RunSettings
-from rota.model.runs import RunEnd
+from rota.model.runs import RunEnd, Usage
+
+
+class Reading(Protocol):
+    """What a runtime has told so far."""
+
+    usage: Usage
+    session_id: str | None
+
+
+@dataclass(slots=True)
+class Meter:
+    """What a run has used until now. Who ends it from outside never hears its own end, and yet
+    all of this was spent."""
+
+    reading: Reading | None = None
+
+    def charge(self, end: RunEnd) -> RunEnd:
+        """That end, with what was used until it."""
+        if self.reading is None:
+            return end
+        return replace(end, usage=self.reading.usage, session_id=self.reading.session_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +45,7 @@ class RunRequest:
     environ: Mapping[str, str] = field(default_factory=dict)  # more variables: ROTA_RUN_ID, …
     context: Mapping[str, Any] = field(default_factory=dict)
     heard: Callable[[str], None] | None = None  # a line for people, whenever there is progress
+    meter: Meter = field(default_factory=Meter)  # can be read while it runs, and afterwards
 
 
 class Runner(Protocol):
@@ -32,5 +54,5 @@ class Runner(Protocol):
 
         How it ended is a value, also when its program was not there or ran out of
         time. A caller who is cancelled waits until the processes are gone, and
-        is cancelled then.
+        is cancelled then; what they had used stands in the request's `meter`.
         """

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rota.model.agents import Slot
 from rota.model.claims import Claim
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, later, to_text
-from rota.model.errors import ClaimLost, NotFound, Refused
+from rota.model.errors import ClaimLost, CommitUnknown, NotFound, Refused, StorageUnavailable
 from rota.model.events import EventType, NewEvent
 from rota.model.fleet import AgentSpec
 from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus, Tally
@@ -19,6 +20,7 @@ from rota.scheduler.presence import unseen
 from rota.storage.port import Store, Topic, Transaction
 
 KEPT_DAYS = 30  # of the logs of runs
+RETRY_SECONDS = 1.0
 
 
 class RunBook:
@@ -61,10 +63,24 @@ class RunBook:
             item.attempts if item else None,
             self._now(),
         )
-        await self._store.transact(lambda tx: _insert(tx, run))
+        await self._enter(run)
         if run.node == self._node:  # a worker elsewhere asks by itself
             self._asked[run.id] = asyncio.Event()
         return run
+
+    async def _enter(self, run: Run) -> None:
+        """Where the answer to a commit was lost, the run may be in the book, and nobody would end
+        it: so what stands is looked at as soon as the database is there again."""
+        insert = _insert
+        while True:
+            try:
+                return await self._store.transact(partial(insert, run=run))
+            except CommitUnknown:
+                insert = _insert_once
+            except StorageUnavailable:
+                if insert is _insert:  # then nothing was written
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def begin_once(
         self, claim: Claim, item: WorkItem, *, schedule: str | None, node: str
@@ -118,7 +134,7 @@ class RunBook:
                 return None
             events = [_finished(ended)]
             if agent is not None:
-                before = tx.get_limits(agent.name) or AgentLimits(agent.name)
+                before = tx.lock_limits(agent.name) or AgentLimits(agent.name)
                 after = admission.after(before, agent, end, now)
                 if after != before:
                     tx.put_limits(after, to_text(now))
@@ -251,6 +267,11 @@ def _insert(tx: Transaction, run: Run) -> None:
     tx.insert_run(run)
     tx.append([_event(EventType.RUN_STARTED, run, {"trigger": str(run.trigger)})])
     tx.wake(Topic.EVENTS)
+
+
+def _insert_once(tx: Transaction, run: Run) -> None:
+    if tx.get_run(run.id) is None:
+        _insert(tx, run)
 
 
 def _seconds(run: Run, now: str) -> float:

@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rota.claims.pushes import agents_branch
 from rota.model.fleet import AgentSpec, Limits, RunSettings
 from rota.model.runs import Run
 from rota.model.schedules import Schedule, Trigger
-from rota.prompts import Told, build_prompt, fenced
-from rota.runner.port import RunRequest
+from rota.prompts import Told, build_prompt, fenced, of_claim
+from rota.runner.port import Meter, RunRequest
 from rota.tracing import traceparent
 
 # Whose items are written by people of the fleet's own.
@@ -16,13 +17,21 @@ OUR_OWN = frozenset({"queue", "memory", "markdown"})
 
 
 def prompt_for(
-    agent: AgentSpec, schedule: Schedule | None, item: Told | None, message: str | None = None
+    agent: AgentSpec,
+    schedule: Schedule | None,
+    item: Told | None,
+    message: str | None = None,
+    claim: int | None = None,
 ) -> str:
     """What came from outside, the item's text and a message, stands between fences."""
     asked = (schedule.prompt if schedule else None) or agent.default_prompt
     trusted = item is not None and (agent.trusted or item.source in OUR_OWN)
-    prompt = build_prompt(asked, item, trusted=trusted)
-    return f"{prompt}\n\n{fenced(message)}" if message else prompt
+    parts = [
+        build_prompt(asked, item, trusted=trusted),
+        of_claim(claim, branch) if claim and (branch := _branch(item, claim)) else None,
+        fenced(message) if message else None,
+    ]
+    return "\n\n".join(part for part in parts if part is not None)
 
 
 def settings_for(agent: AgentSpec, schedule: Schedule | None) -> RunSettings:
@@ -43,29 +52,40 @@ def request_for(
     schedule: Schedule | None = None,
     trigger: Trigger | None = None,
     item: Told | None = None,
+    claim: int | None = None,
     limits: Limits,
     session_id: str | None = None,
+    meter: Meter | None = None,
 ) -> RunRequest:
+    """`claim` is its number on the tracker that the item is from."""
     message = trigger.message if trigger else None
     return RunRequest(
         run.id,
         agent.name,
         settings_for(agent, schedule),
-        prompt_for(agent, schedule, item, message),
+        prompt_for(agent, schedule, item, message, claim),
         log,
         limits,
         session_id=session_id,
-        environ=_environ(run, item),
-        context=_context(run, item, message),
+        environ=_environ(run, item, claim),
+        context=_context(run, item, claim, message),
+        meter=meter or Meter(),
     )
 
 
-def _environ(run: Run, item: Told | None) -> dict[str, str]:
+def _branch(item: Told | None, claim: int | None) -> str | None:
+    return agents_branch(item.external_id, claim) if item and claim else None
+
+
+def _environ(run: Run, item: Told | None, claim: int | None) -> dict[str, str]:
     facts = {
         "ROTA_AGENT": run.agent,
         "ROTA_SCHEDULE": run.schedule,
         "ROTA_WORK_ITEM_ID": run.work_item_id,
         "ROTA_ATTEMPT": str(run.attempt) if run.attempt is not None else None,
+        "ROTA_EPOCH": str(run.epoch) if run.epoch is not None else None,
+        "ROTA_CLAIM": str(claim) if claim else None,
+        "ROTA_BRANCH": _branch(item, claim),
         "ROTA_ITEM_SOURCE": item.source if item else None,
         "ROTA_ITEM_REF": item.external_id if item else None,
         "ROTA_ITEM_URL": item.url if item else None,
@@ -74,7 +94,7 @@ def _environ(run: Run, item: Told | None) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _context(run: Run, item: Told | None, message: str | None) -> dict[str, Any]:
+def _context(run: Run, item: Told | None, claim: int | None, message: str | None) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "agent": run.agent,
@@ -82,6 +102,9 @@ def _context(run: Run, item: Told | None, message: str | None) -> dict[str, Any]
         "trigger": str(run.trigger),
         "started_at": run.started_at,
         "attempt": run.attempt,
+        "epoch": run.epoch,
+        "claim": claim,
+        "branch": _branch(item, claim),
         "message": message,
         "item": _item(run, item) if item else None,
     }

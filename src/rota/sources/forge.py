@@ -116,6 +116,7 @@ class ForgeWorkSource:
             token=held.token,
             epoch=held.epoch,
             claim=held.grant.claimant.firing_id,
+            number=held.grant.claim_id or None,  # labels alone have none
         )
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:

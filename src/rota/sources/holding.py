@@ -37,13 +37,14 @@ class Taken:
     token: str | None
     epoch: int | None
     claim: str | None  # what the source calls it
+    number: int | None = None  # of the claim on the tracker
 
 
 def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
     made = found.claim_result
     if not found.claimed or found.item is None or made is None:
         return None
-    return Taken(agent, found.item, made.ledger_id, made.token, made.epoch, made.claim)
+    return Taken(agent, found.item, made.ledger_id, made.token, made.epoch, made.claim, made.number)
 
 
 _WHY = {

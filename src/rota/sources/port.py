@@ -70,6 +70,7 @@ class ClaimResult:
     token: str | None = None  # the ledger's claim: for heartbeats
     epoch: int | None = None  # of the ledger's claim
     claim: str | None = None  # what the source calls it; reports name it, and no later one is meant
+    number: int | None = None  # of the claim on the tracker, where it has one
 
 
 @dataclass(frozen=True, slots=True)

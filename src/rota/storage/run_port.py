@@ -56,6 +56,10 @@ class RunVerbs(Protocol):
 
     # limits
     def get_limits(self, agent: str) -> AgentLimits | None: ...
+    def lock_limits(self, agent: str) -> AgentLimits | None:
+        """As they stand; nobody else who asks in this way does so before this transaction ends.
+        For whoever puts what follows from them."""
+
     def list_limits(self) -> list[AgentLimits]: ...
     def put_limits(self, limits: AgentLimits, now: str) -> None: ...
 

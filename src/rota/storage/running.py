@@ -121,6 +121,10 @@ class RunStatements(Primitives):
         row = self._one("get_limits", agent=agent)
         return AgentLimits(*row) if row else None
 
+    def lock_limits(self, agent: str) -> AgentLimits | None:
+        self._do("lock_limits", agent=agent)
+        return self.get_limits(agent)  # only now: what others have done is seen behind the lock
+
     def list_limits(self) -> list[AgentLimits]:
         return [AgentLimits(*row) for row in self._rows("list_limits")]
 

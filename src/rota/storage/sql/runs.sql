@@ -98,6 +98,10 @@ ORDER BY w.assigned_agent, w.slot
 -- name: get_limits
 SELECT agent, failures, breaker_until, usage_until, note FROM agent_limits WHERE agent = :agent
 
+-- name: lock_limits
+-- On SQLite whoever writes is alone.
+SELECT :agent LIMIT 0
+
 -- name: list_limits
 SELECT agent, failures, breaker_until, usage_until, note FROM agent_limits ORDER BY agent
 

@@ -327,6 +327,18 @@ class SessionsAndSpendingContract:
         listed = await store.read(lambda tx: tx.list_limits())
         assert listed == [AgentLimits("ada"), AgentLimits("bob", 1)]
 
+    async def test_of_many_who_lock_limits_and_put_them_each_builds_on_the_one_before(
+        self, store: Store, another_store: OpenStore
+    ) -> None:
+        stores = [store, await another_store()]
+
+        def count(tx: Transaction) -> None:
+            before = tx.lock_limits("ada") or AgentLimits("ada")
+            tx.put_limits(replace(before, failures=before.failures + 1), NOW)
+
+        await asyncio.gather(*(stores[n % 2].transact(count) for n in range(40)))
+        assert await store.read(lambda tx: tx.get_limits("ada")) == AgentLimits("ada", 40)
+
 
 def letter(entry_id: str, **facts: Any) -> OutboxEntry:
     usual: dict[str, Any] = {

@@ -6,6 +6,11 @@ UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN 
   ORDER BY kind <> 'report', next_attempt_at LIMIT :want FOR UPDATE SKIP LOCKED)
 RETURNING @letter
 
+-- name: lock_limits
+-- Not the row: an agent that has never failed has none, and two first failures would both begin at
+-- nothing. Who waits here holds at most the run that it ends, so that nobody waits for each other.
+SELECT pg_advisory_xact_lock(1383035493, hashtext(:agent))
+
 -- name: pending_subjects
 SELECT DISTINCT o.subject
 FROM jsonb_array_elements_text(CAST(:subjects AS jsonb)) AS s (value)

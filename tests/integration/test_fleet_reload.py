@@ -1,0 +1,150 @@
+"""A configuration that is read again while the database fails on the way."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.app import open_store
+from rota.app.fleet import FleetAtWork
+from rota.app.sources import read_fleet
+from rota.config import Settings
+from rota.daemon import Crew
+from rota.model.errors import InvalidInput, StorageUnavailable
+from rota.notify.reading import POSITION
+from rota.queue.ledger import Ledger
+from rota.signals import Signals
+from rota.storage.port import Store, Transaction
+
+SIGNAL = {
+    "when": {"kind": "work_item.status.transition", "to": "failed"},
+    "then": {"kind": "hold", "reason": "it failed"},
+}
+NOTIFY = {
+    "channels": {"desk": {"type": "command", "argv": ["true"]}},
+    "rules": {"people": {"on": ["blocked"], "to": "desk"}},
+}
+Standing = tuple[list[str], list[str], int, bool, bool]
+
+
+@dataclass
+class Scene:
+    store: Store
+    ledger: Ledger
+    fleet: FleetAtWork
+    crew: Crew
+    file: Path
+
+    def write(self, number: int) -> Standing:
+        """A file that differs in all that the ledger is told of; and what it is told then."""
+        self.file.write_text(json.dumps(configuration(number)))
+        notifies = bool(number % 2)
+        return [f"plan-{number}"], [f"signal-{number}"], number + 1, notifies, notifies
+
+    async def standing(self) -> Standing:
+        found = await self.store.read(lambda tx: tx.named_signals())
+        loads = await self.ledger.views.agents()
+        mark = await self.store.read(lambda tx: tx.get_mark(POSITION))
+        return (
+            [one.name for one in await self.ledger.schedules.find()],
+            [one.name for one in found if one.name],
+            loads[0].agent.max_concurrent,
+            mark is not None,
+            "notices" in [one.name for one in self.crew._waiting],  # it has not begun
+        )
+
+    @contextmanager
+    def failing_at(self, turn: int) -> Iterator[None]:
+        """The transaction of this number, from now on, finds the database away."""
+        honest, turns = self.store.transact, iter(range(turn + 1))
+
+        def away(body: Callable[[Transaction], object]) -> object:
+            if next(turns, None) == turn:
+                raise StorageUnavailable("the database restarts")
+            return honest(body)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.store, "transact", away)
+            yield
+
+
+def configuration(number: int) -> dict[str, Any]:
+    plan = {"type": "interval", "interval": "1h", "prompt": "Look."}
+    agent = {
+        "name": "smith",
+        "runtime": {"type": "command", "command": ["true"]},
+        "instances": {"max_concurrent": number + 1},
+        "schedules": {f"plan-{number}": plan},
+    }
+    more = {"notify": NOTIFY} if number % 2 else {}
+    return {"version": 1, "agents": [agent], "signals": {f"signal-{number}": SIGNAL}, **more}
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    file = tmp_path / "rota.yaml"
+    file.write_text(json.dumps(configuration(0)))
+    settings = Settings.from_environment({}, state_dir=tmp_path / ".rota", config=file)
+    async with open_store(settings.database) as store:
+        ledger = Ledger.on(store, node="here", logs=settings.run_logs)
+        crew = Crew([], asyncio.Event())
+        fleet = FleetAtWork(
+            settings,
+            store,
+            ledger,
+            Signals(store),
+            node="here",
+            loaded=read_fleet(settings),
+            crew=crew,
+        )
+        async with fleet:
+            yield Scene(store, ledger, fleet, crew, file)
+
+
+async def test_what_a_reload_did_not_get_done_is_done_by_the_next(scene: Scene) -> None:
+    for turn in range(100):
+        wanted = scene.write(turn + 1)
+        try:
+            with scene.failing_at(turn // 2):  # notifications are switched on, then off
+                await scene.fleet.reload()
+        except StorageUnavailable:
+            assert (await scene.fleet.reload()).changed
+            assert await scene.standing() == wanted
+        else:
+            break
+        assert not (await scene.fleet.reload()).changed
+    assert turn >= 10, "it writes at least five times, and each was cut short with either file"
+
+
+@pytest.mark.parametrize("turn", range(1, 5))
+@pytest.mark.parametrize("old", [2, 3])
+async def test_who_takes_a_file_back_that_was_half_in_force_gets_the_old_one_whole(
+    scene: Scene, old: int, turn: int
+) -> None:
+    before = scene.write(old)
+    await scene.fleet.reload()
+    scene.write(old + 1)
+    with scene.failing_at(turn), pytest.raises(StorageUnavailable):
+        await scene.fleet.reload()
+    scene.write(old)
+    assert (await scene.fleet.reload()).changed
+    assert await scene.standing() == before
+
+
+async def test_a_file_with_a_mistake_changes_nothing_and_the_old_one_is_no_news(
+    scene: Scene,
+) -> None:
+    before = scene.write(0)
+    wrong = configuration(1)
+    wrong["sources"] = [{"type": "github", "repo": "ada/engine"}] * 2
+    scene.file.write_text(json.dumps(wrong))
+    with pytest.raises(InvalidInput):
+        await scene.fleet.reload()
+    scene.write(0)
+    assert not (await scene.fleet.reload()).changed
+    assert await scene.standing() == before
