@@ -130,6 +130,7 @@ async def test_who_leased_a_cause_that_another_firing_has_seen_fires_nothing(
     ended = await asyncio.gather(
         *(one._process(mine) for one, (mine,) in zip(processors, taken, strict=True))
     )
-    assert sorted(map(str, ended)) == ["None", "enqueued"]
+    # The other may find its firing ended, or see by itself that there is nothing left to fire.
+    assert sorted(map(str, ended)) in (["None", "enqueued"], ["enqueued", "skipped"])
     statuses = [status for status, _ in await firings(store, signal)]
     assert sorted(statuses) == [FiringStatus.ENQUEUED, FiringStatus.SKIPPED]
