@@ -33,7 +33,7 @@ from rota.runner.records import RunBook
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.actions import NOTIFY
-from rota.signals.declared import declared
+from rota.signals.declared import declared, warnings_of
 from rota.signals.notifying import Notifier
 from rota.sources.assembly import make_tracker, open_desk
 from rota.sources.manager import WorkSourceManager
@@ -69,7 +69,8 @@ class FleetAtWork:
         crew: Crew,
     ) -> None:
         clock = ledger.clock
-        place = StateDir(settings.state_dir).place()
+        state = StateDir(settings.state_dir)
+        place = state.place()
         self._settings = settings
         self._ledger = ledger
         self._everybody = loaded.fleet  # also those who are woken by other servers
@@ -85,6 +86,7 @@ class FleetAtWork:
             allowed_hosts=settings.hook_hosts,
         )
         self._signals = signals
+        self._home = state.home()
         self._notifier = Notifier(os.environ, settings.hook_hosts)
         self._courier = Courier(
             lambda: self._loaded.notify,
@@ -138,11 +140,14 @@ class FleetAtWork:
         await self._tidy()
         await self._take_on(self._loaded)
         await self._scheduler.open(self.fleet.agents)
+        # Once more, now that others see that we live: whoever has let go of a signal meanwhile
+        # could not know that our file has it.
+        await self._declare(self._loaded)
         self._ledger.schedules.attach(self._scheduler)
         await self._recovery.tick()
         await self._outbox.resume()
         await self._attend()
-        housekeeping = Housekeeping(self._ledger.runs, self._outbox)
+        housekeeping = Housekeeping(self._ledger.runs, self._outbox, self.let_go)
         for chore in (
             self._scheduler,
             self._outbox,
@@ -208,9 +213,9 @@ class FleetAtWork:
             everybody = loaded.fleet
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
-            changed = loaded.digest != self._loaded.digest
+            changed, warnings = loaded.digest != self._loaded.digest, list(loaded.warnings)
             if changed:
-                await self._take_on(loaded)
+                warnings = await self._take_on(loaded)
                 self._loaded, self._everybody = loaded, everybody
                 await self._sources.clear_cache()
                 await self._scheduler.set_agents(self.fleet.agents)
@@ -220,7 +225,7 @@ class FleetAtWork:
             changed,
             [one.name for one in self.fleet.agents],
             sorted(self._tendings),
-            list(loaded.warnings),
+            warnings,
         )
 
     def _demand_file(self) -> None:
@@ -231,15 +236,15 @@ class FleetAtWork:
                 f"{self._settings.config} is gone; to have no agents, leave an empty file there"
             )
 
-    async def _take_on(self, loaded: "Loaded") -> None:
+    async def _take_on(self, loaded: "Loaded") -> list[str]:
         """What can be wrong comes first. The sources that somebody works from are tended, agents
-        get their slots."""
-        signals = declared(loaded.signals, self._ledger.clock.now())
+        get their slots. What is odd about the file is logged, and returned."""
+        declared(loaded.signals, self._ledger.clock.now())
         made = make_tendings(loaded.sources, self._context, self._ledger)
         for source in work_sources(loaded.fleet):
             add_tending(made, source, self._context, self._ledger)
-        await self._signals.sync(signals)
-        for warning in loaded.warnings:
+        warnings = [*loaded.warnings, *await self._declare(loaded)]
+        for warning in warnings:
             log.warning("configuration", says=warning)
         for name, tending in list(self._tendings.items()):
             if name in made and made[name].settings == tending.settings:
@@ -254,6 +259,14 @@ class FleetAtWork:
         self._tendings = made
         self.receivers[:] = _receivers(made.values())
         await self._give_slots(loaded.fleet)
+        return warnings
+
+    async def _declare(self, loaded: "Loaded") -> list[str]:
+        """Signals, as the file has them. No file is no wish to have none: that is an empty one."""
+        if not loaded.files:
+            return []
+        signals = declared(loaded.signals, self._ledger.clock.now())
+        return warnings_of(loaded.signals, await self._signals.sync(signals, self._home))
 
     async def _give_slots(self, fleet: Fleet) -> None:
         loads = await self._ledger.views.agents()
@@ -268,6 +281,12 @@ class FleetAtWork:
                     max_in_review=agent.max_in_review,
                     actor="configuration",
                 )
+
+    async def let_go(self) -> None:
+        """What the file has no more, and others had, who may be gone for good. Not while it is read
+        again: it may bring back what is let go here."""
+        async with self._reloading:
+            await self._signals.let_go(self._home)
 
     # notifications
 
@@ -316,11 +335,15 @@ class Cancelling:
 class Housekeeping:
     name = "housekeeping"
 
-    def __init__(self, runs: RunBook, outbox: Outbox) -> None:
+    def __init__(
+        self, runs: RunBook, outbox: Outbox, let_go: Callable[[], Awaitable[None]]
+    ) -> None:
         self._runs = runs
         self._outbox = outbox
+        self._let_go = let_go
 
     async def tick(self) -> float:
+        await self._let_go()
         await self._outbox.prune()
         await asyncio.to_thread(self._runs.prune_logs)
         return 3600.0
