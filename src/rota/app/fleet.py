@@ -100,7 +100,7 @@ class FleetAtWork:
             NOTIFICATION: self._courier,
         }
         self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
-        self._notices = Notices(store, clock, self._plan())
+        self._notices = Notices(store, clock, self._plan(), self._home)
         self._notifies = False
         self.signals = SignalScheduler(store, owner=node, clock=clock)
         self._firing = SignalChore(store, self.signals)
@@ -287,6 +287,8 @@ class FleetAtWork:
         again: it may bring back what is let go here."""
         async with self._reloading:
             await self._signals.let_go(self._home)
+            if not self._notifies:
+                await self._forget_notices()
 
     # notifications
 
@@ -299,7 +301,7 @@ class FleetAtWork:
         self._notices.plan = self._plan()
         if self._notices.plan.is_on == self._notifies:
             if not self._notifies:
-                await self._notices.forget()
+                await self._forget_notices()
             return
         self._notifies = self._notices.plan.is_on
         if self._notifies:
@@ -307,6 +309,11 @@ class FleetAtWork:
             self._crew.add(self._notices)
         else:
             await self._crew.dismiss(self._notices)
+            await self._forget_notices()
+
+    async def _forget_notices(self) -> None:
+        """No file is no wish to hear of nothing, either."""
+        if self._loaded.files:
             await self._notices.forget()
 
     async def _told_by_signal(self, entry: OutboxEntry) -> None:
