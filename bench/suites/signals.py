@@ -103,7 +103,7 @@ def _percentiles(taken: list[float]) -> dict[str, int]:
 async def _others(ledger: Any, signals: Any, store: Any, count: int) -> None:
     """Active signals, each on an item of its own."""
     from rota.model.work import NewItem
-    from rota.signals.service import insert
+    from rota.signals.making import insert
 
     spec = {"kind": "work_item.status.transition", "to": ["failed", "dispatched", "queued"]}
     for start in range(0, count, _BATCH):

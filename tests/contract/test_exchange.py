@@ -33,6 +33,7 @@ from rota.model.work import ItemFilter, NewItem, WorkItem
 from rota.queue import Ledger
 from rota.queue.moves import Order
 from rota.signals import Signals, SignalScheduler
+from rota.storage.declaration_port import DeclarationKind
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node, Standing
 from rota.storage.shapes import BY_KIND, SHAPES
@@ -124,6 +125,7 @@ async def fill(store: Store, clock: ManualClock) -> dict[str, str]:
         reviews = [(reviewed, "github:o/r", "https://x/1", "open", now())]
         tx.import_rows(BY_KIND["review"], reviews)
         tx.import_rows(BY_KIND["notify_mark"], [("position", "7")])
+        tx.declare(DeclarationKind.SIGNAL, "home", ["release"])
         tx.import_rows(BY_KIND["notice"], [("n-1", "desk", "b", 3, ODD, now(), now(60))])
 
     await store.transact(rest)

@@ -12,6 +12,7 @@ from rota.config.loading import load_fleet
 from tests.acceptance.terminal import Terminal, ThisProcess, running_server, until
 
 HERDCTL = Path(__file__).parents[1] / "data/herdctl/herdctl.yaml"
+PAST_AND_TO_COME = ("2020-01-01", "2999-01-01")
 
 
 @pytest.fixture
@@ -118,6 +119,18 @@ def test_warnings_are_listed_and_the_answer_is_yes(here: Terminal) -> None:
     warned = here.json("config", "check", "--config", str(HERDCTL))["warnings"]
     assert len(warned) == len(told) - 1
     assert {"file", "line", "column", "key", "message"} == set(warned[0])
+
+
+def test_a_signal_whose_moment_has_passed_is_told_and_is_no_mistake(here: Terminal) -> None:
+    remind, later = (json.dumps({"when": {"kind": "time", "at": at}}) for at in PAST_AND_TO_COME)
+    write(here, f"signals:\n  remind: {remind}\n  later: {later}\n")
+    told, counted = here.type("config", "check").splitlines()
+    assert told.startswith("warn    rota.yaml:2:3: signals.remind: when.at: this moment has passed")
+    assert counted == "ok      rota.yaml: 0 agents, 0 schedules, 0 sources"
+    (warned,) = here.json("config", "check")["warnings"]
+    assert (warned["key"], warned["line"]) == ("signals.remind", 2)
+    refused = here.run("signal", "add", "--at", "2020-01-01", "--then", "submit", "--title", "x")
+    assert (refused.returncode, "is in the past" in refused.stderr) == (2, True)
 
 
 def test_without_a_file_one_is_told_how_to_get_it(here: Terminal) -> None:

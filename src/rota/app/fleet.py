@@ -33,7 +33,7 @@ from rota.runner.records import RunBook
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.actions import NOTIFY
-from rota.signals.declared import declared
+from rota.signals.declared import declared, warnings_of
 from rota.signals.notifying import Notifier
 from rota.sources.assembly import make_tracker, open_desk
 from rota.sources.manager import WorkSourceManager
@@ -69,7 +69,8 @@ class FleetAtWork:
         crew: Crew,
     ) -> None:
         clock = ledger.clock
-        place = StateDir(settings.state_dir).place()
+        state = StateDir(settings.state_dir)
+        place = state.place()
         self._settings = settings
         self._ledger = ledger
         self._everybody = loaded.fleet  # also those who are woken by other servers
@@ -85,6 +86,7 @@ class FleetAtWork:
             allowed_hosts=settings.hook_hosts,
         )
         self._signals = signals
+        self._home = state.home()
         self._notifier = Notifier(os.environ, settings.hook_hosts)
         self._courier = Courier(
             lambda: self._loaded.notify,
@@ -98,7 +100,7 @@ class FleetAtWork:
             NOTIFICATION: self._courier,
         }
         self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
-        self._notices = Notices(store, clock, self._plan())
+        self._notices = Notices(store, clock, self._plan(), self._home)
         self._notifies = False
         self.signals = SignalScheduler(store, owner=node, clock=clock)
         self._firing = SignalChore(store, self.signals)
@@ -139,12 +141,15 @@ class FleetAtWork:
         await self._tidy()
         await self._take_on(self._loaded)
         await self._scheduler.open(self.fleet.agents)
+        # Once more, now that others see that we live: whoever has let go of a signal meanwhile
+        # could not know that our file has it.
+        await self._declare(self._loaded)
         self._ledger.schedules.attach(self._scheduler)
         await self._recovery.tick()
         await self._outbox.resume()
         await self._attend()
         self._in_force = self._loaded.digest
-        housekeeping = Housekeeping(self._ledger.runs, self._outbox)
+        housekeeping = Housekeeping(self._ledger.runs, self._outbox, self.let_go)
         for chore in (
             self._scheduler,
             self._outbox,
@@ -211,9 +216,9 @@ class FleetAtWork:
             everybody = loaded.fleet
             if not self._settings.agents:
                 loaded = _without_agents(loaded)
-            changed = loaded.digest != self._in_force
+            changed, warnings = loaded.digest != self._in_force, list(loaded.warnings)
             if changed:
-                await self._take_on(loaded)
+                warnings = await self._take_on(loaded)
                 self._loaded, self._everybody = loaded, everybody
                 await self._sources.clear_cache()
                 await self._scheduler.set_agents(self.fleet.agents)
@@ -224,7 +229,7 @@ class FleetAtWork:
             changed,
             [one.name for one in self.fleet.agents],
             sorted(self._tendings),
-            list(loaded.warnings),
+            warnings,
         )
 
     def _demand_file(self) -> None:
@@ -235,16 +240,16 @@ class FleetAtWork:
                 f"{self._settings.config} is gone; to have no agents, leave an empty file there"
             )
 
-    async def _take_on(self, loaded: "Loaded") -> None:
+    async def _take_on(self, loaded: "Loaded") -> list[str]:
         """What can be wrong comes first. The sources that somebody works from are tended, agents
-        get their slots."""
-        signals = declared(loaded.signals, self._ledger.clock.now())
+        get their slots. What is odd about the file is logged, and returned."""
+        declared(loaded.signals, self._ledger.clock.now())
         made = make_tendings(loaded.sources, self._context, self._ledger)
         for source in work_sources(loaded.fleet):
             add_tending(made, source, self._context, self._ledger)
         self._in_force = None  # from here on neither the old one is, nor yet the new one
-        await self._signals.sync(signals)
-        for warning in loaded.warnings:
+        warnings = [*loaded.warnings, *await self._declare(loaded)]
+        for warning in warnings:
             log.warning("configuration", says=warning)
         for name, tending in list(self._tendings.items()):
             if name in made and made[name].settings == tending.settings:
@@ -259,6 +264,14 @@ class FleetAtWork:
         self._tendings = made
         self.receivers[:] = _receivers(made.values())
         await self._give_slots(loaded.fleet)
+        return warnings
+
+    async def _declare(self, loaded: "Loaded") -> list[str]:
+        """Signals, as the file has them. No file is no wish to have none: that is an empty one."""
+        if not loaded.files:
+            return []
+        signals = declared(loaded.signals, self._ledger.clock.now())
+        return warnings_of(loaded.signals, await self._signals.sync(signals, self._home))
 
     async def _give_slots(self, fleet: Fleet) -> None:
         loads = await self._ledger.views.agents()
@@ -274,6 +287,14 @@ class FleetAtWork:
                     actor="configuration",
                 )
 
+    async def let_go(self) -> None:
+        """What the file has no more, and others had, who may be gone for good. Not while it is read
+        again: it may bring back what is let go here."""
+        async with self._reloading:
+            await self._signals.let_go(self._home)
+            if not self._notifies:
+                await self._forget_notices()
+
     # notifications
 
     def _plan(self) -> Plan:
@@ -285,7 +306,7 @@ class FleetAtWork:
         self._notices.plan = self._plan()
         if self._notices.plan.is_on == self._notifies:
             if not self._notifies:
-                await self._notices.forget()
+                await self._forget_notices()
             return
         # What the database refuses is tried again: so it stands here only when it was done.
         if self._notices.plan.is_on:
@@ -295,6 +316,11 @@ class FleetAtWork:
         else:
             await self._crew.dismiss(self._notices)
             self._notifies = False
+            await self._forget_notices()
+
+    async def _forget_notices(self) -> None:
+        """No file is no wish to hear of nothing, either."""
+        if self._loaded.files:
             await self._notices.forget()
 
     async def _told_by_signal(self, entry: OutboxEntry) -> None:
@@ -323,11 +349,15 @@ class Cancelling:
 class Housekeeping:
     name = "housekeeping"
 
-    def __init__(self, runs: RunBook, outbox: Outbox) -> None:
+    def __init__(
+        self, runs: RunBook, outbox: Outbox, let_go: Callable[[], Awaitable[None]]
+    ) -> None:
         self._runs = runs
         self._outbox = outbox
+        self._let_go = let_go
 
     async def tick(self) -> float:
+        await self._let_go()
         await self._outbox.prune()
         await asyncio.to_thread(self._runs.prune_logs)
         return 3600.0

@@ -22,7 +22,8 @@ def check(session: "Session", /) -> None:
     """Read the file and all that it names; exit code 1 when something is wrong.
 
     All mistakes are told at once, each with file, line and column. Warnings are keys that nothing
-    follows from, directories that are missing, and webhooks without a secret.
+    follows from, directories that are missing, webhooks without a secret, and signals whose
+    moment has passed.
     """
     file = _file(session)
     mistakes, warnings, counts = _examined(session)
@@ -43,7 +44,7 @@ def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]
 
     try:
         loaded = read_fleet(session.settings)
-        _check_signals(loaded)
+        late = _check_signals(loaded)
     except InvalidInput as error:
         return list(error.details["mistakes"]), [], {}
     agents = loaded.fleet.agents
@@ -53,14 +54,16 @@ def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]
         "schedules": sum(len(one.schedules) for one in agents),
         "sources": len(sources),
     }
-    return [], list(loaded.remarks), counts
+    return [], [*loaded.remarks, *late], counts
 
 
-def _check_signals(loaded: "Loaded") -> None:
+def _check_signals(loaded: "Loaded") -> list[dict[str, Any]]:
     from rota.model.clock import SystemClock
-    from rota.signals.declared import declared
+    from rota.signals.declared import declared, late
 
-    declared(loaded.signals, SystemClock().now())
+    now = SystemClock().now()
+    declared(loaded.signals, now)
+    return late(loaded.signals, now)
 
 
 def _tell(status: str, remarks: list[dict[str, Any]]) -> None:

@@ -143,7 +143,11 @@ class StateDir:
             ) from None
 
     def place(self) -> str:
-        """What no other directory is called, for whoever holds this one.
+        """What no other directory is called, for whoever holds this one."""
+        return f"{socket.gethostname()}:{self.path.resolve()}#{self.home()}"
+
+    def home(self) -> str:
+        """The end of its place, which stays the same where a container is called otherwise.
 
         Machines may have one name and one layout (clones, containers), and a
         clone has also what lies in the directory; servers of one place would
@@ -155,8 +159,7 @@ class StateDir:
             with self._writing():
                 _write(mark, secrets.token_hex(8))
         own = f"{mark.read_text().strip()}/{self._machine_id()}".encode()
-        called = hashlib.sha256(own).hexdigest()[:16]
-        return f"{socket.gethostname()}:{self.path.resolve()}#{called}"
+        return hashlib.sha256(own).hexdigest()[:16]
 
     def _machine_id(self) -> str:
         """Empty where the system has none."""

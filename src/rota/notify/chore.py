@@ -2,9 +2,11 @@
 
 import structlog
 
-from rota.model.clock import Clock, from_text
+from rota.model.clock import Clock, from_text, to_text
 from rota.notify.gathering import gather
 from rota.notify.reading import PAGE, POSITION, Plan, begin, look, read_on
+from rota.queue.declarations import Declarations, may_go
+from rota.storage.declaration_port import DeclarationKind
 from rota.storage.port import Store, Transaction
 from rota.storage.wakeups import Commits
 
@@ -14,6 +16,7 @@ POLL_SECONDS = 5.0  # also when nobody wakes us
 # On PostgreSQL an event is shown once no older transaction is open, and nobody tells when the last
 # of those ends: after a wake-up we look again soon, then ever less often.
 FIRST_PAUSE_SECONDS = 0.1
+NOTIFY, RULES = DeclarationKind.NOTIFY, "rules"
 FAR_BEHIND = 1_000  # events of no interest that a restart may read again
 
 
@@ -22,8 +25,10 @@ class Notices:
 
     name = "notices"
 
-    def __init__(self, store: Store, clock: Clock, plan: Plan) -> None:
+    def __init__(self, store: Store, clock: Clock, plan: Plan, home: str = "") -> None:
+        """`home` is the state directory of the server whose file has the plan."""
         self._store = store
+        self._home = home
         self._clock = clock
         self._position = 0  # up to here there is nothing more of interest
         self._kept = 0
@@ -32,21 +37,32 @@ class Notices:
         self.woken = Commits(store, POLL_SECONDS)
 
     async def begin(self) -> None:
-        await self._store.transact(begin)
+        def body(tx: Transaction) -> None:
+            self._declarations(tx).declare([RULES])
+            begin(tx)
+
+        await self._store.transact(body)
         self._position = self._kept = await self._read_position()
 
     async def forget(self) -> None:
-        """It is not wanted any more: then nothing is kept. Where other servers live, one of them
-        may want it."""
+        """Our file has no rules: if it had some, nothing is kept, unless another server's has some.
+        One whose file never had any forgets nothing of others."""
 
         def body(tx: Transaction) -> int:
-            known = tx.get_mark(POSITION) is not None and len(tx.living_nodes()) <= 1
-            return tx.forget_notifications() if known else 0
+            files = self._declarations(tx)
+            files.declare([])
+            if not files.abandoned():
+                return 0
+            files.forget(RULES)
+            return tx.forget_notifications()
 
-        if await self._store.read(lambda tx: tx.get_mark(POSITION)) is None:
+        if not await self._store.read(lambda tx: may_go(tx, NOTIFY, self._home)):
             return
         if dropped := await self._store.transact(body):
             log.warning("notifications are switched off; what waited is dropped", notices=dropped)
+
+    def _declarations(self, tx: Transaction) -> Declarations:
+        return Declarations(tx, NOTIFY, self._home, to_text(self._clock.now()))
 
     async def tick(self) -> float:
         news = self.woken.look()

@@ -4,9 +4,28 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
+from rota.model.clock import to_text
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.signals import NewSignal
 from rota.signals.reading import read_signal
+from rota.signals.syncing import Synced, has_passed
+
+_LATE = (
+    "when.at: this moment has passed: where a server has had it in its file before, it stays as it"
+    " is, and a new one is not made; name a time that is to come, or take it out"
+)
+_MISSED = (
+    "when.at: this moment had passed before any server knew of it: it was not made; name a time"
+    " that is to come, or take it out"
+)
+_CONTESTED = (
+    "another server has it otherwise in its file, and whoever reads its file last wins;"
+    " give them the same file, or other names"
+)
+_LEFT = (
+    "signals are active that stand in no file of a server which was here within a day: {names}; end"
+    " what nobody wants any more with `rota signal cancel ID`"
+)
 
 
 class Declaration(Protocol):
@@ -45,12 +64,26 @@ def declared(given: Iterable[Declared], now: datetime) -> list[NewSignal]:
         except RotaError as error:
             mistakes.append(_mistake(one, error))
     if mistakes:
-        told = (
-            f"{one['file']}:{one['line']}:{one['column']}: {one['key']}: {one['message']}"
-            for one in mistakes
-        )
-        raise InvalidInput("\n".join(told), field="signals", mistakes=mistakes)
+        raise InvalidInput("\n".join(map(_told, mistakes)), field="signals", mistakes=mistakes)
     return found
+
+
+def late(given: Iterable[Declared], now: datetime) -> list[dict[str, Any]]:
+    """What the file alone can tell of moments that have passed."""
+    text = to_text(now)
+    return [_remark(one, _LATE) for one in given if has_passed(_read(one, now), text)]
+
+
+def warnings_of(given: Iterable[Declared], synced: Synced) -> list[str]:
+    """What the ledger has made of them, as far as a person should hear of it."""
+    remarks = [
+        _remark(one, message)
+        for one in given
+        for names, message in ((synced.missed, _MISSED), (synced.contested, _CONTESTED))
+        if one.name in names
+    ]
+    left = [_LEFT.format(names=", ".join(synced.left))] if synced.left else []
+    return [*map(_told, remarks), *left]
 
 
 def _read(one: Declared, now: datetime) -> NewSignal:
@@ -70,10 +103,19 @@ def _read(one: Declared, now: datetime) -> NewSignal:
 def _mistake(one: Declared, error: RotaError) -> dict[str, Any]:
     """In the words of the file, where it is `when` and `then`."""
     said = error.message.replace("trigger.", "when.").replace("action.", "then.")
+    return _remark(one, said.replace("trigger: ", "when: "))
+
+
+def _remark(one: Declared, message: str) -> dict[str, Any]:
     return {
         "file": one.file,
         "line": one.line,
         "column": one.column,
         "key": f"signals.{one.name}",
-        "message": said.replace("trigger: ", "when: "),
+        "message": message,
     }
+
+
+def _told(remark: Mapping[str, Any]) -> str:
+    place = f"{remark['file']}:{remark['line']}:{remark['column']}"
+    return f"{place}: {remark['key']}: {remark['message']}"

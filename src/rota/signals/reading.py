@@ -22,6 +22,12 @@ def read_signal(
     """`facts` are the other fields of `NewSignal`."""
     about = specs.condition(trigger, facts.get("work_item_id"), now)
     new = NewSignal(about, action_specs.action(action, about), **facts)
+    # What a file declares may have fired long ago, and stays in the file.
+    if about.at is not None and about.at <= to_text(now) and not new.configured:
+        raise InvalidInput(
+            f"trigger.at: {about.at} is in the past; name a time that is to come",
+            field="trigger.at",
+        )
     if new.name is not None:
         check_name(new.name, "name")
     if new.max_fires is not None and not 1 <= new.max_fires <= 1_000_000:

@@ -10,8 +10,6 @@ from rota.model.clock import Clock, IdFactory, SystemClock, to_text
 from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import (
-    Action,
-    ActionKind,
     FiringRecord,
     FiringStatus,
     FollowUp,
@@ -19,12 +17,15 @@ from rota.model.signals import (
     NewSignal,
     Signal,
     SignalStatus,
-    TriggerOn,
 )
 from rota.model.work import MAX_PAGE, check_name
+from rota.queue.declarations import may_go
 from rota.queue.intake import check_optional
 from rota.signals.conditions import Case, Holds, judge, keys
+from rota.signals.making import cancel, demand_what_it_names, insert, signal_of
 from rota.signals.reading import read_signal
+from rota.signals.syncing import Synced, let_go, sync
+from rota.storage.declaration_port import DeclarationKind
 from rota.storage.port import Store, Topic, Transaction
 
 MOST_TESTED = 1_000
@@ -59,44 +60,19 @@ class Signals:
         return await self._store.transact(lambda tx: insert(tx, signal, now))
 
     def _signal(self, new: NewSignal, actor: str | None, now: str) -> Signal:
-        return Signal(
-            self._ids.new(),
-            new.work_item_id,
-            new.name,
-            new.condition,
-            new.action,
-            SignalStatus.ACTIVE,
-            new.max_fires,
-            0,
-            new.max_depth,
-            new.expires_at,
-            new.created_by or actor,
-            new.configured,
-            now,
-            now,
-        )
+        return signal_of(new, self._ids.new(), actor, now)
 
-    async def sync(self, wanted: Sequence[NewSignal]) -> None:
-        """Those of the configuration, in step with it: what has changed begins anew."""
+    async def sync(self, wanted: Sequence[NewSignal], home: str = "") -> Synced:
+        """Those that the file of a server has, in step with it; `home` is its state directory."""
         now = self._now()
+        return await self._store.transact(lambda tx: sync(tx, wanted, home, now, self._ids))
 
-        def body(tx: Transaction) -> None:
-            kept = {signal.name: signal for signal in tx.named_signals()}
-            for new in wanted:
-                old = kept.pop(new.name, None)
-                if old is not None and _is_same(old, new):
-                    continue
-                if old is not None:
-                    self._drop(tx, old, now)
-                insert(tx, self._signal(new, "configuration", now), now)
-            for old in kept.values():
-                self._drop(tx, old, now)
-
-        await self._store.transact(body)
-
-    def _drop(self, tx: Transaction, old: Signal, now: str) -> None:
-        if tx.end_signal(old.id, SignalStatus.CANCELLED, now):
-            tx.append([_event(EventType.SIGNAL_CANCELLED, old, "configuration", now)])
+    async def let_go(self, home: str = "") -> None:
+        """What a file has let go, and another server's had: that one may be gone by now."""
+        if not await self._store.read(lambda tx: may_go(tx, DeclarationKind.SIGNAL, home)):
+            return
+        now = self._now()
+        await self._store.transact(lambda tx: let_go(tx, home, now))
 
     # looking
 
@@ -135,7 +111,7 @@ class Signals:
         signal = self._signal(new, None, self._now())
 
         def body(tx: Transaction) -> list[Event]:
-            _demand_what_it_names(tx, signal)
+            demand_what_it_names(tx, signal)
             after = max(0, tx.last_event() - MOST_TESTED)
             return [
                 event for event in tx.events_after(after, MOST_TESTED) if _fires(tx, signal, event)
@@ -150,12 +126,10 @@ class Signals:
 
         def body(tx: Transaction) -> Signal:
             signal = _found(tx, signal_id)
-            if not tx.end_signal(signal_id, SignalStatus.CANCELLED, now):
+            if not cancel(tx, signal, actor, now):
                 raise Refused(
                     f"signal {signal_id} is {signal.status} already", status=signal.status
                 )
-            tx.append([_event(EventType.SIGNAL_CANCELLED, signal, actor, now)])
-            tx.wake(Topic.EVENTS)
             return _found(tx, signal_id)
 
         return await self._store.transact(body)
@@ -272,84 +246,6 @@ class Signals:
         return to_text(self._clock.now() + timedelta(seconds=lease_seconds))
 
 
-def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
-    """With what it listens to; and what may be true already is looked at once."""
-    _demand_what_it_names(tx, signal)
-    _demand_free_name(tx, signal.name)
-    tx.insert_signal(signal, keys(signal.condition, signal.work_item_id))
-    if signal.condition.kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN, TriggerOn.TIME) and not (
-        signal.condition.while_in
-    ):
-        tx.insert_firing(
-            FiringRecord(
-                f"{signal.id}:created",
-                signal.id,
-                "created",
-                None,
-                signal.work_item_id,
-                FiringStatus.QUEUED,
-                0,
-                signal.condition.at or now,
-                now,
-            )
-        )
-    tx.append([_event(EventType.SIGNAL_CREATED, signal, signal.created_by, now)])
-    tx.wake(Topic.EVENTS)
-    return signal
-
-
-def _demand_free_name(tx: Transaction, name: str | None) -> None:
-    taken = tx.signal_named(name) if name is not None else None
-    if taken is not None:
-        raise Refused(
-            f"name: signal {taken} is called {name!r} and still active; cancel it, or choose"
-            " another name",
-            field="name",
-            signal_id=taken,
-        )
-
-
-def _demand_what_it_names(tx: Transaction, signal: Signal) -> None:
-    if signal.work_item_id is not None and tx.get_item(signal.work_item_id) is None:
-        raise InvalidInput(
-            f"work_item_id: there is no work item {signal.work_item_id[:100]!r}",
-            field="work_item_id",
-        )
-    missing = [one for one in signal.condition.items if tx.get_item(one) is None]
-    if missing:
-        raise InvalidInput(
-            f"trigger.items: there is no work item {missing[0][:100]!r}", field="trigger.items"
-        )
-    for place, about in (("trigger", signal.condition), ("action", signal.action)):
-        if about.project_id is not None and tx.get_project(about.project_id) is None:
-            field = f"{place}.project_id"
-            raise InvalidInput(
-                f"{field}: there is no project {about.project_id[:100]!r}", field=field
-            )
-    if signal.action.kind is ActionKind.TRIGGER and not signal.configured:
-        _demand_schedule(tx, signal.action, signal.created_at)
-
-
-def _demand_schedule(tx: Transaction, action: Action, since: str) -> None:
-    """Only where there are schedules: before the first `rota up` nobody knows them."""
-    agent, name = action.agent or "", action.schedule or ""
-    if tx.schedule_state(agent, name, since) is None and tx.schedule_states(None, None, 1, since):
-        raise InvalidInput(
-            f"action.schedule: there is no schedule {agent}/{name}; rota schedule list shows those"
-            " that there are",
-            field="action.schedule",
-        )
-
-
-def _is_same(old: Signal, new: NewSignal) -> bool:
-    return (old.condition, old.action, old.max_fires, old.max_depth) == (
-        new.condition,
-        new.action,
-        new.max_fires,
-        new.max_depth,
-    )
-
-
 def _fires(tx: Transaction, signal: Signal, event: Event) -> bool:
     heard = {
         f"item:{event.work_item_id}:{event.to_status}",
@@ -397,17 +293,6 @@ def _lost(tx: Transaction, follow_up_id: str) -> ClaimLost:
     return ClaimLost(
         f"follow-up {found.id} is not yours any more, it is {found.status}; stop working on it",
         status=found.status,
-    )
-
-
-def _event(kind: EventType, signal: Signal, actor: str | None, now: str) -> NewEvent:
-    data = {"signal_id": signal.id, "name": signal.name, "kind": str(signal.condition.kind)}
-    return NewEvent(
-        kind,
-        now,
-        actor=actor,
-        work_item_id=signal.work_item_id,
-        data={name: value for name, value in data.items() if value is not None},
     )
 
 

@@ -162,7 +162,7 @@ def _time(kind: TriggerOn, spec: Mapping[str, Any], item: str | None, now: datet
     if after is None:
         if statuses or any(filters.values()):
             raise InvalidInput("trigger: at goes with nothing else", field="trigger.at")
-        return Condition(kind, at=_moment(spec, now))
+        return Condition(kind, at=_moment(spec))
     if spec.get("timezone") is not None:
         raise InvalidInput("trigger.timezone: goes with at", field="trigger.timezone")
     seconds = _seconds(after, now)
@@ -184,16 +184,11 @@ def _seconds(after: str, now: datetime) -> float:
     return seconds
 
 
-def _moment(spec: Mapping[str, Any], now: datetime) -> str:
+def _moment(spec: Mapping[str, Any]) -> str:
     said, zone = text(spec, "at") or "", text(spec, "timezone")
     moment, place = parse_time(said, "trigger.at"), _zone(zone) if zone is not None else None
     if place is not None and datetime.fromisoformat(said).tzinfo is None:
         moment = _local(datetime.fromisoformat(said), place)
-    if moment <= now:
-        raise InvalidInput(
-            f"trigger.at: {to_text(moment)} is in the past; name a time that is to come",
-            field="trigger.at",
-        )
     return to_text(moment)
 
 

@@ -28,6 +28,7 @@ from rota.model.sources import (
 )
 from rota.model.status import Status
 from rota.model.work import Dispatch, ItemFilter, Link, NewItem, Project, WorkItem
+from rota.storage.declaration_port import DeclarationVerbs
 from rota.storage.exchange_port import ExchangeVerbs
 from rota.storage.notice_port import NoticeVerbs
 from rota.storage.run_port import RunVerbs
@@ -122,7 +123,14 @@ class SchemaState:
 
 
 class Transaction(
-    ScheduleVerbs, RunVerbs, SignalVerbs, StatisticVerbs, ExchangeVerbs, NoticeVerbs, Protocol
+    ScheduleVerbs,
+    RunVerbs,
+    SignalVerbs,
+    StatisticVerbs,
+    ExchangeVerbs,
+    NoticeVerbs,
+    DeclarationVerbs,
+    Protocol,
 ):
     """The verbs of the ledger. Everything done here is committed together or not at all."""
 

@@ -120,6 +120,8 @@ class ScheduleVerbs(Protocol):
         """
 
     def living_nodes(self) -> list[Node]: ...
+    def nodes_since(self, since: str) -> list[Node]:
+        """Those that were seen since then, also such as have ended."""
 
     def some_nodes(self, ids: Iterable[str]) -> list[Node]:
         """Those of these that are known, living or not; in no order."""

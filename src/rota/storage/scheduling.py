@@ -61,6 +61,9 @@ class ScheduleStatements(Primitives):
     def living_nodes(self) -> list[Node]:
         return [Node(*row) for row in self._rows("living_nodes")]
 
+    def nodes_since(self, since: str) -> list[Node]:
+        return [Node(*row) for row in self._rows("nodes_since", since=since)]
+
     def some_nodes(self, ids: Iterable[str]) -> list[Node]:
         return [Node(*row) for row in self._rows("some_nodes", ids=encode(sorted(set(ids))))]
 

@@ -286,6 +286,7 @@ SHAPES: tuple[Shape, ...] = (
         "id",
         "id channel bundle event_seq:whole content created_at:time due_at:time",
     ),
+    _shape("declaration", "declarations", "kind name home", "kind name home wanted:flag"),
     _shape("delivery", "deliveries", "id", "id received_at:time"),
     _shape(
         "request",

@@ -39,6 +39,10 @@ class SignalVerbs(Protocol):
     def named_signals(self) -> list[Signal]:
         """Active ones that came from the configuration."""
 
+    def declared_signal(self, name: str) -> Signal | None:
+        """The one of that name that came from the configuration: the active one, or else the last
+        there was."""
+
     def signal_named(self, name: str) -> str | None:
         """The id of the active one of that name."""
 

@@ -74,6 +74,10 @@ class SignalStatements(EventStatements):
     def named_signals(self) -> list[Signal]:
         return [signal_of(row) for row in self._rows("named_signals")]
 
+    def declared_signal(self, name: str) -> Signal | None:
+        row = self._one("declared_signal", name=name)
+        return signal_of(row) if row else None
+
     def signal_named(self, name: str) -> str | None:
         row = self._one("signal_named", name=name)
         return row[0] if row else None
@@ -317,6 +321,12 @@ class SignalStatements(EventStatements):
 def _plain(value: Condition | Action) -> dict[str, Any]:
     """Without what is not said, so that a spec reads as it was written."""
     return {name: one for name, one in asdict(value).items() if one not in (None, (), {}, False)}
+
+
+def spelled(value: Condition | Action) -> dict[str, Any]:
+    """As it comes back from the database, to be compared."""
+    found: dict[str, Any] = json.loads(encode(_plain(value)))
+    return found
 
 
 def _tuples(spec: dict[str, Any]) -> dict[str, Any]:

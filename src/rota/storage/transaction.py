@@ -10,6 +10,7 @@ from typing import ClassVar
 from rota.model.status import TERMINAL, Status
 from rota.model.work import ItemFilter, Link, NewItem, WorkItem
 from rota.storage.claims import ClaimStatements
+from rota.storage.declaring import DeclarationStatements
 from rota.storage.events import EventStatements
 from rota.storage.exchanging import ExchangeStatements
 from rota.storage.noticing import NoticeStatements
@@ -43,6 +44,7 @@ class SqlTransaction(
     StatisticStatements,
     ExchangeStatements,
     NoticeStatements,
+    DeclarationStatements,
     EventStatements,
 ):
     SUBMIT: ClassVar[tuple[str, ...]]  # the statements that write new items, in their order

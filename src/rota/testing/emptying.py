@@ -11,6 +11,7 @@ _TABLES = (
     "outbox",
     "notices",
     "notify_marks",
+    "declarations",
     "reviews",
     "agent_limits",
     "runs",

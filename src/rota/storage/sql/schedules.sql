@@ -19,6 +19,9 @@ UPDATE nodes SET ended_at = :now WHERE id = :id AND ended_at IS NULL RETURNING i
 -- name: living_nodes
 SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes WHERE ended_at IS NULL ORDER BY id
 
+-- name: nodes_since
+SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes WHERE seen_at >= :since ORDER BY id
+
 -- name: some_nodes
 SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes
 WHERE id IN (SELECT value FROM json_each(:ids))

@@ -36,6 +36,11 @@ ORDER BY id DESC LIMIT :want
 -- name: named_signals
 SELECT @signal FROM work_signals WHERE status = 'active' AND configured = 1 ORDER BY name
 
+-- name: declared_signal
+-- Ids are as old as the clock of whoever made them says: one that has ended may have a higher one.
+SELECT @signal FROM work_signals WHERE configured = 1 AND name = :name
+ORDER BY CASE status WHEN 'active' THEN 0 ELSE 1 END, id DESC LIMIT 1
+
 -- name: signal_named
 SELECT id FROM work_signals WHERE name = :name AND status = 'active'
 

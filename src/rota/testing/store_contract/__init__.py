@@ -8,6 +8,7 @@ one more on the same database. Sentences that begin with a verb's name are about
 
 from rota.testing.store_contract.care import CareContract
 from rota.testing.store_contract.claims import ClaimsContract
+from rota.testing.store_contract.declarations import DeclarationsContract
 from rota.testing.store_contract.items import ItemsContract
 from rota.testing.store_contract.keys import KeysAndTokensContract
 from rota.testing.store_contract.links import LinksContract
@@ -29,5 +30,6 @@ class StoreContract(
     KeysAndTokensContract,
     SourcesContract,
     CareContract,
+    DeclarationsContract,
 ):
     """All of it."""

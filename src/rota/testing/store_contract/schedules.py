@@ -105,6 +105,15 @@ class NodesContract:
         found = await store.read(lambda tx: tx.some_nodes(["n1", "n9", "n1"]))
         assert found == [replace(ME, ended_at=SOON)]
 
+    async def test_nodes_since_are_those_that_were_seen_also_if_they_ended(
+        self, store: Store
+    ) -> None:
+        for node in (replace(ME, seen_at=SOON), OTHER):
+            await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
+        await store.transact(lambda tx: tx.end_node("n1", LATER))
+        found = await store.read(lambda tx: tx.nodes_since(SOON))
+        assert found == [replace(ME, seen_at=SOON, ended_at=LATER)]
+
     async def test_end_node_ends_once_and_loses_what_was_open(self, store: Store) -> None:
         mine, other = trigger(), trigger(node="n2")
         await store.transact(lambda tx: tx.put_node(ME))
