@@ -16,13 +16,13 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edrow\u2066[red]x\r\ny\x00\u2028"
 CLEAN = "]0;owned[2J31mdrow[red]x y"
 
 
-def on_a_terminal(place: Path, *words: str, **variables: str) -> str:
+def on_a_terminal(place: Path, *words: str, columns: int = 160, **variables: str) -> str:
     """What a person's terminal gets to see."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [*ROTA, *words],
         cwd=place,
-        env=environment(TERM="xterm-256color", COLUMNS="160", **variables),
+        env=environment(TERM="xterm-256color", COLUMNS=str(columns), **variables),
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -84,6 +84,28 @@ def test_a_table_has_titles_and_ages_and_a_pipe_has_tabs_and_times(tmp_path: Pat
     [row] = here.type("list").splitlines()
     assert datetime.fromisoformat(row.split("\t")[5])
     assert on_a_terminal(tmp_path, "list", "--json").startswith("{")
+
+
+def test_a_claim_is_told_as_facts_on_a_terminal_and_as_a_row_in_a_pipe(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    here.type("agent", "set", "smith", "--max-concurrent", "3")
+    ids = [here.type("add", f"Mend gate {n}", "--body", "With\ncare").strip() for n in range(3)]
+    row = here.type("claim", "--agent", "smith").split("\t")
+    assert (row[0], row[4]) == (ids[0], "Mend gate 0\n")
+    seen = on_a_terminal(tmp_path, "claim", "--agent", "smith", "--limit", "2", columns=80)
+    lines = [" ".join(line.split()) for line in seen.splitlines()]
+    for number in (1, 2):
+        assert f"id {ids[number]}" in lines
+        assert f"description Mend gate {number}" in lines
+    assert lines.count("body With") == 2
+    tokens = [line.partition(" ")[2] for line in lines if line.startswith("token ")]
+    assert [len(one) for one in tokens] == [22, 22]
+    assert "" in lines  # between the two
+
+
+def test_a_list_without_rows_is_one_line(tmp_path: Path) -> None:
+    ThisProcess(tmp_path).type("db", "upgrade")
+    assert on_a_terminal(tmp_path, "list").splitlines() == ["no items"]
 
 
 def test_exact_times_are_in_the_viewers_zone(tmp_path: Path) -> None:

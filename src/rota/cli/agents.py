@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 agent = group("agent", "Who works, and on how much at once.", "rota agent list")
 
 
-def _today_column(title: str, field: str, form: str = "{}") -> Column:
+def _today_column(title: str, field: str, spare: int, form: str = "{}") -> Column:
     """For people, nothing is empty: a fleet that has not run has narrow tables."""
 
     def shown(one: Json) -> str:
         spent = one["spent_today"][field]
         return form.format(spent) if spent else ""
 
-    return Column(title, lambda one: one["spent_today"][field], shown, spare=field != "runs")
+    return Column(title, lambda one: one["spent_today"][field], shown, spare=spare)
 
 
 def _kept(one: Json) -> str:
@@ -45,16 +45,16 @@ def _reviews(one: Json) -> str:
 
 
 _COLUMNS = [
-    column("name"),
-    column("in_progress"),
-    column("dispatched"),
-    column("max_concurrent"),
+    column("name", whole=True),
+    column("in_progress", spare=8),
+    column("dispatched", spare=4),
+    column("max_concurrent", spare=3),
     Column("paused", lambda one: "paused" if one["paused"] else ""),
-    Column("running", lambda one: one["running"], lambda one: one["running"] or ""),
-    _today_column("runs today", "runs"),
-    _today_column("usd today", "cost_usd", "{:.2f}"),
-    _today_column("tokens today", "tokens"),
-    Column("in review", lambda one: one["in_review"], _reviews, spare=True),
+    Column("running", lambda one: one["running"], lambda one: one["running"] or "", spare=7),
+    _today_column("runs today", "runs", spare=6),
+    _today_column("usd today", "cost_usd", spare=2, form="{:.2f}"),
+    _today_column("tokens today", "tokens", spare=1),
+    Column("in review", lambda one: one["in_review"], _reviews, spare=5),
     Column("kept", _kept, folds=True),
 ]
 

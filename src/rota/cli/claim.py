@@ -1,6 +1,7 @@
 """Taking items, and keeping them."""
 
 import math
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from rota.cli.output import Column, column
 from rota.cli.parsing import Span, Text
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
+from rota.cli.show import facts_of
 from rota.cli.text import local_time, one_line
 from rota.model.claims import MAX_WAIT_SECONDS
 
@@ -69,8 +71,18 @@ def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) 
     if session.as_json:
         session.output.document(items, count=len(items))
         return
-    session.output.table(items, _CLAIMED)
+    _show(session, items)
     session.output.say("\n".join(how_to_go_on(item) for item in items))
+
+
+def _show(session: "Session", items: list[dict[str, Any]]) -> None:
+    """People read what is to be done; a pipe has it by line."""
+    if not sys.stdout.isatty():
+        session.output.table(items, _CLAIMED)
+        return
+    for number, item in enumerate(items):
+        print("\n" * bool(number), end="")
+        session.output.facts(item, [*facts_of(item), ("token", item["claim"]["token"])])
 
 
 def _claimed(

@@ -27,12 +27,12 @@ def _title(one: Json) -> str:
 
 
 _COLUMNS = [
-    column("id"),
+    column("id", whole=True),
     column("status"),
-    column("work_item_id", "item"),
-    column("agent"),
-    column("holder"),
-    time_column("created_at", "age"),
+    column("work_item_id", "item", whole=True, spare=1),
+    column("agent", spare=3),
+    column("holder", spare=4),
+    time_column("created_at", "age", spare=2),
     Column("title", lambda one: one["title"], _title, folds=True),
 ]
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from rota.queue.ledger import Ledger
 
 _STALE = [
-    column("repo"),
+    column("repo", whole=True),
     column("number"),
     column("codename"),
-    column("firing_id"),
-    column("age_hours", "hours"),
+    column("firing_id", whole=True, spare=1),
+    column("age_hours", "hours", spare=2),
     column("title", folds=True),
 ]
 _SWEPT = [*_STALE[:2], column("deed"), *_STALE[2:]]
-_PAUSED = [Column("repository", lambda one: one["repo"])]
+_PAUSED = [Column("repository", lambda one: one["repo"], whole=True)]
 
 
 class Sweeping:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 project = group("project", "Groups of items.", "rota project list")
 
 _COLUMNS = [
-    column("id"),
+    column("id", whole=True),
     column("name", folds=True),
-    column("external_ref", "reference"),
+    column("external_ref", "reference", spare=2),
     time_column("created_at", "age"),
 ]
 _REFERENCE = "What it is elsewhere: a repository, a board"

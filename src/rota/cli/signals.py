@@ -38,21 +38,21 @@ def _then(one: Json) -> str:
 
 
 _COLUMNS = [
-    column("id"),
-    column("name"),
+    column("id", whole=True),
+    column("name", spare=4),
     column("status"),
-    Column("fired", _fired),
-    column("work_item_id", "item", spare=True),
-    time_column("created_at", "age"),
+    Column("fired", _fired, spare=3),
+    column("work_item_id", "item", whole=True, spare=1),
+    time_column("created_at", "age", spare=2),
     Column("when", lambda one: in_words(one["trigger"]), _when, folds=True),
     Column("then", lambda one: in_words(one["action"]), _then, folds=True),
 ]
 _FIRINGS = [
-    column("id"),
-    column("signal_id", "signal"),
-    column("work_item_id", "item"),
-    column("attempt"),
-    time_column("created_at", "age"),
+    column("id", whole=True),
+    column("signal_id", "signal", whole=True, spare=1),
+    column("work_item_id", "item", whole=True, spare=2),
+    column("attempt", spare=4),
+    time_column("created_at", "age", spare=3),
     column("error", folds=True),
 ]
 
