@@ -83,11 +83,20 @@ def test_an_unknown_command_is_told_its_neighbour(here: ThisProcess) -> None:
     assert "did you mean list?" in done.stderr
 
 
-def test_groups_without_a_member_show_their_help(here: ThisProcess) -> None:
-    for group in ("project", "agent", "token", "db"):
-        done = here.run(group)
-        assert done.returncode == 2
-        assert "Example" in here.type(group, "--help")
+@pytest.mark.parametrize("words", [[], ["project"], ["agent"], ["token"], ["db"], ["run"]])
+def test_groups_without_a_member_show_their_help_as_it_is(
+    here: ThisProcess, words: list[str]
+) -> None:
+    done = here.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == here.type(*words, "--help")
+    assert "Example" in done.stderr
+
+
+def test_a_program_that_names_no_command_gets_one_document(here: ThisProcess) -> None:
+    document = json.loads(here.type("--json", "run", code=2))
+    assert document["error"]["message"] == "name a command; rota run --help lists them"
+    assert json.loads(here.type("--json", code=2))["error"]["code"] == "usage"
 
 
 # exit codes
