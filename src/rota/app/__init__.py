@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rota.config.fleet import FleetConfig
     from rota.config.loading import Loaded
     from rota.config.sources import Forge
+    from rota.model.fleet import Fleet
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
@@ -336,6 +338,7 @@ def make_asgi(
     from rota.dashboard.errors import error_page
     from rota.mcp.http import PATH, McpFace
     from rota.model.access import READ
+    from rota.model.fleet import Fleet
 
     knows = (lambda: fleet.fleet) if fleet else None  # it changes when the file is read again
     api = create_app(
@@ -354,6 +357,7 @@ def make_asgi(
         ],
         mounts=[Mount(PATH, McpFace(lambda: api, f"the server at {settings.url}"), READ)],
         error_page=error_page if settings.dashboard else None,
+        known=knows or Fleet,
     )
     return api
 
@@ -369,7 +373,19 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     async with open_store(settings.database) as store:
         ledger = Ledger.on(store, logs=settings.run_logs, deserted=lambda: _deserted(settings))
         endpoints = signal_endpoints(Signals(store))
-        yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints)
+        known = partial(_fleet_here, settings)
+        yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints, known=known)
+
+
+def _fleet_here(settings: Settings) -> "Fleet":
+    """As a server here would know it; a file that cannot be read is told elsewhere."""
+    from rota.config.loading import load_fleet
+    from rota.model.fleet import Fleet
+
+    with suppress(InvalidInput):
+        if settings.config.exists():
+            return load_fleet(settings.config).fleet
+    return Fleet()
 
 
 def _deserted(settings: Settings) -> str | None:

@@ -29,6 +29,8 @@ def _today_column(title: str, field: str, spare: int, form: str = "{}") -> Colum
 def _kept(one: Json) -> str:
     """What keeps it from running, apart from people."""
     until = {"quota used up": one["usage_until"], "failed too often": one["breaker_until"]}
+    if one.get("budget_used"):  # which an older server does not tell
+        until[f"used up {one['budget_used']}"] = one["budget_until"]
     reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
     if one["max_in_review"] and one["in_review"] + one["in_progress"] >= one["max_in_review"]:
         reasons.append("its work waits for reviews")

@@ -72,7 +72,8 @@ def types(session: "Session", /) -> None:
 def check(session: "Session", /, name: str | None) -> None:
     """Check token, scopes, repository and labels; exit code 1 when something is wrong.
 
-    Of a Markdown folder, the files that cannot be understood. Without SOURCE, of all that rota.yaml names, for an agent or in 'sources'.
+    Of a Markdown folder, also the files. Without SOURCE, of all that rota.yaml names, for an agent
+    or in 'sources'.
     """
     source_states.check(session, name)
 
