@@ -1,6 +1,7 @@
 """`rota init` and `rota config`, as they are typed."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ HERDCTL = Path(__file__).parents[1] / "data/herdctl/herdctl.yaml"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Terminal:
-    return ThisProcess(tmp_path)
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """On a machine that has the program of an agent that names none."""
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / "claude").touch(0o755)
+    return ThisProcess(tmp_path, {"PATH": f"{programs}:{os.environ['PATH']}"})
 
 
 def write(here: Terminal, text: str) -> Path:
@@ -108,7 +112,7 @@ def test_a_file_that_is_no_yaml_is_told_with_its_place(here: Terminal) -> None:
     write(here, "agents: [\n")
     (told,) = here.json("config", "check", code=1)["mistakes"]
     assert (told["file"], told["line"], told["column"]) == ("rota.yaml", 2, 1)
-    assert here.type("config", "check", code=1).startswith("fail    rota.yaml:2:1: expected")
+    assert here.type("config", "check", code=1).startswith("fail    rota.yaml:2:1: the file ends")
 
 
 def test_warnings_are_listed_and_the_answer_is_yes(here: Terminal) -> None:
@@ -118,6 +122,34 @@ def test_warnings_are_listed_and_the_answer_is_yes(here: Terminal) -> None:
     warned = here.json("config", "check", "--config", str(HERDCTL))["warnings"]
     assert len(warned) == len(told) - 1
     assert {"file", "line", "column", "key", "message"} == set(warned[0])
+
+
+def test_warnings_are_told_beside_mistakes(here: Terminal) -> None:
+    write(here, "agents:\n  - {name: smith, modle: x, work_source: {type: github}}\n")
+    told = here.type("config", "check", code=1).splitlines()
+    assert [line.split()[0] for line in told] == ["fail", "warn"]
+    assert "it names no repository" in told[1]
+    assert len(here.json("config", "check", code=1)["warnings"]) == 1
+
+
+def test_a_program_that_is_not_on_the_path_is_a_warning(here: Terminal) -> None:
+    write(
+        here,
+        "agents:\n  - {name: smith, runtime: {type: command, command: [nosuchprogram]}}\n",
+    )
+    here.variables["PORT"] = "0"
+    assert "warn    rota.yaml:2:" in here.type("config", "check")
+    told = here.type("doctor").splitlines()
+    (warned,) = [line for line in told if "nosuchprogram" in line]
+    assert warned.startswith("warn    configuration: rota.yaml:2:")
+
+
+def test_a_directory_is_told_from_a_file_that_is_missing(here: Terminal) -> None:
+    told = here.run("config", "check", "--config", str(here.place)).stderr
+    assert told == (
+        f"rota: {here.place} is a directory; name the file in it, for example"
+        f" {here.place}/rota.yaml\n"
+    )
 
 
 def test_without_a_file_one_is_told_how_to_get_it(here: Terminal) -> None:
