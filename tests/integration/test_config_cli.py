@@ -53,6 +53,13 @@ def test_init_overwrites_nothing_unless_told_to(here: Terminal) -> None:
     assert path.read_text() != "version: 1\n"
 
 
+def test_init_says_how_to_go_on_with_the_file_that_it_wrote(here: Terminal) -> None:
+    assert here.run("init").stderr == "Next: rota config check, then rota up.\n"
+    assert here.run("init", "a g.yaml").stderr == (
+        "Next: rota config check --config 'a g.yaml', then rota up --config 'a g.yaml'.\n"
+    )
+
+
 def test_init_writes_where_it_is_told_to(here: Terminal) -> None:
     assert here.json("init", "other.yaml") == {"file": "other.yaml", "example": "command"}
     assert "1 agent" in here.type("config", "check", "--config", "other.yaml")

@@ -423,14 +423,18 @@ _NOT_HERE = "no agents, no schedules, no signals here; another `rota up` does th
 
 def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None") -> None:
     """The first thing a person sees: where to look, and what to do next."""
+    from rota.app.fleet import wish_of
+    from rota.model.fleet import Fleet
+
     StateDir(settings.state_dir).announce(settings.url)
+    wish = wish_of(fleet.fleet if fleet else Fleet())
     lines = [
         f"Rota {__version__}",
         f"  dashboard  {settings.url}/",
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
         f"  fleet      {fleet.in_words if fleet else _NOT_HERE}",
-        f'  next       in another terminal:  {_command()} add --type chore "Say hello"',
+        f'  next       in another terminal:  {_command()} add {wish} "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

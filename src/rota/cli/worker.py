@@ -121,7 +121,13 @@ def _configured(session: "Session", name: str, schedule: str | None) -> Part:
     from rota.runner.budget import tighter
 
     file = session.settings.config
-    loaded = load_fleet(file)
+    if not file.exists():
+        raise InvalidInput(
+            f"there is no {file} here to say how {name!r} is run; `rota init` writes one, or name"
+            " another with --config",
+            field="config",
+        )
+    loaded = load_fleet(file, runs_here=True)
     for warning in loaded.warnings:
         session.output.say(warning)
     found = loaded.fleet.agent(name)
