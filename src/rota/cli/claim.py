@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,10 @@ from rota.cli.parsing import Span, Text
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 from rota.cli.show import facts_of
+from rota.cli.streams import Unwritten
 from rota.cli.text import local_time, one_line
 from rota.model.claims import MAX_WAIT_SECONDS
+from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -60,7 +63,7 @@ def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) 
     """Take the best item there is for an agent; exit code 1 when there is nothing.
 
     The token that is printed belongs to every later call about the item. In a pipe the columns are
-    id, token, expiry, type and description.
+    id, token, expiry, type and description. What cannot be printed is given back at once.
     """
     for name in ("types", "labels"):
         wanted[name] = list(wanted[name]) or None
@@ -68,15 +71,29 @@ def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) 
     if not items:
         why = _REASONS.get(reason or "", "nothing was claimed").format(agent=agent)
         session.output.negative([], reason or "nothing_ready", why)
-    if session.as_json:
-        session.output.document(items, count=len(items))
-        return
-    _show(session, items)
+    try:
+        _show(session, items)
+        sys.stdout.flush()
+    except (Unwritten, BrokenPipeError):
+        _give_back(session, items)
+        raise
     session.output.say("\n".join(how_to_go_on(item) for item in items))
+
+
+def _give_back(session: "Session", items: list[dict[str, Any]]) -> None:
+    """Nobody knows the tokens, so nobody could work on what was claimed with them."""
+    for item in items:
+        with suppress(RotaError):  # then its lease ends
+            token = item["claim"]["token"]
+            session.client.release(item["id"], token, reason="claimer_gone", counted=False)
+            session.output.say(f"{item['id']} is given back, for its token could not be told")
 
 
 def _show(session: "Session", items: list[dict[str, Any]]) -> None:
     """People read what is to be done; a pipe has it by line."""
+    if session.as_json:
+        session.output.document(items, count=len(items))
+        return
     if not sys.stdout.isatty():
         session.output.table(items, _CLAIMED)
         return
