@@ -203,7 +203,11 @@ def test_the_log_of_a_run_whose_server_is_gone_comes_to_an_end(
     found = json.loads(here.run("doctor", "--json").stdout)["data"]
     warned = [one for one in found if one["check"] == "runs"]
     assert [(one["status"], one["message"]) for one in warned] == [
-        ("warn", f"1 run is left by a server that has not been seen since {clock.text(-60)}")
+        (
+            "warn",
+            f"1 run is left by a server that has not been seen since {clock.text(-60)}:"
+            f" {run.id} of 'ann'",
+        )
     ]
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -87,13 +87,17 @@ async def open_store(url: str, clock: Clock | None = None) -> AsyncIterator["Sto
 
 @asynccontextmanager
 async def open_ledger(
-    url: str, clock: Clock | None = None, *, logs: Path = Path(".rota/runs")
+    url: str,
+    clock: Clock | None = None,
+    *,
+    logs: Path = Path(".rota/runs"),
+    deserted: Callable[[], str | None] = lambda: None,
 ) -> AsyncIterator["Ledger"]:
     """The ledger on its own, without faces: for programs that embed Rota, and for the CLI."""
     from rota.queue.ledger import Ledger
 
     async with open_store(url, clock) as store:
-        yield Ledger.on(store, clock, logs=logs)
+        yield Ledger.on(store, clock, logs=logs, deserted=deserted)
 
 
 @asynccontextmanager
@@ -371,7 +375,7 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     from rota.signals import Signals
 
     async with open_store(settings.database) as store:
-        ledger = Ledger.on(store, logs=settings.run_logs, deserted=lambda: _deserted(settings))
+        ledger = Ledger.on(store, logs=settings.run_logs, deserted=partial(deserted, settings))
         endpoints = signal_endpoints(Signals(store))
         known = partial(_fleet_here, settings)
         yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints, known=known)
@@ -388,7 +392,7 @@ def _fleet_here(settings: Settings) -> "Fleet":
     return Fleet()
 
 
-def _deserted(settings: Settings) -> str | None:
+def deserted(settings: Settings) -> str | None:
     """The place of our servers, while none is there: what one of them left need not be silent for
     long to be told so. Asked each time: a face may be older than its server."""
     home = StateDir(settings.state_dir)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from rota.cli.desks import run
-from rota.cli.findings import FAIL, OK, WARN, Finding
+from rota.cli.findings import FAIL, OK, WARN, Finding, failed
 from rota.config import Settings
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.schedules import SkipReason
@@ -67,7 +67,7 @@ async def _examined(check: str, source: "AnySource", settings: Settings) -> list
         async for status, message, fix in looks:
             findings.append(Finding(check, status, message, fix))
     except RotaError as error:
-        findings.append(Finding(check, FAIL, error.message, "see the message"))
+        findings.append(failed(check, error))
     except Exception as error:  # noqa: BLE001 - whatever another package's adapter raises
         why = f"{type(error).__name__}: {error}"
         findings.append(Finding(check, FAIL, why, f"ask those who wrote the adapter {source.type}"))
