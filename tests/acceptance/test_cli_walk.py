@@ -301,6 +301,12 @@ def test_whoever_looks_where_no_ledger_is_hears_so_and_leaves_nothing(here: This
     assert len(here.json("list", "--db", str(far))) == 1
 
 
+def test_whoever_makes_a_ledger_hears_of_it_once(here: ThisProcess) -> None:
+    assert here.run("add", "First").stderr == "made a new ledger at .rota/rota.db\n"
+    assert here.run("add", "Second").stderr == ""
+    assert here.run("add", "Third", "--state-dir", "elsewhere", "--json").stderr == ""
+
+
 def test_whoever_follows_waits_for_the_ledger_of_a_server_that_begins(tmp_path: Path) -> None:
     settings = Settings(database=str(tmp_path / "rota.db"), state_dir=tmp_path)
 

@@ -11,8 +11,8 @@ from rota.config import Settings
 
 if TYPE_CHECKING:
     from rota.model.runs import Run
-    from rota.queue.reasons import Reason
     from rota.queue.ledger import Ledger
+    from rota.queue.reasons import Reason
 
 _MOST_NAMED = 3
 

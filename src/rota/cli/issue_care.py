@@ -153,7 +153,15 @@ def demand_repository(session: "Session", repo: str) -> None:
 
 
 def set_paused(session: "Session", repo: str, paused: bool) -> None:
-    names = _pauses(session).set(repo, paused)
+    pauses = _pauses(session)
+    if not paused and not pauses.is_paused(repo):
+        named = ", ".join(pauses.list()) or "none"
+        session.output.negative(
+            {"repo": repo, "is_paused": False, "paused": pauses.list()},
+            "not_paused",
+            f"{repo} was not paused; paused repositories: {named}",
+        )
+    names = pauses.set(repo, paused)
     if session.as_json:
         session.output.document({"repo": repo, "is_paused": paused, "paused": names})
     else:
