@@ -114,7 +114,9 @@ def _limit(text: str) -> int | None:
     if text == "none":
         return None
     if not text.isascii() or not text.isdigit():
-        raise click.BadParameter(f"{text!r} is no number; write 3, or none", param_hint="N")
+        raise click.BadParameter(
+            f"{text!r} is no number; write 3, or none", param_hint="'--max-in-review'"
+        )
     return int(text)
 
 

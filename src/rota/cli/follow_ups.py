@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.parsing import Span, Text
 from rota.cli.session import group
@@ -53,6 +54,8 @@ def list_follow_ups(session: "Session", /, limit: int, **filters: Any) -> None:
     title.
     """
     found = session.client.follow_ups(**filters, limit=limit + 1)
+    if not found:
+        demand_item(session, filters["work_item_id"])
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
     if not found:
         session.output.say("no follow-ups")

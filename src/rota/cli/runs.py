@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.session import group
 from rota.cli.text import lines, local_time, one_line, shortened, span
@@ -71,6 +72,8 @@ def list_runs(session: "Session", /, limit: int, **filters: Any) -> None:
     said.
     """
     found = session.client.list_runs(**filters, limit=limit + 1)
+    if not found:
+        demand_item(session, filters["work_item_id"])
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
     if not found:
         session.output.say("no runs")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import event_line
+from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.session import group
 from rota.cli.signal_specs import body_of, in_words, signal_options
@@ -111,6 +112,8 @@ def list_signals(session: "Session", /, failed: bool, limit: int, **filters: Any
         _list_failed(session, limit)
         return
     found = session.client.list_signals(**filters, limit=limit + 1)
+    if not found:
+        demand_item(session, filters["work_item_id"])
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
     if not found:
         session.output.say("no signals")
