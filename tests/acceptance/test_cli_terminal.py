@@ -16,7 +16,9 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edrow\u2066[red]x\r\ny\x00\u2028"
 CLEAN = "]0;owned[2J31mdrow[red]x y"
 
 
-def on_a_terminal(place: Path, *words: str, columns: int = 160, **variables: str) -> str:
+def on_a_terminal(
+    place: Path, *words: str, columns: int = 160, code: int = 0, **variables: str
+) -> str:
     """What a person's terminal gets to see."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
@@ -35,7 +37,7 @@ def on_a_terminal(place: Path, *words: str, columns: int = 160, **variables: str
     except OSError:  # how Linux says that the other side has closed
         pass
     os.close(master)
-    assert process.wait(30) == 0, seen
+    assert process.wait(30) == code, seen
     return seen.decode()
 
 
@@ -106,6 +108,35 @@ def test_a_claim_is_told_as_facts_on_a_terminal_and_as_a_row_in_a_pipe(tmp_path:
 def test_a_list_without_rows_is_one_line(tmp_path: Path) -> None:
     ThisProcess(tmp_path).type("db", "upgrade")
     assert on_a_terminal(tmp_path, "list").splitlines() == ["no items"]
+
+
+def test_who_waits_at_a_terminal_is_told_for_what(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    here.type("agent", "set", "ann", "--max-concurrent", "1")
+    words = ["claim", "--agent", "ann", "--wait", "0.2s"]
+    seen = on_a_terminal(tmp_path, *words, code=1)
+    assert seen.startswith("\x1b[2mwaiting for an item … (Ctrl-C ends it)\x1b[0m")
+    assert "waiting" not in on_a_terminal(tmp_path, *words, "--json", code=1)
+    assert "waiting" not in here.run(*words).stderr
+    here.type("add", "At once")
+    assert "waiting" not in on_a_terminal(tmp_path, *words)
+    watch = ["watch", "--since", "0", "--limit", "1"]
+    seen = on_a_terminal(tmp_path, *watch, NO_COLOR="1")
+    assert seen.startswith("waiting for events … (Ctrl-C ends it)\r\n")
+    assert "waiting" not in on_a_terminal(tmp_path, *watch, "--no-follow")
+
+
+def test_the_board_as_text_fits_the_terminal_and_not_the_pipe(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    title, agent = "Mend the gate of the north tower, and say what broke it", "a" * 64
+    item = here.type("add", title, "--agent", agent).strip()
+    here.type("hold", item, "--reason", "later")
+    lines = on_a_terminal(tmp_path, "board", "--once", columns=100).splitlines()
+    (row,) = [line for line in lines if item in line]
+    assert len(row) <= 100
+    assert "aaaaaaaaaaa…  work  Mend the gate " in row
+    assert row.endswith("… [held]")
+    assert f"{agent}  work  {title} [held]\n" in here.type("board", "--once")
 
 
 def test_exact_times_are_in_the_viewers_zone(tmp_path: Path) -> None:

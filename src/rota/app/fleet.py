@@ -171,7 +171,9 @@ class FleetAtWork:
     async def _tidy(self) -> None:
         state_dir = self._settings.state_dir
         for orphan in await asyncio.to_thread(end_orphans, state_dir):
-            log.warning("ended what a dead server had left running", process=str(orphan))
+            log.warning(
+                "ended what a dead server had left running", run=orphan.run_id, pid=orphan.pid
+            )
         for removed in await clean_worktrees(state_dir, environ=os.environ):
             log.warning("removed what a dead server had left", worktree=str(removed))
 
@@ -188,6 +190,8 @@ class FleetAtWork:
             self._hurried = True
             raise
         finally:  # also when a second signal does not want to wait
+            if self._travelling:
+                log.info("giving back what has not ended", runs=len(self._travelling))
             for task in self._travelling:
                 task.cancel()
             with contextlib.suppress(SchedulerShutdownError):

@@ -87,7 +87,13 @@ def list_agents(session: "Session", /) -> None:
     that go on, and of today runs, USD and tokens; then items in review, and what else keeps the
     agent from running.
     """
-    session.output.table(session.client.agents(), _COLUMNS)
+    found = session.client.agents()
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say(
+            "no agents yet; one that claims an item becomes known, and `rota up` knows"
+            " those of rota.yaml"
+        )
 
 
 @agent.member("set", example="rota agent set smith --max-concurrent 3")

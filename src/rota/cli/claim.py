@@ -20,6 +20,7 @@ from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
+    from rota.client.errors import ConnectionFailed
 
 # One request waits no longer than this; a longer wait is several of them.
 _ONE_WAIT = MAX_WAIT_SECONDS / 2
@@ -105,17 +106,37 @@ def _show(session: "Session", items: list[dict[str, Any]]) -> None:
 def _claimed(
     session: "Session", agent: str, wait: float, wanted: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    deadline = time.monotonic() + wait
-    while True:
-        left = max(0.0, deadline - time.monotonic())
+    from rota.client.errors import ConnectionFailed
+
+    items, reason = session.client.claim_or_reason(agent, wait_seconds=0, **wanted)
+    if items or not wait:
+        return items, reason
+    session.output.waiting("an item")
+    deadline, away = time.monotonic() + wait, None
+    while not items and (left := deadline - time.monotonic()) > 0:
         began = time.monotonic()
-        items, reason = session.client.claim_or_reason(
-            agent, wait_seconds=min(_ONE_WAIT, math.ceil(left)), **wanted
-        )
-        if items or time.monotonic() >= deadline:
-            return items, reason
-        if time.monotonic() - began < 0.1:  # a server that is about to stop does not wait
-            time.sleep(0.5)  # so ask it again, but not in a tight circle
+        try:
+            items, reason = session.client.claim_or_reason(
+                agent, wait_seconds=min(_ONE_WAIT, math.ceil(left)), **wanted
+            )
+            away = _heard(session, away, None)
+        except ConnectionFailed as error:  # it was there a moment ago: it is being restarted
+            away = _heard(session, away, error)
+        if time.monotonic() - began < 0.1:  # nor does a server wait that is about to stop
+            time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))  # not in a tight circle
+    if away is not None:
+        raise away
+    return items, reason
+
+
+def _heard(
+    session: "Session", before: "ConnectionFailed | None", now: "ConnectionFailed | None"
+) -> "ConnectionFailed | None":
+    """As `rota watch` has it: that a server is away is said once, and that it is back."""
+    if (before is None) != (now is None):
+        words = "answers again" if now is None else "does not answer; trying again until it does"
+        session.output.say(f"{session.output.via} {words}")
+    return now
 
 
 def how_to_go_on(item: dict[str, Any]) -> str:

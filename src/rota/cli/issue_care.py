@@ -174,6 +174,8 @@ def list_paused(session: "Session", repo: str | None = None) -> None:
         session.output.negative([], "not_paused", f"{repo} is not paused")
     names = [name for name in pauses.list() if repo is None or _is_about(name, repo)]
     session.output.table([{"repo": name} for name in names], _PAUSED)
+    if not names:
+        session.output.say("no repository is paused")
 
 
 def _is_about(name: str, repo: str) -> bool:

@@ -1,6 +1,7 @@
 """Printing: tables on a terminal, tab-separated text in a pipe, JSON when asked for."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +100,13 @@ class Output:
         """A remark for people; never in the way of what is read by programs."""
         if not self.as_json:
             print(lines(message), file=sys.stderr)
+
+    def waiting(self, what: str) -> None:
+        """Only a person at a terminal wonders why nothing happens."""
+        if self.as_json or not sys.stderr.isatty():
+            return
+        plain = f"waiting for {what} … (Ctrl-C ends it)"
+        print(plain if os.environ.get("NO_COLOR") else f"\x1b[2m{plain}\x1b[0m", file=sys.stderr)
 
     def negative(self, data: Any, reason: str, message: str) -> None:
         """The answer is no: exit code 1."""

@@ -76,7 +76,10 @@ def add(session: "Session", /, name: str, external_ref: str | None, same_name: b
 @project.member("list", example="rota project list")
 def list_projects(session: "Session", /) -> None:
     """List all projects."""
-    session.output.table(session.client.list_projects(), _COLUMNS)
+    found = session.client.list_projects()
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say("no projects")
 
 
 @project.member("show", example="rota project show PROJECT")

@@ -52,7 +52,10 @@ def create(
 @token.member("list", example="rota token list")
 def list_tokens(session: "Session", /) -> None:
     """List tokens, without their secrets."""
-    session.output.table(session.client.tokens(), _COLUMNS)
+    found = session.client.tokens()
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say("no tokens: whoever reaches the server may do everything")
 
 
 @token.member("revoke", example="rota token revoke TOKEN")

@@ -34,6 +34,8 @@ def watch(
     """
     with contextlib.suppress(NoLedger):  # one that begins is waited for
         demand_item(session, wanted["work_item_id"])
+    if not no_follow:
+        session.output.waiting("events")
     events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
     for event in islice(events, limit):
         session.output.stream(event, event_line(event))

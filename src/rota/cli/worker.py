@@ -205,7 +205,10 @@ async def _tidy(session: "Session", home: "Path") -> None:
     from rota.runner import clean_worktrees, end_orphans
 
     for orphan in await asyncio.to_thread(end_orphans, home):
-        session.output.say(f"ended what a dead worker had left running: {orphan}")
+        session.output.say(
+            f"ended what a dead worker had left running: process {orphan.pid} of run"
+            f" {orphan.run_id}"
+        )
     await clean_worktrees(home, environ=os.environ)
 
 
