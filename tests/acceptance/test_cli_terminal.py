@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -120,10 +121,13 @@ def test_who_waits_at_a_terminal_is_told_for_what(tmp_path: Path) -> None:
     assert "waiting" not in here.run(*words).stderr
     here.type("add", "At once")
     assert "waiting" not in on_a_terminal(tmp_path, *words)
-    watch = ["watch", "--since", "0", "--limit", "1"]
-    seen = on_a_terminal(tmp_path, *watch, NO_COLOR="1")
-    assert seen.startswith("waiting for events … (Ctrl-C ends it)\r\n")
-    assert "waiting" not in on_a_terminal(tmp_path, *watch, "--no-follow")
+    watch = ["watch", "--limit", "1"]
+    assert "waiting" not in on_a_terminal(tmp_path, *watch, "--since", "0")
+    with ThreadPoolExecutor(1) as other:
+        seen = other.submit(on_a_terminal, tmp_path, *watch, NO_COLOR="1")
+        while not seen.done():  # whenever it begins to follow, something happens then
+            here.type("add", "Something")
+    assert seen.result().startswith("waiting for events … (Ctrl-C ends it)\r\n")
 
 
 def test_the_board_as_text_fits_the_terminal_and_not_the_pipe(tmp_path: Path) -> None:

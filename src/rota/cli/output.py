@@ -1,7 +1,6 @@
 """Printing: tables on a terminal, tab-separated text in a pipe, JSON when asked for."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,8 +104,10 @@ class Output:
         """Only a person at a terminal wonders why nothing happens."""
         if self.as_json or not sys.stderr.isatty():
             return
-        plain = f"waiting for {what} … (Ctrl-C ends it)"
-        print(plain if os.environ.get("NO_COLOR") else f"\x1b[2m{plain}\x1b[0m", file=sys.stderr)
+        from rich.console import Console
+
+        told = f"waiting for {what} … (Ctrl-C ends it)"
+        Console(stderr=True, highlight=False).print(told, style="dim")
 
     def negative(self, data: Any, reason: str, message: str) -> None:
         """The answer is no: exit code 1."""

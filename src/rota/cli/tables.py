@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from rota.cli.output import Column, Json
 
 _GAP = 2
-# Prose in less than this is a tower of syllables; what is spare gives way for a little more.
-_PROSE, _EASY_PROSE = 16, 24
+# Prose in less than this is a tower of syllables; what is spare gives way for more: so much for
+# each column of prose, and so much for all of them.
+_PROSE, _EASY_PROSE, _EASY_LINE = 16, 24, 40
 # Of a long name this much can be told from others; beyond the second, prose comes first.
 _NAME, _EASY_NAME = 12, 24
 
@@ -77,10 +78,12 @@ def _total(widths: Iterable[int]) -> int:
 def _kept(strips: list[_Strip], width: int) -> list[_Strip]:
     """Without those that are spare, one by one, until the others have room."""
     kept = list(strips)
+    many = sum(one.column.folds for one in strips)
+    easy = max(_EASY_PROSE, _EASY_LINE // max(many, 1))
     for one in sorted(
         (one for one in strips if one.column.spare), key=lambda one: one.column.spare
     ):
-        if _total(other.width(prose=_EASY_PROSE) for other in kept) <= width:
+        if _total(other.width(prose=easy) for other in kept) <= width:
             break
         kept.remove(one)
     return kept

@@ -34,7 +34,7 @@ def watch(
     """
     with contextlib.suppress(NoLedger):  # one that begins is waited for
         demand_item(session, wanted["work_item_id"])
-    if not no_follow:
+    if since is None and not no_follow:  # else the past is shown at once
         session.output.waiting("events")
     events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
     for event in islice(events, limit):

@@ -33,8 +33,8 @@ def _is_there(named: str, agent: AgentSpec, environ: Mapping[str, str]) -> bool:
     """As a run would find it. What stands in a branch of its own is known only to the run."""
     run = agent.run
     if "/" not in named:
-        path = run.env.get("PATH") or environ.get("PATH", os.defpath)
-        return shutil.which(named, path=path) is not None
+        found = {"PATH": os.defpath, **environ, **run.env}
+        return shutil.which(named, path=found["PATH"]) is not None
     elsewhere = run.workspace is Workspace.WORKTREE or not run.working_directory.is_dir()
     if elsewhere and not Path(named).is_absolute():
         return True
