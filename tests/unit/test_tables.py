@@ -121,9 +121,10 @@ def test_a_name_that_serves_as_an_id_is_never_cut(printed: Any) -> None:
     """There is no room for columns beside it, so each has a line."""
     lines = printed(80, agents._COLUMNS, {**AGENT, "name": LONG}, AGENT)
     assert lines[0].split() == ["name", LONG]
-    assert "kept    its work waits for reviews" in lines
-    assert "" in lines  # between one and the next
-    assert lines.count("paused  paused") == 2
+    words = [" ".join(line.split()) for line in lines]
+    assert words.count("kept its work waits for reviews") == 2
+    assert words.count("tokens today 123456") == 2
+    assert lines.count("") == 1  # between one and the next
 
 
 def test_a_wide_letter_counts_twice(printed: Any) -> None:

@@ -57,12 +57,13 @@ def print_table(rows: Sequence["Json"], columns: Sequence["Column"]) -> None:
     if not rows:
         return
     console = Console(highlight=False, emoji=False)
-    strips = [_Strip(one, [_shown(one, row) for row in rows]) for one in columns]
-    kept = _kept([one for one in strips if any(one.words)], console.width)
+    every = [_Strip(one, [_shown(one, row) for row in rows]) for one in columns]
+    filled = [one for one in every if any(one.words)]
+    kept = _kept(filled, console.width)
     if _total(one.width() for one in kept) <= console.width:
         console.print(_table(kept, _widths(kept, console.width)))
     else:
-        _print_blocks(console, kept)
+        _print_blocks(console, filled)
 
 
 def _shown(column: "Column", row: "Json") -> str:
