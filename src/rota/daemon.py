@@ -226,6 +226,7 @@ async def _stop_with(
     face: Face, stopping: asyncio.Event, hurry: asyncio.Event, duties: Duties
 ) -> None:
     await stopping.wait()
+    log.info("stopping")
     if duties.drain is not None:
         draining = asyncio.ensure_future(duties.drain())
         hurried = asyncio.ensure_future(hurry.wait())

@@ -83,11 +83,130 @@ def test_an_unknown_command_is_told_its_neighbour(here: ThisProcess) -> None:
     assert "did you mean list?" in done.stderr
 
 
-def test_groups_without_a_member_show_their_help(here: ThisProcess) -> None:
-    for group in ("project", "agent", "token", "db"):
-        done = here.run(group)
-        assert done.returncode == 2
-        assert "Example" in here.type(group, "--help")
+@pytest.mark.parametrize("words", [[], ["project"], ["agent"], ["token"], ["db"], ["run"]])
+def test_groups_without_a_member_show_their_help_as_it_is(
+    here: ThisProcess, words: list[str]
+) -> None:
+    done = here.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == here.type(*words, "--help")
+    assert "Example" in done.stderr
+
+
+def test_a_program_that_names_no_command_gets_one_document(here: ThisProcess) -> None:
+    document = json.loads(here.type("--json", "run", code=2))
+    assert document["error"]["message"] == "name a command; rota run --help lists them"
+    assert json.loads(here.type("--json", code=2))["error"]["code"] == "usage"
+
+
+# in the words of the command line
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("add x --agent 'A B'", "--agent: 'A B' is not a name; "),
+        ("add ' '", "DESCRIPTION: it is empty; "),
+        ("add x --max-attempts 0", "--max-attempts: 0 is out of range; "),
+        ("add x --key 'a b'", "--key: use 1 to 150 "),
+        ("add x --project none-such", "--project: there is no project 'none-such'; "),
+        ("edit {item} --agent 'A B'", "--agent: 'A B' is not a name; "),
+        ("dispatch {item}", "dispatch needs AGENT: who shall do it?"),
+        ("dispatch {item} 'A B'", "AGENT: 'A B' is not a name; "),
+        ("hand-over {item} nourl", "URL: 'nourl' is not an address; "),
+        (
+            "claim --agent smith --lease 0",
+            "--lease: 0.0 is out of range; use 1 to 604800 seconds\n",
+        ),
+        ("watch --since 99999999999999999999 --no-follow", "--since: it has to be a whole number"),
+        ("watch --type nosuch --no-follow", "--type: 'nosuch' is no event type; "),
+        ("token create x --scope nosuch", "--scope: 'nosuch' is unknown; "),
+        ("token create x --scope read --expires 2001-01-01", "--expires: 2001-01-01T"),
+        ("agent set 'A B' --max-concurrent 3", "NAME: 'A B' is not a name; "),
+        ("agent set x --max-in-review many", "Invalid value for '--max-in-review': 'many' is no"),
+        ("list --since soon", "Invalid value for '--since': 'soon' is not a time; "),
+        ("project add ' '", "NAME: it is empty"),
+        (
+            "done {item}",
+            "{item} is queued; rota done is not possible from there (possible: rota claim →"
+            " in_progress, rota dispatch → dispatched, rota cancel → cancelled)\n",
+        ),
+        (
+            "hand-over {item} https://example.org",
+            "{item} is queued; rota hand-over is not possible from there (possible: rota claim",
+        ),
+    ],
+)
+def test_a_refusal_names_options_and_commands(here: ThisProcess, line: str, told: str) -> None:
+    item = here.type("add", "Something").strip()
+    done = here.run(*shlex.split(line.replace("{item}", item)))
+    assert done.returncode in (2, 7)
+    assert done.stderr.startswith("rota: " + told.replace("{item}", item)), done.stderr
+
+
+def test_a_refusal_for_programs_names_fields_and_verbs(here: ThisProcess) -> None:
+    item = here.type("add", "Something").strip()
+    assert here.json("claim", "--agent", "a", "--lease", "0", code=2)["message"].startswith(
+        "lease_seconds: "
+    )
+    assert "; complete is not possible" in here.json("done", item, code=7)["message"]
+
+
+def test_what_is_final_is_told_as_such(here: ThisProcess) -> None:
+    item = here.type("add", "Something").strip()
+    here.type("cancel", item)
+    told = here.run("retry", item).stderr
+    assert told.endswith(
+        "rota retry is not possible from there (nothing is: this status is final)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("add x --payload - --body -", "cannot both be read from standard input"),
+        ("edit {item} --label none --label x", "--label none takes all away"),
+        ("edit {item} --blocked-by x --blocked-by none", "--blocked-by none takes all away"),
+        ("done {item} --force --token nonsense", "use one"),
+        ("release {item} --force --token nonsense", "use one"),
+        ("doctor --url http://127.0.0.1:1", "it looks at this machine"),
+        ("db status --url http://127.0.0.1:1", "it opens the database itself"),
+        ("db upgrade --url http://127.0.0.1:1", "it opens the database itself"),
+        ("db backup x.db --url http://127.0.0.1:1", "it opens the database itself"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(here: ThisProcess, line: str, told: str) -> None:
+    item = here.type("add", "Something").strip()
+    done = here.run(*shlex.split(line.replace("{item}", item)), stdin="{}")
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("name", ["run", "follow-up", "signal"])
+def test_an_item_that_is_not_there_is_told_from_one_that_has_nothing(
+    here: ThisProcess, name: str
+) -> None:
+    item = here.type("add", "Something").strip()
+    assert here.json(name, "list", "--item", item) == []
+    assert here.json(name, "list", "--item", "nosuch", code=1)["code"] == "not_found"
+
+
+def test_a_second_project_of_one_name_has_to_be_wanted(here: ThisProcess) -> None:
+    first = here.type("project", "add", "mill").strip()
+    refused = here.run("project", "add", "mill")
+    assert refused.returncode == 7
+    assert refused.stderr == (
+        f"rota: there is a project 'mill' already: {first}; use that one, or make another with"
+        " --same-name\n"
+    )
+    here.type("project", "edit", "mill", "--name", "mill")
+    other = here.type("project", "add", "farm").strip()
+    assert here.run("project", "edit", "farm", "--name", "mill").returncode == 7
+    second = here.type("project", "add", "mill", "--same-name").strip()
+    told = here.run("add", "x", "--project", "mill").stderr
+    assert told.startswith("rota: --project: 2 are named 'mill'; give the id of one: ")
+    assert first in told
+    assert second in told
+    here.type("project", "edit", other, "--name", "mill", "--same-name")
 
 
 # exit codes

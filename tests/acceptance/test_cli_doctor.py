@@ -1,6 +1,7 @@
 """The doctor: finds what is wrong, says what mends it, and mends what it may."""
 
 import json
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -179,6 +180,30 @@ def test_a_full_disk_fails(here: ThisProcess, monkeypatch: pytest.MonkeyPatch) -
     assert [one["check"] for one in findings(here, code=1)["fail"]] == ["disk"]
     Usage.free = 100 * 1024**2
     assert [one["check"] for one in findings(here)["warn"]] == ["disk"]
+
+
+def test_a_read_only_file_system_is_told_from_somebody_elses_directory(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.type("add", "Something")
+    monkeypatch.setattr("rota.cli.checks.os.access", lambda *_: False)
+    [failed] = findings(here, code=1)["fail"]
+    assert "chown" in failed["fix"]
+
+    class Mounted:
+        f_flag, f_blocks, f_bavail, f_bfree, f_frsize = os.ST_RDONLY, 10**9, 10**9, 10**9, 4096
+
+    monkeypatch.setattr("rota.cli.checks.os.statvfs", lambda _: Mounted)
+    [failed] = findings(here, code=1)["fail"]
+    assert failed["message"] == ".rota is on a file system that is read-only"
+    assert failed["fix"].startswith("mount it for writing")
+
+
+def test_what_a_message_advises_is_what_mends_it(here: ThisProcess, tmp_path: Path) -> None:
+    (tmp_path / "rota.yaml").write_text("sources: [{type: markdown, path: gone}]\n")
+    [failed] = findings(here, code=1)["fail"]
+    assert failed["message"].endswith("gone cannot be read: it is no folder")
+    assert failed["fix"] == "create it, or correct work_source.path"
 
 
 def test_a_state_directory_that_is_a_file_fails(here: ThisProcess, tmp_path: Path) -> None:

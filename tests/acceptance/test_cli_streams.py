@@ -1,5 +1,6 @@
 """Standard streams that are full or closed: one clear sentence, a code of its own, no traceback."""
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -54,6 +55,35 @@ def test_a_full_disk_is_told_where_nothing_is_kept_back_too(place: Path) -> None
     assert said.startswith(MAYBE)
     assert "see whether what was asked is done" in said
     assert len(Terminal(place).json("list")) == 2
+
+
+@pytest.mark.parametrize("more", ["", "--json"])
+def test_a_claim_whose_token_cannot_be_told_is_given_back(place: Path, more: str) -> None:
+    ended, said = shell(place, f"rota claim --agent smith {more} >/dev/full")
+    assert ended == 8
+    assert "the answer could not be written: No space left on device" in said
+    assert ("is given back, for its token could not be told" in said) == (not more)
+    assert_given_back(place)
+
+
+def test_a_claim_that_nobody_reads_is_given_back(place: Path) -> None:
+    receiving, sending = os.pipe()
+    os.close(receiving)
+    done = subprocess.run(
+        [*ROTA, "claim", "--agent", "smith"],
+        cwd=place, env=environment(), check=False, stdout=sending, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(sending)
+    assert done.returncode == 141
+    assert_given_back(place)
+
+
+def assert_given_back(place: Path) -> None:
+    here = Terminal(place)
+    [item] = here.json("list")
+    assert (item["status"], item["attempts"]) == ("queued", 0)
+    last = here.json("show", item["id"])["events"][-1]
+    assert (last["type"], last["reason"]) == ("work.released", "claimer_gone")
 
 
 def test_what_is_closed_is_as_nothing(place: Path) -> None:

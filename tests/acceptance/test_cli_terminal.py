@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,13 +17,15 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edrow\u2066[red]x\r\ny\x00\u2028"
 CLEAN = "]0;owned[2J31mdrow[red]x y"
 
 
-def on_a_terminal(place: Path, *words: str, **variables: str) -> str:
+def on_a_terminal(
+    place: Path, *words: str, columns: int = 160, code: int = 0, **variables: str
+) -> str:
     """What a person's terminal gets to see."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [*ROTA, *words],
         cwd=place,
-        env=environment(TERM="xterm-256color", COLUMNS="160", **variables),
+        env=environment(TERM="xterm-256color", COLUMNS=str(columns), **variables),
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -35,7 +38,7 @@ def on_a_terminal(place: Path, *words: str, **variables: str) -> str:
     except OSError:  # how Linux says that the other side has closed
         pass
     os.close(master)
-    assert process.wait(30) == 0, seen
+    assert process.wait(30) == code, seen
     return seen.decode()
 
 
@@ -84,6 +87,60 @@ def test_a_table_has_titles_and_ages_and_a_pipe_has_tabs_and_times(tmp_path: Pat
     [row] = here.type("list").splitlines()
     assert datetime.fromisoformat(row.split("\t")[5])
     assert on_a_terminal(tmp_path, "list", "--json").startswith("{")
+
+
+def test_a_claim_is_told_as_facts_on_a_terminal_and_as_a_row_in_a_pipe(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    here.type("agent", "set", "smith", "--max-concurrent", "3")
+    ids = [here.type("add", f"Mend gate {n}", "--body", "With\ncare").strip() for n in range(3)]
+    row = here.type("claim", "--agent", "smith").split("\t")
+    assert (row[0], row[4]) == (ids[0], "Mend gate 0\n")
+    seen = on_a_terminal(tmp_path, "claim", "--agent", "smith", "--limit", "2", columns=80)
+    lines = [" ".join(line.split()) for line in seen.splitlines()]
+    for number in (1, 2):
+        assert f"id {ids[number]}" in lines
+        assert f"description Mend gate {number}" in lines
+    assert lines.count("body With") == 2
+    tokens = [line.partition(" ")[2] for line in lines if line.startswith("token ")]
+    assert [len(one) for one in tokens] == [22, 22]
+    assert "" in lines  # between the two
+
+
+def test_a_list_without_rows_is_one_line(tmp_path: Path) -> None:
+    ThisProcess(tmp_path).type("db", "upgrade")
+    assert on_a_terminal(tmp_path, "list").splitlines() == ["no items"]
+
+
+def test_who_waits_at_a_terminal_is_told_for_what(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    here.type("agent", "set", "ann", "--max-concurrent", "1")
+    words = ["claim", "--agent", "ann", "--wait", "0.2s"]
+    seen = on_a_terminal(tmp_path, *words, code=1)
+    assert seen.startswith("\x1b[2mwaiting for an item … (Ctrl-C ends it)\x1b[0m")
+    assert "waiting" not in on_a_terminal(tmp_path, *words, "--json", code=1)
+    assert "waiting" not in here.run(*words).stderr
+    here.type("add", "At once")
+    assert "waiting" not in on_a_terminal(tmp_path, *words)
+    watch = ["watch", "--limit", "1"]
+    assert "waiting" not in on_a_terminal(tmp_path, *watch, "--since", "0")
+    with ThreadPoolExecutor(1) as other:
+        seen = other.submit(on_a_terminal, tmp_path, *watch)
+        while not seen.done():  # whenever it begins to follow, something happens then
+            here.type("add", "Something")
+    assert "waiting for events … (Ctrl-C ends it)" in seen.result().splitlines()[0]
+
+
+def test_the_board_as_text_fits_the_terminal_and_not_the_pipe(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    title, agent = "Mend the gate of the north tower, and say what broke it", "a" * 64
+    item = here.type("add", title, "--agent", agent).strip()
+    here.type("hold", item, "--reason", "later")
+    lines = on_a_terminal(tmp_path, "board", "--once", columns=100).splitlines()
+    (row,) = [line for line in lines if item in line]
+    assert len(row) <= 100
+    assert "aaaaaaaaaaa…  work  Mend the gate " in row
+    assert row.endswith("… [held]")
+    assert f"{agent}  work  {title} [held]\n" in here.type("board", "--once")
 
 
 def test_exact_times_are_in_the_viewers_zone(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,14 @@ from rota.model.schedules import TriggerKind
 from rota.queue.ledger import Ledger
 from rota.scheduler import Scheduler
 from rota.testing import zygote
-from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment, running_server
+from tests.acceptance.terminal import (
+    ROTA,
+    Terminal,
+    ThisProcess,
+    environment,
+    running_server,
+    until,
+)
 from tests.faults.processes import free_port
 
 
@@ -123,7 +131,7 @@ def test_a_project_can_be_named_wherever_it_is_asked_for(here: ThisProcess) -> N
     assert here.json("edit", item["id"], "--project", "Shopping list")["project_id"] == project
     unknown = here.json("add", "Bread", "--project", "Shoping list", code=2)
     assert "rota project list" in unknown["message"]
-    again = here.type("project", "add", "Shopping list").strip()
+    again = here.type("project", "add", "Shopping list", "--same-name").strip()
     double = here.json("add", "Bread", "--project", "Shopping list", code=2)
     assert {project, again} <= set(double["message"].replace(",", "").split())
     assert len(here.json("list")) == 1
@@ -201,6 +209,50 @@ def test_a_claim_waits_for_work(shell: Terminal) -> None:
     began = time.monotonic()
     shell.type("claim", "--agent", "cleo", "--wait", "1s", code=1)
     assert time.monotonic() - began >= 1
+
+
+def test_a_claim_waits_for_a_server_that_is_started_again(shell: Terminal) -> None:
+    port = str(free_port())
+    with running_server(shell.place, "--port", port), (shell.place / "said").open("w") as said:
+        waiting = zygote.start(
+            ["claim", "--agent", "ann", "--wait", "60s"],
+            cwd=shell.place,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=said,
+        )
+        until(lambda: metric(port, "rota_http_requests_total", "/work/claim"))
+    until(lambda: "does not answer; trying again" in (shell.place / "said").read_text())
+    with running_server(shell.place, "--port", port):
+        item = shell.type("add", "Worth the wait").strip()
+        out, _ = waiting.communicate(timeout=30)
+    assert (out.split("\t")[0], waiting.returncode) == (item, 0)
+    first, second, *_ = (shell.place / "said").read_text().splitlines()
+    assert first == f"http://127.0.0.1:{port} does not answer; trying again until it does"
+    assert second == f"http://127.0.0.1:{port} answers again"
+
+
+def metric(port: str, *words: str) -> bool:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return any(all(word in line for word in words) for line in lines)
+
+
+def test_a_claim_does_not_wait_for_a_server_that_never_was_there(here: ThisProcess) -> None:
+    here.type("claim", "--agent", "a", "--wait", "--url", "http://127.0.0.1:1", code=5)
+
+
+def test_lists_without_entries_say_so(here: ThisProcess) -> None:
+    here.type("db", "upgrade")
+    for words, told in (
+        ("token list", "no tokens: whoever reaches the server may do everything\n"),
+        ("project list", "no projects\n"),
+        ("issue paused", "no repository is paused\n"),
+        ("setup claude --remove", "nothing to change: it is all as it should be already\n"),
+    ):
+        assert here.run(*words.split()).stderr == told
+    assert here.run("agent", "list").stderr.startswith("no agents yet; ")
+    assert here.run("token", "list", "--json").stderr == ""
 
 
 @pytest.mark.parametrize("served", [False, True], ids=["database", "server"])
@@ -299,6 +351,12 @@ def test_whoever_looks_where_no_ledger_is_hears_so_and_leaves_nothing(here: This
     assert list(here.place.iterdir()) == []
     here.type("add", "The first word", "--db", str(far))
     assert len(here.json("list", "--db", str(far))) == 1
+
+
+def test_whoever_makes_a_ledger_hears_of_it_once(here: ThisProcess) -> None:
+    assert here.run("add", "First").stderr == "made a new ledger at .rota/rota.db\n"
+    assert here.run("add", "Second").stderr == ""
+    assert here.run("add", "Third", "--state-dir", "elsewhere", "--json").stderr == ""
 
 
 def test_whoever_follows_waits_for_the_ledger_of_a_server_that_begins(tmp_path: Path) -> None:

@@ -49,3 +49,15 @@ def test_nobody_is_said_to_look_for_work_who_is_not_there_any_more(place: Site) 
     item = place.add("For jones", words=("--agent", "jones"))
     told = [one["code"] for one in place.json("explain", item)["reasons"]]
     assert "next_wake" not in told
+
+
+def test_the_doctor_names_the_run_of_a_server_that_was_killed_just_now(place: Site) -> None:
+    place.configure(place.agent())
+    node = place.up()
+    place.add("Mend the gate", "nap 600")
+    first = place.await_start()
+    node.kill()
+    found = place.json("doctor")
+    (told,) = [one for one in found if one["check"] == "runs"]
+    assert f"the server of run {first['run']} of 'smith' has not been seen since" in told["message"]
+    assert told["fix"].startswith("start `rota up`")

@@ -1,5 +1,6 @@
 """A fleet whose server is killed, stopped and reconfigured while its agents work."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,8 +91,10 @@ def test_a_server_that_is_told_to_stop_lets_its_runs_finish(place: Site) -> None
     place.await_start()
     node.signal(signal.SIGTERM)
     place.eventually(lambda: "waiting for runs" in node.log, "it does not wait")
+    assert "stopping" in node.log
     door.touch()
     assert node.process.wait(60) == 0
+    assert "giving back" not in node.log
     assert place.shown(item)["status"] == "completed"
     assert [one["status"] for one in place.runs(item)] == ["succeeded"]
     assert not place.alive()
@@ -115,6 +118,8 @@ def _stopped_in_a_run(place: Site, *words: str, signals: int) -> None:
         node.signal(signal.SIGTERM)
         place.eventually(lambda: "waiting for runs" in node.log, "it does not wait")
     node.process.wait(60)
+    (told,) = [line for line in node.log.splitlines() if "giving back what has not ended" in line]
+    assert json.loads(told)["runs"] == 1
     assert place.alive() == []
     shown = place.shown(item)
     assert (shown["status"], shown["assigned_agent"]) == ("queued", None)

@@ -51,6 +51,8 @@ def test_a_budget_of_runs_is_kept(place: Site) -> None:
     item = place.add("One too many")
     await_skip(place, "budget_exhausted")
     assert_told(place, item, "budget_exhausted", "smith's budget of the day is used")
+    kept = "used up its budget: 1 of 1 runs, until "
+    assert kept in Terminal(place.place).type("agent", "list")
     assert len(place.starts()) == 1
 
 
@@ -62,6 +64,8 @@ def test_the_budget_of_the_fleet_is_that_of_all_together(place: Site) -> None:
     for agent in ("smith", "jones"):
         await_skip(place, "budget_exhausted", agent)
     assert_told(place, item, "budget_exhausted", "the fleet's budget of the day is used")
+    kept = "used up the fleet's budget: 1 of 1 runs, until "
+    assert Terminal(place.place).type("agent", "list").count(kept) == 2
     assert len(place.starts()) == 1
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -523,6 +524,19 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with whole_file(target) as out:
         out.write(b"all")
     assert (target.read_bytes(), target.stat().st_mode & 0o777) == (b"all", 0o600)
+
+
+def test_a_read_only_file_system_is_told_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("rota.exchange.exporting.os.open", refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    told = "cannot write .*: Read-only file system"
+    with pytest.raises(StorageUnavailable, match=told), whole_file(tmp_path / "x.jsonl"):
+        pass
 
 
 async def test_an_export_that_is_broken_off_begins_again_where_it_can(

@@ -244,7 +244,10 @@ def test_who_may_only_work_cannot_retry_or_reopen_by_patch(served: Served, asks:
 
 def test_an_agents_token_moves_only_that_agents_items(served: Served, asks: Asks) -> None:
     boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
-    assert code(ann.post("/work/claim", json={"agent": "bob"})) == (403, "forbidden")
+    refused = ann.post("/work/claim", json={"agent": "bob"})
+    assert code(refused) == (403, "forbidden")
+    told = refused.json()["detail"]
+    assert told.endswith("is only for ann, not for agent 'bob'"), "there is no item to speak of yet"
     theirs = boss.post("/work", json=GOOD).json()["id"]
     [claim] = boss.post("/work/claim", json={"agent": "bob"}).json()
     stolen = claim["claim"]["token"]
@@ -259,7 +262,9 @@ def test_an_agents_token_moves_only_that_agents_items(served: Served, asks: Asks
             f"/work/{theirs}", json={"status": "completed", "outcome": "success", "token": stolen}
         ),
     ):
-        assert code(call()) == (403, "forbidden")
+        answer = call()
+        assert code(answer) == (403, "forbidden")
+        assert answer.json()["detail"].endswith("; this item belongs to agent 'bob'")
     # A token that is not the live one does not open anything either.
     late = ann.patch(f"/work/{theirs}", json={"description": "mine", "token": "made-up"})
     assert code(late) == (409, "claim_lost")

@@ -1,6 +1,7 @@
 """`rota init` and `rota config`, as they are typed."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ PAST_AND_TO_COME = ("2020-01-01", "2999-01-01")
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Terminal:
-    return ThisProcess(tmp_path)
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """On a machine that has the program of an agent that names none."""
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / "claude").touch(0o755)
+    return ThisProcess(tmp_path, {"PATH": f"{programs}:{os.environ['PATH']}"})
 
 
 def write(here: Terminal, text: str) -> Path:
@@ -48,6 +52,13 @@ def test_init_overwrites_nothing_unless_told_to(here: Terminal) -> None:
     assert path.read_text() == "version: 1\n"
     here.type("init", "--force")
     assert path.read_text() != "version: 1\n"
+
+
+def test_init_says_how_to_go_on_with_the_file_that_it_wrote(here: Terminal) -> None:
+    assert here.run("init").stderr == "Next: rota config check, then rota up.\n"
+    assert here.run("init", "a g.yaml").stderr == (
+        "Next: rota config check --config 'a g.yaml', then rota up --config 'a g.yaml'.\n"
+    )
 
 
 def test_init_writes_where_it_is_told_to(here: Terminal) -> None:
@@ -109,7 +120,7 @@ def test_a_file_that_is_no_yaml_is_told_with_its_place(here: Terminal) -> None:
     write(here, "agents: [\n")
     (told,) = here.json("config", "check", code=1)["mistakes"]
     assert (told["file"], told["line"], told["column"]) == ("rota.yaml", 2, 1)
-    assert here.type("config", "check", code=1).startswith("fail    rota.yaml:2:1: expected")
+    assert here.type("config", "check", code=1).startswith("fail    rota.yaml:2:1: the file ends")
 
 
 def test_warnings_are_listed_and_the_answer_is_yes(here: Terminal) -> None:
@@ -131,6 +142,34 @@ def test_a_signal_whose_moment_has_passed_is_told_and_is_no_mistake(here: Termin
     assert (warned["key"], warned["line"]) == ("signals.remind", 2)
     refused = here.run("signal", "add", "--at", "2020-01-01", "--then", "submit", "--title", "x")
     assert (refused.returncode, "is in the past" in refused.stderr) == (2, True)
+
+
+def test_warnings_are_told_beside_mistakes(here: Terminal) -> None:
+    write(here, "agents:\n  - {name: smith, modle: x, work_source: {type: github}}\n")
+    told = here.type("config", "check", code=1).splitlines()
+    assert [line.split()[0] for line in told] == ["fail", "warn"]
+    assert "it names no repository" in told[1]
+    assert len(here.json("config", "check", code=1)["warnings"]) == 1
+
+
+def test_a_program_that_is_not_on_the_path_is_a_warning(here: Terminal) -> None:
+    write(
+        here,
+        "agents:\n  - {name: smith, runtime: {type: command, command: [nosuchprogram]}}\n",
+    )
+    here.variables["PORT"] = "0"
+    assert "warn    rota.yaml:2:" in here.type("config", "check")
+    told = here.type("doctor").splitlines()
+    (warned,) = [line for line in told if "nosuchprogram" in line]
+    assert warned.startswith("warn    configuration: rota.yaml:2:")
+
+
+def test_a_directory_is_told_from_a_file_that_is_missing(here: Terminal) -> None:
+    told = here.run("config", "check", "--config", str(here.place)).stderr
+    assert told == (
+        f"rota: {here.place} is a directory; name the file in it, for example"
+        f" {here.place}/rota.yaml\n"
+    )
 
 
 def test_without_a_file_one_is_told_how_to_get_it(here: Terminal) -> None:

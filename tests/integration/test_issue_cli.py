@@ -200,6 +200,10 @@ def test_a_paused_repository_is_left_alone_and_an_unreadable_list_stops_everythi
     refused = here.run("issue", "claim", f"engine#{number}", "--agent", "smith", "--json")
     assert (refused.returncode, '"reason": "repo_paused"' in refused.stdout) == (1, True)
     here.type("issue", "resume", "engine")
+    again = here.run("issue", "resume", "engine")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == "engine was not paused; paused repositories: none\n"
+    assert here.json("issue", "resume", "engine", code=1)["is_paused"] is False
     assert "is no OWNER/REPO" in wrong(here, 2, "pause", "engien")
     assert here.json("issue", "paused") == []
     (here.place / ".rota" / "paused-repos.json").write_text("[")

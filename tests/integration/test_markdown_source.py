@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from rota.model.errors import ClaimLost, InvalidInput, WorkSourceError
 from rota.model.work import Priority
@@ -336,6 +337,25 @@ def test_no_bytes_whatever_break_the_reading_of_a_file(data: bytes) -> None:
     with suppress(frontmatter.BadFrontMatter):
         split = frontmatter.split(f"---\n{data.decode(errors='replace')}\n---\nbody")
         frontmatter.parse(split.matter)
+
+
+async def test_a_problem_is_logged_once_until_it_is_mended_whoever_reads_the_folder(
+    backlog: Path, ada: MarkdownWorkSource, bob: MarkdownWorkSource
+) -> None:
+    (backlog / "bad.md").write_text("---\npriority: soon\n---\n")
+    (backlog / "good.md").write_text("# Good\n")
+    with capture_logs() as logged:
+        for source in (ada, bob, ada):
+            assert await stems(source) == ["good"]
+    assert [(one["event"], one["file"]) for one in logged] == [("file is not offered", "bad.md")]
+    assert logged[0]["why"] == await problem(ada)
+    (backlog / "bad.md").write_text("---\npriority: never\n---\n# Bad\n")
+    with capture_logs() as logged:
+        await stems(ada)
+        (backlog / "bad.md").write_text("# Mended\n")
+        await stems(bob)
+        await stems(ada)
+    assert [one["file"] for one in logged] == ["bad.md"]
 
 
 async def test_a_name_that_cannot_be_an_id_is_a_problem(

@@ -1,5 +1,6 @@
 """`rota run` and `rota outbox`, asked of a server and of the database alone."""
 
+import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rota.app import open_ledger
 from rota.model.claims import ClaimRequest
 from rota.model.clock import to_text
 from rota.model.fleet import AgentSpec, Breaker
@@ -201,7 +203,11 @@ def test_the_log_of_a_run_whose_server_is_gone_comes_to_an_end(
     found = json.loads(here.run("doctor", "--json").stdout)["data"]
     warned = [one for one in found if one["check"] == "runs"]
     assert [(one["status"], one["message"]) for one in warned] == [
-        ("warn", f"1 run is left by a server that has not been seen since {clock.text(-60)}")
+        (
+            "warn",
+            f"1 run is left by a server that has not been seen since {clock.text(-60)}:"
+            f" {run.id} of 'ann'",
+        )
     ]
 
 
@@ -245,3 +251,30 @@ def test_what_was_given_up_is_shown_without_its_token_and_tried_again(
     assert "report-2" in here.type("outbox", "retry", "report-2")
     assert len(here.json("outbox", "list")) == 2
     assert here.json("outbox", "retry", "report-2", code=1)["code"] == "not_found"
+
+
+def test_a_used_up_budget_is_told_by_the_file_that_is_here(tmp_path: Path) -> None:
+    """Of a server's own file the server tells; where none runs, the file of this directory does."""
+
+    async def spend() -> None:
+        async with open_ledger(str(tmp_path / ".rota" / "rota.db")) as ledger:
+            for name in ("ann", "bob"):
+                run = await ledger.runs.begin(name, TriggerKind.SCHEDULE)
+                await ledger.runs.end(run, RunEnd(RunStatus.SUCCEEDED))
+                await ledger.queue.set_agent(name, max_concurrent=1)
+
+    asyncio.run(spend())
+    here = ThisProcess(tmp_path)
+    assert [one["budget_used"] for one in here.json("agent", "list")] == [None, None]
+    (tmp_path / "rota.yaml").write_text(
+        "agents:\n"
+        "  - {name: ann, budget: {per_day: {runs: 1}, timezone: Asia/Tokyo}}\n"
+        "  - {name: bob, budget: {per_day: {runs: 2}}}\n"
+    )
+    ann, bob = here.json("agent", "list")
+    assert (ann["budget_used"], bob["budget_used"]) == ("its budget: 1 of 1 runs", None)
+    assert ann["budget_until"].endswith("T15:00:00.000000Z")
+    assert "used up its budget: 1 of 1 runs, until 20" in here.type("agent", "list")
+    assert "used up" in here.type("agent", "set", "ann", "--max-concurrent", "2")
+    (tmp_path / "rota.yaml").write_text("agents: what?\n")
+    assert here.json("agent", "list")[0]["budget_used"] is None

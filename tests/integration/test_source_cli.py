@@ -241,6 +241,26 @@ def test_what_only_agents_name_is_a_source_like_any_other(here: Tracked) -> None
     assert "the agents of g.yaml cannot be read" in listed.stderr
 
 
+def test_files_of_a_folder_that_cannot_be_understood_are_told(
+    stub: TrackerStub, tmp_path: Path
+) -> None:
+    here = Inside(tmp_path, {"PORT": "0"}, stub=stub)
+    here.configure({"type": "markdown", "name": "backlog", "path": "backlog"})
+    (tmp_path / "backlog").mkdir()
+    (tmp_path / "backlog" / "good.md").write_text("# Good\n")
+    assert here.type("source", "check", "backlog") == "ok      source backlog: it can be read\n"
+    (tmp_path / "backlog" / "bad.md").write_text("---\npriority: soon\n---\n# Bad\n")
+    told = here.type("source", "check", code=1)
+    assert "ok      source backlog: it can be read\nfail    source backlog: bad.md: " in told
+    assert "correct the file" in told
+    doctor = here.run("doctor")
+    assert (doctor.returncode, "fail    source backlog: bad.md: " in doctor.stdout) == (1, True)
+    for number in range(30):
+        (tmp_path / "backlog" / f"bad-{number}.md").write_text("---\npriority: soon\n---\n")
+    told = here.type("source", "check", code=1)
+    assert "and 11 files more are not offered" in told
+
+
 def test_types_are_those_that_are_installed(here: Tracked) -> None:
     types = here.type("source", "types").split()
     assert {"github", "gitea", "forgejo", "queue", "markdown", "memory"} <= set(types)

@@ -416,6 +416,17 @@ def test_what_cannot_work_is_told(yard: Yard, options: list[str], code: int, wor
     assert words in said[-1]["error"]["message"]
 
 
+def test_a_worker_without_a_file_is_told_how_to_get_one(yard: Yard) -> None:
+    (yard.path / "rota.yaml").unlink()
+    worker = yard.worker()
+    (said,) = worker.hear_all()
+    assert worker.join() == 2
+    assert said["error"]["message"] == (
+        "there is no rota.yaml here to say how 'ann' is run; `rota init` writes one, or name"
+        " another with --config"
+    )
+
+
 def test_a_worker_with_a_wrong_token_ends_and_says_so(yard: Yard) -> None:
     yard.client.create_token("boss", ["admin"])
     worker = yard.worker("--token", "rota_wrong")

@@ -551,7 +551,11 @@ AGENT = "agents:\n  - name: smith\n"
             "3:5: agents[1].name: there is an agent 'smith' already, in {}:2",
         ),
         (AGENT + "  - smith\n", "3:5: agents[1]: write keys and values: `key: value`"),
-        ("agents: {name: smith}\n", "1:1: agents: write a list: [a, b]"),
+        (
+            "agents: {name: smith}\n",
+            "1:1: agents: it is a list; write each agent on a line of its own that begins"
+            " `- name: …`",
+        ),
         ("defaults: []\n", "1:1: defaults: write keys and values: `key: value`"),
         (
             "defaults: {timeout: x}\n",
@@ -728,6 +732,79 @@ def test_a_directory_that_is_missing_is_a_warning(write: Write, tmp_path: Path) 
         f"{path}:3:5: agents[0].working_directory: there is no directory {tmp_path}/gone; runs of"
         " this agent will fail without it",
     )
+
+
+def test_a_program_that_is_not_there_is_a_warning_where_agents_run(
+    write: Write, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("bin/claude", "agent.sh"):
+        write("#!/bin/sh\n", name).chmod(0o755)
+
+    def warned(text: str, **more: str) -> list[str]:
+        environ = {"PATH": str(tmp_path / "bin"), **more}
+        found = load_fleet(write(f"agents:\n  - name: smith\n{text}"), environ, runs_here=True)
+        return [one.partition("rota.yaml:")[2] for one in found.warnings]
+
+    (told,) = warned("    runtime: {type: command, command: [nosuchprogram, -x]}\n")
+    assert told == (
+        "3:30: agents[0].runtime.command: there is no program 'nosuchprogram' on PATH; install it,"
+        " or correct the agent's command: runs of this agent will fail without it"
+    )
+    assert "no program 'codex' on PATH" in warned("    runtime: codex\n")[0]
+    assert "'claude'" in warned("", PATH="/nowhere")[0]
+    (told,) = warned("    runtime: {type: command, command: [./gone.sh]}\n")
+    assert f"there is no program './gone.sh' in {tmp_path}; " in told
+    assert (
+        "hunter2" not in warned("    runtime: {type: command, command: '${P}'}\n", P="hunter2")[0]
+    )
+    for text in (
+        "",
+        "    runtime: {type: command, command: [./agent.sh]}\n",
+        f"    runtime: {{type: command, command: [{tmp_path}/agent.sh]}}\n",
+        f"    runtime: codex\n    env: {{PATH: '{tmp_path}/more'}}\n",
+        "    workspace: worktree\n    runtime: {type: command, command: [./of-the-branch]}\n",
+        "    runtime: {type: python, callable: 'a:b'}\n",
+    ):
+        write("#!/bin/sh\n", "more/codex").chmod(0o755)
+        assert warned(text) == [], text
+    assert loaded(write("agents: [{name: smith, runtime: codex}]\n")).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("max_concurrent: 3", "instances.max_concurrent"),
+        ("per_day: {runs: 3}", "budget.per_day"),
+        ("command: [x]", "runtime.command"),
+        ("max_turn: 3", "max_turns"),
+    ],
+)
+def test_a_key_that_stands_a_level_too_high_is_told_where_it_belongs(
+    write: Write, key: str, place: str
+) -> None:
+    assert mistake(write(AGENT + f"    {key}\n")).endswith(f"unknown key; did you mean '{place}'?")
+
+
+def test_what_else_is_wrong_is_told_with_the_first_mistake(write: Write) -> None:
+    path = write(
+        "agents:\n"
+        "  - {name: smith, modle: x}\n"
+        "  - {name: smith, work_source: {type: github}, model: 3,\n"
+        "     schedules: {a: {type: webhook}}}\n"
+        "  - {name: smith}\n"
+    )
+    with pytest.raises(InvalidInput) as refused:
+        loaded(path)
+    told = [(one["line"], one["key"]) for one in refused.value.details["mistakes"]]
+    assert told == [
+        (2, "agents[0].modle"),
+        (3, "agents[1].name"),
+        (3, "agents[1].model"),
+        (5, "agents[2].name"),
+    ]
+    warned = [one["key"] for one in refused.value.details["warnings"]]
+    assert warned == ["agents[1].work_source", "agents[1].schedules.a"]
 
 
 @pytest.mark.parametrize("where", ["agents: [{name: smith, work_source: %s}]", "sources: [%s]"])

@@ -24,6 +24,7 @@ from rota.api.answers import Reply, empty_answer, problem_answer
 from rota.api.asgi import AsgiApp, ClientGone, Headers, Receive, Scope, Send
 from rota.api.auth import Gate
 from rota.api.browser import FORM, BrowserGuard, check_same_origin
+from rota.api.budgets import Known
 from rota.api.call import Call, read_body, read_query
 from rota.api.cookies import signed
 from rota.api.docs import doc_endpoints
@@ -37,6 +38,7 @@ from rota.api.ws_limits import WsLimits
 from rota.feed import Feed
 from rota.model.access import Caller, everyone
 from rota.model.errors import ClaimLost, NotFound, RotaError
+from rota.model.fleet import Fleet
 from rota.queue.ledger import Ledger
 from rota.tracing import note, span
 
@@ -67,8 +69,10 @@ def create_app(
     mounts: Sequence[Mount] = (),
     ws: WsLimits | None = None,
     error_page: ErrorPage | None = None,
+    known: Known = Fleet,
 ) -> "Api":
-    """The app on one ledger; `endpoints`, `mounts` and `error_page` are what other rooms add.
+    """The app on one ledger; `endpoints`, `mounts` and `error_page` are what other rooms add, and
+    `known` tells what the configuration says, where there is one.
 
     Once `stopping` is set, long polls, event streams and WebSockets end.
     """
@@ -83,7 +87,7 @@ def create_app(
         *claims.ENDPOINTS,
         *verbs.ENDPOINTS,
         *events.event_endpoints(feed),
-        *fleet.ENDPOINTS,
+        *fleet.agent_endpoints(known),
         *runs.ENDPOINTS,
         *schedules.ENDPOINTS,
         *sources.ENDPOINTS,

@@ -8,59 +8,75 @@ from rota.api import schemas, wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.auth import Gate
 from rota.api.bodies import AgentChange, AgentQuery, NewToken
+from rota.api.budgets import Known, used_up
 from rota.api.call import Call
 from rota.api.routing import Endpoint, endpoint
 from rota.model.access import ADMIN, DISPATCH, READ
 from rota.model.agents import Agent, AgentLoad
 from rota.model.errors import NotFound
+from rota.model.fleet import Fleet
 from rota.model.runs import AgentLimits
 from rota.model.work import check_name
 from rota.runner.admission import Standing
 
 
-async def _agents(call: Call) -> list[schemas.Agent]:
+async def _agents(call: Call, fleet: Fleet) -> list[schemas.Agent]:
     """Whoever is configured, has work on its hands, runs, or may not run."""
     loads = {load.agent.name: load for load in await call.ledger.views.agents()}
     standings = await call.ledger.admission.standings(loads)
-    return [wire.agent_of(_load(loads, name), one) for name, one in standings.items()]
+    used = await used_up(call.ledger, fleet)
+    return [
+        wire.agent_of(_load(loads, name), one, used.get(name)) for name, one in standings.items()
+    ]
 
 
-async def _agent(call: Call, name: str, timezone: str = "UTC") -> schemas.Agent | None:
+async def _agent(
+    call: Call, fleet: Fleet, name: str, timezone: str = "UTC"
+) -> schemas.Agent | None:
     loads = {load.agent.name: load for load in await call.ledger.views.agents()}
     standing = await call.ledger.admission.standing(name, timezone)
     if name not in loads and standing == Standing(AgentLimits(name)):
         return None
-    return wire.agent_of(_load(loads, name), standing)
+    used = await used_up(call.ledger, fleet)
+    return wire.agent_of(_load(loads, name), standing, used.get(name))
 
 
 def _load(loads: Mapping[str, AgentLoad], name: str) -> AgentLoad:
     return loads.get(name) or AgentLoad(Agent(name), 0, 0)
 
 
-@endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent])
-async def list_agents(call: Call) -> Answer:
-    """List agents that are configured, have work on their hands, run, or may not run."""
-    return json_answer(await _agents(call))
+def agent_endpoints(fleet: Known) -> tuple[Endpoint, ...]:
+    """`fleet` tells what the configuration says, where one is known: budgets are there."""
+
+    @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent])
+    async def list_agents(call: Call) -> Answer:
+        """List agents that are configured, have work on their hands, run, or may not run."""
+        return json_answer(await _agents(call, fleet()))
+
+    @endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
+    async def show_agent(call: Call, query: AgentQuery) -> Answer:
+        """Look at one agent. Its day begins at midnight in `timezone`."""
+        found = await _agent(call, fleet(), call.id, query.timezone)
+        if found is None:
+            raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
+        return json_answer(found)
+
+    @endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
+    async def change_agent(call: Call, body: AgentChange) -> Answer:
+        """Say how many items an agent may work on or have in review, or pause it.
+
+        An agent that nobody has heard of becomes known by this. With `max_in_review` it gets no
+        new item while that many are in review or under way; `null` takes the limit off.
+        `paused: false` also lets it run again at once that may not, because it failed too often or
+        its quota was used up.
+        """
+        await _change(call, body)
+        return json_answer(await _agent(call, fleet(), call.id))
+
+    return list_agents, show_agent, change_agent
 
 
-@endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
-async def show_agent(call: Call, query: AgentQuery) -> Answer:
-    """Look at one agent. Its day begins at midnight in `timezone`."""
-    found = await _agent(call, call.id, query.timezone)
-    if found is None:
-        raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
-    return json_answer(found)
-
-
-@endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
-async def change_agent(call: Call, body: AgentChange) -> Answer:
-    """Say how many items an agent may work on or have in review, or pause it.
-
-    An agent that nobody has heard of becomes known by this. With `max_in_review` it gets no new
-    item while that many are in review or under way; `null` takes the limit off. `paused: false`
-    also lets it run again at once that may not, because it failed too often or its quota was used
-    up.
-    """
+async def _change(call: Call, body: AgentChange) -> None:
     name = check_name(call.id, "agent")
     if body.paused is False:
         await call.ledger.admission.resume(name)
@@ -71,7 +87,6 @@ async def change_agent(call: Call, body: AgentChange) -> Answer:
         max_in_review=... if body.max_in_review is UNSET else body.max_in_review,
         actor=call.actor,
     )
-    return json_answer(await _agent(call, name))
 
 
 def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
@@ -102,6 +117,3 @@ def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
         return empty_answer()
 
     return list_tokens, create_token, revoke_token
-
-
-ENDPOINTS = (list_agents, show_agent, change_agent)

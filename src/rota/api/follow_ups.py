@@ -122,4 +122,4 @@ async def _demand_own(call: Call, signals: Signals, token: str | None) -> None:
     found = await signals.follow_up(call.id)
     if token is None or token == found.lease_token:
         leased = found.status is FollowUpStatus.LEASED
-        call.caller.demand_agent(found.holder if leased else found.agent)
+        call.caller.demand_agent(found.holder if leased else found.agent, "this follow-up")

@@ -37,7 +37,7 @@ def demand_own(caller: Caller, item: WorkItem, token: str | None) -> None:
     the ledger tells it that its claim is lost.
     """
     if token is None or token == item.claim_token:
-        caller.demand_agent(item.assigned_agent)
+        caller.demand_agent(item.assigned_agent, "this item")
 
 
 async def carry_out(

@@ -169,7 +169,7 @@ async def end_run(call: Call, body: EndRun) -> Answer:
 async def _own(call: Call) -> Run:
     """A run of a worker; those of servers are not for others to end."""
     run = await call.ledger.runs.get(call.id)
-    call.caller.demand_agent(run.agent)
+    call.caller.demand_agent(run.agent, "this run")
     if run.trigger is not TriggerKind.WORKER:
         raise Refused(f"run {run.id} is no worker's, but of the node {run.node!r}", node=run.node)
     return run

@@ -178,6 +178,10 @@ class Agent(Struct, frozen=True):
     usage_until: str | None  # no run before that: its runtime's quota is used up
     note: str | None
     unseen_since: str | None  # some of its runs are of a server that is gone since then
+    # Which budget of the day is used up, its own or the fleet's, as far as this server's
+    # configuration has one: no run before `budget_until`.
+    budget_used: str | None
+    budget_until: str | None
 
 
 class Spending(Struct, frozen=True):

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from rota.api.budgets import UsedUp
 from rota.api.schemas import (
     Agent,
     ClaimGrant,
@@ -142,7 +143,7 @@ def completed_of(one: Finished) -> Completed:
     return Completed(one.id, True, item=item, next=claimed_of(one.next), next_reason=reason)
 
 
-def agent_of(load: agents.AgentLoad, standing: Standing) -> Agent:
+def agent_of(load: agents.AgentLoad, standing: Standing, used: UsedUp | None = None) -> Agent:
     agent, limits, spent = load.agent, standing.limits, standing.spent
     return Agent(
         agent.name,
@@ -159,6 +160,8 @@ def agent_of(load: agents.AgentLoad, standing: Standing) -> Agent:
         limits.usage_until,
         limits.note,
         standing.unseen_since,
+        used.words if used else None,
+        used.until if used else None,
     )
 
 

@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rota.config.fleet import FleetConfig
     from rota.config.loading import Loaded
     from rota.config.sources import Forge
+    from rota.model.fleet import Fleet
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
@@ -85,13 +87,17 @@ async def open_store(url: str, clock: Clock | None = None) -> AsyncIterator["Sto
 
 @asynccontextmanager
 async def open_ledger(
-    url: str, clock: Clock | None = None, *, logs: Path = Path(".rota/runs")
+    url: str,
+    clock: Clock | None = None,
+    *,
+    logs: Path = Path(".rota/runs"),
+    deserted: Callable[[], str | None] = lambda: None,
 ) -> AsyncIterator["Ledger"]:
     """The ledger on its own, without faces: for programs that embed Rota, and for the CLI."""
     from rota.queue.ledger import Ledger
 
     async with open_store(url, clock) as store:
-        yield Ledger.on(store, clock, logs=logs)
+        yield Ledger.on(store, clock, logs=logs, deserted=deserted)
 
 
 @asynccontextmanager
@@ -336,6 +342,7 @@ def make_asgi(
     from rota.dashboard.errors import error_page
     from rota.mcp.http import PATH, McpFace
     from rota.model.access import READ
+    from rota.model.fleet import Fleet
 
     knows = (lambda: fleet.fleet) if fleet else None  # it changes when the file is read again
     api = create_app(
@@ -354,6 +361,7 @@ def make_asgi(
         ],
         mounts=[Mount(PATH, McpFace(lambda: api, f"the server at {settings.url}"), READ)],
         error_page=error_page if settings.dashboard else None,
+        known=knows or Fleet,
     )
     return api
 
@@ -367,12 +375,24 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     from rota.signals import Signals
 
     async with open_store(settings.database) as store:
-        ledger = Ledger.on(store, logs=settings.run_logs, deserted=lambda: _deserted(settings))
+        ledger = Ledger.on(store, logs=settings.run_logs, deserted=partial(deserted, settings))
         endpoints = signal_endpoints(Signals(store))
-        yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints)
+        known = partial(_fleet_here, settings)
+        yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints, known=known)
 
 
-def _deserted(settings: Settings) -> str | None:
+def _fleet_here(settings: Settings) -> "Fleet":
+    """As a server here would know it; a file that cannot be read is told elsewhere."""
+    from rota.config.loading import load_fleet
+    from rota.model.fleet import Fleet
+
+    with suppress(InvalidInput):
+        if settings.config.exists():
+            return load_fleet(settings.config).fleet
+    return Fleet()
+
+
+def deserted(settings: Settings) -> str | None:
     """The place of our servers, while none is there: what one of them left need not be silent for
     long to be told so. Asked each time: a face may be older than its server."""
     home = StateDir(settings.state_dir)
@@ -407,14 +427,18 @@ _NOT_HERE = "no agents, no schedules, no signals here; another `rota up` does th
 
 def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None") -> None:
     """The first thing a person sees: where to look, and what to do next."""
+    from rota.app.fleet import wish_of
+    from rota.model.fleet import Fleet
+
     StateDir(settings.state_dir).announce(settings.url)
+    wish = wish_of(fleet.fleet if fleet else Fleet())
     lines = [
         f"Rota {__version__}",
         f"  dashboard  {settings.url}/",
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
         f"  fleet      {fleet.in_words if fleet else _NOT_HERE}",
-        f'  next       in another terminal:  {_command()} add --type chore "Say hello"',
+        f'  next       in another terminal:  {_command()} add {wish} "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

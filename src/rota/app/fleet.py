@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from rota.journey import Journey
 from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
 from rota.model.fleet import Fleet
 from rota.model.runs import OutboxEntry
+from rota.model.wanted import WorkWanted
 from rota.notify import Courier, Notices
 from rota.notify.gathering import NOTIFICATION
 from rota.notify.reading import Plan
@@ -176,7 +178,9 @@ class FleetAtWork:
     async def _tidy(self) -> None:
         state_dir = self._settings.state_dir
         for orphan in await asyncio.to_thread(end_orphans, state_dir):
-            log.warning("ended what a dead server had left running", process=str(orphan))
+            log.warning(
+                "ended what a dead server had left running", run=orphan.run_id, pid=orphan.pid
+            )
         for removed in await clean_worktrees(state_dir, environ=os.environ):
             log.warning("removed what a dead server had left", worktree=str(removed))
 
@@ -193,6 +197,8 @@ class FleetAtWork:
             self._hurried = True
             raise
         finally:  # also when a second signal does not want to wait
+            if self._travelling:
+                log.info("giving back what has not ended", runs=len(self._travelling))
             for task in self._travelling:
                 task.cancel()
             with contextlib.suppress(SchedulerShutdownError):
@@ -365,6 +371,21 @@ class Housekeeping:
 
 def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def wish_of(fleet: Fleet) -> str:
+    """Options of `rota add` for an item that one of these agents would take."""
+    anything = WorkWanted("queue")
+    sources = [
+        plan.work_source or agent.work_source for agent in fleet.agents for plan in agent.schedules
+    ]
+    wanted = [WorkWanted.of(one) for one in sources if one and one["type"] == "queue"]
+    # Who takes anything comes before who is choosy.
+    one = min(wanted, key=lambda one: one != anything, default=anything)
+    words = ["--type", (one.types or ("chore",))[0]]
+    words += [word for label in one.labels for word in ("--label", label)]
+    words += ["--project", one.project_id] if one.project_id else []
+    return shlex.join(words)
 
 
 def _without_agents(loaded: "Loaded") -> "Loaded":

@@ -16,9 +16,10 @@ from rota.sources.registry import get_registered_types
 
 
 def read_fleet(settings: Settings) -> Loaded:
-    """As a server wants it: where agents are woken, their sources are of types that are there."""
+    """As a server wants it: where agents are woken, their sources are of types that are there, and
+    their programs should be."""
     types = get_registered_types if settings.agents else None
-    return load_fleet(settings.config, types=types)
+    return load_fleet(settings.config, types=types, runs_here=settings.agents)
 
 
 def named_sources(loaded: Loaded, directory: Path) -> dict[str, AnySource]:

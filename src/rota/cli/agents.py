@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 agent = group("agent", "Who works, and on how much at once.", "rota agent list")
 
 
-def _today_column(title: str, field: str, form: str = "{}") -> Column:
+def _today_column(title: str, field: str, spare: int, form: str = "{}") -> Column:
     """For people, nothing is empty: a fleet that has not run has narrow tables."""
 
     def shown(one: Json) -> str:
         spent = one["spent_today"][field]
         return form.format(spent) if spent else ""
 
-    return Column(title, lambda one: one["spent_today"][field], shown, spare=field != "runs")
+    return Column(title, lambda one: one["spent_today"][field], shown, spare=spare)
 
 
 def _kept(one: Json) -> str:
     """What keeps it from running, apart from people."""
     until = {"quota used up": one["usage_until"], "failed too often": one["breaker_until"]}
+    if one.get("budget_used"):  # which an older server does not tell
+        until[f"used up {one['budget_used']}"] = one["budget_until"]
     reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
     if one["max_in_review"] and one["in_review"] + one["in_progress"] >= one["max_in_review"]:
         reasons.append("its work waits for reviews")
@@ -45,16 +47,16 @@ def _reviews(one: Json) -> str:
 
 
 _COLUMNS = [
-    column("name"),
-    column("in_progress"),
-    column("dispatched"),
-    column("max_concurrent"),
+    column("name", whole=True),
+    column("in_progress", spare=8),
+    column("dispatched", spare=4),
+    column("max_concurrent", spare=3),
     Column("paused", lambda one: "paused" if one["paused"] else ""),
-    Column("running", lambda one: one["running"], lambda one: one["running"] or ""),
-    _today_column("runs today", "runs"),
-    _today_column("usd today", "cost_usd", "{:.2f}"),
-    _today_column("tokens today", "tokens"),
-    Column("in review", lambda one: one["in_review"], _reviews, spare=True),
+    Column("running", lambda one: one["running"], lambda one: one["running"] or "", spare=7),
+    _today_column("runs today", "runs", spare=6),
+    _today_column("usd today", "cost_usd", spare=2, form="{:.2f}"),
+    _today_column("tokens today", "tokens", spare=1),
+    Column("in review", lambda one: one["in_review"], _reviews, spare=5),
     Column("kept", _kept, folds=True),
 ]
 
@@ -85,7 +87,13 @@ def list_agents(session: "Session", /) -> None:
     that go on, and of today runs, USD and tokens; then items in review, and what else keeps the
     agent from running.
     """
-    session.output.table(session.client.agents(), _COLUMNS)
+    found = session.client.agents()
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say(
+            "no agents yet; one that claims an item becomes known, and `rota up` knows"
+            " those of rota.yaml"
+        )
 
 
 @agent.member("set", example="rota agent set smith --max-concurrent 3")
@@ -112,7 +120,9 @@ def _limit(text: str) -> int | None:
     if text == "none":
         return None
     if not text.isascii() or not text.isdigit():
-        raise click.BadParameter(f"{text!r} is no number; write 3, or none", param_hint="N")
+        raise click.BadParameter(
+            f"{text!r} is no number; write 3, or none", param_hint="'--max-in-review'"
+        )
     return int(text)
 
 

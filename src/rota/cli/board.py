@@ -1,6 +1,7 @@
 """The board in the terminal."""
 
 import asyncio
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,8 @@ async def _print(session: "Session", wanted: "Filters", limit: int) -> None:
     if session.as_json:
         session.output.document(document(shown))
     else:
-        print("\n".join(text_lines(shown)))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(text_lines(shown, width=width)))
 
 
 async def _show(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.findings import FAIL, OK, WARN, Finding
+from rota.cli.findings import FAIL, OK, WARN, Finding, failed
 from rota.cli.fleet_checks import left_runs
 from rota.cli.source_checks import configuration, source_errors
 from rota.config import Settings, StateDir
@@ -62,12 +62,21 @@ def state_dir(settings: Settings) -> Iterator[Finding]:
     elif not path.is_dir():
         yield Finding("state directory", FAIL, f"{path} is a file", "name another with --state-dir")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding(
-            "state directory", FAIL, f"{path} cannot be written", "run as its owner, or chown it"
-        )
+        yield _unwritable(path)
     else:
         yield _private("state directory", path, _PRIVATE_DIRECTORY)
         yield from _lock(StateDir(path))
+
+
+def _unwritable(path: Path) -> Finding:
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return Finding(
+            "state directory", FAIL, f"{path} is on a file system that is read-only",
+            "mount it for writing, or name another directory with --state-dir",
+        )  # fmt: skip
+    return Finding(
+        "state directory", FAIL, f"{path} cannot be written", "run as its owner, or chown it"
+    )
 
 
 def _lock(state: StateDir) -> Iterator[Finding]:
@@ -103,7 +112,7 @@ def database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", WARN, error.message, mend=lambda: upgrade_now(settings.database))
         return
     except RotaError as error:
-        yield Finding("database", FAIL, error.message, "see the message")
+        yield failed("database", error)
         return
     if found is None:
         yield Finding(
@@ -144,7 +153,7 @@ def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:
             "database", OK, f"it opens and its schema is current ({found['bytes']} bytes)"
         )
         yield from _clock_against(settings)
-        yield from left_runs(settings.database)
+        yield from left_runs(settings)
         yield from source_errors(settings.database)
 
 

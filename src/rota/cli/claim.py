@@ -1,7 +1,9 @@
 """Taking items, and keeping them."""
 
 import math
+import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,11 +12,15 @@ from rota.cli.output import Column, column
 from rota.cli.parsing import Span, Text
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
+from rota.cli.show import facts_of
+from rota.cli.streams import Unwritten
 from rota.cli.text import local_time, one_line
 from rota.model.claims import MAX_WAIT_SECONDS
+from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
+    from rota.client.errors import ConnectionFailed
 
 # One request waits no longer than this; a longer wait is several of them.
 _ONE_WAIT = MAX_WAIT_SECONDS / 2
@@ -58,7 +64,7 @@ def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) 
     """Take the best item there is for an agent; exit code 1 when there is nothing.
 
     The token that is printed belongs to every later call about the item. In a pipe the columns are
-    id, token, expiry, type and description.
+    id, token, expiry, type and description. What cannot be printed is given back at once.
     """
     for name in ("types", "labels"):
         wanted[name] = list(wanted[name]) or None
@@ -66,27 +72,71 @@ def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) 
     if not items:
         why = _REASONS.get(reason or "", "nothing was claimed").format(agent=agent)
         session.output.negative([], reason or "nothing_ready", why)
+    try:
+        _show(session, items)
+        sys.stdout.flush()
+    except (Unwritten, BrokenPipeError):
+        _give_back(session, items)
+        raise
+    session.output.say("\n".join(how_to_go_on(item) for item in items))
+
+
+def _give_back(session: "Session", items: list[dict[str, Any]]) -> None:
+    """Nobody knows the tokens, so nobody could work on what was claimed with them."""
+    for item in items:
+        with suppress(RotaError):  # then its lease ends
+            token = item["claim"]["token"]
+            session.client.release(item["id"], token, reason="claimer_gone", counted=False)
+            session.output.say(f"{item['id']} is given back, for its token could not be told")
+
+
+def _show(session: "Session", items: list[dict[str, Any]]) -> None:
+    """People read what is to be done; a pipe has it by line."""
     if session.as_json:
         session.output.document(items, count=len(items))
         return
-    session.output.table(items, _CLAIMED)
-    session.output.say("\n".join(how_to_go_on(item) for item in items))
+    if not sys.stdout.isatty():
+        session.output.table(items, _CLAIMED)
+        return
+    for number, item in enumerate(items):
+        print("\n" * bool(number), end="")
+        session.output.facts(item, [*facts_of(item), ("token", item["claim"]["token"])])
 
 
 def _claimed(
     session: "Session", agent: str, wait: float, wanted: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    deadline = time.monotonic() + wait
-    while True:
-        left = max(0.0, deadline - time.monotonic())
+    from rota.client.errors import ConnectionFailed
+
+    items, reason = session.client.claim_or_reason(agent, wait_seconds=0, **wanted)
+    if items or not wait:
+        return items, reason
+    session.output.waiting("an item")
+    deadline, away = time.monotonic() + wait, None
+    while not items and (left := deadline - time.monotonic()) > 0:
         began = time.monotonic()
-        items, reason = session.client.claim_or_reason(
-            agent, wait_seconds=min(_ONE_WAIT, math.ceil(left)), **wanted
-        )
-        if items or time.monotonic() >= deadline:
-            return items, reason
-        if time.monotonic() - began < 0.1:  # a server that is about to stop does not wait
-            time.sleep(0.5)  # so ask it again, but not in a tight circle
+        try:
+            items, reason = session.client.claim_or_reason(
+                agent, wait_seconds=min(_ONE_WAIT, math.ceil(left)), **wanted
+            )
+            away = _heard(session, away, None)
+        except ConnectionFailed as error:  # it was there a moment ago: it is being restarted
+            away = _heard(session, away, error)
+        if time.monotonic() - began < 0.1:  # nor does a server wait that is about to stop
+            time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))  # not in a tight circle
+    if away is not None:
+        raise away
+    return items, reason
+
+
+def _heard(
+    session: "Session", before: "ConnectionFailed | None", now: "ConnectionFailed | None"
+) -> "ConnectionFailed | None":
+    """As `rota watch` has it: that a server is away is said once, and that it is back."""
+    if (before is None) != (now is None):
+        words = "answers again" if now is None else "does not answer; trying again until it does"
+        session.output.say(f"{session.output.via} {words}")
+    return now
 
 
 def how_to_go_on(item: dict[str, Any]) -> str:

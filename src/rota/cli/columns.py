@@ -8,11 +8,11 @@ from rota.cli.text import local_time, one_line, shortened
 _TITLE_WIDTH = 80
 
 ITEMS = [
-    column("id"),
+    column("id", whole=True),
     column("priority", "pri"),
     column("status"),
-    column("type", spare=True),
-    column("assigned_agent", "agent"),
+    column("type", spare=2),
+    column("assigned_agent", "agent", spare=3),
     time_column("created_at", "age"),
     Column(
         "description",

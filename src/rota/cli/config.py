@@ -22,8 +22,8 @@ def check(session: "Session", /) -> None:
     """Read the file and all that it names; exit code 1 when something is wrong.
 
     All mistakes are told at once, each with file, line and column. Warnings are keys that nothing
-    follows from, directories that are missing, webhooks without a secret, and signals whose
-    moment has passed.
+    follows from, directories and programs that are missing, webhooks without a secret, and signals
+    whose moment has passed.
     """
     file = _file(session)
     mistakes, warnings, counts = _examined(session)
@@ -46,7 +46,7 @@ def _examined(session: "Session") -> tuple[list[Any], list[Any], dict[str, int]]
         loaded = read_fleet(session.settings)
         late = _check_signals(loaded)
     except InvalidInput as error:
-        return list(error.details["mistakes"]), [], {}
+        return list(error.details["mistakes"]), list(error.details.get("warnings", ())), {}
     agents = loaded.fleet.agents
     sources = named_sources(loaded, session.settings.config.absolute().parent)
     counts = {

@@ -42,6 +42,16 @@ def database_of(session: "Session") -> str:
     return session.settings.database
 
 
+def _database(session: "Session") -> str:
+    """Beside a server that a variable names, it is that of this machine all the same."""
+    if session.url:
+        raise click.UsageError(
+            "--url is not for this command: it opens the database itself; name that with --db or"
+            " --state-dir"
+        )
+    return session.settings.database
+
+
 async def state_of(database: str) -> dict[str, Any]:
     from rota.app import make_store
 
@@ -61,7 +71,7 @@ async def state_of(database: str) -> dict[str, Any]:
 @db.member("status", example="rota db status --db postgresql://rota@db/rota")
 def status(session: "Session", /) -> None:
     """Say which migrations the database has had; exit code 1 when it wants any."""
-    database = session.settings.database
+    database = _database(session)
     demand_ledger(database)
     found = asyncio.run(state_of(database))
     facts = [
@@ -78,7 +88,7 @@ def status(session: "Session", /) -> None:
 @db.member("upgrade", example="rota db upgrade")
 def upgrade(session: "Session", /) -> None:
     """Bring the database to the present schema; an empty one is filled."""
-    applied = upgrade_now(session.settings.database)
+    applied = upgrade_now(_database(session))
     session.output.facts({"applied": applied}, [("applied", "\n".join(applied))])
     if not applied:
         session.output.say("it is current")
@@ -96,9 +106,10 @@ def upgrade_now(database: str) -> list[str]:
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
 def backup(session: "Session", /, target: Path, overwrite: bool) -> None:
     """Write a consistent copy while others go on working."""
-    demand_ledger(session.settings.database)
+    database = _database(session)
+    demand_ledger(database)
     demand_target(session.settings, target, overwrite)
-    asyncio.run(_backup(session.settings.database, target))
+    asyncio.run(_backup(database, target))
     size = target.stat().st_size
     session.output.facts({"path": str(target), "bytes": size}, [("written", target)])
 

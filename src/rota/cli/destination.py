@@ -67,7 +67,9 @@ def running(session: "Session") -> str | None:
 
 def application(session: "Session") -> "SyncTransport":
     path = missing_file(session.settings.database)
-    return opened(session.settings) if path is None else Unmade(session.settings, path)
+    if path is None:
+        return opened(session.settings)
+    return Unmade(session.settings, path, tell=session.output.say)
 
 
 def opened(settings: "Settings") -> "InProcessTransport":
@@ -103,8 +105,11 @@ class Unmade:
         settings: "Settings",
         path: Path,
         sleep: Callable[[float], object] = time.sleep,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self._settings, self._path, self._sleep = settings, path, sleep
+        """`tell` hears of it when the ledger is made: it may be in the wrong directory."""
+        self._settings, self._path, self._sleep, self._tell = settings, path, sleep, tell
         self._making = threading.Lock()
         self._made: InProcessTransport | None = None
 
@@ -141,9 +146,15 @@ class Unmade:
     def _inner(self) -> "InProcessTransport":
         with self._making:
             if self._made is None:
-                try:
-                    self._made = opened(self._settings)
-                except StorageUnavailable as error:  # which the client would try again
-                    details = {"code": error.code, **error.details}
-                    raise StorageError(error.message, **details) from error
+                is_new = not self._is_there()
+                self._made = self._opened()
+                if is_new:
+                    self._tell(f"made a new ledger at {self._path}")
             return self._made
+
+    def _opened(self) -> "InProcessTransport":
+        try:
+            return opened(self._settings)
+        except StorageUnavailable as error:  # which the client would try again
+            details = {"code": error.code, **error.details}
+            raise StorageError(error.message, **details) from error

@@ -22,6 +22,11 @@ def doctor(session: "Session", /, fix: bool) -> None:
 
     Each line says ok, warn or fail, and what mends it.
     """
+    if session.url:
+        raise click.UsageError(
+            "--url is not for this command: it looks at this machine; with ROTA_URL it also looks"
+            " whether that server answers"
+        )
     findings, mended = _examined(session, fix)
     session.output.via = None
     if session.as_json:

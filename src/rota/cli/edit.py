@@ -47,10 +47,16 @@ def edit(session: "Session", /, item: str, version: int | None, **options: Any) 
     for name in ("assigned_agent", "project_id", "available_at"):
         if name in changes:
             changes[name] = cleared(changes[name])
-    for name in ("labels", "blocked_by"):
+    for name, option in (("labels", "--label"), ("blocked_by", "--blocked-by")):
         if name in changes:
-            changes[name] = [one for one in changes[name] if one != NONE]
+            changes[name] = _listed(changes[name], option)
     moved(session, session.client.edit(item, version=version, **changes), "changed")
+
+
+def _listed(given: tuple[str, ...], option: str) -> list[str]:
+    if NONE in given and len(given) > 1:
+        raise click.UsageError(f"{option} none takes all away, and cannot stand beside others")
+    return [one for one in given if one != NONE]
 
 
 @command("note", example="rota note ITEM 'The gate is open, the hinge is next' --token TOKEN")

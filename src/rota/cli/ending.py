@@ -73,6 +73,7 @@ class Failure:
     details: Mapping[str, Any]
     exit_code: int
     hint: str = ""
+    help: str = ""  # a page, which stands for itself
 
 
 def exit_code_of(command: Callable[[], object], *, as_json: bool, name: str = "rota") -> int:
@@ -122,6 +123,10 @@ def _complain(name: str, message: str) -> None:
 
 
 def _failure(error: Exception) -> Failure:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        path = error.ctx.command_path
+        told = f"name a command; {path} --help lists them"
+        return Failure("usage", told, {}, USAGE, help=error.message)
     if isinstance(error, click.UsageError):
         hint = f"\nTry: {error.ctx.command_path} --help" if error.ctx is not None else ""
         return Failure("usage", error.format_message(), {}, USAGE, hint)
@@ -172,6 +177,9 @@ def _report(failure: Failure, as_json: bool, name: str) -> int:
     if as_json and _is_printed(
         json.dumps({"schema_version": SCHEMA_VERSION, "error": error}, default=str)
     ):
+        return failure.exit_code
+    if failure.help:
+        print(failure.help, file=sys.stderr)
         return failure.exit_code
     for line in _lines(failure):
         _complain(name, line)

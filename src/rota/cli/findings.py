@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.cli.text import one_line
+from rota.model.errors import RotaError
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -24,6 +25,12 @@ class Finding:
             "message": self.message,
             "fix": self.fix,
         }
+
+
+def failed(check: str, error: RotaError) -> Finding:
+    """Our messages say what is wrong, and behind a semicolon what to do about it."""
+    wrong, _, advice = error.message.partition("; ")
+    return Finding(check, FAIL, wrong, advice or None)
 
 
 def show(findings: Iterable[Finding]) -> None:

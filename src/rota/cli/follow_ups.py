@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.parsing import Span, Text
 from rota.cli.session import group
@@ -27,12 +28,12 @@ def _title(one: Json) -> str:
 
 
 _COLUMNS = [
-    column("id"),
+    column("id", whole=True),
     column("status"),
-    column("work_item_id", "item"),
-    column("agent"),
-    column("holder"),
-    time_column("created_at", "age"),
+    column("work_item_id", "item", whole=True, spare=1),
+    column("agent", spare=3),
+    column("holder", spare=4),
+    time_column("created_at", "age", spare=2),
     Column("title", lambda one: one["title"], _title, folds=True),
 ]
 
@@ -53,6 +54,8 @@ def list_follow_ups(session: "Session", /, limit: int, **filters: Any) -> None:
     title.
     """
     found = session.client.follow_ups(**filters, limit=limit + 1)
+    if not found:
+        demand_item(session, filters["work_item_id"])
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
     if not found:
         session.output.say("no follow-ups")

@@ -38,7 +38,7 @@ import_ = group(
 
 _file = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
-_UNMAPPED = [column("record"), column("field"), column("why", folds=True)]
+_UNMAPPED = [column("record", whole=True), column("field"), column("why", folds=True)]
 
 
 def _landing_options(function: F) -> F:

@@ -1,5 +1,6 @@
 """A first `rota.yaml`."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,12 @@ from rota.model.errors import InvalidInput, Refused
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
+USUAL = "rota.yaml"  # where commands look by themselves
 EXAMPLES = ("command", "claude", "github")
 
 
 @command("init", example="rota init --example claude")
-@click.argument("file", type=click.Path(path_type=Path), default="rota.yaml")
+@click.argument("file", type=click.Path(path_type=Path), default=USUAL)
 @click.option(
     "--example",
     type=click.Choice(EXAMPLES),
@@ -35,7 +37,8 @@ def init(session: "Session", /, file: Path, example: str, force: bool) -> None:
     except OSError as error:
         raise InvalidInput(f"{file} cannot be written: {error.strerror}", field="file") from None
     session.output.facts({"file": str(file), "example": example}, [("written", str(file))])
-    session.output.say("Next: rota config check, then rota up.")
+    named = "" if file == Path(USUAL) else f" --config {shlex.quote(str(file))}"
+    session.output.say(f"Next: rota config check{named}, then rota up{named}.")
 
 
 def _starter(name: str) -> str:

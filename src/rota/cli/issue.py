@@ -182,7 +182,7 @@ def pause(session: "Session", /, repo: str) -> None:
 @issue.member("resume", example="rota issue resume octocat/hello")
 @click.argument("repo")
 def resume(session: "Session", /, repo: str) -> None:
-    """Let agents take issues of a paused repository again."""
+    """Let agents take issues of a paused repository again; exit code 1 when it was not paused."""
     issue_care.set_paused(session, repo, False)
 
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from rota.queue.ledger import Ledger
 
 _STALE = [
-    column("repo"),
+    column("repo", whole=True),
     column("number"),
     column("codename"),
-    column("firing_id"),
-    column("age_hours", "hours"),
+    column("firing_id", whole=True, spare=1),
+    column("age_hours", "hours", spare=2),
     column("title", folds=True),
 ]
 _SWEPT = [*_STALE[:2], column("deed"), *_STALE[2:]]
-_PAUSED = [Column("repository", lambda one: one["repo"])]
+_PAUSED = [Column("repository", lambda one: one["repo"], whole=True)]
 
 
 class Sweeping:
@@ -153,7 +153,15 @@ def demand_repository(session: "Session", repo: str) -> None:
 
 
 def set_paused(session: "Session", repo: str, paused: bool) -> None:
-    names = _pauses(session).set(repo, paused)
+    pauses = _pauses(session)
+    if not paused and not pauses.is_paused(repo):
+        named = ", ".join(pauses.list()) or "none"
+        session.output.negative(
+            {"repo": repo, "is_paused": False, "paused": pauses.list()},
+            "not_paused",
+            f"{repo} was not paused; paused repositories: {named}",
+        )
+    names = pauses.set(repo, paused)
     if session.as_json:
         session.output.document({"repo": repo, "is_paused": paused, "paused": names})
     else:
@@ -166,6 +174,8 @@ def list_paused(session: "Session", repo: str | None = None) -> None:
         session.output.negative([], "not_paused", f"{repo} is not paused")
     names = [name for name in pauses.list() if repo is None or _is_about(name, repo)]
     session.output.table([{"repo": name} for name in names], _PAUSED)
+    if not names:
+        session.output.say("no repository is paused")
 
 
 def _is_about(name: str, repo: str) -> bool:

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 notify = group("notify", "Who is told of what.", "rota notify test ops")
 
 _CHANNELS = [
-    column("channel"),
-    column("type"),
+    column("channel", whole=True),
+    column("type", spare=2),
     column("rule"),
     column("on", folds=True),
-    column("only", folds=True),
-    column("digest"),
+    column("only", folds=True, spare=3),
+    column("digest", spare=1),
 ]
-_TRIED = [column("channel"), column("type"), column("result"), column("says", folds=True)]
+_TRIED = [
+    column("channel", whole=True),
+    column("type", spare=1),
+    column("result"),
+    column("says", folds=True),
+]
 
 
 @notify.member("list", example="rota notify list --json")

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 outbox = group("outbox", "Reports and notifications that wait.", "rota outbox list --buried")
 
 _COLUMNS = [
-    column("id"),
-    column("agent"),
-    column("subject", "item or channel"),
-    column("attempts"),
-    time_column("created_at", "age"),
-    time_column("next_attempt_at", "next"),
-    column("says", folds=True),
+    column("id", whole=True),
+    column("agent", spare=2),
+    column("subject", "item or channel", spare=4),
+    column("attempts", spare=1),
+    time_column("created_at", "age", spare=3),
+    time_column("next_attempt_at", "next", spare=6),
+    column("says", folds=True, spare=5),
     column("error", folds=True),
 ]
 

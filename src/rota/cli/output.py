@@ -13,21 +13,6 @@ from rota.cli.text import age, lines, one_line
 
 Json = Mapping[str, Any]
 
-_WIDE = 110
-
-_STYLES = {
-    "in_progress": "cyan",
-    "dispatched": "blue",
-    "blocked": "yellow",
-    "in_review": "magenta",
-    "completed": "green",
-    "failed": "red",
-    "cancelled": "dim",
-    "ok": "green",
-    "warn": "yellow",
-    "fail": "red",
-}
-
 
 @dataclass(frozen=True)
 class Column:
@@ -36,23 +21,29 @@ class Column:
     title: str
     value: Callable[[Json], object]
     shown: Callable[[Json], object] | None = None
-    folds: bool = False  # may be broken over lines; others are kept whole, to be copied
-    spare: bool = False  # left out where the terminal is narrow
+    whole: bool = False  # never cut, so that it can be copied: ids, and names that serve as such
+    folds: bool = False  # may be broken over lines; what neither folds nor is whole may be cut
+    spare: int = 0  # left out where the terminal is narrow: 1 first, then 2, …; 0 never
 
 
 def column(
-    field: str, title: str | None = None, *, folds: bool = False, spare: bool = False
+    field: str,
+    title: str | None = None,
+    *,
+    whole: bool = False,
+    folds: bool = False,
+    spare: int = 0,
 ) -> Column:
     def value(entry: Json) -> object:
         found = entry.get(field)
         return ",".join(map(str, found)) if isinstance(found, list) else found
 
-    return Column(title or field, value, folds=folds, spare=spare)
+    return Column(title or field, value, whole=whole, folds=folds, spare=spare)
 
 
-def time_column(field: str, title: str) -> Column:
+def time_column(field: str, title: str, *, spare: int = 1) -> Column:
     return Column(
-        title, lambda entry: entry.get(field), lambda entry: age(entry.get(field)), spare=True
+        title, lambda entry: entry.get(field), lambda entry: age(entry.get(field)), spare=spare
     )
 
 
@@ -84,7 +75,9 @@ class Output:
         if self.as_json:
             self.document(list(rows), count=len(rows), **meta)
         elif sys.stdout.isatty():
-            _rich_table(rows, columns)
+            from rota.cli.tables import print_table
+
+            print_table(rows, columns)
         else:
             for row in rows:
                 print("\t".join(one_line(_filled(one.value(row))) for one in columns))
@@ -107,6 +100,15 @@ class Output:
         if not self.as_json:
             print(lines(message), file=sys.stderr)
 
+    def waiting(self, what: str) -> None:
+        """Only a person at a terminal wonders why nothing happens."""
+        if self.as_json or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+
+        told = f"waiting for {what} … (Ctrl-C ends it)"
+        Console(stderr=True, highlight=False).print(told, style="dim")
+
     def negative(self, data: Any, reason: str, message: str) -> None:
         """The answer is no: exit code 1."""
         if self.as_json:
@@ -117,23 +119,3 @@ class Output:
 
 def _filled(value: object) -> object:
     return "" if value is None else value
-
-
-def _rich_table(rows: Sequence[Json], columns: Sequence[Column]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False, emoji=False)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    cells = []
-    for one in columns:
-        words = [one_line(_filled((one.shown or one.value)(row))) for row in rows]
-        if not any(words) or (one.spare and console.width < _WIDE):
-            continue
-        table.add_column(one.title, no_wrap=not one.folds, overflow="fold")
-        # As Text, so that square brackets in a title are no markup.
-        cells.append([Text(word, style=_STYLES.get(word, "")) for word in words])
-    for row in zip(*cells, strict=True):
-        table.add_row(*row)
-    console.print(table)

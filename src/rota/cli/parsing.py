@@ -74,10 +74,10 @@ class Moment(click.ParamType[str]):
             if seconds is not None and (self._past or text.startswith("+")):
                 away = timedelta(seconds=-seconds if self._past else seconds)
                 return to_text(datetime.now(UTC) + away)
-            return to_text(parse_time(text, param.name if param and param.name else "time"))
+            return to_text(parse_time(text, "time"))
         except InvalidInput as error:
             example = "2h" if self._past else "+2h"
-            self.fail(f"{error.message}; or {example}", param, ctx)
+            self.fail(f"{error.message.removeprefix('time: ')}; or {example}", param, ctx)
         except OverflowError:
             self.fail(f"{text[:40]!r} is too far away", param, ctx)
 
@@ -93,7 +93,7 @@ class Text(click.ParamType[str]):
             return text[1:]
         try:
             if text == "-":
-                return sys.stdin.read()
+                return _standard_input(param, ctx)
             if text.startswith("@"):
                 return Path(text[1:]).expanduser().read_text(encoding="utf-8")
         except OSError as error:
@@ -101,6 +101,18 @@ class Text(click.ParamType[str]):
         except UnicodeDecodeError:
             self.fail(f"{text[1:] or 'standard input'} is not UTF-8 text", param, ctx)
         return text
+
+
+def _standard_input(param: click.Parameter | None, ctx: click.Context | None) -> str:
+    """Once: who reads it a second time would find nothing there."""
+    name = param.opts[0] if param is not None else ""
+    taken = ctx.meta.setdefault("rota.standard_input", name) if ctx is not None else name
+    if taken != name:
+        raise click.UsageError(
+            f"{taken} and {name} cannot both be read from standard input; give one as @file",
+            ctx,
+        )
+    return sys.stdin.read()
 
 
 class JsonValue(click.ParamType[Any]):

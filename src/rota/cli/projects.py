@@ -1,5 +1,6 @@
 """Groups of items."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ from rota.cli.parsing import cleared
 from rota.cli.project_names import named
 from rota.cli.session import group
 from rota.cli.text import local_time, one_line
+from rota.model.errors import NoLedger, Refused
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
 project = group("project", "Groups of items.", "rota project list")
 
 _COLUMNS = [
-    column("id"),
+    column("id", whole=True),
     column("name", folds=True),
-    column("external_ref", "reference"),
+    column("external_ref", "reference", spare=2),
     time_column("created_at", "age"),
 ]
 _REFERENCE = "What it is elsewhere: a repository, a board"
@@ -26,6 +28,23 @@ _REFERENCE = "What it is elsewhere: a repository, a board"
 
 def _id_of(session: "Session", project: str) -> str:
     return named(session.client, project) or project
+
+
+_same_name = click.option(
+    "--same-name", is_flag=True, help="Though there is one of that name; use their ids then."
+)
+
+
+def _demand_free(session: "Session", name: str, but: str | None = None) -> None:
+    """The ledger takes any name, but of two that share one `--project` could mean neither."""
+    with suppress(NoLedger):
+        for one in session.client.list_projects():
+            if one["name"] == name and one["id"] != but:
+                raise Refused(
+                    f"there is a project {name[:100]!r} already: {one['id']}; use that one, or make"
+                    " another with --same-name",
+                    id=one["id"],
+                )
 
 
 def _show(session: "Session", one: dict[str, Any]) -> None:
@@ -42,8 +61,11 @@ def _show(session: "Session", one: dict[str, Any]) -> None:
 @project.member("add", example="rota project add 'Shopping list API' --ref github:acme/list")
 @click.argument("name")
 @click.option("--ref", "external_ref", help=f"{_REFERENCE}.")
-def add(session: "Session", /, name: str, external_ref: str | None) -> None:
+@_same_name
+def add(session: "Session", /, name: str, external_ref: str | None, same_name: bool) -> None:
     """Make a project; its id is printed."""
+    if not same_name:
+        _demand_free(session, name)
     made = session.client.create_project(name, external_ref)
     if session.as_json:
         session.output.document(made)
@@ -54,7 +76,10 @@ def add(session: "Session", /, name: str, external_ref: str | None) -> None:
 @project.member("list", example="rota project list")
 def list_projects(session: "Session", /) -> None:
     """List all projects."""
-    session.output.table(session.client.list_projects(), _COLUMNS)
+    found = session.client.list_projects()
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say("no projects")
 
 
 @project.member("show", example="rota project show PROJECT")
@@ -68,11 +93,15 @@ def show(session: "Session", /, project: str) -> None:
 @click.argument("project")
 @click.option("--name", help="The new name.")
 @click.option("--ref", "external_ref", help=f"{_REFERENCE}; none takes it away.")
-def edit(session: "Session", /, project: str, **options: str | None) -> None:
+@_same_name
+def edit(session: "Session", /, project: str, same_name: bool, **options: str | None) -> None:
     """Change a project; what is not named stays as it is."""
     changes: dict[str, str | None] = {k: v for k, v in options.items() if v is not None}
     if not changes:
         raise click.UsageError("nothing to change; name at least one field")
     if changes.get("external_ref"):
         changes["external_ref"] = cleared(str(changes["external_ref"]))
-    _show(session, session.client.update_project(_id_of(session, project), **changes))
+    found = _id_of(session, project)
+    if changes.get("name") and not same_name:
+        _demand_free(session, str(changes["name"]), but=found)
+    _show(session, session.client.update_project(found, **changes))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.session import group
 from rota.cli.text import lines, local_time, one_line, shortened, span
@@ -19,9 +20,18 @@ _SAID_WIDTH = 80
 
 
 def _said(one: Json) -> str:
+    """Where nothing was said yet, what it is about."""
+    return _shown_said(one) or shortened(one["item_title"] or "", _SAID_WIDTH)
+
+
+def _shown_said(one: Json) -> str:
     if one.get("unseen_since"):
         return f"its server has not been seen since {local_time(one['unseen_since'])}"
-    return shortened(one["error"] or one["summary"] or one["item_title"] or "", _SAID_WIDTH)
+    return shortened(one["error"] or one["summary"] or "", _SAID_WIDTH)
+
+
+def _item(one: Json) -> str:
+    return shortened(one["item_title"] or one["work_item_id"] or "", _SAID_WIDTH)
 
 
 def _taken(one: Json) -> str:
@@ -33,15 +43,15 @@ def _cost(one: Json) -> str:
 
 
 _COLUMNS = [
-    column("id"),
+    column("id", whole=True),
     column("status"),
     column("agent"),
-    column("schedule", spare=True),
-    column("work_item_id", "item"),
-    time_column("started_at", "age"),
-    Column("took", lambda one: one["seconds"], _taken, spare=True),
-    Column("usd", lambda one: one["cost_usd"], _cost, spare=True),
-    Column("said", _said, folds=True),
+    column("schedule", spare=2),
+    Column("item", lambda one: one["work_item_id"], _item, folds=True),
+    time_column("started_at", "age", spare=4),
+    Column("took", lambda one: one["seconds"], _taken, spare=3),
+    Column("usd", lambda one: one["cost_usd"], _cost, spare=1),
+    Column("said", _said, _shown_said, folds=True, spare=5),
 ]
 
 
@@ -62,6 +72,8 @@ def list_runs(session: "Session", /, limit: int, **filters: Any) -> None:
     said.
     """
     found = session.client.list_runs(**filters, limit=limit + 1)
+    if not found:
+        demand_item(session, filters["work_item_id"])
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
     if not found:
         session.output.say("no runs")

@@ -50,12 +50,12 @@ def _last(one: Json) -> str:
 
 
 _COLUMNS = [
-    Column("schedule", lambda one: f"{one['agent']}/{one['name']}"),
+    Column("schedule", lambda one: f"{one['agent']}/{one['name']}", whole=True),
     column("status"),
-    column("rhythm"),
-    Column("last", lambda one: one["last_run_at"], _last),
-    Column("next", lambda one: one["next_run_at"], _next),
-    Column("last skip", lambda one: one["last_skip_reason"], spare=True),
+    column("rhythm", spare=1),
+    Column("last", lambda one: one["last_run_at"], _last, spare=2),
+    Column("next", lambda one: one["next_run_at"], _next, spare=3),
+    Column("last skip", lambda one: one["last_skip_reason"], whole=True),
     Column("last error", lambda one: shortened(one["last_error"] or "", _ERROR_WIDTH), folds=True),
 ]
 

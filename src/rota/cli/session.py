@@ -12,6 +12,7 @@ import click
 from rota.cli.output import Output
 from rota.cli.parsing import check_words
 from rota.cli.project_names import ProjectName
+from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
     from rota.client import SyncWorkQueueClient
@@ -137,12 +138,22 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         session = ctx.ensure_object(Session)
         ctx.call_on_close(session.close)
+        try:
+            self._look_up(ctx, session)
+            return super().invoke(ctx)
+        except RotaError as error:
+            if session.as_json:  # programs read by the names that the API has
+                raise
+            from rota.cli.wording import reworded
+
+            raise reworded(error, self)  # noqa: B904 - it is the same error
+
+    def _look_up(self, ctx: click.Context, session: Session) -> None:
         for parameter in self.params:
             named = ctx.params.get(parameter.name or "")
             check_words(parameter, named, ctx)
             if isinstance(parameter.type, ProjectName) and named is not None:
                 ctx.params[parameter.name or ""] = parameter.type.id_of(session.client, named)
-        return super().invoke(ctx)
 
 
 def command(name: str, *, example: str, **facts: Any) -> Callable[[Callable[..., Any]], Command]:

@@ -115,6 +115,8 @@ def _show(
     ]
     if session.as_json or not dry_run:
         session.output.table(rows, _COLUMNS, dry_run=dry_run)
+        if not rows:
+            session.output.say("nothing to change: it is all as it should be already")
         return
     shown = "".join(one.diff for one in changes)
     sys.stdout.write(lines(shown) if shown else "nothing would change\n")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import event_line
+from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.session import group
 from rota.cli.signal_specs import body_of, in_words, signal_options
@@ -38,21 +39,21 @@ def _then(one: Json) -> str:
 
 
 _COLUMNS = [
-    column("id"),
-    column("name"),
+    column("id", whole=True),
+    column("name", spare=4),
     column("status"),
-    Column("fired", _fired),
-    column("work_item_id", "item", spare=True),
-    time_column("created_at", "age"),
+    Column("fired", _fired, spare=3),
+    column("work_item_id", "item", whole=True, spare=1),
+    time_column("created_at", "age", spare=2),
     Column("when", lambda one: in_words(one["trigger"]), _when, folds=True),
     Column("then", lambda one: in_words(one["action"]), _then, folds=True),
 ]
 _FIRINGS = [
-    column("id"),
-    column("signal_id", "signal"),
-    column("work_item_id", "item"),
-    column("attempt"),
-    time_column("created_at", "age"),
+    column("id", whole=True),
+    column("signal_id", "signal", whole=True, spare=1),
+    column("work_item_id", "item", whole=True, spare=2),
+    column("attempt", spare=4),
+    time_column("created_at", "age", spare=3),
     column("error", folds=True),
 ]
 
@@ -111,6 +112,8 @@ def list_signals(session: "Session", /, failed: bool, limit: int, **filters: Any
         _list_failed(session, limit)
         return
     found = session.client.list_signals(**filters, limit=limit + 1)
+    if not found:
+        demand_item(session, filters["work_item_id"])
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
     if not found:
         session.output.say("no signals")

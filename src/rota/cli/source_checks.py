@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from rota.cli.desks import run
-from rota.cli.findings import FAIL, OK, WARN, Finding
+from rota.cli.findings import FAIL, OK, WARN, Finding, failed
 from rota.config import Settings
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.schedules import SkipReason
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from rota.claims.port import Tracker
     from rota.config.sources import AnySource, Forge
     from rota.model.schedules import ScheduleState
+    from rota.sources.port import WorkSource
 
 _PAGE = 1_000
+_MOST_PROBLEMS = 20
 
 
 def configuration(settings: Settings) -> Iterator[Finding]:
@@ -65,7 +67,7 @@ async def _examined(check: str, source: "AnySource", settings: Settings) -> list
         async for status, message, fix in looks:
             findings.append(Finding(check, status, message, fix))
     except RotaError as error:
-        findings.append(Finding(check, FAIL, error.message, "see the message"))
+        findings.append(failed(check, error))
     except Exception as error:  # noqa: BLE001 - whatever another package's adapter raises
         why = f"{type(error).__name__}: {error}"
         findings.append(Finding(check, FAIL, why, f"ask those who wrote the adapter {source.type}"))
@@ -125,9 +127,20 @@ async def _adapter(source: "AnySource", settings: Settings) -> AsyncIterator[Loo
     adapter = get_work_source(source.model_dump(), source_context(settings))
     try:
         found = await adapter.fetch_available_work(FetchOptions(limit=1))
+        problems = await _problems(adapter)
     finally:
         await adapter.aclose()
     yield OK, "it can be read" if found.items else "it can be read; nothing is available", None
+    for message in problems[:_MOST_PROBLEMS]:
+        yield FAIL, message, "correct the file; until then nobody is offered it"
+    if len(problems) > _MOST_PROBLEMS:
+        yield FAIL, f"and {len(problems) - _MOST_PROBLEMS} files more are not offered", None
+
+
+async def _problems(adapter: "WorkSource") -> list[str]:
+    """Of a source that knows what it leaves out, and why."""
+    tell = getattr(adapter, "problems", None)
+    return [] if tell is None else [f"{one.name}: {one.message}" for one in await tell()]
 
 
 def source_errors(database: str) -> Iterator[Finding]:

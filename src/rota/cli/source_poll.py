@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rota.queue.ledger import Ledger
     from rota.sources.tending import Tending
 
-_COLUMNS = [column("type"), column("work_item_id", "item"), column("issue")]
+_COLUMNS = [column("type"), column("work_item_id", "item", whole=True), column("issue")]
 _MOST_EVENTS = 1_000
 
 

@@ -32,15 +32,15 @@ def _limit(one: Any) -> str:
 
 
 _COLUMNS = [
-    column("name"),
-    column("type"),
-    column("place"),
-    column("claim_mode", "claims", spare=True),
+    column("name", whole=True),
+    column("type", spare=5),
+    column("place", spare=6),
+    column("claim_mode", "claims", spare=3),
     column("state"),
-    time_column("polled_at", "polled"),
-    time_column("swept_at", "swept"),
-    column("settle_seconds", "settle", spare=True),
-    Column("requests left", _limit, spare=True),
+    time_column("polled_at", "polled", spare=7),
+    time_column("swept_at", "swept", spare=4),
+    column("settle_seconds", "settle", spare=1),
+    Column("requests left", _limit, spare=2),
     column("note", folds=True),
 ]
 
@@ -72,7 +72,8 @@ def types(session: "Session", /) -> None:
 def check(session: "Session", /, name: str | None) -> None:
     """Check token, scopes, repository and labels; exit code 1 when something is wrong.
 
-    Without SOURCE, of all that rota.yaml names, for an agent or in 'sources'.
+    Of a Markdown folder, also the files. Without SOURCE, of all that rota.yaml names, for an agent
+    or in 'sources'.
     """
     source_states.check(session, name)
 

@@ -50,7 +50,7 @@ def _columns(zone: ZoneInfo, form: str) -> list[Column]:
         Column("p50", lambda one: one["lead_time"]["p50"], lambda one: _lead(one, "p50")),
         Column("p90", lambda one: one["lead_time"]["p90"], lambda one: _lead(one, "p90")),
         Column("runs", lambda one: one["spent"]["runs"]),
-        Column("tokens", lambda one: one["spent"]["tokens"], spare=True),
+        Column("tokens", lambda one: one["spent"]["tokens"], spare=1),
         Column(
             "usd",
             lambda one: one["spent"]["cost_usd"],

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 token = group("token", "Who may reach the API.", "rota token create ci --scope work")
 
 _COLUMNS = [
-    column("id"),
+    column("id", whole=True),
     column("name", folds=True),
-    column("scopes"),
+    column("scopes", folds=True, spare=4),
     time_column("created_at", "age"),
-    time_column("expires_at", "expires"),
-    time_column("revoked_at", "revoked"),
-    time_column("last_used_at", "used"),
+    time_column("expires_at", "expires", spare=3),
+    time_column("revoked_at", "revoked", spare=5),
+    time_column("last_used_at", "used", spare=2),
 ]
 
 
@@ -52,7 +52,10 @@ def create(
 @token.member("list", example="rota token list")
 def list_tokens(session: "Session", /) -> None:
     """List tokens, without their secrets."""
-    session.output.table(session.client.tokens(), _COLUMNS)
+    found = session.client.tokens()
+    session.output.table(found, _COLUMNS)
+    if not found:
+        session.output.say("no tokens: whoever reaches the server may do everything")
 
 
 @token.member("revoke", example="rota token revoke TOKEN")

@@ -20,6 +20,14 @@ _force = click.option("--force", is_flag=True, help="End somebody's claim on it.
 _lease = click.option("--lease", "lease_seconds", type=Span(), help="Claim it for so long: 15m.")
 
 
+def _moved(session: "Session", verb: Callable[..., dict[str, Any]], item: str, **how: Any) -> None:
+    if how["force"] and how["token"]:
+        raise click.UsageError(
+            "--token is that of your claim, and --force ends a stranger's: use one"
+        )
+    moved(session, verb(item, **how))
+
+
 def _notes(help: str) -> Decorator:  # noqa: A002 - click's word for it
     return click.option("--notes", type=Text(), help=f"{help}: text, @file or -.")
 
@@ -55,7 +63,7 @@ def _begun(session: "Session", item: dict[str, Any]) -> None:
 @_force
 def done(session: "Session", /, item: str, **how: Any) -> None:
     """Complete an item; in review, that accepts it."""
-    moved(session, session.client.complete(item, **how))
+    _moved(session, session.client.complete, item, **how)
 
 
 @command("fail", example="rota fail ITEM --token TOKEN --notes 'the repository is gone'")
@@ -65,7 +73,7 @@ def done(session: "Session", /, item: str, **how: Any) -> None:
 @_force
 def fail(session: "Session", /, item: str, **how: Any) -> None:
     """Give an item up as failed; `rota retry` queues it again."""
-    moved(session, session.client.fail(item, **how))
+    _moved(session, session.client.fail, item, **how)
 
 
 @command("block", example="rota block ITEM --token TOKEN --notes 'which of the two formats?'")
@@ -75,7 +83,7 @@ def fail(session: "Session", /, item: str, **how: Any) -> None:
 @_force
 def block(session: "Session", /, item: str, **how: Any) -> None:
     """Say that an item cannot go on, and why."""
-    moved(session, session.client.block(item, **how))
+    _moved(session, session.client.block, item, **how)
 
 
 @command("release", example="rota release ITEM --token TOKEN --reason 'too large for me'")
@@ -87,7 +95,7 @@ def block(session: "Session", /, item: str, **how: Any) -> None:
 @_force
 def release(session: "Session", /, item: str, **how: Any) -> None:
     """Give an item back to the queue, for somebody else or for later."""
-    moved(session, session.client.release(item, **how))
+    _moved(session, session.client.release, item, **how)
 
 
 @command("hand-over", example="rota hand-over ITEM https://example.org/pull/12 --token TOKEN")
@@ -98,7 +106,7 @@ def release(session: "Session", /, item: str, **how: Any) -> None:
 @_force
 def hand_over(session: "Session", /, item: str, **how: Any) -> None:
     """Give an item to review; URL is where its result stands."""
-    moved(session, session.client.hand_over(item, **how))
+    _moved(session, session.client.hand_over, item, **how)
 
 
 @command("dispatch", example="rota dispatch ITEM smith --start")

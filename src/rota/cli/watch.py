@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import event_line
+from rota.cli.known import demand_item
 from rota.cli.session import command
 from rota.cli.text import local_time
 from rota.model.errors import NoLedger
@@ -31,9 +32,10 @@ def watch(
 
     A server that goes away is waited for. Exit code 1 when there is no such item.
     """
-    if wanted["work_item_id"] is not None:
-        with contextlib.suppress(NoLedger):  # one that begins is waited for
-            session.client.work_get(wanted["work_item_id"])
+    with contextlib.suppress(NoLedger):  # one that begins is waited for
+        demand_item(session, wanted["work_item_id"])
+    if since is None and not no_follow:  # else the past is shown at once
+        session.output.waiting("events")
     events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
     for event in islice(events, limit):
         session.output.stream(event, event_line(event))

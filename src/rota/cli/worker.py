@@ -121,7 +121,13 @@ def _configured(session: "Session", name: str, schedule: str | None) -> Part:
     from rota.runner.budget import tighter
 
     file = session.settings.config
-    loaded = load_fleet(file)
+    if not file.exists():
+        raise InvalidInput(
+            f"there is no {file} here to say how {name!r} is run; `rota init` writes one, or name"
+            " another with --config",
+            field="config",
+        )
+    loaded = load_fleet(file, runs_here=True)
     for warning in loaded.warnings:
         session.output.say(warning)
     found = loaded.fleet.agent(name)
@@ -199,7 +205,10 @@ async def _tidy(session: "Session", home: "Path") -> None:
     from rota.runner import clean_worktrees, end_orphans
 
     for orphan in await asyncio.to_thread(end_orphans, home):
-        session.output.say(f"ended what a dead worker had left running: {orphan}")
+        session.output.say(
+            f"ended what a dead worker had left running: process {orphan.pid} of run"
+            f" {orphan.run_id}"
+        )
     await clean_worktrees(home, environ=os.environ)
 
 

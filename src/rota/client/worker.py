@@ -19,7 +19,7 @@ from rota.client.retries import Retries
 from rota.client.worker_run import Equipment, WorkerRun
 from rota.model.agents import room_for_reviews
 from rota.model.errors import NotFound, RotaError
-from rota.model.runs import Run, RunEnd, Spent
+from rota.model.runs import Run, RunEnd, Spent, in_a_row
 from rota.runner.budget import exceeded
 
 log = logging.getLogger("rota.client")
@@ -178,10 +178,8 @@ class Worker:
         if standing["usage_until"]:
             return f"its runtime's quota is used up until {standing['usage_until']}"
         if standing["breaker_until"]:
-            return (
-                f"{standing['failures']} runs failed in a row; the next try is at"
-                f" {standing['breaker_until']}"
-            )
+            failed = in_a_row(standing["failures"])
+            return f"{failed}; the next try is at {standing['breaker_until']}"
         most, in_review = standing.get("max_in_review"), standing.get("in_review", 0)
         if room_for_reviews(most, in_review, standing["in_progress"]) == 0:
             return (

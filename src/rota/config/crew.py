@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from rota.config.herdctl import small, translated_agent, translated_fleet
 from rota.config.interpolation import FromEnvironment
 from rota.config.merging import deep_merge
 from rota.config.mistakes import Findings
+from rota.config.programs import warn_of_missing_program
 from rota.config.resolving import agent_spec
 from rota.config.runtimes import warn_of_unused
 from rota.config.shown import shown
@@ -24,10 +26,13 @@ from rota.config.sources import Section
 from rota.config.tree import Place, PlacedList, PlacedMap
 from rota.config.work_sources import InstalledTypes, check_sources, with_repositories
 from rota.model.fleet import AgentSpec
-from rota.model.schedules import ScheduleType
 from rota.model.work import NAME
 
 _KEYS_AND_VALUES = "write keys and values: `key: value`"
+_A_LIST = {
+    "agents": "it is a list; write each agent on a line of its own that begins `- name: …`",
+    "fleets": "it is a list; write each fleet on a line of its own that begins `- path: …`",
+}
 
 S = TypeVar("S", bound=Section)
 
@@ -55,9 +60,16 @@ class Stand:
 
 class Crew:
     def __init__(
-        self, files: Files, findings: Findings, types: InstalledTypes | None = None
+        self,
+        files: Files,
+        findings: Findings,
+        types: InstalledTypes | None = None,
+        programs: Mapping[str, str] | None = None,
     ) -> None:
+        """`programs` is the environment in which agents will look for their programs, where that is
+        this one."""
         self._files, self._findings, self._types = files, findings, types
+        self._programs = programs
         self.members: list[Member] = []
         self._seen: dict[str, Place] = {}
 
@@ -76,7 +88,7 @@ class Crew:
         if entries is None:
             return []
         if not isinstance(entries, PlacedList):
-            self._findings.mistake(fleet.places[name], "write a list: [a, b]")
+            self._findings.mistake(fleet.places[name], _A_LIST[name])
             return []
         for entry, place in entries.placed():
             if not isinstance(entry, PlacedMap):
@@ -120,11 +132,11 @@ class Crew:
     def _enrol(self, layers: PlacedMap, place: Place, stand: Stand) -> None:
         layers = with_repositories(layers)
         check_sources(layers, self._findings, self._types)
+        self._warn_of_open_hooks(layers)
         config = self._checked(AgentConfig, layers)
-        if config is None:
-            return
-        name = stand.called(config.name)
-        if not self._is_free(name, layers.places["name"]):
+        name = stand.called(str(layers.get("name")))
+        is_free = "name" not in layers or self._is_free(name, layers.places["name"], config is None)
+        if config is None or not is_free:
             return
         directory = self._directory(layers)
         data = {"name": name} | config.model_dump(mode="json")
@@ -132,7 +144,8 @@ class Crew:
         data = shown(data, {**layers, "name": name})
         spec = agent_spec(config, name, directory)
         self.members.append(Member(spec, place, data))
-        self._warn_of_open_hooks(spec, layers)
+        if self._programs is not None:
+            warn_of_missing_program(spec, layers, self._programs, self._findings)
         warn_of_unused(config.runtime.type, layers, self._findings)
         warn_of_idle_slots(spec, layers, self._findings)
 
@@ -143,9 +156,11 @@ class Crew:
             self._findings.refused(error, model, tree)
             return None
 
-    def _is_free(self, name: str, place: Place) -> bool:
+    def _is_free(self, name: str, place: Place, is_wrong: bool) -> bool:
+        """`is_wrong`: there are other mistakes in it, and its name may be one of them."""
         if not NAME.fullmatch(name):
-            self._findings.mistake(place, f"'{name}' is longer than a name may be; at most 64")
+            if not is_wrong:
+                self._findings.mistake(place, f"'{name}' is longer than a name may be; at most 64")
             return False
         first = self._seen.setdefault(name, place)
         if first is not place:
@@ -166,11 +181,16 @@ class Crew:
             )
         return directory
 
-    def _warn_of_open_hooks(self, agent: AgentSpec, layers: PlacedMap) -> None:
-        for one in agent.schedules:
-            if one.type is ScheduleType.WEBHOOK and one.secret_env is None:
+    def _warn_of_open_hooks(self, layers: PlacedMap) -> None:
+        schedules = layers.get("schedules")
+        if "webhook_secret_env" in layers or not isinstance(schedules, PlacedMap):
+            return
+        for name, one in schedules.items():
+            if not isinstance(one, PlacedMap) or one.get("type") != "webhook":
+                continue
+            if one.get("secret_env") is None:
                 self._findings.warning(
-                    layers["schedules"].places[one.name],
+                    schedules.places[name],
                     "its webhook is refused to everybody, for there is no secret to sign with; name"
                     " the variable that holds one as secret_env",
                 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rota.config.yaml_words import in_words
 from rota.model.errors import InvalidInput
 
 LARGEST_FILE = 256 * 1024  # a thousand agents or sources; reading takes seconds by then
@@ -61,7 +62,9 @@ def _content(path: Path, text: str) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise unreadable(path, _told(str(error.problem or error.context)), place) from None
+        begun = error.context_mark.line + 1 if error.context_mark else None
+        why = in_words(_told(str(error.problem or error.context)), begun)
+        raise unreadable(path, why, place) from None
     except ReaderError as error:
         why = f"the character #x{error.character:04x} is not allowed"
         raise unreadable(path, why, _mark(text[: error.position])) from None

@@ -59,29 +59,31 @@ def load_fleet(
     environ: Mapping[str, str] | None = None,
     *,
     types: InstalledTypes | None = None,
+    runs_here: bool = False,
 ) -> Loaded:
     """What stands in this file and those it names; without a file, a fleet without agents.
 
     A source of a type that is none of `types` is a mistake; without them, it is left to those who
-    open it.
+    open it. `runs_here`: a program of an agent that this machine does not have is worth a warning.
     """
     if not path.exists():
         return Loaded(digest=_digest(Fleet(), ()))
     findings = Findings()
-    files = Files(os.environ if environ is None else environ, findings)
+    environ = os.environ if environ is None else environ
+    files = Files(environ, findings)
     tree = files.read(path)
     findings.demand_none(files.names)  # nothing can be said of a file that cannot be read
     whole = translated_fleet(tree or PlacedMap(files.top), findings)
-    loaded = _loaded(whole, files, findings, types)
+    crew = Crew(files, findings, types, environ if runs_here else None)
+    loaded = _loaded(whole, files, findings, crew, types)
     findings.demand_none(files.names)
     return loaded
 
 
 def _loaded(
-    tree: PlacedMap, files: Files, findings: Findings, types: InstalledTypes | None
+    tree: PlacedMap, files: Files, findings: Findings, crew: Crew, types: InstalledTypes | None
 ) -> Loaded:
     head = _head(tree, findings)
-    crew = Crew(files, findings, types)
     crew.enlist(tree)
     config = sources_of(_only(tree, "version", "sources"), findings)
     if isinstance(listed := tree.get("sources"), PlacedList):

@@ -117,6 +117,7 @@ class Findings:
             "\n".join(lines),
             file=str(first),
             mistakes=[one.told() for one in remarks[:MOST_MISTAKES]],
+            warnings=[one.told() for one in self.told_warnings(files)][:MOST_MISTAKES],
         )
 
 
@@ -154,8 +155,11 @@ def _holds(here: Any, part: int | str) -> bool:
 def _words(error: ErrorDetails, model: Any, also_known: Iterable[str]) -> str:
     kind, where = error["type"], error["loc"]
     if kind == "extra_forbidden":
+        unknown = str(where[-1])
+        if nested := _nested(model, where[:-1], unknown):
+            return f"unknown key; did you mean '{nested}'?"
         known = [*known_keys(model, where[:-1]), *(also_known if len(where) == 1 else ())]
-        return f"unknown key{suggestion(str(where[-1]), known)}"
+        return f"unknown key{suggestion(unknown, known)}"
     if kind == "literal_error":
         said = error["input"]
         shown = said.written if isinstance(said, FromEnvironment) else f"{said!r}"[:80]
@@ -176,11 +180,27 @@ def suggestion(unknown: str, known: Iterable[str]) -> str:
 
 def known_keys(model: Any, loc: Location) -> list[str]:
     """What may stand in the section at `loc` of a model."""
+    sections = _at(model, loc)
+    return [field.alias or name for one in sections for name, field in one.model_fields.items()]
+
+
+def _nested(model: Any, loc: Location, unknown: str) -> str | None:
+    """Where a key belongs that is right, and stands a level too high."""
+    found = {
+        f"{name}.{unknown}"
+        for section in _at(model, loc)
+        for name, field in section.model_fields.items()
+        for inner in _sections(field.annotation)
+        if unknown in inner.model_fields
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _at(model: Any, loc: Location) -> list[type[BaseModel]]:
     here = [model]
     for part in loc:
         here = [found for one in here for found in _within(one, part)] or here
-    sections = [one for kind in here for one in _sections(kind)]
-    return [field.alias or name for one in sections for name, field in one.model_fields.items()]
+    return [one for kind in here for one in _sections(kind)]
 
 
 def _sections(kind: Any) -> list[type[BaseModel]]:

@@ -97,6 +97,11 @@ class Settings:
 
 def _config(named: str | Path | None) -> Path:
     """A file that was named must be there; the one that is looked for by itself need not."""
+    if named is not None and Path(named).is_dir():
+        raise InvalidInput(
+            f"{named} is a directory; name the file in it, for example {Path(named) / 'rota.yaml'}",
+            field="config",
+        )
     if named is not None and not Path(named).is_file():
         raise InvalidInput(f"there is no configuration file {named}", field="config")
     return Path(named or "rota.yaml")

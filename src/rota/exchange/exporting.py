@@ -154,4 +154,6 @@ def whole_file(target: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        # Where it could not be written it need not be removed, and that must not hide why.
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

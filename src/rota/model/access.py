@@ -38,15 +38,17 @@ class Caller:
                 required=scope,
             )
 
-    def demand_agent(self, agent: str | None) -> None:
-        """An agent's token moves only that agent's items."""
-        if self.agents is not None and agent not in self.agents:
-            whose = f"agent '{agent}'" if agent else "no agent"
-            raise Forbidden(
-                f"the token '{self.name}' is for {', '.join(sorted(self.agents))}; this item"
-                f" belongs to {whose}",
-                required=f"{AGENT_PREFIX}{agent}" if agent else DISPATCH,
-            )
+    def demand_agent(self, agent: str | None, what: str | None = None) -> None:
+        """An agent's token moves only that agent's items; `what` is the one that is moved, where
+        there is one already."""
+        if self.agents is None or agent in self.agents:
+            return
+        whose = f"agent '{agent}'" if agent else "no agent"
+        why = f"; {what} belongs to {whose}" if what else f", not for {whose}"
+        raise Forbidden(
+            f"the token '{self.name}' is only for {', '.join(sorted(self.agents))}{why}",
+            required=f"{AGENT_PREFIX}{agent}" if agent else DISPATCH,
+        )
 
 
 @dataclass(frozen=True, slots=True)

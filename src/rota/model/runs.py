@@ -22,6 +22,11 @@ class RunStatus(StrEnum):
         return self is not RunStatus.RUNNING
 
 
+def in_a_row(failures: object) -> str:
+    """Why a breaker is open."""
+    return "its last run failed" if failures == 1 else f"{failures} runs failed in a row"
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a run has cost, as far as its runtime says."""

@@ -2,6 +2,7 @@
 
 from rota.model.events import Event, EventType
 from rota.model.notices import Happening
+from rota.model.runs import in_a_row
 from rota.model.status import Verb
 from rota.model.work import WorkItem
 from rota.queue.recovery import RUN_LOST
@@ -79,7 +80,7 @@ def why(happening: Happening, event: Event, item: WorkItem | None) -> str:
     said = event.data.get
     match happening:
         case Happening.BREAKER_OPEN:
-            return f"{said('failures')} runs failed in a row; the next try is at {said('until')}"
+            return f"{in_a_row(said('failures'))}; the next try is at {said('until')}"
         case Happening.USAGE_LIMIT:
             return f"the quota of its runtime is used up until {said('until')}"
         case Happening.SIGNAL_FIRED:

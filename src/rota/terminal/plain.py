@@ -1,14 +1,17 @@
 """The board as text, for a pipe, and as a document, for programs."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from rota.cli.text import age, one_line
+from rota.cli.text import age, one_line, shortened
 from rota.terminal.board import Board, Column
 from rota.terminal.card import marks_of
 
 Json = dict[str, Any]
+
+_NAME, _TITLE = 12, 16  # letters, of which something can still be known
 
 
 def document(board: Board) -> Json:
@@ -25,34 +28,51 @@ def document(board: Board) -> Json:
     return {"filters": board.filters.query(), "columns": columns}
 
 
-def text_lines(board: Board, now: datetime | None = None) -> Iterator[str]:
-    """One column after the other, one line an item: its id first, to be copied."""
+def text_lines(
+    board: Board, now: datetime | None = None, width: int | None = None
+) -> Iterator[str]:
+    """One column after the other, one line an item: its id first, to be copied. Where there is a
+    `width`, words are cut to it."""
     moment = now or datetime.now(UTC)
     for place, column in enumerate(board.columns.values()):
         if place:
             yield ""
         yield f"{column.title} {column.count}"
-        yield from _table([_row(item, moment) for item in column.items])
+        yield from _table([_row(item, moment) for item in column.items], width)
         if column.has_more:
             yield f"  … and more: {_list(column)}"
 
 
-def _row(item: Json, now: datetime) -> list[str]:
-    return [
+@dataclass(frozen=True, slots=True)
+class _Row:
+    cells: list[str]  # the last two are names, which may be long
+    title: str
+    marks: str
+
+
+def _row(item: Json, now: datetime) -> _Row:
+    cells = [
         item["id"],
         f"P{item['priority']}",
         age(item["completed_at"] or item["updated_at"], now),
         one_line(item["assigned_agent"] or "-"),
         one_line(item["type"]),
-        " ".join([one_line(item["description"]), *(f"[{mark}]" for mark in marks_of(item, now))]),
     ]
+    marks = "".join(f" [{mark}]" for mark in marks_of(item, now))
+    return _Row(cells, one_line(item["description"]), marks)
 
 
-def _table(rows: list[list[str]]) -> Iterator[str]:
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  " + "  ".join(cells).rstrip()
+def _table(rows: list[_Row], width: int | None) -> Iterator[str]:
+    table = [_cut(row.cells) if width else row.cells for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    for row, cells in zip(rows, table, strict=True):
+        begin = "".join(f"  {cell.ljust(wide)}" for cell, wide in zip(cells, widths, strict=True))
+        room = max(_TITLE, width - len(begin) - len(row.marks) - 2) if width else len(row.title)
+        yield f"{begin}  {shortened(row.title, room)}{row.marks}"
+
+
+def _cut(cells: list[str]) -> list[str]:
+    return [*cells[:-2], *(shortened(name, _NAME) for name in cells[-2:])]
 
 
 def _list(column: Column) -> str:

@@ -4,9 +4,12 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+import structlog
 
 from rota.model.claims import DEFAULT_LEASE_SECONDS
 from rota.model.clock import Clock, IdFactory, SystemClock, to_text
@@ -36,6 +39,11 @@ Sleep = Callable[[float], Awaitable[object]]
 LONGEST = {"summary": 2_000, "details": 4_000, "error": 2_000, "artifact": 300}
 MOST_ARTIFACTS = 20
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+log = structlog.get_logger("rota.sources")
+
+# What the log has said of the files of a folder; by folder, for several agents may work from one.
+_said: dict[Path, frozenset[Problem]] = {}
 
 
 class MarkdownWorkSource:
@@ -70,6 +78,7 @@ class MarkdownWorkSource:
         options: FetchOptions = FetchOptions(),  # noqa: B008 - frozen
     ) -> FetchResult:
         listing = await _asked(self._folder.listing)
+        _say(self._folder.path, listing.problems)
         found = [*listing.available, *(listing.claimed if options.include_claimed else [])]
         return page([self._item(offer) for offer in found if self._shows(offer.sheet)], options)
 
@@ -223,6 +232,14 @@ async def _asked(step: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         raise WorkSourceError(f"the folder could not be read or written: {error}") from error
     except BadSheet as error:
         raise WorkSourceError(str(error)) from error
+
+
+def _say(folder: Path, problems: Iterable[Problem]) -> None:
+    """Once each, until it is mended: the folder is read every few seconds."""
+    now = frozenset(problems)
+    for one in sorted(now - _said.get(folder, frozenset()), key=lambda one: one.name):
+        log.warning("file is not offered", folder=str(folder), file=one.name, why=one.message)
+    _said[folder] = now
 
 
 def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:

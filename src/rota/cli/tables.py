@@ -1,0 +1,136 @@
+"""How a table fits a terminal: ids stay whole, and what matters least is left out first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rota.cli.text import one_line
+
+if TYPE_CHECKING:
+    from rota.cli.output import Column, Json
+
+_GAP = 2
+# Prose in less than this is a tower of syllables; what is spare gives way for more: so much for
+# each column of prose, and so much for all of them.
+_PROSE, _EASY_PROSE, _EASY_LINE = 16, 24, 40
+# Of a long name this much can be told from others; beyond the second, prose comes first.
+_NAME, _EASY_NAME = 12, 24
+
+_STYLES = {
+    "in_progress": "cyan",
+    "dispatched": "blue",
+    "blocked": "yellow",
+    "in_review": "magenta",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "dim",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Strip:
+    """A column with its words."""
+
+    column: "Column"
+    words: Sequence[str]
+
+    @cached_property
+    def full(self) -> int:
+        return max(map(cell_len, (self.column.title, *self.words)))
+
+    def width(self, prose: int = _PROSE, name: int = _NAME) -> int:
+        if self.column.whole:
+            return self.full
+        return min(self.full, prose if self.column.folds else name)
+
+
+def print_table(rows: Sequence["Json"], columns: Sequence["Column"]) -> None:
+    if not rows:
+        return
+    console = Console(highlight=False, emoji=False)
+    every = [_Strip(one, [_shown(one, row) for row in rows]) for one in columns]
+    filled = [one for one in every if any(one.words)]
+    kept = _kept(filled, console.width)
+    if _total(one.width() for one in kept) <= console.width:
+        console.print(_table(kept, _widths(kept, console.width)))
+    else:
+        _print_blocks(console, filled)
+
+
+def _shown(column: "Column", row: "Json") -> str:
+    value = (column.shown or column.value)(row)
+    return one_line("" if value is None else value)
+
+
+def _total(widths: Iterable[int]) -> int:
+    each = list(widths)
+    return sum(each) + _GAP * (len(each) - 1)
+
+
+def _kept(strips: list[_Strip], width: int) -> list[_Strip]:
+    """Without those that are spare, one by one, until the others have room."""
+    kept = list(strips)
+    many = sum(one.column.folds for one in strips)
+    easy = max(_EASY_PROSE, _EASY_LINE // max(many, 1))
+    for one in sorted(
+        (one for one in strips if one.column.spare), key=lambda one: one.column.spare
+    ):
+        if _total(other.width(prose=easy) for other in kept) <= width:
+            break
+        kept.remove(one)
+    return kept
+
+
+def _widths(strips: list[_Strip], width: int) -> list[int]:
+    widths = [one.width() for one in strips]
+    for prose, name in ((_PROSE, _EASY_NAME), (width, _EASY_NAME), (width, width)):
+        wanted = [one.width(prose, name) for one in strips]
+        while _total(widths) < width and widths != wanted:
+            _widen(widths, wanted, width)
+    return widths
+
+
+def _widen(widths: list[int], wanted: list[int], width: int) -> None:
+    """By one each, so that two columns of prose share what is left."""
+    for number, want in enumerate(wanted):
+        if widths[number] < want and _total(widths) < width:
+            widths[number] += 1
+
+
+def _table(strips: list[_Strip], widths: list[int]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for one, width in zip(strips, widths, strict=True):
+        folds = one.column.folds
+        table.add_column(
+            one.column.title,
+            width=width,
+            no_wrap=not folds,
+            overflow="fold" if folds else "ellipsis",
+        )
+    for row in zip(*(one.words for one in strips), strict=True):
+        # As Text, so that square brackets in a title are no markup.
+        table.add_row(*(Text(word, style=_STYLES.get(word, "")) for word in row))
+    return table
+
+
+def _print_blocks(console: Console, strips: list[_Strip]) -> None:
+    """Where a name, or a narrow terminal, leaves no room for columns: a line for each of them."""
+    wide = max(cell_len(one.column.title) for one in strips)
+    for number, row in enumerate(zip(*(one.words for one in strips), strict=True)):
+        if number:
+            console.print()
+        for one, word in zip(strips, row, strict=True):
+            if word:
+                line = Text.assemble(
+                    (one.column.title.ljust(wide), "bold"), "  ", (word, _STYLES.get(word, ""))
+                )
+                console.print(line, soft_wrap=True)
