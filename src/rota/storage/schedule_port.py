@@ -113,8 +113,9 @@ class ScheduleVerbs(Protocol):
     def end_node(self, node_id: str, now: str) -> bool:
         """It is gone; False when it was so already. Triggers that it had open are lost."""
 
-    def end_dead_nodes(self, me: Node, unseen_since: str, now: str) -> list[Trigger]:
-        """End the nodes that were last seen before a time, and other processes of my place.
+    def end_dead_nodes(self, me: Node, silent: Sequence[Node], now: str) -> list[Trigger]:
+        """End these nodes, unless they were seen since they were read, and other processes of my
+        place.
 
         Their open triggers end with the outcome `lost`, and are returned.
         """

@@ -54,8 +54,9 @@ class ScheduleStatements(Primitives):
             self._do("lose_triggers", now=now, error=_NODE_ENDED)
         return ended
 
-    def end_dead_nodes(self, me: Node, unseen_since: str, now: str) -> list[Trigger]:
-        self._do("end_nodes", id=me.id, place=me.place, unseen_since=unseen_since, now=now)
+    def end_dead_nodes(self, me: Node, silent: Sequence[Node], now: str) -> list[Trigger]:
+        rows = encode([[one.id, one.seen_at] for one in silent])
+        self._do("end_nodes", id=me.id, place=me.place, silent=rows, now=now)
         return [trigger_of(row) for row in self._rows("lose_triggers", now=now, error=_NODE_DIED)]
 
     def living_nodes(self) -> list[Node]:

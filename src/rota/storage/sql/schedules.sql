@@ -9,9 +9,11 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, ended_at = NULL
 UPDATE nodes SET seen_at = :now WHERE id = :id AND ended_at IS NULL RETURNING id
 
 -- name: end_nodes
--- The others of a place are dead, because there is one living process of it.
-UPDATE nodes SET ended_at = :now
-WHERE ended_at IS NULL AND id <> :id AND (place = :place OR seen_at < :unseen_since) RETURNING id
+-- The others of a place are dead, because there is one living process of it. `seen_at` is the guard
+-- of those that were silent: who was seen meanwhile is not.
+UPDATE nodes SET ended_at = :now WHERE ended_at IS NULL AND id <> :id
+  AND (place = :place OR (id, seen_at) IN
+       (SELECT value ->> 0, value ->> 1 FROM json_each(:silent))) RETURNING id
 
 -- name: end_node
 UPDATE nodes SET ended_at = :now WHERE id = :id AND ended_at IS NULL RETURNING id

@@ -132,14 +132,15 @@ class NodesContract:
         await store.transact(lambda tx: tx.prune_triggers(SOON, SOON))
         assert await store.read(lambda tx: tx.last_sight()) == NOW
 
-    async def test_end_dead_nodes_by_time(self, store: Store) -> None:
+    async def test_end_dead_nodes_that_were_silent(self, store: Store) -> None:
         quiet = trigger(node="n2")
         for node in (ME, OTHER):
             await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
         await inserted(store, quiet, trigger("mine"), trigger("waits", node=""))
-        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, NOW, SOON))
-        assert ended == [], "who was seen at that time lives"
-        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, SOON, SOON))
+        earlier = replace(OTHER, seen_at=BEFORE)
+        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, [earlier], SOON))
+        assert ended == [], "who was seen again meanwhile lives"
+        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, [OTHER, ME], SOON))
         assert ended == [quiet]
         assert [one.id for one in await store.read(lambda tx: tx.living_nodes())] == ["n1"]
 
@@ -149,7 +150,7 @@ class NodesContract:
         await store.transact(lambda tx: tx.put_node(OTHER))
         await store.transact(lambda tx: tx.put_node(ME))
         await inserted(store, left, trigger("there", node="n2"))
-        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, "", SOON)) == [left]
+        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON)) == [left]
         lost = await record(store, left)
         assert (lost.outcome, lost.error) == ("lost", "the process that ran it died")
 
@@ -157,7 +158,7 @@ class NodesContract:
         left = trigger(node="never-entered")
         await store.transact(lambda tx: tx.put_node(ME))
         await inserted(store, left)
-        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, "", SOON)) == [left]
+        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON)) == [left]
 
 
 class SchedulesTableContract:
@@ -374,7 +375,7 @@ class ClockContract:
             assert took.count(True) == 1
             (open_,) = await store.transact(lambda tx: [*tx.open_triggers({"ada"}).items()])
             assert open_ == (("ada", "poll"), 1)
-            await store.transact(lambda tx: tx.end_dead_nodes(ME, "", SOON))
+            await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON))
 
 
 class AskedContract:

@@ -8,6 +8,12 @@ FROM schedules WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:a
 SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
 
+-- name: end_nodes
+UPDATE nodes SET ended_at = :now WHERE ended_at IS NULL AND id <> :id
+  AND (place = :place OR (id, seen_at) IN (
+    SELECT value ->> 0, value ->> 1
+    FROM jsonb_array_elements(CAST(:silent AS jsonb)) AS r (value))) RETURNING id
+
 -- name: put_schedules
 INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot, source)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, (value ->> 4)::int, (value ->> 5)::int,
