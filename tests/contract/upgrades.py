@@ -36,9 +36,10 @@ ALL = [
     "0008_dead_letters",
     "0009_given_back",
     "0010_fewer_trees",
+    "0012_rosters",
 ]
 NEXT = Migration(
-    "0011_next",
+    "0013_next",
     "CREATE TABLE next_things (id text PRIMARY KEY NOT NULL);\n"
     "ALTER TABLE projects ADD COLUMN next_column text;\n"
     "INSERT INTO next_things SELECT id FROM work_items;\n"

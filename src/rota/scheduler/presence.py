@@ -52,6 +52,12 @@ class Entered:
     put_back: bool  # somebody was seen later than now: the clock is not what it was
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    lost: Sequence[Trigger] = ()
+    came_back: bool = False  # others had taken us for dead
+
+
 # What each node wrote last, and since when we know it.
 Sights = Mapping[str, tuple[str, datetime]]
 
@@ -86,27 +92,28 @@ class Presence:
         self._seen = now
         return entered
 
-    async def keep(self, now: datetime) -> list[Trigger]:
+    async def keep(self, now: datetime) -> Kept:
         """Nothing, most of the time."""
         gap = now - self._seen if self._seen else SEEN_EVERY
         if timedelta(0) <= gap < SEEN_EVERY:
-            return []
+            return Kept()
         if not timedelta(0) <= gap < SILENT_AFTER:
             # The clock was put on, or we slept: the others may be as alive as we are.
             self._sights = {}
         node, text = replace(self._node, seen_at=to_text(now)), to_text(now)
 
-        def body(tx: Transaction) -> tuple[list[Trigger], Sights]:
-            if not tx.see_node(node.id, text):
+        def body(tx: Transaction) -> tuple[Kept, Sights]:
+            came_back = not tx.see_node(node.id, text)
+            if came_back:
                 tx.put_node(node)
             living = tx.living_nodes()
             sights = seen_again(living, self._sights, now)
             silent = [one for one in living if now - sights[one.id][1] >= DEAD_AFTER]
-            return tx.end_dead_nodes(node, silent, text), sights
+            return Kept(tx.end_dead_nodes(node, silent, text), came_back), sights
 
-        lost, self._sights = await self._store.transact(body)
+        kept, self._sights = await self._store.transact(body)
         self._seen = now
-        return lost
+        return kept
 
     async def leave(self, now: datetime) -> None:
         """Where the database is away, the others will find out."""

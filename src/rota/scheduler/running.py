@@ -69,7 +69,8 @@ async def _begun(  # noqa: PLR0917 - all of it is needed, once
     )
 
     def body(tx: Transaction) -> Trigger | SkipReason:
-        sync(tx, roster, now)
+        tx.put_roster(node, roster.listed())
+        sync(tx, roster, node, now)
         return take_one(tx, Taker(node, roster, now, lambda: node), trigger)
 
     return await store.transact(body)

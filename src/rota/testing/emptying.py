@@ -17,6 +17,7 @@ _TABLES = (
     "triggers",
     "schedules",
     "nodes",
+    "rosters",
     "api_tokens",
     "idempotency_keys",
     "events",

@@ -25,6 +25,17 @@ SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes WHERE ended_at I
 SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes
 WHERE id IN (SELECT value FROM json_each(:ids))
 
+-- name: put_roster
+INSERT INTO rosters (node, schedules) VALUES (:node, :schedules)
+ON CONFLICT (node) DO UPDATE SET schedules = excluded.schedules
+
+-- name: other_rosters
+SELECT r.schedules FROM nodes n LEFT JOIN rosters r ON r.node = n.id
+WHERE n.ended_at IS NULL AND n.id <> :node
+
+-- name: prune_rosters
+DELETE FROM rosters WHERE node NOT IN (SELECT id FROM nodes WHERE ended_at IS NULL)
+
 -- name: last_sight
 -- There are few nodes, and those that ended are pruned.
 SELECT max(seen_at) FROM nodes
@@ -68,8 +79,8 @@ ON CONFLICT (agent, name) DO UPDATE SET
   source = excluded.source
 
 -- name: rest_schedules
-UPDATE schedules SET next_at = NULL, slot = NULL
-WHERE next_at IS NOT NULL AND agent NOT IN (SELECT value FROM json_each(:agents))
+UPDATE schedules SET next_at = :rests
+WHERE next_at <> :rests AND agent NOT IN (SELECT value FROM json_each(:agents))
 
 -- name: drop_schedules
 DELETE FROM schedules WHERE (agent, name) IN

@@ -19,8 +19,10 @@ from rota.model.schedules import (
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import (
     HEAD,
+    RESTS,
     Advance,
     DueSchedule,
+    Listed,
     Node,
     Standing,
     TriggerEnd,
@@ -154,6 +156,26 @@ class NodesContract:
         lost = await record(store, left)
         assert (lost.outcome, lost.error) == ("lost", "the process that ran it died")
 
+    async def test_rosters_are_those_of_the_other_living_nodes(self, store: Store) -> None:
+        third = replace(OTHER, id="n3", place="far")
+
+        async def others() -> list[Listed | None]:
+            return await store.read(lambda tx: tx.other_rosters("n1"))
+
+        for node in (ME, OTHER, third):
+            await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
+        assert await others() == [None, None]
+        await store.transact(lambda tx: tx.put_roster("n1", {"ada": ["poll"]}))
+        await store.transact(lambda tx: tx.put_roster("n2", {"ada": ["poll"], "bob": []}))
+        await store.transact(lambda tx: tx.put_roster("n2", {"bob": ["é", "x"]}))
+        await store.transact(lambda tx: tx.end_node("n3", SOON))
+        assert await others() == [{"bob": ["é", "x"]}]
+        await store.transact(lambda tx: tx.end_node("n2", SOON))
+        assert await others() == []
+        await store.transact(lambda tx: tx.prune_triggers(BEFORE, SOON))
+        await store.transact(lambda tx: tx.put_node(OTHER))
+        assert await others() == [None], "what an ended node had is forgotten"
+
     async def test_a_trigger_of_a_node_that_nobody_knows_is_lost_too(self, store: Store) -> None:
         left = trigger(node="never-entered")
         await store.transact(lambda tx: tx.put_node(ME))
@@ -213,6 +235,25 @@ class SchedulesTableContract:
         assert await listed("bob", None, 2) == ["bob/a", "bob/b"]
         assert await listed("bob", ("bob", "b"), 2) == ["bob/c"]
         assert await listed("eve", None, 2) == []
+
+    async def test_rest_schedules_keeps_the_slots_of_agents_that_nobody_knows(
+        self, store: Store
+    ) -> None:
+        hook = standing("hook", "bob", type=ScheduleType.WEBHOOK, next_at=None, slot=None)
+        await stored(store, standing(), standing(agent="bob"), hook)
+        assert await store.transact(lambda tx: tx.rest_schedules(["ada"])) == 1
+        assert await store.transact(lambda tx: tx.rest_schedules(["ada"])) == 0
+        rows = await store.read(lambda tx: tx.standings(["ada", "bob"]))
+        found = {(row.agent, row.name): (row.slot, row.next_at) for row in rows}
+        assert found == {
+            ("ada", "poll"): (NOW, NOW),
+            ("bob", "poll"): (NOW, RESTS),
+            ("bob", "hook"): (None, None),
+        }
+        shown = await store.read(lambda tx: tx.schedule_states("bob", None, 9, ""))
+        assert [(one.slot, one.next_run_at) for one in shown] == [(None, None)] * 2
+        due = await store.transact(lambda tx: tx.due_schedules(LATER, HEAD, 9))
+        assert [row.agent for row in due] == ["ada"]
 
     async def test_a_state_counts_what_runs_on_living_nodes(self, store: Store) -> None:
         await stored(store, standing())

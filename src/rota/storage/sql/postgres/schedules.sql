@@ -25,7 +25,7 @@ ON CONFLICT (agent, name) DO UPDATE SET
   source = excluded.source
 
 -- name: rest_schedules
-UPDATE schedules SET next_at = NULL, slot = NULL WHERE next_at IS NOT NULL
+UPDATE schedules SET next_at = :rests WHERE next_at <> :rests
   AND agent NOT IN (SELECT jsonb_array_elements_text(CAST(:agents AS jsonb)))
 
 -- name: drop_schedules
