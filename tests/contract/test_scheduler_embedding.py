@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import rota.scheduler as public
-from rota.model.errors import InvalidInput, NotFound, ScheduleTriggerError
+from rota.model.errors import InvalidInput, NotFound, ScheduleTriggerError, StorageUnavailable
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import Schedule, ScheduleStatus, ScheduleType, SkipReason
 from rota.scheduler import (
@@ -21,6 +21,7 @@ from rota.scheduler import (
 )
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
+from tests.contract.nodes import PATIENCE, NewNode
 from tests.unit.test_prompts import Item
 
 POLL = Schedule("ada", "poll", ScheduleType.INTERVAL, interval=timedelta(minutes=5), prompt="Look.")
@@ -101,6 +102,104 @@ async def test_a_run_by_hand_finds_no_room_beside_another(
     assert refused == ScheduleRunResult(False, str(reason), reason)
     free.set()
     assert (await first).success
+
+
+class Pulse:
+    """A sleep that ends when the test wants it to."""
+
+    def __init__(self) -> None:
+        self._asleep, self._over = asyncio.Event(), asyncio.Event()
+
+    async def sleep(self, _seconds: float) -> None:
+        self._over.clear()
+        self._asleep.set()
+        await self._over.wait()
+
+    async def beat(self) -> None:
+        """Whoever sleeps does what it has to do, and sleeps again."""
+        self._asleep.clear()
+        self._over.set()
+        async with asyncio.timeout(PATIENCE):
+            await self._asleep.wait()
+
+
+class Going:
+    """A run by hand that goes on until the test ends it, beside a server that has the agent."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        self.pulse = Pulse()
+        self._begun, self._free = asyncio.Event(), asyncio.Event()
+        self._task = asyncio.create_task(
+            run_schedule(
+                agent=ADA, schedule=POLL, store=store, on_trigger=self._stay, clock=clock,
+                sleep=self.pulse.sleep,
+            )
+        )  # fmt: skip
+
+    async def _stay(self, _info: TriggerInfo) -> None:
+        self._begun.set()
+        await self._free.wait()
+
+    async def begun(self) -> "Going":
+        await self._begun.wait()
+        return self
+
+    async def end(self) -> ScheduleRunResult:
+        self._free.set()
+        return await self._task
+
+
+async def test_a_run_by_hand_shows_that_it_lives(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    by_hand = await Going(store, clock).begun()
+    server = await new_node(ADA)
+    for _ in range(60):
+        clock.advance(5)
+        await by_hand.pulse.beat()
+        await server.tick()
+    assert server.stage.came == []
+    result = await by_hand.end()
+    assert (result.success, result.outcome) == (True, "succeeded")
+    assert result.trigger is not None
+    ended = result.trigger.id
+    record = await store.read(lambda tx: tx.get_trigger(ended))
+    assert record is not None
+    assert record.outcome == "succeeded"
+    assert [one.id for one in await store.read(lambda tx: tx.living_nodes())] == ["n1"]
+
+
+async def test_a_run_by_hand_outlives_a_database_that_is_away(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = await Going(store, clock).begun()
+    with monkeypatch.context() as away:
+
+        async def refuse(*_: object) -> None:
+            raise StorageUnavailable("away")
+
+        away.setattr("rota.scheduler.presence.Presence.keep", refuse)
+        await by_hand.pulse.beat()
+        await by_hand.pulse.beat()
+    clock.advance(5)
+    await by_hand.pulse.beat()
+    (node,) = await store.read(lambda tx: tx.living_nodes())
+    assert node.seen_at == clock.text()
+    assert (await by_hand.end()).success
+
+
+async def test_a_run_by_hand_that_was_taken_for_dead_does_not_say_that_all_went_well(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    by_hand = await Going(store, clock).begun()
+    server = await new_node(ADA)
+    for _ in range(7):  # it is cut off from the database meanwhile
+        clock.advance(5)
+        await server.tick()
+    result = await by_hand.end()
+    assert (result.success, result.outcome) == (False, "lost")
+    assert result.error is not None
+    assert "taken for dead" in result.error
 
 
 async def test_states_are_read_and_changed(store: Store, clock: ManualClock) -> None:

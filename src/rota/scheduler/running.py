@@ -1,10 +1,15 @@
 """One schedule run by hand, for programs that embed Rota without its loop."""
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+import structlog
+
 from rota.model.clock import Clock, IdFactory, SystemClock, to_text
-from rota.model.errors import ScheduleTriggerError
+from rota.model.errors import ScheduleTriggerError, StorageError
 from rota.model.fleet import AgentSpec
 from rota.model.runs import RunStatus
 from rota.model.schedules import Schedule, SkipReason, Trigger, TriggerKind
@@ -16,6 +21,11 @@ from rota.scheduler.syncing import sync
 from rota.scheduler.taking import Taker, take_one
 from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome
 from rota.storage.port import Store, Transaction
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 1.0
+Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +50,56 @@ async def run_schedule(
     on_trigger: OnTrigger,
     clock: Clock | None = None,
     message: str | None = None,
+    sleep: Sleep = asyncio.sleep,
 ) -> ScheduleRunResult:
     """Trigger a schedule now, wait for its end, and record both.
 
     `on_trigger` does what lies between: find work, build the prompt, run the agent, report. What
     it raises is recorded as the schedule's last error, and raised as `ScheduleTriggerError`.
+
+    While it lasts, the ledger is shown that somebody is at it. Who could not do so for half a
+    minute has been taken for dead, and is told that the run is `lost`, however it went.
     """
     clock = clock or SystemClock()
     node = IdFactory(clock).new()
-    presence = Presence(store, node, node)
-    await presence.enter(clock.now())
-    try:
+    async with _present(Presence(store, node, node), clock, sleep):
         taken = await _begun(store, agent, schedule, node, message, clock.now())
         if isinstance(taken, SkipReason):
             return ScheduleRunResult(False, str(taken), taken)
         return await _carried_out(TriggerInfo(agent, schedule, taken), store, on_trigger, clock)
+
+
+@asynccontextmanager
+async def _present(presence: Presence, clock: Clock, sleep: Sleep) -> AsyncIterator[None]:
+    await presence.enter(clock.now())
+    over = asyncio.Event()
+    keeping = asyncio.create_task(_keep(presence, clock, sleep, over), name="presence")
+    try:
+        yield
     finally:
+        over.set()
+        # Not cancelled: a sign of life that arrives behind the leave would bring it back.
+        await asyncio.wait([keeping])
         await presence.leave(clock.now())
+
+
+async def _keep(presence: Presence, clock: Clock, sleep: Sleep, over: asyncio.Event) -> None:
+    while not await _is_over(over, sleep):
+        try:
+            await presence.keep(clock.now())
+        except StorageError as error:
+            log.warning("a run by hand waits for the database", error=error.message)
+
+
+async def _is_over(over: asyncio.Event, sleep: Sleep) -> bool:
+    """Before the next look."""
+    waits = [asyncio.ensure_future(one) for one in (sleep(LOOK_SECONDS), over.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
+    return over.is_set()
 
 
 async def _begun(  # noqa: PLR0917 - all of it is needed, once
@@ -90,7 +133,9 @@ async def _carried_out(
             agent=info.agent.name,
             schedule=info.schedule.name,
         ) from error
-    await endings.record(info, outcome)
+    if not await endings.record(info, outcome):
+        why = "it was taken for dead meanwhile, and its schedule may have been run beside it"
+        return ScheduleRunResult(False, str(RunStatus.LOST), None, why, info.trigger)
     return ScheduleRunResult(
         outcome.outcome == RunStatus.SUCCEEDED,
         str(outcome.outcome),
