@@ -1,16 +1,24 @@
 """What programs get that embed the scheduler: one run by hand, and the states of schedules."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 import rota.scheduler as public
-from rota.model.errors import InvalidInput, NotFound, ScheduleTriggerError, StorageUnavailable
+from rota.model.errors import (
+    InvalidInput,
+    NotFound,
+    Refused,
+    ScheduleTriggerError,
+    StorageUnavailable,
+)
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import Schedule, ScheduleStatus, ScheduleType, SkipReason
 from rota.scheduler import (
     ScheduleRunResult,
+    Schedules,
     TriggerInfo,
     TriggerOutcome,
     build_schedule_prompt,
@@ -224,6 +232,75 @@ async def test_states_are_read_and_changed(store: Store, clock: ManualClock) -> 
     assert (off.status, off.next_run_at) == (ScheduleStatus.DISABLED, None)
     with pytest.raises(InvalidInput, match="last_run_at"):
         await update_schedule_state(store, "ada", "daily", last_run_at="yesterday")
+
+
+@pytest.mark.parametrize("status", [ScheduleStatus.IDLE, "idle", "running"])
+async def test_a_schedule_that_is_enabled_again_goes_on_from_now(
+    store: Store, clock: ManualClock, new_node: NewNode, status: ScheduleStatus | str
+) -> None:
+    server = await new_node(ADA)
+    await server.tick()
+    for name in ("poll", "daily"):
+        off = await update_schedule_state(store, "ada", name, status="disabled", clock=clock)
+        assert (off.status, off.next_run_at) == (ScheduleStatus.DISABLED, None)
+    clock.advance(86_400)
+    for name in ("poll", "daily"):
+        on = await update_schedule_state(store, "ada", name, status=status, clock=clock)
+        assert on.status is ScheduleStatus.IDLE
+        assert on.slot == on.next_run_at == clock.text(0 if name == "poll" else 12 * 3600)
+    before = await get_schedule_state(store, "ada", "poll")
+    clock.advance(60)
+    again = await update_schedule_state(store, "ada", "poll", status=status, clock=clock)
+    assert again == before, "what is enabled stays as it is"
+    await server.tick()
+    assert [one.schedule for one in server.stage.came] == ["poll", "poll"]
+
+
+async def test_a_schedule_may_be_enabled_for_a_time(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    await new_node(ADA)
+    await update_schedule_state(store, "ada", "poll", status="disabled", clock=clock)
+    on = await update_schedule_state(
+        store, "ada", "poll", status="idle", next_run_at=clock.text(77), clock=clock
+    )
+    assert (on.status, on.slot, on.next_run_at) == ("idle", clock.text(77), clock.text(77))
+
+
+async def test_what_waits_for_its_configuration_does_not_wake_before(
+    store: Store, clock: ManualClock
+) -> None:
+    await Schedules(store, clock).restore("ada", "poll", enabled=False)
+    on = await update_schedule_state(store, "ada", "poll", status="idle", clock=clock)
+    assert (on.status, on.next_run_at) == (ScheduleStatus.IDLE, None)
+
+
+@pytest.mark.parametrize("status", ["off", "Idle", ""])
+async def test_a_status_that_nobody_knows_is_refused(
+    store: Store, clock: ManualClock, new_node: NewNode, status: str
+) -> None:
+    await new_node(ADA)
+    with pytest.raises(InvalidInput, match="write idle, running or disabled"):
+        await update_schedule_state(store, "ada", "poll", status=status)
+    found = await get_schedule_state(store, "ada", "poll")
+    assert found is not None
+    assert found.enabled
+
+
+async def test_a_time_is_refused_where_nobody_would_wake(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    hook = Schedule("ada", "hook", ScheduleType.WEBHOOK)
+    await new_node(replace(ADA, schedules=(POLL, hook)))
+    await update_schedule_state(store, "ada", "poll", status="disabled")
+    with pytest.raises(Refused, match="ada/poll is disabled; say status='idle' with it"):
+        await update_schedule_state(store, "ada", "poll", next_run_at=clock.text())
+    with pytest.raises(Refused, match="ada/hook is of type webhook"):
+        await update_schedule_state(store, "ada", "hook", next_run_at=clock.text())
+    off = await update_schedule_state(
+        store, "ada", "poll", status="disabled", next_run_at=clock.text(), last_error="x"
+    )
+    assert (off.next_run_at, off.last_error) == (None, "x"), "a state file has both"
 
 
 def test_a_prompt_is_the_schedules_and_the_items() -> None:
