@@ -142,7 +142,7 @@ class Schedules:
         return state
 
     async def forget(self, agent: str, name: str) -> None:
-        """For what no file names any more. A schedule that is configured comes back."""
+        """For what no file names any more. A schedule that a living node has comes back."""
         now, since = to_text(self._clock.now()), self._alive_since()
 
         def body(tx: Transaction) -> None:
