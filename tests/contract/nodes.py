@@ -77,6 +77,25 @@ class Node:
             await self.scheduler.idle()
 
 
+class Pulse:
+    """A sleep that ends when the test wants it to."""
+
+    def __init__(self) -> None:
+        self._asleep, self._over = asyncio.Event(), asyncio.Event()
+
+    async def sleep(self, _seconds: float) -> None:
+        self._over.clear()
+        self._asleep.set()
+        await self._over.wait()
+
+    async def beat(self) -> None:
+        """Whoever sleeps does what it has to do, and sleeps again."""
+        self._asleep.clear()
+        self._over.set()
+        async with asyncio.timeout(PATIENCE):
+            await self._asleep.wait()
+
+
 NewNode = Callable[..., Awaitable[Node]]
 
 

@@ -29,7 +29,7 @@ from rota.scheduler import (
 )
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
-from tests.contract.nodes import PATIENCE, NewNode
+from tests.contract.nodes import NewNode, Pulse
 from tests.unit.test_prompts import Item
 
 POLL = Schedule("ada", "poll", ScheduleType.INTERVAL, interval=timedelta(minutes=5), prompt="Look.")
@@ -110,25 +110,6 @@ async def test_a_run_by_hand_finds_no_room_beside_another(
     assert refused == ScheduleRunResult(False, str(reason), reason)
     free.set()
     assert (await first).success
-
-
-class Pulse:
-    """A sleep that ends when the test wants it to."""
-
-    def __init__(self) -> None:
-        self._asleep, self._over = asyncio.Event(), asyncio.Event()
-
-    async def sleep(self, _seconds: float) -> None:
-        self._over.clear()
-        self._asleep.set()
-        await self._over.wait()
-
-    async def beat(self) -> None:
-        """Whoever sleeps does what it has to do, and sleeps again."""
-        self._asleep.clear()
-        self._over.set()
-        async with asyncio.timeout(PATIENCE):
-            await self._asleep.wait()
 
 
 class Going:

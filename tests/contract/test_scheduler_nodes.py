@@ -13,7 +13,7 @@ from rota.scheduler.syncing import mend
 from rota.scheduler.triggering import succeed
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
-from tests.contract.nodes import NewNode, Node, agent, cron, every, state
+from tests.contract.nodes import NewNode, Node, Pulse, agent, cron, every, state
 
 Sql = Callable[..., list[tuple[Any, ...]]]
 
@@ -78,6 +78,29 @@ async def test_who_gives_signs_of_life_now_and_then_lives(
         await pass_time([clock], [steady], 20)
         await hesitant.tick()
     assert await living(store) == ["hesitant", "steady"]
+
+
+async def test_who_waits_for_its_last_runs_lives(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    pulse = Pulse()
+    leaving = await new_node(agent(every(1), room=1), sleep=pulse.sleep)
+    leaving.stage.stays = True
+    await leaving.tick()
+    other = await new_node(agent(every(1), room=1), name="n2")
+    stop = asyncio.create_task(leaving.scheduler.stop())
+    for _ in range(12):
+        clock.advance(5)
+        await pulse.beat()
+        await other.tick()
+    assert other.stage.came == []
+    leaving.stage.send_off()
+    await stop
+    assert await living(store) == ["n2"]
+    assert (await state(store)).last_error is None
+    record = await store.read(lambda tx: tx.get_trigger(leaving.stage.came[0].id))
+    assert record is not None
+    assert record.outcome == "succeeded"
 
 
 # whose schedules are whose

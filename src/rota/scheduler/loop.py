@@ -24,6 +24,7 @@ from rota.scheduler.ending import Endings
 from rota.scheduler.keeping import Keeping
 from rota.scheduler.presence import Presence
 from rota.scheduler.roster import Roster
+from rota.scheduler.signs import kept_up
 from rota.scheduler.syncing import rewind
 from rota.scheduler.taking import Taken, Taker, check, take_due, take_waiting
 from rota.scheduler.triggering import OnTrigger, TriggerInfo, succeed
@@ -140,7 +141,8 @@ class Scheduler:
         if self._loop is not None:
             await asyncio.wait([self._loop])
             self._loop = None
-        async with self._ticking:  # what a check has taken is begun, and then waited for
+        # What a check has taken is begun, and then waited for; the others see that we are at it.
+        async with self._ticking, kept_up(self._presence, self._clock, self._sleep):
             late = await self._underway.drain(timeout if wait_for_jobs else 0.0)
         await self._presence.leave(self._clock.now())
         self._status = SchedulerStatus.STOPPED

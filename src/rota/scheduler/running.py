@@ -1,15 +1,11 @@
 """One schedule run by hand, for programs that embed Rota without its loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-import structlog
-
 from rota.model.clock import Clock, IdFactory, SystemClock, to_text
-from rota.model.errors import ScheduleTriggerError, StorageError
+from rota.model.errors import ScheduleTriggerError
 from rota.model.fleet import AgentSpec
 from rota.model.runs import RunStatus
 from rota.model.schedules import Schedule, SkipReason, Trigger, TriggerKind
@@ -17,15 +13,11 @@ from rota.prompts import Told, build_prompt
 from rota.scheduler.ending import Endings
 from rota.scheduler.presence import Presence
 from rota.scheduler.roster import Roster
+from rota.scheduler.signs import Sleep, kept_up
 from rota.scheduler.syncing import sync
 from rota.scheduler.taking import Taker, take_one
 from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome
 from rota.storage.port import Store, Transaction
-
-log = structlog.get_logger()
-
-LOOK_SECONDS = 1.0
-Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,44 +54,16 @@ async def run_schedule(
     """
     clock = clock or SystemClock()
     node = IdFactory(clock).new()
-    async with _present(Presence(store, node, node), clock, sleep):
-        taken = await _begun(store, agent, schedule, node, message, clock.now())
-        if isinstance(taken, SkipReason):
-            return ScheduleRunResult(False, str(taken), taken)
-        return await _carried_out(TriggerInfo(agent, schedule, taken), store, on_trigger, clock)
-
-
-@asynccontextmanager
-async def _present(presence: Presence, clock: Clock, sleep: Sleep) -> AsyncIterator[None]:
+    presence = Presence(store, node, node)
     await presence.enter(clock.now())
-    over = asyncio.Event()
-    keeping = asyncio.create_task(_keep(presence, clock, sleep, over), name="presence")
     try:
-        yield
+        async with kept_up(presence, clock, sleep):
+            taken = await _begun(store, agent, schedule, node, message, clock.now())
+            if isinstance(taken, SkipReason):
+                return ScheduleRunResult(False, str(taken), taken)
+            return await _carried_out(TriggerInfo(agent, schedule, taken), store, on_trigger, clock)
     finally:
-        over.set()
-        # Not cancelled: a sign of life that arrives behind the leave would bring it back.
-        await asyncio.wait([keeping])
         await presence.leave(clock.now())
-
-
-async def _keep(presence: Presence, clock: Clock, sleep: Sleep, over: asyncio.Event) -> None:
-    while not await _is_over(over, sleep):
-        try:
-            await presence.keep(clock.now())
-        except StorageError as error:
-            log.warning("a run by hand waits for the database", error=error.message)
-
-
-async def _is_over(over: asyncio.Event, sleep: Sleep) -> bool:
-    """Before the next look."""
-    waits = [asyncio.ensure_future(one) for one in (sleep(LOOK_SECONDS), over.wait())]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for one in waits:
-            one.cancel()
-    return over.is_set()
 
 
 async def _begun(  # noqa: PLR0917 - all of it is needed, once
