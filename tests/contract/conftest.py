@@ -14,13 +14,16 @@ import psycopg
 import pytest
 
 from rota.app import make_store
+from rota.model.fleet import AgentSpec
 from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Views
+from rota.scheduler import Scheduler
 from rota.storage.port import Store
 from rota.storage.postgres import PostgresStore
 from rota.testing.clock import ManualClock
 from rota.testing.emptying import empty
 from rota.testing.postgres import PostgresServer, find_binaries
+from tests.contract.nodes import NewNode, Node, Stage
 from tests.contract.spelling import to_psycopg
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
@@ -115,6 +118,21 @@ def server_programs() -> Iterator[None]:
         if binaries is not None and (binaries / "pg_dump").exists():
             patch.setenv("PATH", str(binaries), prepend=os.pathsep)
         yield
+
+
+@pytest.fixture
+async def new_node(store: Store, clock: ManualClock) -> AsyncIterator[NewNode]:
+    async with AsyncExitStack() as after_the_test:
+
+        async def make(*agents: AgentSpec, name: str = "n1", **options: Any) -> Node:
+            stage = Stage()
+            facts = {"clock": clock, "on_trigger": stage, **options}
+            scheduler = Scheduler(facts.pop("store", store), node=name, **facts)
+            await scheduler.open(agents)
+            after_the_test.push_async_callback(scheduler.stop, wait_for_jobs=False)
+            return Node(scheduler, stage)
+
+        yield make
 
 
 @pytest.fixture

@@ -149,6 +149,7 @@ async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: st
         "0009_given_back",
         "0010_fewer_trees",
         "0011_declarations",
+        "0012_rosters",
     ]
     async with open_store(empty) as store:
         assert await store.read(audit.read_ledger, long=True) == before
@@ -242,7 +243,7 @@ async def test_a_database_that_lacks_a_migration_is_not_opened_and_not_changed(
     await make_store(empty).upgrade()
     next_version()
     before = look(empty)
-    with pytest.raises(SchemaBehind, match=r"lacks 0012_next; run `rota db upgrade`") as refused:
+    with pytest.raises(SchemaBehind, match=r"lacks 0013_next; run `rota db upgrade`") as refused:
         await make_store(empty).open()
     assert refused.value.details["pending"] == [NEXT.name]
     assert look(empty) == before

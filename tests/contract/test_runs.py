@@ -56,10 +56,11 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     """It may only be cut off from the database, with its agent at work."""
     await ledger.queue.submit(NewItem("chore", "Mend the gate"))
     (claimed,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
-    node = Node("old", place, 1, clock.text(), clock.text(), clock.text())
+    node = Node("old", place, 1, clock.text(), clock.text())
     await store.transact(lambda tx: tx.put_node(node))
     run = await ledger.runs.begin("ada", TriggerKind.MANUAL, item=claimed.item, node="old")
     clock.advance(120)
+    await store.transact(lambda tx: tx.end_node("old", clock.text()))
 
     async def dead() -> list[str]:
         found = await store.read(lambda tx: tx.dead_runs(clock.text(-60), "here", "new"))

@@ -1,21 +1,16 @@
 """The scheduler on both databases, with a clock that the test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from rota.model.clock import from_text, to_text
 from rota.model.errors import NotFound, SchedulerError, SchedulerShutdownError
-from rota.model.fleet import AgentSpec
 from rota.model.schedules import (
     CatchUp,
     Schedule,
-    ScheduleState,
     ScheduleStatus,
     ScheduleType,
     SkipReason,
@@ -26,100 +21,7 @@ from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.scheduler.taking import PAGE
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
-
-Sql = Callable[..., list[tuple[Any, ...]]]
-MINUTE = timedelta(minutes=1)
-PATIENCE = 20.0
-
-
-def every(minutes: float = 5, name: str = "poll", agent: str = "ada", **values: Any) -> Schedule:
-    interval = timedelta(minutes=minutes)
-    return Schedule(agent, name, ScheduleType.INTERVAL, interval=interval, **values)
-
-
-def cron(text: str = "*/10 * * * *", name: str = "clock", **values: Any) -> Schedule:
-    return Schedule("ada", name, ScheduleType.CRON, cron=text, **values)
-
-
-def agent(*schedules: Schedule, name: str = "ada", room: int = 100) -> AgentSpec:
-    return AgentSpec(
-        name, schedules=tuple(replace(s, agent=name) for s in schedules), max_concurrent=room
-    )
-
-
-class Stage:
-    """Runs agents: each stands on the stage until the test sends it off."""
-
-    def __init__(self) -> None:
-        self.came: list[Trigger] = []
-        self.stays = False
-        self.answer: TriggerOutcome | Exception | None = None
-        self._doors: dict[str, asyncio.Event] = {}
-        self._entered = asyncio.Event()
-
-    async def __call__(self, info: TriggerInfo) -> TriggerOutcome | None:
-        self.came.append(info.trigger)
-        self._entered.set()
-        if self.stays:
-            door = self._doors[info.trigger.id] = asyncio.Event()
-            await door.wait()
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    def slots(self, name: str | None = None) -> list[str]:
-        return [one.slot for one in self.came if name is None or one.schedule == name]
-
-    def send_off(self) -> None:
-        for door in self._doors.values():
-            door.set()
-
-
-class Node:
-    """A scheduler that checks when it is told to."""
-
-    def __init__(self, scheduler: Scheduler, stage: Stage) -> None:
-        self.scheduler = scheduler
-        self.stage = stage
-
-    async def tick(self) -> float:
-        """One check, and whatever it started comes to its end, unless it stays."""
-        pause = await self.scheduler.tick()
-        await asyncio.sleep(0)
-        if not self.stage.stays:
-            await self.settle()
-        return pause
-
-    async def settle(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            await self.scheduler.idle()
-
-
-NewNode = Callable[..., Awaitable[Node]]
-
-
-@pytest.fixture
-async def new_node(
-    store: Store, clock: ManualClock, another_store: Callable[[], Awaitable[Store]]
-) -> AsyncIterator[NewNode]:
-    async with AsyncExitStack() as after_the_test:
-
-        async def make(*agents: AgentSpec, name: str = "n1", **options: Any) -> Node:
-            stage = Stage()
-            scheduler = Scheduler(
-                options.pop("store", store), node=name, clock=clock, on_trigger=stage, **options
-            )
-            await scheduler.open(agents)
-            after_the_test.push_async_callback(scheduler.stop, wait_for_jobs=False)
-            return Node(scheduler, stage)
-
-        yield make
-
-
-async def state(store: Store, name: str = "poll", who: str = "ada") -> ScheduleState:
-    found = await store.read(lambda tx: tx.schedule_state(who, name, ""))
-    assert found is not None
-    return found
+from tests.contract.nodes import PATIENCE, NewNode, Node, Stage, agent, cron, every, state
 
 
 async def test_an_interval_begins_at_once_and_counts_from_the_end(
@@ -712,6 +614,7 @@ async def test_a_clock_that_jumps_makes_nobody_look_dead(
         await other.tick()
     clock.advance(3_600)
     await other.tick()
+    assert [node.id for node in await store.read(lambda tx: tx.living_nodes())] == ["n1", "n2"]
     await one.tick()
     assert [node.id for node in await store.read(lambda tx: tx.living_nodes())] == ["n1", "n2"]
 

@@ -1,16 +1,24 @@
 """What programs get that embed the scheduler: one run by hand, and the states of schedules."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 import rota.scheduler as public
-from rota.model.errors import InvalidInput, NotFound, ScheduleTriggerError
+from rota.model.errors import (
+    InvalidInput,
+    NotFound,
+    Refused,
+    ScheduleTriggerError,
+    StorageUnavailable,
+)
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import Schedule, ScheduleStatus, ScheduleType, SkipReason
 from rota.scheduler import (
     ScheduleRunResult,
+    Schedules,
     TriggerInfo,
     TriggerOutcome,
     build_schedule_prompt,
@@ -21,6 +29,7 @@ from rota.scheduler import (
 )
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
+from tests.contract.nodes import NewNode, Pulse
 from tests.unit.test_prompts import Item
 
 POLL = Schedule("ada", "poll", ScheduleType.INTERVAL, interval=timedelta(minutes=5), prompt="Look.")
@@ -103,6 +112,85 @@ async def test_a_run_by_hand_finds_no_room_beside_another(
     assert (await first).success
 
 
+class Going:
+    """A run by hand that goes on until the test ends it, beside a server that has the agent."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        self.pulse = Pulse()
+        self._begun, self._free = asyncio.Event(), asyncio.Event()
+        self._task = asyncio.create_task(
+            run_schedule(
+                agent=ADA, schedule=POLL, store=store, on_trigger=self._stay, clock=clock,
+                sleep=self.pulse.sleep,
+            )
+        )  # fmt: skip
+
+    async def _stay(self, _info: TriggerInfo) -> None:
+        self._begun.set()
+        await self._free.wait()
+
+    async def begun(self) -> "Going":
+        await self._begun.wait()
+        return self
+
+    async def end(self) -> ScheduleRunResult:
+        self._free.set()
+        return await self._task
+
+
+async def test_a_run_by_hand_shows_that_it_lives(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    by_hand = await Going(store, clock).begun()
+    server = await new_node(ADA)
+    for _ in range(60):
+        clock.advance(5)
+        await by_hand.pulse.beat()
+        await server.tick()
+    assert server.stage.came == []
+    result = await by_hand.end()
+    assert (result.success, result.outcome) == (True, "succeeded")
+    assert result.trigger is not None
+    ended = result.trigger.id
+    record = await store.read(lambda tx: tx.get_trigger(ended))
+    assert record is not None
+    assert record.outcome == "succeeded"
+    assert [one.id for one in await store.read(lambda tx: tx.living_nodes())] == ["n1"]
+
+
+async def test_a_run_by_hand_outlives_a_database_that_is_away(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = await Going(store, clock).begun()
+    with monkeypatch.context() as away:
+
+        async def refuse(*_: object) -> None:
+            raise StorageUnavailable("away")
+
+        away.setattr("rota.scheduler.presence.Presence.keep", refuse)
+        await by_hand.pulse.beat()
+        await by_hand.pulse.beat()
+    clock.advance(5)
+    await by_hand.pulse.beat()
+    (node,) = await store.read(lambda tx: tx.living_nodes())
+    assert node.seen_at == clock.text()
+    assert (await by_hand.end()).success
+
+
+async def test_a_run_by_hand_that_was_taken_for_dead_does_not_say_that_all_went_well(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    by_hand = await Going(store, clock).begun()
+    server = await new_node(ADA)
+    for _ in range(7):  # it is cut off from the database meanwhile
+        clock.advance(5)
+        await server.tick()
+    result = await by_hand.end()
+    assert (result.success, result.outcome) == (False, "lost")
+    assert result.error is not None
+    assert "taken for dead" in result.error
+
+
 async def test_states_are_read_and_changed(store: Store, clock: ManualClock) -> None:
     assert await get_schedule_state(store, "ada", "poll") is None
     with pytest.raises(NotFound, match="ada/poll"):
@@ -125,6 +213,75 @@ async def test_states_are_read_and_changed(store: Store, clock: ManualClock) -> 
     assert (off.status, off.next_run_at) == (ScheduleStatus.DISABLED, None)
     with pytest.raises(InvalidInput, match="last_run_at"):
         await update_schedule_state(store, "ada", "daily", last_run_at="yesterday")
+
+
+@pytest.mark.parametrize("status", [ScheduleStatus.IDLE, "idle", "running"])
+async def test_a_schedule_that_is_enabled_again_goes_on_from_now(
+    store: Store, clock: ManualClock, new_node: NewNode, status: ScheduleStatus | str
+) -> None:
+    server = await new_node(ADA)
+    await server.tick()
+    for name in ("poll", "daily"):
+        off = await update_schedule_state(store, "ada", name, status="disabled", clock=clock)
+        assert (off.status, off.next_run_at) == (ScheduleStatus.DISABLED, None)
+    clock.advance(86_400)
+    for name in ("poll", "daily"):
+        on = await update_schedule_state(store, "ada", name, status=status, clock=clock)
+        assert on.status is ScheduleStatus.IDLE
+        assert on.slot == on.next_run_at == clock.text(0 if name == "poll" else 12 * 3600)
+    before = await get_schedule_state(store, "ada", "poll")
+    clock.advance(60)
+    again = await update_schedule_state(store, "ada", "poll", status=status, clock=clock)
+    assert again == before, "what is enabled stays as it is"
+    await server.tick()
+    assert [one.schedule for one in server.stage.came] == ["poll", "poll"]
+
+
+async def test_a_schedule_may_be_enabled_for_a_time(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    await new_node(ADA)
+    await update_schedule_state(store, "ada", "poll", status="disabled", clock=clock)
+    on = await update_schedule_state(
+        store, "ada", "poll", status="idle", next_run_at=clock.text(77), clock=clock
+    )
+    assert (on.status, on.slot, on.next_run_at) == ("idle", clock.text(77), clock.text(77))
+
+
+async def test_what_waits_for_its_configuration_does_not_wake_before(
+    store: Store, clock: ManualClock
+) -> None:
+    await Schedules(store, clock).restore("ada", "poll", enabled=False)
+    on = await update_schedule_state(store, "ada", "poll", status="idle", clock=clock)
+    assert (on.status, on.next_run_at) == (ScheduleStatus.IDLE, None)
+
+
+@pytest.mark.parametrize("status", ["off", "Idle", ""])
+async def test_a_status_that_nobody_knows_is_refused(
+    store: Store, clock: ManualClock, new_node: NewNode, status: str
+) -> None:
+    await new_node(ADA)
+    with pytest.raises(InvalidInput, match="write idle, running or disabled"):
+        await update_schedule_state(store, "ada", "poll", status=status)
+    found = await get_schedule_state(store, "ada", "poll")
+    assert found is not None
+    assert found.enabled
+
+
+async def test_a_time_is_refused_where_nobody_would_wake(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    hook = Schedule("ada", "hook", ScheduleType.WEBHOOK)
+    await new_node(replace(ADA, schedules=(POLL, hook)))
+    await update_schedule_state(store, "ada", "poll", status="disabled")
+    with pytest.raises(Refused, match="ada/poll is disabled; say status='idle' with it"):
+        await update_schedule_state(store, "ada", "poll", next_run_at=clock.text())
+    with pytest.raises(Refused, match="ada/hook is of type webhook"):
+        await update_schedule_state(store, "ada", "hook", next_run_at=clock.text())
+    off = await update_schedule_state(
+        store, "ada", "poll", status="disabled", next_run_at=clock.text(), last_error="x"
+    )
+    assert (off.next_run_at, off.last_error) == (None, "x"), "a state file has both"
 
 
 def test_a_prompt_is_the_schedules_and_the_items() -> None:

@@ -37,9 +37,10 @@ ALL = [
     "0009_given_back",
     "0010_fewer_trees",
     "0011_declarations",
+    "0012_rosters",
 ]
 NEXT = Migration(
-    "0012_next",
+    "0013_next",
     "CREATE TABLE next_things (id text PRIMARY KEY NOT NULL);\n"
     "ALTER TABLE projects ADD COLUMN next_column text;\n"
     "INSERT INTO next_things SELECT id FROM work_items;\n"

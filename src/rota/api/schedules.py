@@ -80,7 +80,7 @@ async def trigger_schedule(call: Call, body: TriggerNow) -> Answer:
 async def forget_schedule(call: Call) -> Answer:
     """Forget a schedule that no configuration names any more.
 
-    One that is configured comes back when that is read again, without its past.
+    One that a server has in its configuration comes back soon, without its past.
     """
     await call.ledger.schedules.forget(*named(call))
     return empty_answer()

@@ -237,15 +237,16 @@ class RunBook:
 
     # what the dead have left
 
-    async def bury(self, place: str, unseen_since: str) -> list[Run]:
-        """End the runs whose process is gone with its server; those that were ended now."""
+    async def bury(self, place: str, begun_before: str) -> list[Run]:
+        """End the runs whose process is gone with its server; those that were ended now. A
+        worker's run may be one only if it had begun before that."""
         now = to_text(self._clock.now())
         lost = RunEnd(RunStatus.LOST, error="its server died; nobody knows how it ended")
 
         def body(tx: Transaction) -> list[Run]:
             ended = [
                 one
-                for run in tx.dead_runs(unseen_since, place, self._node)
+                for run in tx.dead_runs(begun_before, place, self._node)
                 if (one := tx.end_run(run.id, lost, now, _seconds(run, now))) is not None
             ]
             tx.append([_finished(run) for run in ended])

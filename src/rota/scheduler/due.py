@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from rota.config.cron import next_cron_trigger
+from rota.model.clock import from_text, to_text
 from rota.model.intervals import written
-from rota.model.schedules import CatchUp, Schedule, ScheduleType
+from rota.model.schedules import CatchUp, Schedule, ScheduleState, ScheduleType
 from rota.scheduler.interval import jitter
 
 Rng = Callable[[], float]
@@ -92,6 +93,14 @@ class Rhythm:
         if slot <= now:
             return slot
         return min(slot, self.after(now))
+
+
+def first_slot(state: ScheduleState, now: datetime) -> str | None:
+    """Of a schedule that is enabled again; None where nothing wakes it by the clock."""
+    rhythm = Rhythm.known(state.definition)
+    ended = from_text(state.last_completed_at) if state.last_completed_at else None
+    slot = rhythm.first(ended, now) if rhythm else None
+    return to_text(slot) if slot else None
 
 
 def _plus(moment: datetime, span: timedelta) -> datetime:

@@ -7,7 +7,7 @@ of that index, however many there are.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -21,9 +21,11 @@ from rota.model.fleet import AgentSpec
 from rota.model.schedules import ScheduleCheck, Trigger
 from rota.scheduler.due import Rng
 from rota.scheduler.ending import Endings
+from rota.scheduler.keeping import Keeping
 from rota.scheduler.presence import Presence
 from rota.scheduler.roster import Roster
-from rota.scheduler.syncing import rewind, sync
+from rota.scheduler.signs import kept_up
+from rota.scheduler.syncing import rewind
 from rota.scheduler.taking import Taken, Taker, check, take_due, take_waiting
 from rota.scheduler.triggering import OnTrigger, TriggerInfo, succeed
 from rota.scheduler.underway import Underway
@@ -39,7 +41,7 @@ SHORTEST_PAUSE = 0.001
 STEP_BACK = timedelta(seconds=1)
 # How long the beginning of the line is left out that belongs to agents of other nodes.
 FOREIGN_FOR = timedelta(seconds=30)
-SYNC_PAGE = 1_000
+REWIND_PAGE = 1_000
 PAGES_AT_ONCE = 20
 KEEP_TRIGGERS = timedelta(days=30)
 TIDY_EVERY = timedelta(hours=1)
@@ -87,6 +89,8 @@ class Scheduler:
         self._rng = rng
         self._ids = IdFactory(self._clock)
         self._presence = Presence(store, node, place or node)
+        self._keeping = Keeping(store, node, rng)
+        self._came_back = False
         self._underway = Underway(on_trigger, Endings(store, self._clock, rng), self.wake, sleep)
         self._roster = Roster()
         self._status = SchedulerStatus.STOPPED
@@ -123,11 +127,8 @@ class Scheduler:
 
     async def set_agents(self, agents: Iterable[AgentSpec]) -> None:
         """Also while running. What runs already goes on as it began."""
-        self._roster = roster = Roster.of(agents)
-        now, rng = self._clock.now(), self._rng
-        for part in roster.parts(SYNC_PAGE):  # nobody waits long behind a large fleet
-            await self._store.transact(partial(sync, roster=part, now=now, rng=rng))
-        await self._store.transact(partial(_let_others_rest, roster=roster))
+        self._roster = Roster.of(agents)
+        await self._keeping.take_on(self._roster, self._clock.now())
         self._foreign = HEAD
         self.wake()
 
@@ -140,7 +141,8 @@ class Scheduler:
         if self._loop is not None:
             await asyncio.wait([self._loop])
             self._loop = None
-        async with self._ticking:  # what a check has taken is begun, and then waited for
+        # What a check has taken is begun, and then waited for; the others see that we are at it.
+        async with self._ticking, kept_up(self._presence, self._clock, self._sleep):
             late = await self._underway.drain(timeout if wait_for_jobs else 0.0)
         await self._presence.leave(self._clock.now())
         self._status = SchedulerStatus.STOPPED
@@ -231,12 +233,25 @@ class Scheduler:
                 return self._check_interval
             now = self._clock.now()
             await self._mind_the_clock(now)
-            self._say_lost(await self._presence.keep(now))
+            kept = await self._presence.keep(now)
+            self._say_lost(kept.lost)
+            self._came_back |= kept.came_back
+            await self._look_over(now)
             await self._tidy(now)
             pause = await self._check(now)
             self._check_count += 1
             self._last_check_at = now
             return pause
+
+    async def _look_over(self, now: datetime) -> None:
+        """What is mended may be due, and stand in the line before what belongs to others."""
+        if self._came_back:
+            mended = await self._keeping.look_over_all(now)
+            self._came_back = False
+        else:
+            mended = await self._keeping.look_over(now)
+        if mended:
+            self._foreign = HEAD
 
     async def _tidy(self, now: datetime) -> None:
         if self._tidied_at is None or not timedelta(0) <= now - self._tidied_at < TIDY_EVERY:
@@ -251,7 +266,7 @@ class Scheduler:
             await self._rewind(now)
 
     async def _rewind(self, now: datetime) -> None:
-        for part in self._roster.parts(SYNC_PAGE):
+        for part in self._roster.parts(REWIND_PAGE):
             await self._store.transact(partial(rewind, roster=part, now=now, rng=self._rng))
         self._foreign = HEAD
 
@@ -317,13 +332,6 @@ class Scheduler:
             self._trigger_count += 1
             self._underway.begin(TriggerInfo(agent, schedule, trigger))
 
-    def _say_lost(self, lost: list[Trigger]) -> None:
+    def _say_lost(self, lost: Sequence[Trigger]) -> None:
         for one in lost:
             log.warning("trigger lost", agent=one.agent, schedule=one.schedule, node=one.node)
-
-
-def _let_others_rest(tx: Transaction, roster: Roster) -> None:
-    """Schedules of agents that were taken out of the file wake nobody; where other nodes live,
-    they may be theirs. They go on when somebody comes who knows them."""
-    if len(tx.living_nodes()) <= 1:
-        tx.rest_schedules(roster.names())

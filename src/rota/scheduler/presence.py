@@ -1,7 +1,11 @@
-"""A node shows that it lives, and ends what the dead have left open."""
+"""A node shows that it lives, and ends what the dead have left open.
+
+Each writes the time of its own clock, and clocks differ. So nobody is judged by how long ago that
+time is, only by whether it changes while somebody watches, who counts by his own clock.
+"""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -48,51 +52,68 @@ class Entered:
     put_back: bool  # somebody was seen later than now: the clock is not what it was
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    lost: Sequence[Trigger] = ()
+    came_back: bool = False  # others had taken us for dead
+
+
+# What each node wrote last, and since when we know it.
+Sights = Mapping[str, tuple[str, datetime]]
+
+
+def seen_again(nodes: Sequence[Node], before: Sights, now: datetime) -> Sights:
+    sights = {}
+    for one in nodes:
+        wrote, since = before.get(one.id, ("", now))
+        sights[one.id] = (one.seen_at, since if wrote == one.seen_at else now)
+    return sights
+
+
 class Presence:
     def __init__(self, store: Store, node: str, place: str) -> None:
         self._store = store
         self._node = Node(node, place, os.getpid(), "", "")
         self._seen: datetime | None = None
-        self._steady_since: datetime | None = None
+        self._sights: Sights = {}
 
     async def enter(self, now: datetime) -> Entered:
         """What another process of this place had open when it died is lost."""
         text, ahead = to_text(now), to_text(now + SEEN_EVERY)
         self._node = replace(self._node, started_at=text, seen_at=text)
 
-        def body(tx: Transaction) -> Entered:
+        def body(tx: Transaction) -> tuple[Entered, Sights]:
             put_back = (tx.last_sight() or "") > ahead
             tx.put_node(self._node)
-            return Entered(tx.end_dead_nodes(self._node, "", text), put_back)
+            lost = tx.end_dead_nodes(self._node, [], text)
+            return Entered(lost, put_back), seen_again(tx.living_nodes(), {}, now)
 
-        entered = await self._store.transact(body)
-        self._seen = self._steady_since = now
+        entered, self._sights = await self._store.transact(body)
+        self._seen = now
         return entered
 
-    async def keep(self, now: datetime) -> list[Trigger]:
+    async def keep(self, now: datetime) -> Kept:
         """Nothing, most of the time."""
         gap = now - self._seen if self._seen else SEEN_EVERY
         if timedelta(0) <= gap < SEEN_EVERY:
-            return []
+            return Kept()
         if not timedelta(0) <= gap < SILENT_AFTER:
             # The clock was put on, or we slept: the others may be as alive as we are.
-            self._steady_since = now
-        unseen = self._unseen_since(now)
+            self._sights = {}
         node, text = replace(self._node, seen_at=to_text(now)), to_text(now)
 
-        def body(tx: Transaction) -> list[Trigger]:
-            if not tx.see_node(node.id, text):
+        def body(tx: Transaction) -> tuple[Kept, Sights]:
+            came_back = not tx.see_node(node.id, text)
+            if came_back:
                 tx.put_node(node)
-            return tx.end_dead_nodes(node, unseen, text)
+            living = tx.living_nodes()
+            sights = seen_again(living, self._sights, now)
+            silent = [one for one in living if now - sights[one.id][1] >= DEAD_AFTER]
+            return Kept(tx.end_dead_nodes(node, silent, text), came_back), sights
 
-        lost = await self._store.transact(body)
+        kept, self._sights = await self._store.transact(body)
         self._seen = now
-        return lost
-
-    def _unseen_since(self, now: datetime) -> str:
-        """Only who has been watching for long enough may say that another was not seen."""
-        steady = self._steady_since is not None and now - self._steady_since >= DEAD_AFTER
-        return to_text(now - DEAD_AFTER) if steady else ""
+        return kept
 
     async def leave(self, now: datetime) -> None:
         """Where the database is away, the others will find out."""

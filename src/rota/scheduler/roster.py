@@ -1,4 +1,4 @@
-"""The agents that a node knows, and their schedules by name."""
+"""The agents that a node knows, and their schedules by name; and those of the other nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import Schedule
 from rota.model.wanted import WorkWanted
+from rota.storage.schedule_port import Listed
 
 Name = tuple[str, str]  # agent and schedule
 
@@ -30,6 +31,12 @@ class Roster:
         given = self.schedules[name].work_source or self.agents[name[0]].work_source
         return WorkWanted.of(given).text if given else None
 
+    def listed(self) -> Listed:
+        return {
+            name: [one.name for one in agent.schedules]
+            for name, agent in sorted(self.agents.items())
+        }
+
     def names(self) -> list[str]:
         return sorted(self.agents)
 
@@ -45,3 +52,25 @@ class Roster:
                 piece, weight = [], 0
         if piece:
             yield Roster.of(piece)
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What the other living nodes have. One that has just come may have anything."""
+
+    names: frozenset[Name] = frozenset()
+    all_said: bool = True
+
+    @classmethod
+    def of(cls, rosters: Iterable[Listed | None]) -> "Others":
+        rosters = list(rosters)
+        known = [one for one in rosters if one is not None]
+        names = ((agent, name) for one in known for agent, names in one.items() for name in names)
+        return cls(frozenset(names), all_said=len(known) == len(rosters))
+
+    @property
+    def agents(self) -> set[str]:
+        return {agent for agent, _ in self.names}
+
+    def may_have(self, name: Name) -> bool:
+        return not self.all_said or name in self.names

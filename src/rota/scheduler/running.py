@@ -1,5 +1,6 @@
 """One schedule run by hand, for programs that embed Rota without its loop."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from rota.prompts import Told, build_prompt
 from rota.scheduler.ending import Endings
 from rota.scheduler.presence import Presence
 from rota.scheduler.roster import Roster
+from rota.scheduler.signs import Sleep, kept_up
 from rota.scheduler.syncing import sync
 from rota.scheduler.taking import Taker, take_one
 from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome
@@ -40,21 +42,26 @@ async def run_schedule(
     on_trigger: OnTrigger,
     clock: Clock | None = None,
     message: str | None = None,
+    sleep: Sleep = asyncio.sleep,
 ) -> ScheduleRunResult:
     """Trigger a schedule now, wait for its end, and record both.
 
     `on_trigger` does what lies between: find work, build the prompt, run the agent, report. What
     it raises is recorded as the schedule's last error, and raised as `ScheduleTriggerError`.
+
+    While it lasts, the ledger is shown that somebody is at it. Who could not do so for half a
+    minute has been taken for dead, and is told that the run is `lost`, however it went.
     """
     clock = clock or SystemClock()
     node = IdFactory(clock).new()
     presence = Presence(store, node, node)
     await presence.enter(clock.now())
     try:
-        taken = await _begun(store, agent, schedule, node, message, clock.now())
-        if isinstance(taken, SkipReason):
-            return ScheduleRunResult(False, str(taken), taken)
-        return await _carried_out(TriggerInfo(agent, schedule, taken), store, on_trigger, clock)
+        async with kept_up(presence, clock, sleep):
+            taken = await _begun(store, agent, schedule, node, message, clock.now())
+            if isinstance(taken, SkipReason):
+                return ScheduleRunResult(False, str(taken), taken)
+            return await _carried_out(TriggerInfo(agent, schedule, taken), store, on_trigger, clock)
     finally:
         await presence.leave(clock.now())
 
@@ -69,7 +76,8 @@ async def _begun(  # noqa: PLR0917 - all of it is needed, once
     )
 
     def body(tx: Transaction) -> Trigger | SkipReason:
-        sync(tx, roster, now)
+        tx.put_roster(node, roster.listed())
+        sync(tx, roster, node, now)
         return take_one(tx, Taker(node, roster, now, lambda: node), trigger)
 
     return await store.transact(body)
@@ -89,7 +97,9 @@ async def _carried_out(
             agent=info.agent.name,
             schedule=info.schedule.name,
         ) from error
-    await endings.record(info, outcome)
+    if not await endings.record(info, outcome):
+        why = "it was taken for dead meanwhile, and its schedule may have been run beside it"
+        return ScheduleRunResult(False, str(RunStatus.LOST), None, why, info.trigger)
     return ScheduleRunResult(
         outcome.outcome == RunStatus.SUCCEEDED,
         str(outcome.outcome),

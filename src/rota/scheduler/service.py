@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from rota.model.clock import Clock, IdFactory, from_text, parse_time, to_text
+from rota.model.clock import Clock, IdFactory, parse_time, to_text
 from rota.model.errors import Forbidden, NotFound, Refused
 from rota.model.events import EventType, NewEvent
 from rota.model.schedules import (
@@ -21,7 +21,7 @@ from rota.model.schedules import (
     TriggerKind,
 )
 from rota.model.work import check_name, check_text
-from rota.scheduler.due import IMPORTED, Rhythm
+from rota.scheduler.due import IMPORTED, Rhythm, first_slot
 from rota.scheduler.presence import DEAD_AFTER
 from rota.scheduler.roster import Roster
 from rota.storage.port import Store, Transaction
@@ -115,11 +115,8 @@ class Schedules:
             state = _found(tx, agent, name, since)
             if state.enabled:
                 return state
-            ended = from_text(state.last_completed_at) if state.last_completed_at else None
-            rhythm = Rhythm.known(state.definition)
-            slot = rhythm.first(ended, now) if rhythm else None
-            text = to_text(slot) if slot else None
-            tx.enable_schedule(agent, name, text, text)
+            slot = first_slot(state, now)
+            tx.enable_schedule(agent, name, slot, slot)
             tx.append([_switched(agent, name, True, actor, to_text(now))])
             return _found(tx, agent, name, since)
 
@@ -145,7 +142,7 @@ class Schedules:
         return state
 
     async def forget(self, agent: str, name: str) -> None:
-        """For what no file names any more. A schedule that is configured comes back."""
+        """For what no file names any more. A schedule that a living node has comes back."""
         now, since = to_text(self._clock.now()), self._alive_since()
 
         def body(tx: Transaction) -> None:

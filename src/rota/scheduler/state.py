@@ -1,8 +1,11 @@
 """What is known of schedules, for programs that embed Rota."""
 
-from rota.model.clock import SystemClock, parse_time, to_text
-from rota.model.errors import NotFound
+from datetime import datetime
+
+from rota.model.clock import Clock, SystemClock, parse_time, to_text
+from rota.model.errors import InvalidInput, NotFound, Refused
 from rota.model.schedules import ScheduleState, ScheduleStatus
+from rota.scheduler.due import first_slot
 from rota.scheduler.presence import DEAD_AFTER
 from rota.storage.port import Store, Transaction
 
@@ -26,33 +29,66 @@ async def update_schedule_state(
     agent: str,
     name: str,
     *,
-    status: ScheduleStatus | None = None,
+    status: ScheduleStatus | str | None = None,
     last_run_at: str | None = None,
     next_run_at: str | None = None,
     last_error: str | None = None,
+    clock: Clock | None = None,
 ) -> ScheduleState:
-    """What is None stays as it is. `running` is not stored: it follows from open triggers."""
+    """What is None stays as it is. `running` is not stored: it follows from open triggers, and
+    means no more than `idle` here. What is enabled by that goes on from now."""
+    wanted = None if status is None else _known(status)
     changes: dict[str, object] = {}
     if last_run_at is not None:
         changes["last_run_at"] = _moment(last_run_at, "last_run_at")
-    if next_run_at is not None:
-        changes["next_at"] = changes["slot"] = _moment(next_run_at, "next_run_at")
     if last_error is not None:
         changes["last_error"] = last_error
-    if status is not None:
-        changes["enabled"] = int(status is not ScheduleStatus.DISABLED)
-    if status is ScheduleStatus.DISABLED:
-        changes |= {"next_at": None, "slot": None}
-    since = _alive_since()
+    at = None if next_run_at is None else _moment(next_run_at, "next_run_at")
+    now, since = (clock or SystemClock()).now(), _alive_since()
 
     def body(tx: Transaction) -> ScheduleState | None:
-        tx.change_schedule(agent, name, changes)
+        state = tx.schedule_state(agent, name, since)
+        if state is None:
+            return None
+        tx.change_schedule(agent, name, changes | _switch(state, wanted, at, now))
         return tx.schedule_state(agent, name, since)
 
     found = await store.transact(body)
     if found is None:
         raise NotFound(f"there is no schedule {agent}/{name}", agent=agent, schedule=name)
     return found
+
+
+def _known(status: str) -> ScheduleStatus:
+    """Scripts that were written for a file say it as text."""
+    try:
+        return ScheduleStatus(status)
+    except ValueError:
+        raise InvalidInput(
+            f"status: {status[:64]!r} is none; write idle, running or disabled", field="status"
+        ) from None
+
+
+def _switch(
+    state: ScheduleState, wanted: ScheduleStatus | None, at: str | None, now: datetime
+) -> dict[str, object]:
+    """Whether it wakes, and when."""
+    if wanted is ScheduleStatus.DISABLED:
+        return {"enabled": 0, "slot": None, "next_at": None}
+    if at is not None:
+        _demand_awake(state, wanted)
+    elif wanted is not None and not state.enabled:
+        at = first_slot(state, now)
+    enabled: dict[str, object] = {} if wanted is None else {"enabled": 1}
+    return enabled if at is None else {**enabled, "slot": at, "next_at": at}
+
+
+def _demand_awake(state: ScheduleState, wanted: ScheduleStatus | None) -> None:
+    called = f"{state.agent}/{state.name}"
+    if not state.type.by_clock:
+        raise Refused(f"{called} is of type {state.type}, and does not wake by the clock")
+    if not state.enabled and wanted is None:
+        raise Refused(f"{called} is disabled; say status='idle' with it to have it wake then")
 
 
 def _moment(text: str, field: str) -> str:

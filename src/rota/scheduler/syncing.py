@@ -1,4 +1,4 @@
-"""Brings the ledger's schedules in line with what is configured."""
+"""Brings the ledger's schedules in line with what is configured, here and on other nodes."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -6,9 +6,9 @@ from datetime import datetime
 from rota.model.clock import from_text, to_text
 from rota.model.schedules import Schedule
 from rota.scheduler.due import Rhythm, Rng, waking
-from rota.scheduler.roster import Name, Roster
+from rota.scheduler.roster import Name, Others, Roster
 from rota.storage.port import Transaction
-from rota.storage.schedule_port import Advance, Standing
+from rota.storage.schedule_port import RESTS, Advance, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +19,63 @@ class Synced:
     dropped: int = 0
 
 
-def sync(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> Synced:
-    """Agents that this node does not know are another's, and are left alone.
+def sync(
+    tx: Transaction, roster: Roster, node: str, now: datetime, rng: Rng | None = None
+) -> Synced:
+    """Agents that this node does not know are another's, and are left alone; and so is a schedule
+    that another living node has: its file may be newer than ours.
 
     Where nothing has changed, no time is computed: a restart is cheap."""
-    stored = {(row.agent, row.name): row for row in tx.standings(roster.names())}
+    stored = _stored(tx, roster)
     standings = (
         standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
         for name, schedule in roster.schedules.items()
     )
     changed = [standing for standing in standings if standing is not None]
     gone: list[Name] = [name for name in stored if name not in roster.schedules]
+    if gone:
+        others = Others.of(tx.other_rosters(node))
+        gone = [name for name in gone if not others.may_have(name)]
     tx.put_schedules(changed)
     tx.drop_schedules(gone, to_text(now))
     return Synced(len(changed), len(gone))
+
+
+def let_others_rest(tx: Transaction, roster: Roster, node: str) -> None:
+    """Agents that no living node has wake nobody. They go on when somebody comes who has them."""
+    others = Others.of(tx.other_rosters(node))
+    if others.all_said:
+        tx.rest_schedules(sorted(others.agents.union(roster.agents)))
+
+
+def is_whole(tx: Transaction, roster: Roster) -> bool:
+    """Whether all that stands in the roster is in the ledger, and awake."""
+    stored = _stored(tx, roster)
+    return not any(_is_amiss(stored.get(name)) for name in roster.schedules)
+
+
+def mend(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> int:
+    """Bring back what is gone or rests; how many that were. Of all else the ledger is believed:
+    another node may have read a newer file, and an operator may have had his say."""
+    stored = _stored(tx, roster)
+    standings = (
+        standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
+        for name, schedule in roster.schedules.items()
+        if _is_amiss(stored.get(name))
+    )
+    mended = [standing for standing in standings if standing is not None]
+    tx.put_schedules(mended)
+    return len(mended)
+
+
+def _stored(tx: Transaction, roster: Roster) -> dict[Name, Standing]:
+    return {(row.agent, row.name): row for row in tx.standings(roster.names())}
+
+
+def _is_amiss(row: Standing | None) -> bool:
+    if row is None:
+        return True
+    return row.enabled and row.type.by_clock and row.next_at in {None, RESTS}
 
 
 def standing_of(
@@ -65,12 +108,23 @@ def standing_of(
         fresh = replace(fresh, enabled=operator, last_completed_at=row.last_completed_at)
     if fresh.enabled and schedule.type.by_clock:
         if row is not None and row.slot is not None and row.definition == fresh.definition:
-            fresh = replace(fresh, slot=row.slot, next_at=row.next_at)
+            at = row.next_at
+            if at == RESTS:
+                at = to_text(_rewaking(rhythm, from_text(row.slot), now, schedule, rng))
+            fresh = replace(fresh, slot=row.slot, next_at=at)
         else:
             slot = _first(fresh, rhythm, now)
-            at = waking(rhythm, slot, now, schedule.jitter_percent, rng)
-            fresh = replace(fresh, slot=to_text(slot), next_at=to_text(at))
+            at = to_text(waking(rhythm, slot, now, schedule.jitter_percent, rng))
+            fresh = replace(fresh, slot=to_text(slot), next_at=at)
     return None if fresh == row else fresh
+
+
+def _rewaking(
+    rhythm: Rhythm, slot: datetime, now: datetime, schedule: Schedule, rng: Rng | None
+) -> datetime:
+    """A slot that has passed was due at its time, and not just now: how late it is decides about
+    it."""
+    return slot if slot <= now else waking(rhythm, slot, now, schedule.jitter_percent, rng)
 
 
 def _first(fresh: Standing, rhythm: Rhythm, now: datetime) -> datetime:

@@ -28,7 +28,7 @@ class RunVerbs(Protocol):
     def runs_to_cancel(self, node: str) -> list[str]: ...
     def dead_runs(self, before: str, place: str, node: str) -> list[Run]:
         """Open runs of nodes that stood at `place` before this `node` did; and of nodes that have
-        ended or were not seen since `before`, and of workers, once their claims have ended."""
+        ended, and of workers that began `before`, once their claims have ended."""
 
     def last_session(
         self, agent: str, schedule: str | None, work_item_id: str | None

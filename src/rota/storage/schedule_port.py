@@ -9,6 +9,11 @@ from rota.model.schedules import ScheduleState, ScheduleType, SkipReason, Trigge
 # Where in the line of those that are due: next time, agent, name.
 Place = tuple[str, str, str]
 HEAD: Place = ("", "", "")
+# The next time of a schedule that rests, because no living node has it: never. Its slot is kept, so
+# that whoever comes back with it knows what was missed. Nobody is told this time.
+RESTS = "9999-12-31T00:00:00.000000Z"
+# The names of the schedules that a node has in its file, by agent.
+Listed = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,9 @@ class ScheduleVerbs(Protocol):
     def end_node(self, node_id: str, now: str) -> bool:
         """It is gone; False when it was so already. Triggers that it had open are lost."""
 
-    def end_dead_nodes(self, me: Node, unseen_since: str, now: str) -> list[Trigger]:
-        """End the nodes that were last seen before a time, and other processes of my place.
+    def end_dead_nodes(self, me: Node, silent: Sequence[Node], now: str) -> list[Trigger]:
+        """End these nodes, unless they were seen since they were read, and other processes of my
+        place.
 
         Their open triggers end with the outcome `lost`, and are returned.
         """
@@ -125,6 +131,12 @@ class ScheduleVerbs(Protocol):
 
     def some_nodes(self, ids: Iterable[str]) -> list[Node]:
         """Those of these that are known, living or not; in no order."""
+
+    def put_roster(self, node_id: str, listed: Listed) -> None:
+        """What a node has in its file."""
+
+    def other_rosters(self, node_id: str) -> list[Listed | None]:
+        """Of each living node but this; None where it has not said yet."""
 
     def last_sight(self) -> str | None:
         """When any node, living or not, was last seen."""
@@ -137,7 +149,8 @@ class ScheduleVerbs(Protocol):
         """Store new schedules and new definitions; what was run and skipped is kept."""
 
     def rest_schedules(self, agents: Sequence[str]) -> int:
-        """Let the schedules of all other agents sleep: nobody is there who knows them."""
+        """Let the schedules of all other agents sleep: nobody is there who knows them. They keep
+        their slots; see `RESTS`."""
 
     def drop_schedules(self, names: Sequence[tuple[str, str]], now: str) -> int:
         """Forget schedules, and end what was asked of them."""
@@ -219,7 +232,8 @@ class ScheduleVerbs(Protocol):
         """Of these schedules, since then, the earliest first."""
 
     def prune_triggers(self, before: str, now: str) -> int:
-        """Forget triggers that ended and are older than a time, and nodes that ended before it.
+        """Forget triggers that ended and are older than a time, and nodes that ended before it;
+        and what nodes had that have ended.
 
         Triggers that nobody has taken up since then end as `expired`.
         """

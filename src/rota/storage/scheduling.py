@@ -1,5 +1,6 @@
 """The verbs about nodes, schedules and triggers; the statements are in sql/schedules.sql."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
@@ -14,8 +15,10 @@ from rota.model.schedules import (
 from rota.storage.primitives import Primitives, Row
 from rota.storage.rows import encode
 from rota.storage.schedule_port import (
+    RESTS,
     Advance,
     DueSchedule,
+    Listed,
     Node,
     Place,
     Standing,
@@ -54,8 +57,9 @@ class ScheduleStatements(Primitives):
             self._do("lose_triggers", now=now, error=_NODE_ENDED)
         return ended
 
-    def end_dead_nodes(self, me: Node, unseen_since: str, now: str) -> list[Trigger]:
-        self._do("end_nodes", id=me.id, place=me.place, unseen_since=unseen_since, now=now)
+    def end_dead_nodes(self, me: Node, silent: Sequence[Node], now: str) -> list[Trigger]:
+        rows = encode([[one.id, one.seen_at] for one in silent])
+        self._do("end_nodes", id=me.id, place=me.place, silent=rows, now=now)
         return [trigger_of(row) for row in self._rows("lose_triggers", now=now, error=_NODE_DIED)]
 
     def living_nodes(self) -> list[Node]:
@@ -66,6 +70,13 @@ class ScheduleStatements(Primitives):
 
     def some_nodes(self, ids: Iterable[str]) -> list[Node]:
         return [Node(*row) for row in self._rows("some_nodes", ids=encode(sorted(set(ids))))]
+
+    def put_roster(self, node_id: str, listed: Listed) -> None:
+        self._do("put_roster", node=node_id, schedules=encode(listed))
+
+    def other_rosters(self, node_id: str) -> list[Listed | None]:
+        rows = self._rows("other_rosters", node=node_id)
+        return [None if row[0] is None else json.loads(row[0]) for row in rows]
 
     def last_sight(self) -> str | None:
         row = self._one("last_sight")
@@ -82,7 +93,7 @@ class ScheduleStatements(Primitives):
             self._do("put_schedules", rows=encode([standing_row(row) for row in in_order]))
 
     def rest_schedules(self, agents: Sequence[str]) -> int:
-        return self._changed("rest_schedules", agents=encode(list(agents)))
+        return self._changed("rest_schedules", agents=encode(list(agents)), rests=RESTS)
 
     def drop_schedules(self, names: Sequence[tuple[str, str]], now: str) -> int:
         if not names:
@@ -249,6 +260,7 @@ class ScheduleStatements(Primitives):
 
     def prune_triggers(self, before: str, now: str) -> int:
         self._do("prune_nodes", before=before)
+        self._do("prune_rosters")
         pruned = self._changed("prune_triggers", before=before)
         self._do("expire_waiting", before=before, now=now)
         return pruned
@@ -286,6 +298,8 @@ def standing_row(row: Standing) -> list[object]:
 def state_of(row: Row) -> ScheduleState:
     facts = list(row)
     facts[2], facts[4] = ScheduleType(row[2]), bool(row[4])
+    if row[5] == RESTS:
+        facts[5] = facts[6] = None
     facts[10] = None if row[10] is None else SkipReason(row[10])
     return ScheduleState(*facts)
 

@@ -1,7 +1,7 @@
 """The records of an export: one kind for each table, their fields in the order of the file.
 
 What is not here is not exported: API tokens (secrets), the index of labels (it follows from the
-items), and the list of migrations.
+items), what servers have in their files (they say it when they start), and the list of migrations.
 """
 
 from dataclasses import dataclass

@@ -18,6 +18,7 @@ _TABLES = (
     "triggers",
     "schedules",
     "nodes",
+    "rosters",
     "api_tokens",
     "idempotency_keys",
     "events",

@@ -33,11 +33,11 @@ SELECT id FROM runs WHERE ended_at IS NULL AND node = :node AND cancel_requested
 -- name: dead_runs
 -- Who stood at our place is dead for certain. Others may only be cut off from the database: as
 -- workers on other machines, which are no nodes, their runs live as long as their claims do.
+-- Whether a node lives is not judged here, by a time that it took from a clock of its own.
 SELECT @run FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
   EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node AND n.place = :place)
   OR (((r.trigger_kind = 'worker' AND r.started_at < :before)
-       OR EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node
-                  AND (n.ended_at IS NOT NULL OR n.seen_at < :before)))
+       OR EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node AND n.ended_at IS NOT NULL))
       AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.id = r.work_item_id
                       AND w.status = 'in_progress' AND w.epoch = r.epoch)))
 ORDER BY id

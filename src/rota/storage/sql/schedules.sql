@@ -9,9 +9,11 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, ended_at = NULL
 UPDATE nodes SET seen_at = :now WHERE id = :id AND ended_at IS NULL RETURNING id
 
 -- name: end_nodes
--- The others of a place are dead, because there is one living process of it.
-UPDATE nodes SET ended_at = :now
-WHERE ended_at IS NULL AND id <> :id AND (place = :place OR seen_at < :unseen_since) RETURNING id
+-- The others of a place are dead, because there is one living process of it. `seen_at` is the guard
+-- of those that were silent: who was seen meanwhile is not.
+UPDATE nodes SET ended_at = :now WHERE ended_at IS NULL AND id <> :id
+  AND (place = :place OR (id, seen_at) IN
+       (SELECT value ->> 0, value ->> 1 FROM json_each(:silent))) RETURNING id
 
 -- name: end_node
 UPDATE nodes SET ended_at = :now WHERE id = :id AND ended_at IS NULL RETURNING id
@@ -25,6 +27,17 @@ SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes WHERE seen_at >=
 -- name: some_nodes
 SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes
 WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: put_roster
+INSERT INTO rosters (node, schedules) VALUES (:node, :schedules)
+ON CONFLICT (node) DO UPDATE SET schedules = excluded.schedules
+
+-- name: other_rosters
+SELECT r.schedules FROM nodes n LEFT JOIN rosters r ON r.node = n.id
+WHERE n.ended_at IS NULL AND n.id <> :node
+
+-- name: prune_rosters
+DELETE FROM rosters WHERE node NOT IN (SELECT id FROM nodes WHERE ended_at IS NULL)
 
 -- name: last_sight
 -- There are few nodes, and those that ended are pruned.
@@ -69,8 +82,8 @@ ON CONFLICT (agent, name) DO UPDATE SET
   source = excluded.source
 
 -- name: rest_schedules
-UPDATE schedules SET next_at = NULL, slot = NULL
-WHERE next_at IS NOT NULL AND agent NOT IN (SELECT value FROM json_each(:agents))
+UPDATE schedules SET next_at = :rests
+WHERE next_at <> :rests AND agent NOT IN (SELECT value FROM json_each(:agents))
 
 -- name: drop_schedules
 DELETE FROM schedules WHERE (agent, name) IN

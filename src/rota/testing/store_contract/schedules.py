@@ -19,8 +19,10 @@ from rota.model.schedules import (
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import (
     HEAD,
+    RESTS,
     Advance,
     DueSchedule,
+    Listed,
     Node,
     Standing,
     TriggerEnd,
@@ -141,14 +143,15 @@ class NodesContract:
         await store.transact(lambda tx: tx.prune_triggers(SOON, SOON))
         assert await store.read(lambda tx: tx.last_sight()) == NOW
 
-    async def test_end_dead_nodes_by_time(self, store: Store) -> None:
+    async def test_end_dead_nodes_that_were_silent(self, store: Store) -> None:
         quiet = trigger(node="n2")
         for node in (ME, OTHER):
             await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
         await inserted(store, quiet, trigger("mine"), trigger("waits", node=""))
-        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, NOW, SOON))
-        assert ended == [], "who was seen at that time lives"
-        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, SOON, SOON))
+        earlier = replace(OTHER, seen_at=BEFORE)
+        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, [earlier], SOON))
+        assert ended == [], "who was seen again meanwhile lives"
+        ended = await store.transact(lambda tx: tx.end_dead_nodes(ME, [OTHER, ME], SOON))
         assert ended == [quiet]
         assert [one.id for one in await store.read(lambda tx: tx.living_nodes())] == ["n1"]
 
@@ -158,15 +161,35 @@ class NodesContract:
         await store.transact(lambda tx: tx.put_node(OTHER))
         await store.transact(lambda tx: tx.put_node(ME))
         await inserted(store, left, trigger("there", node="n2"))
-        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, "", SOON)) == [left]
+        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON)) == [left]
         lost = await record(store, left)
         assert (lost.outcome, lost.error) == ("lost", "the process that ran it died")
+
+    async def test_rosters_are_those_of_the_other_living_nodes(self, store: Store) -> None:
+        third = replace(OTHER, id="n3", place="far")
+
+        async def others() -> list[Listed | None]:
+            return await store.read(lambda tx: tx.other_rosters("n1"))
+
+        for node in (ME, OTHER, third):
+            await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
+        assert await others() == [None, None]
+        await store.transact(lambda tx: tx.put_roster("n1", {"ada": ["poll"]}))
+        await store.transact(lambda tx: tx.put_roster("n2", {"ada": ["poll"], "bob": []}))
+        await store.transact(lambda tx: tx.put_roster("n2", {"bob": ["é", "x"]}))
+        await store.transact(lambda tx: tx.end_node("n3", SOON))
+        assert await others() == [{"bob": ["é", "x"]}]
+        await store.transact(lambda tx: tx.end_node("n2", SOON))
+        assert await others() == []
+        await store.transact(lambda tx: tx.prune_triggers(BEFORE, SOON))
+        await store.transact(lambda tx: tx.put_node(OTHER))
+        assert await others() == [None], "what an ended node had is forgotten"
 
     async def test_a_trigger_of_a_node_that_nobody_knows_is_lost_too(self, store: Store) -> None:
         left = trigger(node="never-entered")
         await store.transact(lambda tx: tx.put_node(ME))
         await inserted(store, left)
-        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, "", SOON)) == [left]
+        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON)) == [left]
 
 
 class SchedulesTableContract:
@@ -221,6 +244,25 @@ class SchedulesTableContract:
         assert await listed("bob", None, 2) == ["bob/a", "bob/b"]
         assert await listed("bob", ("bob", "b"), 2) == ["bob/c"]
         assert await listed("eve", None, 2) == []
+
+    async def test_rest_schedules_keeps_the_slots_of_agents_that_nobody_knows(
+        self, store: Store
+    ) -> None:
+        hook = standing("hook", "bob", type=ScheduleType.WEBHOOK, next_at=None, slot=None)
+        await stored(store, standing(), standing(agent="bob"), hook)
+        assert await store.transact(lambda tx: tx.rest_schedules(["ada"])) == 1
+        assert await store.transact(lambda tx: tx.rest_schedules(["ada"])) == 0
+        rows = await store.read(lambda tx: tx.standings(["ada", "bob"]))
+        found = {(row.agent, row.name): (row.slot, row.next_at) for row in rows}
+        assert found == {
+            ("ada", "poll"): (NOW, NOW),
+            ("bob", "poll"): (NOW, RESTS),
+            ("bob", "hook"): (None, None),
+        }
+        shown = await store.read(lambda tx: tx.schedule_states("bob", None, 9, ""))
+        assert [(one.slot, one.next_run_at) for one in shown] == [(None, None)] * 2
+        due = await store.transact(lambda tx: tx.due_schedules(LATER, HEAD, 9))
+        assert [row.agent for row in due] == ["ada"]
 
     async def test_a_state_counts_what_runs_on_living_nodes(self, store: Store) -> None:
         await stored(store, standing())
@@ -383,7 +425,7 @@ class ClockContract:
             assert took.count(True) == 1
             (open_,) = await store.transact(lambda tx: [*tx.open_triggers({"ada"}).items()])
             assert open_ == (("ada", "poll"), 1)
-            await store.transact(lambda tx: tx.end_dead_nodes(ME, "", SOON))
+            await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON))
 
 
 class AskedContract:

@@ -8,6 +8,12 @@ FROM schedules WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:a
 SELECT id, place, pid, started_at, seen_at, ended_at FROM nodes
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
 
+-- name: end_nodes
+UPDATE nodes SET ended_at = :now WHERE ended_at IS NULL AND id <> :id
+  AND (place = :place OR (id, seen_at) IN (
+    SELECT value ->> 0, value ->> 1
+    FROM jsonb_array_elements(CAST(:silent AS jsonb)) AS r (value))) RETURNING id
+
 -- name: put_schedules
 INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot, source)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, (value ->> 4)::int, (value ->> 5)::int,
@@ -19,7 +25,7 @@ ON CONFLICT (agent, name) DO UPDATE SET
   source = excluded.source
 
 -- name: rest_schedules
-UPDATE schedules SET next_at = NULL, slot = NULL WHERE next_at IS NOT NULL
+UPDATE schedules SET next_at = :rests WHERE next_at <> :rests
   AND agent NOT IN (SELECT jsonb_array_elements_text(CAST(:agents AS jsonb)))
 
 -- name: drop_schedules
