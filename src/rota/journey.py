@@ -25,7 +25,7 @@ from rota.runner.port import Meter, Runner
 from rota.runner.records import RunBook
 from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
-from rota.sources.holding import Sourced, Taken, taken_of, until_lost, why_nothing
+from rota.sources.holding import Sourced, Taken, notes_so_far, taken_of, until_lost, why_nothing
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.recording import Recorder
@@ -108,6 +108,7 @@ class Journey:
             trigger=info.trigger,
             item=taken.item if taken is not None else None,
             claim=taken.number if taken is not None else None,
+            notes=await notes_so_far(self.ledger, taken),
             limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
             session_id=await self.runs.session(run) if resumes else None,
             meter=meter,

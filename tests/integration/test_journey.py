@@ -158,9 +158,10 @@ async def test_an_item_goes_from_its_source_to_its_report(scene: Scene) -> None:
     (told,) = scene.actor.told
     assert told.prompt == (
         "Process this:\n\n## Work Item: Mend the gate\n\nIt squeaks.\n\n- **Source:** queue\n"
-        f"- **ID:** {item.id}\n- **Priority:** medium\n- **Labels:** wood"
+        f"- **ID:** {item.id}\n- **Priority:** medium\n- **Labels:** wood\n\n- **Type:** chore"
     )
     assert told.environ["ROTA_WORK_ITEM_ID"] == item.id
+    assert told.environ["ROTA_ITEM_TYPE"] == "chore"
     assert [kind for kind, _ in await scene.events()] == [
         "work.submitted",
         "work.dispatched",
@@ -168,6 +169,30 @@ async def test_an_item_goes_from_its_source_to_its_report(scene: Scene) -> None:
         "run.started",
         "run.finished",
         "work.completed",
+    ]
+
+
+async def test_the_next_run_reads_what_the_last_one_asked_and_what_it_was_answered(
+    scene: Scene,
+) -> None:
+    item = await scene.add(payload={"gate": 3})
+    scene.actor.end = RunEnd(RunStatus.PARTIAL, "Which colour?")
+    await scene.travel()
+    assert (await scene.item(item)).status is Status.BLOCKED
+    answer = Order(Verb.RELEASE, item.id, "ada", notes="Green.\nLike the fence.")
+    await scene.ledger.queue.apply(answer)
+    await scene.travel()
+    first, second = scene.actor.told
+    assert '- **Type:** chore\n\nPayload:\n\n```json\n{\n  "gate": 3\n}\n```' in first.prompt
+    assert "Notes so far" not in first.prompt
+    behind = second.prompt.partition("Notes so far, the latest last:\n\n")[2]
+    asked, answered = behind.split("\n- ")
+    assert asked.endswith(", smith: Which colour?")
+    assert ", ada: Green.\n  Like the fence.\nUNTRUSTED-" in answered
+    known = second.context["item"]
+    assert [(one["by"], one["text"]) for one in known["notes"]] == [
+        ("smith", "Which colour?"),
+        ("ada", "Green.\nLike the fence."),
     ]
 
 

@@ -102,6 +102,20 @@ async def test_the_environment_is_an_allow_list(tmp_path: Path) -> None:
     }
 
 
+async def test_the_item_lies_in_a_file_until_the_run_has_ended(stage: Stage) -> None:
+    item = {"title": "Mend \ud83d it", "metadata": {"payload": {"gate": 3}}}
+    agent = stage.script("""
+        import json, os, stat
+        path = os.environ["ROTA_ITEM_FILE"]
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        print(path, oct(mode), json.load(open(path))["metadata"]["payload"]["gate"])
+    """)
+    end = await stage.run(*agent, context={"item": item})
+    path, mode, gate = end.summary.split()
+    assert (mode, gate, stage.is_there(path)) == ("0o600", "3", False)
+    assert (await stage.run("env")).summary.find("ROTA_ITEM_FILE") == -1, "without an item"
+
+
 async def test_an_agent_cannot_be_given_another_runs_mark(stage: Stage) -> None:
     end = await stage.run("env", env={"ROTA_RUN_ID": "forged"}, environ={"ROTA_RUN_ROOT": "/"})
     assert "forged" not in end.summary

@@ -93,7 +93,8 @@ def test_the_prompt_is_the_one_that_a_server_builds(yard: Yard) -> None:
         "- **Source:** queue\n"
         f"- **ID:** {item}\n"
         "- **Priority:** high\n"
-        "- **Labels:** gate"
+        "- **Labels:** gate\n\n"
+        "- **Type:** chore"
     )
 
 

@@ -23,6 +23,7 @@ from rota.model.errors import ClaimLost, NotFound, RotaError
 from rota.model.fleet import AgentSpec, Limits
 from rota.model.runs import Run, RunEnd, RunStatus
 from rota.model.schedules import Schedule, TriggerKind
+from rota.prompts import Note, notes_in
 from rota.queue.intake import LONGEST
 from rota.runner.beside import ended_by
 from rota.runner.execution import unbroken
@@ -116,6 +117,7 @@ class WorkerRun:
             path,
             schedule=schedule,
             item=told_item(self._item.data),
+            notes=await self._notes(),
             limits=self._with.limits,
             session_id=await self._session(run) if resumes else None,
             meter=meter,
@@ -125,6 +127,13 @@ class WorkerRun:
             meter,
             {RunStatus.CLAIM_LOST: self._lost(), RunStatus.CANCELLED: self._cancelled(run)},
         )
+
+    async def _notes(self) -> list[Note]:
+        """What others have left with the item so far."""
+        with contextlib.suppress(RotaError):  # then it has to do without
+            events = (await self._client.work_get(self._item.id))["events"]
+            return notes_in((one["occurred_at"], one["actor"], one["payload"]) for one in events)
+        return []
 
     async def _session(self, run: Run) -> str | None:
         """Of the latest run on this item that had one."""

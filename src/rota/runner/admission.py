@@ -9,7 +9,7 @@ from rota.model.agents import Agent, room_for_reviews
 from rota.model.clock import Clock, from_text, to_text
 from rota.model.errors import InvalidInput
 from rota.model.fleet import AgentSpec, Budget
-from rota.model.runs import AgentLimits, RunEnd, RunFilter, RunStatus, Spent
+from rota.model.runs import AgentLimits, RunEnd, RunFilter, RunStatus, Spent, in_a_row
 from rota.model.schedules import SkipReason
 from rota.model.work import MAX_PAGE
 from rota.runner.budget import day_began, exceeded, next_day
@@ -164,7 +164,7 @@ def _limited(limits: AgentLimits | None, now: str) -> Refusal | None:
     if (limits.breaker_until or "") > now:
         return Refusal(
             SkipReason.BREAKER_OPEN,
-            f"{limits.failures} runs failed in a row; the next try is at {limits.breaker_until}, or"
+            f"{in_a_row(limits.failures)}; the next try is at {limits.breaker_until}, or"
             f" now: rota agent resume {limits.agent}",
         )
     return None

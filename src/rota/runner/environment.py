@@ -8,6 +8,7 @@ from rota.runner.orphans import RUN_ID, RUN_ROOT
 from rota.runner.port import RunRequest
 
 RESULT_FILE = "ROTA_RESULT_FILE"
+ITEM_FILE = "ROTA_ITEM_FILE"
 
 PASSED = frozenset(
     {"PATH", "HOME", "LANG", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR"}
@@ -26,16 +27,17 @@ def inherited(environ: Mapping[str, str], more: tuple[str, ...] = ()) -> dict[st
 
 
 def environment(
-    request: RunRequest, environ: Mapping[str, str], root: Path, result_file: Path
+    request: RunRequest, environ: Mapping[str, str], root: Path, files: Mapping[str, Path]
 ) -> dict[str, str]:
-    """All variables of a run. The marks by which its processes are known cannot be overruled."""
+    """All variables of a run, with those that name its `files`. The marks by which its processes
+    are known cannot be overruled."""
     settings = request.settings
     return {
         **inherited(environ, settings.env_pass),
         **settings.env,
         **request.environ,
         "ROTA_AGENT": request.agent,
-        RESULT_FILE: str(result_file),
+        **{name: str(path) for name, path in files.items()},
         RUN_ID: request.run_id,
         RUN_ROOT: str(root),
     }

@@ -1,5 +1,6 @@
 """Runs agents on this machine."""
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from rota.model.errors import InvalidInput, RotaError
 from rota.model.runs import RunEnd, RunStatus
 from rota.runner.addresses import Allowed
 from rota.runner.conclusion import conclude
-from rota.runner.environment import environment
+from rota.runner.environment import ITEM_FILE, RESULT_FILE, environment
 from rota.runner.execution import Finished, Order, Stop, Stopped, run_program, unbroken
 from rota.runner.hearing import Hearing
 from rota.runner.hooks import Hooks, Surroundings
@@ -119,7 +120,7 @@ class LocalRunner:
             launch = runtime.launch(request, scratch)
             for note in launch.notes:
                 log.say(note, type="warning")
-            env = environment(request, self._environ, self._directory, scratch.result)
+            env = environment(request, self._environ, self._directory, _files(request, scratch))
             program = Program(launch.argv, place.directory, env, self._grace)
             order = _order(request, program, launch.stdin, hearing)
             try:
@@ -172,6 +173,15 @@ def _order(request: RunRequest, program: Program, stdin: bytes, hearing: Hearing
         why = f"it ran longer than its limit of {seconds:g} s (budget wall_time)"
         late = Stopped(RunStatus.FAILED, why)
     return Order(program, stdin, hearing.out, hearing.err, seconds, late, request.run_id)
+
+
+def _files(request: RunRequest, scratch: Scratch) -> dict[str, Path]:
+    """What the agent may read and write, by the variables that name it."""
+    files = {RESULT_FILE: scratch.result}
+    if request.context.get("item") is not None:
+        content = json.dumps(request.context["item"], ensure_ascii=False, default=str)
+        files[ITEM_FILE] = scratch.write("item.json", content.encode(errors="replace"))
+    return files
 
 
 def _told(path: Path, log: RunLog) -> Told | None:

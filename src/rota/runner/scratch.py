@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-_NAMES = ("result.json", "prompt.txt", "mcp.json")
+_NAMES = ("result.json", "item.json", "prompt.txt", "mcp.json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a run is told: its prompt, its variables, and the context that hooks get."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from rota.claims.pushes import agents_branch
 from rota.model.fleet import AgentSpec, Limits, RunSettings
 from rota.model.runs import Run
 from rota.model.schedules import Schedule, Trigger
-from rota.prompts import Told, build_prompt, fenced, of_claim
+from rota.prompts import Note, Told, build_prompt, fenced, of_claim, of_item, of_notes
 from rota.runner.port import Meter, RunRequest
 from rota.tracing import traceparent
 
@@ -21,13 +22,20 @@ def prompt_for(
     schedule: Schedule | None,
     item: Told | None,
     message: str | None = None,
+    *,
     claim: int | None = None,
+    notes: Sequence[Note] = (),
 ) -> str:
-    """What came from outside, the item's text and a message, stands between fences."""
+    """What came from outside, the item's text and a message, stands between fences. So do notes,
+    whoever wrote the item: a run may have noted what it read somewhere."""
     asked = (schedule.prompt if schedule else None) or agent.default_prompt
     trusted = item is not None and (agent.trusted or item.source in OUR_OWN)
+    known = of_item(item) if item is not None else None
+    noted = of_notes(notes)
     parts = [
         build_prompt(asked, item, trusted=trusted),
+        known if known is None or trusted else fenced(known),
+        noted if noted is None or agent.trusted else fenced(noted),
         of_claim(claim, branch) if claim and (branch := _branch(item, claim)) else None,
         fenced(message) if message else None,
     ]
@@ -53,22 +61,24 @@ def request_for(
     trigger: Trigger | None = None,
     item: Told | None = None,
     claim: int | None = None,
+    notes: Sequence[Note] = (),
     limits: Limits,
     session_id: str | None = None,
     meter: Meter | None = None,
 ) -> RunRequest:
-    """`claim` is its number on the tracker that the item is from."""
+    """`claim` is its number on the tracker that the item is from; `notes` is what was left with the
+    item so far, the latest last."""
     message = trigger.message if trigger else None
     return RunRequest(
         run.id,
         agent.name,
         settings_for(agent, schedule),
-        prompt_for(agent, schedule, item, message, claim),
+        prompt_for(agent, schedule, item, message, claim=claim, notes=notes),
         log,
         limits,
         session_id=session_id,
         environ=_environ(run, item, claim),
-        context=_context(run, item, claim, message),
+        context=_context(run, item, claim, message, notes),
         meter=meter or Meter(),
     )
 
@@ -86,6 +96,7 @@ def _environ(run: Run, item: Told | None, claim: int | None) -> dict[str, str]:
         "ROTA_EPOCH": str(run.epoch) if run.epoch is not None else None,
         "ROTA_CLAIM": str(claim) if claim else None,
         "ROTA_BRANCH": _branch(item, claim),
+        "ROTA_ITEM_TYPE": str(item.metadata.get("type") or "") if item else None,
         "ROTA_ITEM_SOURCE": item.source if item else None,
         "ROTA_ITEM_REF": item.external_id if item else None,
         "ROTA_ITEM_URL": item.url if item else None,
@@ -94,7 +105,9 @@ def _environ(run: Run, item: Told | None, claim: int | None) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _context(run: Run, item: Told | None, claim: int | None, message: str | None) -> dict[str, Any]:
+def _context(
+    run: Run, item: Told | None, claim: int | None, message: str | None, notes: Sequence[Note]
+) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "agent": run.agent,
@@ -106,11 +119,11 @@ def _context(run: Run, item: Told | None, claim: int | None, message: str | None
         "claim": claim,
         "branch": _branch(item, claim),
         "message": message,
-        "item": _item(run, item) if item else None,
+        "item": _item(run, item, notes) if item else None,
     }
 
 
-def _item(run: Run, item: Told) -> dict[str, Any]:
+def _item(run: Run, item: Told, notes: Sequence[Note]) -> dict[str, Any]:
     return {
         "id": run.work_item_id,
         "source": item.source,
@@ -121,4 +134,5 @@ def _item(run: Run, item: Told) -> dict[str, Any]:
         "labels": list(item.labels),
         "url": item.url,
         "metadata": dict(item.metadata),  # what else its source knows: type and payload, of ours
+        "notes": [note._asdict() for note in notes],
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from rota.model.errors import ClaimLost, NotFound, StorageError
 from rota.model.schedules import SkipReason
+from rota.prompts import Note, notes_in
 from rota.queue.ledger import Ledger
 from rota.queue.views import Views
 from rota.sources.manager import NextWorkItem
@@ -45,6 +46,14 @@ def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
     if not found.claimed or found.item is None or made is None:
         return None
     return Taken(agent, found.item, made.ledger_id, made.token, made.epoch, made.claim, made.number)
+
+
+async def notes_so_far(ledger: Ledger, taken: Taken | None) -> list[Note]:
+    """What others have left with the item: the question of the run before, and its answer."""
+    if taken is None or taken.ledger_id is None:
+        return []
+    events = (await ledger.views.detail(taken.ledger_id)).events
+    return notes_in((one.occurred_at, one.actor, one.data) for one in events)
 
 
 _WHY = {
