@@ -34,7 +34,7 @@ WIDTH = 96
 _PART = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- /made -->)", re.S)
 _SHARED = re.compile(r"\n\nAll commands have:\n.*?(?=\n\n|\Z)", re.S)
 _OF_ALL = "Wrong types and unknown fields are refused."  # what every body's base says
-_ALWAYS = frozenset({"401", "403", "405", "421", "429", "500", "503"})
+_ALWAYS = frozenset({"401", "403", "405", "408", "421", "429", "431", "500", "503"})
 
 Schema = dict[str, Any]
 

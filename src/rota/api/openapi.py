@@ -59,6 +59,7 @@ _REFUSALS = {
     403: "The token lacks a scope, or a page of another site asked",
     404: "There is no such thing",
     405: "Not a method of this path; see `Allow`",
+    408: "The rest of the request did not come in time",
     409: "Right in form, but not as things stand: see `code` and `allowed`",
     412: "`If-Match` named a version that has passed",
     413: "The body is too large",
@@ -66,10 +67,11 @@ _REFUSALS = {
     421: "The server is not called by that name",
     422: "A field is wrong or missing; see `errors`",
     429: "Too many wrong tokens from this address",
+    431: "Request line and headers are too large",
     500: "An error of ours",
     503: "The database cannot be reached, is full or locked: ask again",
 }
-_ALWAYS = (401, 403, 405, 421, 429, 500, 503)
+_ALWAYS = (401, 403, 405, 408, 421, 429, 431, 500, 503)
 _WITH_BODY = (400, 413, 415, 422)
 
 
