@@ -92,6 +92,14 @@ def test_what_a_head_may_have_is_heard(served: Served) -> None:
     assert statuses(told(served, POST + body)) == [400], "of a body, 64 KiB is no limit"
 
 
+@pytest.mark.parametrize(("written", "status"), [(len(WORK), 201), (10**18, 413)])
+def test_a_length_may_be_written_long(served: Served, written: int, status: int) -> None:
+    length = b"Content-Length: " + b"0" * 4_400 + b"%d\r\n" % written
+    assert statuses(told(served, POST + b"Connection: close\r\n" + length + b"\r\n" + WORK)) == [
+        status
+    ]
+
+
 @pytest.mark.parametrize("chunks", [b"", b"1\r\nx\r\n"])
 def test_trailers_are_counted_and_no_more(served: Served, chunks: bytes) -> None:
     begun = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n"

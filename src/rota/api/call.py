@@ -36,6 +36,7 @@ Q = TypeVar("Q")
 MAX_PARAMETERS = 200
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 LONGEST_ID = 100
+_MOST_DIGITS = 18  # of a length; Python reads some thousands, and then raises
 
 
 @dataclass(slots=True)
@@ -181,10 +182,10 @@ def _is_whole(raw: bytes) -> bool:
 
 async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
-    declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > limit:
+    declared = headers.get(b"content-length", b"").lstrip(b"0")
+    if len(declared) > _MOST_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise _too_large(limit)
-    raw, more = b"", True
+    raw, more = bytearray(), True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -193,7 +194,7 @@ async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
         more = message.get("more_body", False)
         if len(raw) > limit:
             raise _too_large(limit)
-    return raw
+    return bytes(raw)
 
 
 def _too_large(limit: int) -> TooLarge:
