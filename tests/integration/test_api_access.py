@@ -6,9 +6,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings, Mount, create_app
+from rota.api import ApiSettings, Mount, auth, create_app
 from rota.api.asgi import Receive, Scope, Send
+from rota.api.problems import TooManyFailures
 from rota.app import open_ledger
+from rota.model.errors import Unauthenticated
 from rota.model.status import Verb
 from rota.model.work import WorkItem
 from rota.queue.moves import Order
@@ -142,6 +144,52 @@ def test_wrong_tokens_are_counted_and_then_not_listened_to(database: str) -> Non
             assert code(http.get("/work", headers=fresh)) == (429, "too_many_failures")
             assert http.get("/work", headers=good).status_code == 200
             assert code(http.get("/work")) == (401, "unauthenticated")
+
+
+def test_who_was_good_is_listened_to_also_when_tokens_change_while_others_guess(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    with serve(database, ApiSettings(auth_failures=3)) as served:
+        boss, worker, other = (
+            {"Authorization": f"Bearer {token(served, scope)}"}
+            for scope in ("admin", "work", "read")
+        )
+        with httpx2.Client(base_url=served.url) as http:
+            for known in (other, worker, boss):
+                assert http.get("/work", headers=known).status_code == 200
+            for n in range(4):
+                http.get("/work", headers={"Authorization": f"Bearer rota_{n}"})
+            made = http.post("/tokens", json={"name": "n", "scopes": ["read"]}, headers=boss)
+            for known in (worker, boss, other):
+                assert http.get("/work", headers=known).status_code == 200
+            gone = http.delete(f"/tokens/{made.json()['id']}", headers=boss)
+            assert gone.status_code == 204
+            assert http.get("/work", headers=worker).status_code == 200
+            # What was revoked has no such right, and is a wrong token like any other.
+            mine = next(
+                one for one in http.get("/tokens", headers=boss).json() if one["name"] == "work"
+            )
+            http.delete(f"/tokens/{mine['id']}", headers=boss)
+            assert code(http.get("/work", headers=worker)) == (401, "unauthenticated")
+            assert code(http.get("/work", headers=worker)) == (429, "too_many_failures")
+
+
+async def test_of_many_good_tokens_the_latest_are_remembered(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    async with open_ledger(database) as ledger:
+        gate = auth.Gate(ledger.tokens, ApiSettings(auth_failures=1, remember_seconds=0))
+        a, b, c, d = [(await ledger.tokens.create(f"t{n}", ["read"]))[1] for n in range(4)]
+        for secret in (a, b, c, a, d):
+            await gate.sign_in(secret, "here")
+        with pytest.raises(Unauthenticated):
+            await gate.sign_in("rota_wrong", "here")
+        for secret in (a, c, d):
+            await gate.sign_in(secret, "here")
+        with pytest.raises(TooManyFailures):
+            await gate.sign_in(b, "here")
 
 
 # scopes
