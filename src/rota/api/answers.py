@@ -60,6 +60,19 @@ class Answer:
         await send({"type": "http.response.body", "body": self.body})
 
 
+@dataclass(slots=True)
+class Beginning:
+    """Of an answer that goes on and on, for who asks by HEAD what it would begin with."""
+
+    media_type: bytes
+    status: int = 200
+
+    async def deliver(self, receive: Receive, send: Send) -> None:
+        headers = raw_headers(self.media_type, None)
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
 def raw_headers(media_type: bytes | None, length: int | None) -> RawHeaders:
     is_page = media_type is not None and media_type.startswith(b"text/html")
     found = list(_OF_PAGES if is_page else _SAFE)

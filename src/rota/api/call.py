@@ -65,6 +65,11 @@ class Call:
         return text
 
     @property
+    def wants_head(self) -> bool:
+        """Its answer is not read: one that waits or goes on would only hold up the connection."""
+        return bool(self.scope.get("method") == "HEAD")
+
+    @property
     def address(self) -> str:
         """Where the request came from."""
         return str((self.scope.get("client") or ("",))[0])

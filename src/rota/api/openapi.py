@@ -42,6 +42,7 @@ _HEADERS_OUT = {
     "ETag": "The item's version, for `If-Match`.",
     "Link": 'The next page, as rel="next"; absent on the last one.',
     "Location": "Where the new thing is.",
+    "Rota-Last-Event": "Where the log ends, if `after` lies beyond that.",
     "Rota-Reason": (
         "Why the list is empty: nothing_ready, no_free_slot, in_review_limit or agent_paused."
     ),

@@ -6,7 +6,7 @@ import re
 import msgspec
 
 from rota.api import run_wire as wire
-from rota.api.answers import Answer, Reply, empty_answer, json_answer
+from rota.api.answers import Answer, Beginning, Reply, empty_answer, json_answer
 from rota.api.call import Call
 from rota.api.permits import demand_own
 from rota.api.routing import endpoint
@@ -87,7 +87,8 @@ async def read_log(call: Call, query: LogQuery) -> Reply:
             " server there, unless it is old enough to have been pruned",
             node=run.node,
         )
-    return LogStream.of(call, query, path, run)
+    stream = LogStream.of(call, query, path, run)
+    return Beginning(stream.media_type) if call.wants_head else stream
 
 
 @endpoint("POST", "/runs/{id}/cancel", scope=DISPATCH, tag=TAG, gives=wire.Run, refuses=(409,))
