@@ -178,6 +178,14 @@ async def test_all_other_moves_have_their_tool(served: Served) -> None:
         assert (nothing["claimed"], nothing["reason"]) == (False, "nothing_ready")
 
 
+@pytest.mark.parametrize("key", ["a\nb", ""])
+async def test_a_key_is_taken_as_it_is_or_not_at_all(served: Served, key: str) -> None:
+    async with by_http(served) as agent:
+        refused = await agent.refused("work_add", description="Paint it", idempotency_key=key)
+        assert refused["code"] == "invalid_input"
+        assert (await agent.call("work_list"))["items"] == []
+
+
 async def test_resources_are_the_board_an_item_and_what_an_agent_must_know(served: Served) -> None:
     item = an_item(served)
     async with by_http(served) as agent:

@@ -1,6 +1,5 @@
 """Items: submit, list, look, change, cancel."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -11,17 +10,15 @@ from rota.api.bodies import Change, NewBatch, NewWork, WorkQuery
 from rota.api.call import Call
 from rota.api.permits import carry_out
 from rota.api.routing import endpoint
-from rota.model.access import DISPATCH, READ, WORK
+from rota.model.access import DISPATCH, READ, WORK, Caller
 from rota.model.errors import InvalidInput, KeyReused, MissingRequirement
 from rota.model.status import Status, Verb
-from rota.model.work import NewItem, WorkItem
+from rota.model.work import KEY, NO_KEY, NewItem, WorkItem
 from rota.queue.moves import Order
 from rota.queue.submitting import Submitted
 from rota.queue.views import Query
 
 TAG = "work"
-
-_KEY = re.compile("[!-~]{1,150}")
 
 # Fields that steer the queue; the others describe the work, and whoever does it may correct them.
 _STEERING = frozenset(
@@ -58,20 +55,22 @@ def _key(call: Call) -> str | None:
     key = call.header(b"idempotency-key")
     if key is None:
         return None
-    if not _KEY.fullmatch(key):
-        raise InvalidInput(
-            "Idempotency-Key: use 1 to 150 printable ASCII characters without spaces",
-            field="Idempotency-Key",
-        )
+    if not KEY.fullmatch(key):
+        raise InvalidInput(f"Idempotency-Key: {NO_KEY}", field="Idempotency-Key")
     return key
 
 
-async def _submitted(call: Call, items: list[NewItem]) -> Submitted:
-    """Keys are the caller's own: another caller's key of the same name is another key."""
+def _theirs(caller: Caller, key: str) -> str:
+    """Another caller's key of the same name is another key, and names are nobody's own: two tokens
+    may have one. A key has no spaces, so that the first one is its end."""
+    return f"{key} a {caller.name}" if caller.token_id is None else f"{key} t {caller.token_id}"
+
+
+async def _submitted(call: Call, items: list[NewItem], *, alone: bool = False) -> Submitted:
     key = _key(call)
-    theirs = None if key is None else f"{call.actor}:{key}"
+    theirs = None if key is None else _theirs(call.caller, key)
     try:
-        return await call.ledger.queue.submit_many(items, actor=call.actor, key=theirs)
+        return await call.ledger.queue.submit_many(items, actor=call.actor, key=theirs, alone=alone)
     except KeyReused:
         raise KeyReused(
             f"the Idempotency-Key {key!r} was used for another request; use a new key for new work"
@@ -88,7 +87,7 @@ async def submit_work(call: Call, body: NewWork) -> Answer:
     It is stored as `queued`, also when it names an agent: dispatching is a step of its own.
     The same `Idempotency-Key` with the same body gives the same item again, with 200.
     """
-    done = await _submitted(call, [_new(body)])
+    done = await _submitted(call, [_new(body)], alone=True)
     item = done.items[0]
     headers = {"etag": f'"{item.version}"', "location": f"/work/{item.id}"}
     return json_answer(wire.item_of(item), 200 if done.repeated else 201, headers)
