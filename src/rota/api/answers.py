@@ -86,7 +86,7 @@ def raw_headers(media_type: bytes | None, length: int | None) -> RawHeaders:
 def json_answer(
     content: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    return Answer(status, encode(content), b"application/json", _raw(headers))
+    return Answer(status, encode(content), b"application/json", raw(headers))
 
 
 def text_answer(text: str, media_type: str) -> Answer:
@@ -94,7 +94,7 @@ def text_answer(text: str, media_type: str) -> Answer:
 
 
 def empty_answer(status: int = 204, headers: Mapping[str, str] | None = None) -> Answer:
-    return Answer(status, headers=_raw(headers))
+    return Answer(status, headers=raw(headers))
 
 
 def problem_answer(error: RotaError) -> Answer:
@@ -103,11 +103,11 @@ def problem_answer(error: RotaError) -> Answer:
         problems.status_of(error),
         body,
         b"application/problem+json",
-        _raw(problems.headers(error)),
+        raw(problems.headers(error)),
     )
 
 
-def _raw(headers: Mapping[str, str] | None) -> RawHeaders:
+def raw(headers: Mapping[str, str] | None) -> RawHeaders:
     if not headers:
         return []
     return [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -11,10 +11,11 @@ from typing import Any
 from msgspec import UNSET
 
 from rota.api import schemas, wire
-from rota.api.answers import Beginning, Reply, encode, json_answer, raw_headers
+from rota.api.answers import Answer, Beginning, Reply, encode, raw, raw_headers
 from rota.api.asgi import Receive, Send, attend
 from rota.api.bodies import EventQuery
 from rota.api.call import Call
+from rota.api.pages import page_answer
 from rota.api.routing import Endpoint, endpoint
 from rota.feed import Entry, Feed, Overrun, Reading, Wanted
 from rota.model.access import READ
@@ -47,16 +48,25 @@ def event_endpoints(feed: Feed) -> tuple[Endpoint, ...]:
         resumed = _last_event_id(call)
         if STREAM in call.headers.get(b"accept", b""):
             return await _stream(feed, call, query, resumed)
-        events = await call.ledger.views.events(
-            query.after or 0, query.limit, query.work_item_id, query.type
-        )
-        if not events:
-            return json_answer([], 200, await _end(call, query))
-        full = len(events) == query.limit
-        headers = call.next_page(after=str(events[-1].seq)) if full else None
-        return json_answer([wire.event_of(one) for one in events], 200, headers)
+        return await _page(call, query)
 
     return (list_events,)
+
+
+async def _page(call: Call, query: EventQuery) -> Answer:
+    async def ask(limit: int, after: str | None) -> tuple[list[Event], bool]:
+        found = await call.ledger.views.events(
+            int(after or 0), limit, query.work_item_id, query.type
+        )
+        return found, len(found) == limit
+
+    answer = await page_answer(
+        call, query.limit, str(query.after or 0), ask, written=wire.event_of,
+        place=lambda event: str(event.seq), by="after",
+    )  # fmt: skip
+    if answer.body == b"[]":
+        answer.headers += raw(await _end(call, query))
+    return answer
 
 
 async def _end(call: Call, query: EventQuery) -> dict[str, str]:

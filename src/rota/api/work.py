@@ -1,5 +1,6 @@
 """Items: submit, list, look, change, cancel."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ from rota.api import schemas, wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.bodies import Change, NewBatch, NewWork, WorkQuery
 from rota.api.call import Call
+from rota.api.pages import page_answer
 from rota.api.permits import carry_out
 from rota.api.routing import endpoint
 from rota.model.access import DISPATCH, READ, WORK, Caller
@@ -16,7 +18,7 @@ from rota.model.status import Status, Verb
 from rota.model.work import KEY, NO_KEY, NewItem, WorkItem
 from rota.queue.moves import Order
 from rota.queue.submitting import Submitted
-from rota.queue.views import Query
+from rota.queue.views import Query, place_of
 
 TAG = "work"
 
@@ -112,22 +114,29 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
     Several statuses by repeating `status` or with commas. With `since` the list goes by age;
     it means "created after", and where only final statuses are asked for, "ended after".
     """
-    page = await call.ledger.views.items(
-        Query(
-            query.status,
-            query.agent,
-            query.project_id,
-            query.type,
-            query.label,
-            query.q,
-            query.since,
-            query.updated_since,
-            query.limit,
-            query.cursor,
-        )
+    wanted = Query(
+        query.status,
+        query.agent,
+        query.project_id,
+        query.type,
+        query.label,
+        query.q,
+        query.since,
+        query.updated_since,
     )
-    headers = call.next_page(cursor=page.cursor) if page.cursor else None
-    return json_answer([wire.item_of(one) for one in page.items], 200, headers)
+
+    async def ask(limit: int, cursor: str | None) -> tuple[list[WorkItem], bool]:
+        page = await call.ledger.views.items(replace(wanted, limit=limit, cursor=cursor))
+        return page.items, page.cursor is not None
+
+    return await page_answer(
+        call,
+        query.limit,
+        query.cursor,
+        ask,
+        written=wire.item_of,
+        place=lambda item: place_of(item, by_age=query.since is not None),
+    )
 
 
 @endpoint("GET", "/work/{id}", scope=READ, tag=TAG, gives=schemas.ItemDetail, sets=("ETag",))
