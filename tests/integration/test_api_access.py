@@ -455,6 +455,40 @@ def test_a_former_holder_with_an_agents_token_is_told_that_its_claim_is_lost(
     assert len(boss.get(f"/work/{item}").json()["late_results"]) == 1
 
 
+@on_both_databases
+def test_the_ended_claim_of_another_opens_nothing(
+    served: Served, asks: Asks, clock: ManualClock
+) -> None:
+    boss, ann, bob = (asks(token(served, one)) for one in ("admin", "agent:ann", "agent:bob"))
+    done, lapsed = (boss.post("/work", json=GOOD).json()["id"] for _ in range(2))
+    [claim] = bob.post("/work/claim", json={"agent": "bob"}).json()
+    first = {"token": claim["claim"]["token"]}
+    assert bob.post(f"/work/{done}/complete", json=first).status_code == 200
+    [claim] = bob.post("/work/claim", json={"agent": "bob", "lease_seconds": 60}).json()
+    second = {"token": claim["claim"]["token"]}
+    clock.advance(61)
+    boss.post("/sweep")
+    for call in (
+        lambda: ann.post(f"/work/{done}/complete", json=first),
+        lambda: ann.post(f"/work/{done}/fail", json=first),
+        lambda: ann.post(f"/work/{done}/heartbeat", json=first),
+        lambda: ann.patch(f"/work/{done}", json={"notes": "mine", **first}),
+        lambda: ann.post(f"/work/{done}/note", json={"notes": "mine", **first}),
+        lambda: ann.post(f"/work/{lapsed}/complete", json=second),
+        lambda: ann.post("/runs", json={"agent": "ann", "work_item_id": lapsed, **second}),
+    ):
+        assert code(call()) == (403, "forbidden")
+    batch = [{"id": done, **first}, {"id": lapsed, **second}]
+    refused = ann.post("/work/complete", json=batch).json()
+    assert [one["error"]["code"] for one in refused] == ["forbidden"] * 2
+    for item in (done, lapsed):
+        assert boss.get(f"/work/{item}").json()["late_results"] == []
+    again = bob.post(f"/work/{done}/complete", json=first)
+    assert (again.status_code, again.json()["status"]) == (200, "completed")
+    late = bob.post(f"/work/{lapsed}/complete", json=second)
+    assert code(late) == (409, "claim_lost")
+
+
 # web pages
 
 

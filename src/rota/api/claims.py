@@ -111,7 +111,7 @@ async def _give_back(call: Call, result: ClaimResult, why: str) -> None:
 async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
     """Keep a claim for another lease; 409 `claim_lost` means: stop working on it."""
     if call.caller.agents is not None:
-        demand_own(call.caller, await call.ledger.views.item(call.id), body.token)
+        await demand_own(call, await call.ledger.views.item(call.id), body.token)
     claim = await call.ledger.queue.heartbeat(
         call.id, body.token, notes=body.notes, progress=body.progress, actor=call.actor
     )
@@ -168,7 +168,7 @@ async def _complete_some(
 async def _own(call: Call, one: CompleteOne) -> Completion:
     """A claim's token is one agent's for ever, and fence enough; without one the version is."""
     item = await call.ledger.views.item(one.id)
-    demand_own(call.caller, item, one.token)
+    await demand_own(call, item, one.token)
     return _completion(call, one, item.version if one.token is None else None)
 
 

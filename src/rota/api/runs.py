@@ -124,7 +124,7 @@ async def begin_run(call: Call, body: BeginRun) -> Answer:
 
 async def _claimed(call: Call, body: BeginRun) -> tuple[Claim, WorkItem]:
     item = await call.ledger.views.item(body.work_item_id)
-    demand_own(call.caller, item, body.token)
+    await demand_own(call, item, body.token)
     claim = await call.ledger.queue.heartbeat(body.work_item_id, body.token, actor=call.actor)
     item = await call.ledger.views.item(body.work_item_id)
     if item.epoch != claim.epoch:

@@ -130,6 +130,10 @@ class Views:
         """The claim that gave the item this epoch, live or ended."""
         return await self._store.read(lambda tx: tx.claim_at(item_id, epoch))
 
+    async def claim(self, item_id: str, token: str) -> Claim | None:
+        """The claim of an item with this token, live or ended."""
+        return await self._store.read(lambda tx: tx.find_claim(item_id, token))
+
     async def detail(self, item_id: str) -> Detail:
         def body(tx: Transaction) -> Detail:
             item = moves.find(tx, item_id)
