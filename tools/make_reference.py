@@ -18,13 +18,12 @@ from typing import Any
 
 import click
 
-from rota.api import Api, ApiSettings, create_app
-from rota.api.hooks import hook_endpoints
-from rota.api.signals import signal_endpoints
-from rota.app import open_store
+from rota.api import Api
+from rota.app import make_asgi, open_store
 from rota.cli.root import SECTIONS, rota
 from rota.client.inprocess import InProcessTransport
 from rota.client.transport import Request
+from rota.config.settings import Settings
 from rota.queue.ledger import Ledger
 from rota.signals import Signals
 
@@ -34,7 +33,7 @@ WIDTH = 96
 _PART = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- /made -->)", re.S)
 _SHARED = re.compile(r"\n\nAll commands have:\n.*?(?=\n\n|\Z)", re.S)
 _OF_ALL = "Wrong types and unknown fields are refused."  # what every body's base says
-_ALWAYS = frozenset({"401", "403", "405", "421", "429", "500", "503"})
+_ALWAYS = frozenset({"401", "403", "405", "408", "421", "429", "431", "500", "503"})
 
 Schema = dict[str, Any]
 
@@ -48,8 +47,7 @@ def api_document() -> dict[str, Any]:
     @asynccontextmanager
     async def app() -> AsyncIterator[Api]:
         async with open_store(str(Path(directory) / "rota.db")) as store:
-            others = [*hook_endpoints(()), *signal_endpoints(Signals(store))]
-            yield create_app(Ledger.on(store), ApiSettings(trusted=True), endpoints=others)
+            yield make_asgi(Ledger.on(store), Signals(store), Settings())
 
     with tempfile.TemporaryDirectory() as directory:
         transport = InProcessTransport(app)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import structlog
 import uvicorn
 
+from rota.api.http_protocol import http_options
 from rota.api.ws_protocol import ws_options
 from rota.model.errors import RotaError, StorageError
 from rota.queue.sweeper import Sweeper, Swept
@@ -112,14 +113,13 @@ class Face(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="none",
-                http="httptools",
+                **http_options(),
                 **ws_options(MAX_FRAME_BYTES),
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=75,
                 timeout_graceful_shutdown=max(1, int(drain_seconds)),
             )
         )

@@ -347,6 +347,31 @@ async def test_a_late_result_is_refused_and_kept(
         )
 
 
+async def test_a_late_result_that_is_repeated_is_kept_once(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    await submit(ledger.queue)
+    late = await lose(ledger, clock, "ada")
+    item_id, token = late.item.id, late.claim.token
+    for notes in ("mine", "mine", "more of it", "mine"):
+        with pytest.raises(ClaimLost) as lost:
+            await ledger.queue.complete(item_id, token=token, notes=notes, actor="ada")
+        assert lost.value.details["kept"]
+        clock.advance(1)
+    with pytest.raises(ClaimLost):
+        await ledger.queue.apply(order(Verb.FAIL, item_id, token=token, notes="mine"))
+    again = await lose(ledger, clock, "ada")
+    with pytest.raises(ClaimLost):
+        await ledger.queue.complete(item_id, token=again.claim.token, notes="mine", actor="ada")
+    kept = (await ledger.views.detail(item_id)).late_results
+    assert [(one.epoch, one.data["verb"], one.data["notes"]) for one in kept] == [
+        (1, "complete", "mine"),
+        (1, "complete", "more of it"),
+        (1, "fail", "mine"),
+        (2, "complete", "mine"),
+    ]
+
+
 async def test_a_late_patch_is_refused_whole(ledger: Ledger, clock: ManualClock) -> None:
     (item,) = await submit(ledger.queue)
     late = await lose(ledger, clock)

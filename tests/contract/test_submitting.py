@@ -148,6 +148,14 @@ async def test_a_key_with_another_request_is_refused(queue: WorkQueue, views: Vi
     assert len(await everything(views)) == 1
 
 
+async def test_one_item_and_a_batch_of_one_are_two_requests(queue: WorkQueue) -> None:
+    for key, first in (("a", True), ("b", False)):
+        await queue.submit_many([new()], key=key, alone=first)
+        assert (await queue.submit_many([new()], key=key, alone=first)).repeated
+        with pytest.raises(KeyReused):
+            await queue.submit_many([new()], key=key, alone=not first)
+
+
 @pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\x00b"])
 async def test_a_key_that_cannot_be_kept_is_refused(queue: WorkQueue, key: str) -> None:
     with pytest.raises(InvalidInput):

@@ -44,6 +44,13 @@ def test_what_is_made_from_the_code_is_what_the_code_says_today() -> None:
     assert stale == [], "run: python -m tools.make_reference"
 
 
+def test_every_call_of_a_server_is_in_the_reference() -> None:
+    """Also those that only a server with a fleet can carry out."""
+    page = (REFERENCE / "http.md").read_text()
+    for call in ("GET /work", "POST /hooks/github", "POST /signals", "POST /config/reload"):
+        assert f"### `{call}`\n" in page
+
+
 def test_every_command_has_its_help_in_the_reference() -> None:
     page = (REFERENCE / "cli.md").read_text()
     context = click.Context(rota)

@@ -6,9 +6,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings, Mount, create_app
+from rota.api import ApiSettings, Mount, auth, create_app
 from rota.api.asgi import Receive, Scope, Send
+from rota.api.problems import TooManyFailures
 from rota.app import open_ledger
+from rota.model.errors import Unauthenticated
 from rota.model.status import Verb
 from rota.model.work import WorkItem
 from rota.queue.moves import Order
@@ -142,6 +144,52 @@ def test_wrong_tokens_are_counted_and_then_not_listened_to(database: str) -> Non
             assert code(http.get("/work", headers=fresh)) == (429, "too_many_failures")
             assert http.get("/work", headers=good).status_code == 200
             assert code(http.get("/work")) == (401, "unauthenticated")
+
+
+def test_who_was_good_is_listened_to_also_when_tokens_change_while_others_guess(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    with serve(database, ApiSettings(auth_failures=3)) as served:
+        boss, worker, other = (
+            {"Authorization": f"Bearer {token(served, scope)}"}
+            for scope in ("admin", "work", "read")
+        )
+        with httpx2.Client(base_url=served.url) as http:
+            for known in (other, worker, boss):
+                assert http.get("/work", headers=known).status_code == 200
+            for n in range(4):
+                http.get("/work", headers={"Authorization": f"Bearer rota_{n}"})
+            made = http.post("/tokens", json={"name": "n", "scopes": ["read"]}, headers=boss)
+            for known in (worker, boss, other):
+                assert http.get("/work", headers=known).status_code == 200
+            gone = http.delete(f"/tokens/{made.json()['id']}", headers=boss)
+            assert gone.status_code == 204
+            assert http.get("/work", headers=worker).status_code == 200
+            # What was revoked has no such right, and is a wrong token like any other.
+            mine = next(
+                one for one in http.get("/tokens", headers=boss).json() if one["name"] == "work"
+            )
+            http.delete(f"/tokens/{mine['id']}", headers=boss)
+            assert code(http.get("/work", headers=worker)) == (401, "unauthenticated")
+            assert code(http.get("/work", headers=worker)) == (429, "too_many_failures")
+
+
+async def test_of_many_good_tokens_the_latest_are_remembered(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    async with open_ledger(database) as ledger:
+        gate = auth.Gate(ledger.tokens, ApiSettings(auth_failures=1, remember_seconds=0))
+        a, b, c, d = [(await ledger.tokens.create(f"t{n}", ["read"]))[1] for n in range(4)]
+        for secret in (a, b, c, a, d):
+            await gate.sign_in(secret, "here")
+        with pytest.raises(Unauthenticated):
+            await gate.sign_in("rota_wrong", "here")
+        for secret in (a, c, d):
+            await gate.sign_in(secret, "here")
+        with pytest.raises(TooManyFailures):
+            await gate.sign_in(b, "here")
 
 
 # scopes
@@ -410,6 +458,40 @@ def test_a_former_holder_with_an_agents_token_is_told_that_its_claim_is_lost(
     late = ann.post(f"/work/{item}/complete", json={"token": claim["claim"]["token"]})
     assert code(late) == (409, "claim_lost")
     assert len(boss.get(f"/work/{item}").json()["late_results"]) == 1
+
+
+@on_both_databases
+def test_the_ended_claim_of_another_opens_nothing(
+    served: Served, asks: Asks, clock: ManualClock
+) -> None:
+    boss, ann, bob = (asks(token(served, one)) for one in ("admin", "agent:ann", "agent:bob"))
+    done, lapsed = (boss.post("/work", json=GOOD).json()["id"] for _ in range(2))
+    [claim] = bob.post("/work/claim", json={"agent": "bob"}).json()
+    first = {"token": claim["claim"]["token"]}
+    assert bob.post(f"/work/{done}/complete", json=first).status_code == 200
+    [claim] = bob.post("/work/claim", json={"agent": "bob", "lease_seconds": 60}).json()
+    second = {"token": claim["claim"]["token"]}
+    clock.advance(61)
+    boss.post("/sweep")
+    for call in (
+        lambda: ann.post(f"/work/{done}/complete", json=first),
+        lambda: ann.post(f"/work/{done}/fail", json=first),
+        lambda: ann.post(f"/work/{done}/heartbeat", json=first),
+        lambda: ann.patch(f"/work/{done}", json={"notes": "mine", **first}),
+        lambda: ann.post(f"/work/{done}/note", json={"notes": "mine", **first}),
+        lambda: ann.post(f"/work/{lapsed}/complete", json=second),
+        lambda: ann.post("/runs", json={"agent": "ann", "work_item_id": lapsed, **second}),
+    ):
+        assert code(call()) == (403, "forbidden")
+    batch = [{"id": done, **first}, {"id": lapsed, **second}]
+    refused = ann.post("/work/complete", json=batch).json()
+    assert [one["error"]["code"] for one in refused] == ["forbidden"] * 2
+    for item in (done, lapsed):
+        assert boss.get(f"/work/{item}").json()["late_results"] == []
+    again = bob.post(f"/work/{done}/complete", json=first)
+    assert (again.status_code, again.json()["status"]) == (200, "completed")
+    late = bob.post(f"/work/{lapsed}/complete", json=second)
+    assert code(late) == (409, "claim_lost")
 
 
 # web pages

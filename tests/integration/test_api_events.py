@@ -51,6 +51,13 @@ class Frames:
                     yield frame
                 frame = {}
 
+    def first_id(self) -> str:
+        """Where to resume, as it is said before the first event."""
+        for line in self._lines:
+            if line.startswith("id: "):
+                return line.removeprefix("id: ")
+        raise AssertionError
+
     def take(self, count: int) -> list[dict[str, Any]]:
         found = []
         for _ in range(count):
@@ -141,6 +148,40 @@ def test_a_stream_that_is_lost_before_its_first_event_can_be_resumed(http: httpx
         position = str(int(frames.last_id) - 1)
     with stream(http, last=position) as again:
         assert [one["work_item_id"] for one in again.take(1)] == [missed]
+
+
+@on_both_databases
+@pytest.mark.parametrize("by", ["last", "after"])
+def test_a_number_beyond_the_end_means_from_now_on_and_is_not_given_back(
+    http: httpx2.Client, by: str
+) -> None:
+    add(http)
+    beyond = {"last": "1000000"} if by == "last" else {"query": "after=1000000"}
+    with stream(http, **beyond) as lost_at_once:
+        position = lost_at_once.first_id()
+    missed = add(http)
+    with stream(http, last=position) as again:
+        assert [one["work_item_id"] for one in again.take(1)] == [missed]
+
+
+@on_both_databases
+def test_a_page_beyond_the_end_says_where_the_end_is(http: httpx2.Client) -> None:
+    assert "rota-last-event" not in http.get("/events?after=0").headers
+    assert http.get("/events?after=1").headers["rota-last-event"] == "0"
+    add(http)
+    last = http.get("/events").json()[-1]["seq"]
+    beyond = http.get("/events?after=1000000")
+    assert (beyond.json(), beyond.headers["rota-last-event"]) == ([], str(last))
+    for query in (f"after={last}", "after=0", "type=work.cancelled", ""):
+        assert "rota-last-event" not in http.get(f"/events?{query}").headers
+
+
+def test_the_head_of_a_stream_ends(http: httpx2.Client) -> None:
+    answer = http.head("/events", headers=STREAM)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+    assert "content-length" not in answer.headers
+    assert http.head("/events?type=work.unknown", headers=STREAM).status_code == 422
+    assert http.get("/health").status_code == 200
 
 
 @on_both_databases

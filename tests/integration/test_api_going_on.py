@@ -161,3 +161,42 @@ async def test_a_client_that_has_gone_has_completed_its_item_and_holds_none(
             )
         assert (found.reason, found.attempts, sent) == ("claimer_gone", 0, [])
         assert (await ledger.views.item(first)).status is Status.COMPLETED
+
+
+@on_both_databases
+def test_a_project_that_is_not_there_is_refused_before_anything_is_completed(
+    http: httpx2.Client,
+) -> None:
+    http.patch("/agents/ann", json={"max_concurrent": 5})
+    project = http.post("/projects", json={"name": "p"}).json()["id"]
+    held = [(add(http), *claim(http))[1:] for _ in range(2)]
+    ours = add(http, project_id=project)
+    (first, token), (second, other) = held
+    nowhere = {"agent": "ann", "project_id": "nowhere"}
+    refused = complete(http, first, token=token, next=nowhere)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+    assert refused.json()["errors"][0]["field"] == "next.project_id"
+    batch = [
+        {"id": first, "token": token, "next": nowhere},
+        {"id": second, "token": other, "next": {"agent": "ann", "project_id": project}},
+    ]
+    one, two = http.post("/work/complete", json=batch).json()
+    assert (one["ok"], one["error"]["code"]) == (False, "invalid_input")
+    assert (two["ok"], [item["id"] for item in two["next"]]) == (True, [ours])
+    assert status(http, first) == "in_progress"
+    [alone] = http.post("/work/complete", json=batch[:1]).json()
+    assert (alone["id"], alone["ok"]) == (first, False)
+
+
+def test_a_repeated_call_takes_nothing_and_gives_no_reason(http: httpx2.Client) -> None:
+    first = add(http)
+    _, token = claim(http)
+    asked = {"token": token, "next": {"agent": "ann"}}
+    assert complete(http, first, **asked).headers["rota-reason"] == "nothing_ready"
+    left = add(http)
+    again = complete(http, first, **asked)
+    assert (again.status_code, again.json().get("next", [])) == (200, [])
+    assert "rota-reason" not in again.headers
+    [entry] = http.post("/work/complete", json=[{"id": first, **asked}]).json()
+    assert (entry["ok"], entry.get("next"), entry.get("next_reason")) == (True, [], None)
+    assert status(http, left) == "queued"

@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from rota.testing.clock import ManualClock
+from rota.testing.served import Served
 
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
@@ -130,6 +131,49 @@ def test_a_key_belongs_to_the_one_who_used_it(http: httpx2.Client) -> None:
     for actor in ("ann", "bob"):
         headers = {"Idempotency-Key": "k", "Rota-Actor": actor}
         assert http.post("/work", json=body, headers=headers).status_code == 201
+
+
+def test_the_end_of_a_key_is_not_the_beginning_of_a_name(http: httpx2.Client) -> None:
+    """Whatever parts the two, one of them does not have it."""
+    made = [
+        http.post(
+            "/work",
+            json={"type": "chore", "description": f"{key} {actor}"},
+            headers={"Idempotency-Key": key, "Rota-Actor": actor},
+        )
+        for key, actor in (("c", "a:b"), ("b:c", "a"), ("c", "a b"), ("k", "a a x"), ("k", "x"))
+    ]
+    assert [one.status_code for one in made] == [201] * 5
+
+
+def test_a_key_belongs_to_its_token_whatever_that_is_called(served: Served) -> None:
+    tokens = served.ledger.tokens
+    (one, first), (_, other) = (served.run(lambda: tokens.create("ci", ["work"])) for _ in range(2))
+    made = [
+        httpx2.post(
+            f"{served.url}/work",
+            json={"type": "chore", "description": "once"},
+            headers={"Idempotency-Key": "k", "Authorization": f"Bearer {secret}"},
+        )
+        for secret in (first, other, first)
+    ]
+    assert [answer.status_code for answer in made] == [201, 201, 200]
+    assert made[0].json() == made[2].json()
+    assert one.name == made[1].json()["created_by"]
+
+
+def test_the_longest_key_is_kept_for_the_longest_name(http: httpx2.Client) -> None:
+    headers = {"Idempotency-Key": "k" * 150, "Rota-Actor": "x" * 100}
+    body = {"type": "chore", "description": "once"}
+    codes = [http.post("/work", json=body, headers=headers).status_code for _ in range(2)]
+    assert codes == [201, 200]
+
+
+def test_a_key_of_one_item_is_not_that_of_a_batch(http: httpx2.Client) -> None:
+    body, key = {"type": "chore", "description": "once"}, {"Idempotency-Key": "k"}
+    assert http.post("/work", json=body, headers=key).status_code == 201
+    batch = http.post("/work/batch", json=[body], headers=key)
+    assert (batch.status_code, batch.json()["code"]) == (409, "idempotency_key_reused")
 
 
 @on_both_databases

@@ -91,6 +91,15 @@ async def test_the_same_key_and_item_are_submitted_once(client: WorkQueueClient)
         await client.work_add("chore", "Something else", idempotency_key="k1")
 
 
+@pytest.mark.parametrize("key", ["", "a\nb", "a b", "é", "x" * 151])
+async def test_a_key_that_would_not_arrive_as_it_is_is_refused(
+    client: WorkQueueClient, key: str
+) -> None:
+    with pytest.raises(InvalidInput, match="printable ASCII"):
+        await client.work_add("chore", "Once", idempotency_key=key)
+    assert [one async for one in client.work_each()] == []
+
+
 async def test_two_calls_without_a_key_are_two_items(client: WorkQueueClient) -> None:
     first = await client.work_add("chore", "The same words")
     second = await client.work_add("chore", "The same words")

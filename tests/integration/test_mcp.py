@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from websockets.exceptions import InvalidStatus
 
 from rota.api import Mount
 from rota.client import WorkQueueClient
@@ -25,6 +26,7 @@ from rota.mcp.tools import TOOLS
 from rota.model.access import READ
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
+from tests.integration.wired import wired
 
 Json = dict[str, Any]
 ERAS = ["auto", "legacy"]  # by request, and by `initialize`
@@ -176,6 +178,14 @@ async def test_all_other_moves_have_their_tool(served: Served) -> None:
         assert (nothing["claimed"], nothing["reason"]) == (False, "nothing_ready")
 
 
+@pytest.mark.parametrize("key", ["a\nb", ""])
+async def test_a_key_is_taken_as_it_is_or_not_at_all(served: Served, key: str) -> None:
+    async with by_http(served) as agent:
+        refused = await agent.refused("work_add", description="Paint it", idempotency_key=key)
+        assert refused["code"] == "invalid_input"
+        assert (await agent.call("work_list"))["items"] == []
+
+
 async def test_resources_are_the_board_an_item_and_what_an_agent_must_know(served: Served) -> None:
     item = an_item(served)
     async with by_http(served) as agent:
@@ -317,6 +327,14 @@ def test_other_methods_and_paths_are_not_there(raw: httpx2.Client) -> None:
         answer = raw.request(method, PATH)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     assert raw.post(f"{PATH}/more", content=_asking("ping")).status_code == 404
+
+
+def test_there_is_no_websocket(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InvalidStatus) as refused, wired(served.url, path=PATH):
+        pass
+    answer = refused.value.response
+    assert (answer.status_code, json.loads(answer.body)["code"]) == (404, "not_found")
+    assert [one for one in caplog.records if one.exc_info] == []
 
 
 def test_a_server_without_the_package_says_what_to_install(

@@ -220,6 +220,33 @@ def test_a_followed_log_as_events_can_be_resumed(http: httpx2.Client, served: Se
     assert resumed.text.split("\n\n")[0] == second
 
 
+def test_a_line_of_a_worker_is_one_line_of_events_whatever_parts_its_tokens(
+    http: httpx2.Client,
+) -> None:
+    run = begun(http)
+    said = b'{"ts": "2026-05-01T12:00:00Z",\r"text":\r\r"a\\rb"}\r\n'
+    assert send(http, run, said).status_code == 200
+    http.post(f"/runs/{run}/end", json={"status": "succeeded"}).raise_for_status()
+    told = http.get(f"/runs/{run}/log", headers={"Accept": "text/event-stream"}).content
+    first, end, _ = told.split(b"\n\n")
+    assert b"\r" not in told
+    assert first.startswith(b"id: %d\ndata: " % len(said))
+    assert json.loads(first.partition(b"data: ")[2])["text"] == "a\rb"
+    assert end.startswith(b"event: end")
+
+
+def test_the_head_of_a_log_that_is_followed_ends(http: httpx2.Client, served: Served) -> None:
+    run = own_run(served)
+    for params, headers, kind in (
+        ({"follow": "true"}, {}, "application/x-ndjson"),
+        ({}, {"Accept": "text/event-stream"}, "text/event-stream"),
+        ({}, {}, "application/x-ndjson"),
+    ):
+        answer = http.head(f"/runs/{run.id}/log", params=params, headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    assert http.head("/runs/nope/log").status_code == 404
+
+
 def test_a_quiet_log_shows_that_it_is_still_there(database: str, tmp_path: Path) -> None:
     settings = ApiSettings(heartbeat_seconds=0.01)
     with (

@@ -143,7 +143,7 @@ def test_a_server_without_a_fleet_reaches_the_one_that_has_it(
     served.ledger.schedules.attach(None)
     assert http.post("/schedules/ada/talk/trigger").status_code == 202
     assert fleet.tick() == [("talk", None)]
-    assert http.post("/hooks/ada/push", json={}).status_code == 404
+    assert http.post("/hooks/ada/push", json={}).status_code == 401
 
 
 def test_a_schedule_that_nobody_configures_any_more_is_forgotten(
@@ -267,11 +267,15 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "too large": (413, {"body": b" " * (1024 * 1024 + 1)}),
     "wrong content type": (415, {"content_type": "text/plain"}),
     "from a page": (403, {"origin": "https://evil.example"}),
-    "a schedule without a secret": (403, {"path": "/hooks/ada/open"}),
-    "a secret that is not set": (403, {"path": "/hooks/ada/unset"}),
-    "a schedule of another type": (409, {"path": "/hooks/ada/poll"}),
-    "unknown schedule": (404, {"path": "/hooks/ada/none"}),
-    "a path in the name": (404, {"path": "/hooks/ada/%2e%2e"}),
+    "a schedule without a secret": (401, {"path": "/hooks/ada/open"}),
+    "a secret that is not set": (401, {"path": "/hooks/ada/unset"}),
+    "signed with no secret": (
+        401,
+        {"path": "/hooks/ada/unset", "x_hub_signature_256": "sha256=" + sign(secret="")},
+    ),
+    "a schedule of another type": (401, {"path": "/hooks/ada/poll"}),
+    "unknown schedule": (401, {"path": "/hooks/ada/none"}),
+    "a path in the name": (401, {"path": "/hooks/ada/%2e%2e"}),
 }
 
 
@@ -285,6 +289,19 @@ def test_what_is_refused_wakes_nobody(served: Served, fleet: Fleet, case: str) -
     assert answer.json()["type"] == "about:blank"
     assert fleet.tick() == []
     assert hook(served).status_code == 202, "a refused delivery is not remembered"
+
+
+def test_a_stranger_learns_nothing_of_the_schedules_and_the_log_says_all(
+    served: Served, fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.tick()
+    paths = [f"/hooks/ada/{name}" for name in ("push", "open", "unset", "poll", "none", "%2e")]
+    answers = [hook(served, path=path, x_hub_signature_256="") for path in paths]
+    assert len({answer.text for answer in answers}) == 1
+    assert {answer.status_code for answer in answers} == {401}
+    told = capsys.readouterr().out
+    for why in ("missing", "has no secret", "NOBODY_SET_THIS", "there is no schedule 'ada/.'"):
+        assert why in told
 
 
 def test_what_a_webhook_says_is_cut_and_kept_readable(served: Served, fleet: Fleet) -> None:

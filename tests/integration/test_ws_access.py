@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from rota.api import ApiSettings
+from rota.api import ApiSettings, strictness
 from rota.api.ws_limits import WsLimits
 from rota.model.work import NewItem
 from rota.testing.served import Served, serve
@@ -141,6 +141,24 @@ def test_a_wrong_first_frame_ends_it(guarded: Served, token: Callable[..., str])
     with wired(guarded.url) as ws:
         assert ws.refused("auth", token="rota_wrong") == ("unauthenticated", 401)
         assert closed_with(ws)[0] == 1008
+
+
+def test_a_long_frame_before_the_token_is_not_read(
+    guarded: Served, token: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = token("work")
+    read: list[str] = []
+    monkeypatch.setattr(strictness, "check", read.append)
+    long = json.dumps({"request_id": "1", "type": "ping", "payload": {"x": "x" * 4_096}})
+    for frame in (long, long.encode()):
+        with wired(guarded.url) as ws:
+            told = ws.say(frame, None)
+            assert (told["error"]["code"], told["error"]["status"]) == ("too_large", 413)
+            assert closed_with(ws) == (1009, "more than 4096 characters before the token")
+    assert read == []
+    with wired(guarded.url) as ws:
+        ws.get("auth", token=secret)
+        ws.get("work.create", type="x", description="y", body="z" * 4_096)
 
 
 def test_who_says_nothing_is_sent_away(database: str) -> None:

@@ -60,6 +60,19 @@ class Answer:
         await send({"type": "http.response.body", "body": self.body})
 
 
+@dataclass(slots=True)
+class Beginning:
+    """Of an answer that goes on and on, for who asks by HEAD what it would begin with."""
+
+    media_type: bytes
+    status: int = 200
+
+    async def deliver(self, receive: Receive, send: Send) -> None:
+        headers = raw_headers(self.media_type, None)
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
 def raw_headers(media_type: bytes | None, length: int | None) -> RawHeaders:
     is_page = media_type is not None and media_type.startswith(b"text/html")
     found = list(_OF_PAGES if is_page else _SAFE)
@@ -73,7 +86,7 @@ def raw_headers(media_type: bytes | None, length: int | None) -> RawHeaders:
 def json_answer(
     content: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    return Answer(status, encode(content), b"application/json", _raw(headers))
+    return Answer(status, encode(content), b"application/json", raw(headers))
 
 
 def text_answer(text: str, media_type: str) -> Answer:
@@ -81,7 +94,7 @@ def text_answer(text: str, media_type: str) -> Answer:
 
 
 def empty_answer(status: int = 204, headers: Mapping[str, str] | None = None) -> Answer:
-    return Answer(status, headers=_raw(headers))
+    return Answer(status, headers=raw(headers))
 
 
 def problem_answer(error: RotaError) -> Answer:
@@ -90,11 +103,11 @@ def problem_answer(error: RotaError) -> Answer:
         problems.status_of(error),
         body,
         b"application/problem+json",
-        _raw(problems.headers(error)),
+        raw(problems.headers(error)),
     )
 
 
-def _raw(headers: Mapping[str, str] | None) -> RawHeaders:
+def raw(headers: Mapping[str, str] | None) -> RawHeaders:
     if not headers:
         return []
     return [(name.encode(), value.encode()) for name, value in headers.items()]

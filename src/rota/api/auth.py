@@ -76,10 +76,11 @@ class Gate:
         self._failures = _Failures(settings.auth_failures, settings.auth_window_seconds)
         self._closed = not settings.open_without_tokens
         self._stale: set[str] = set()  # hashes of cookies that were refused
+        self._good: dict[str, None] = {}  # of tokens, when they were last asked about; oldest first
         self.forget()
 
     def forget(self) -> None:
-        """Tokens were made or revoked here: ask again."""
+        """Tokens were made or revoked here: ask again. Who was good has still been good."""
         self._asked_until = 0.0
         self._callers: dict[str, tuple[Caller, float]] = {}
 
@@ -145,7 +146,7 @@ class Gate:
             return known[0]
         # A token that was good is asked about again, so that one worker with a revoked token
         # does not lock out the others on its machine.
-        left = 0.0 if known else self._failures.left(address, now)
+        left = 0.0 if hashed in self._good else self._failures.left(address, now)
         if left:
             raise TooManyFailures(
                 "too many wrong tokens from this address; wait and try again",
@@ -162,8 +163,16 @@ class Gate:
             caller = await self._tokens.caller(secret)
         except Unauthenticated:
             self._callers.pop(hashed, None)
+            self._good.pop(hashed, None)
             raise
         if len(self._callers) >= MOST_REMEMBERED:
             self._callers.clear()
         self._callers[hashed] = (caller, now + self._settings.remember_seconds)
+        self._was_good(hashed)
         return caller
+
+    def _was_good(self, hashed: str) -> None:
+        self._good.pop(hashed, None)
+        self._good[hashed] = None
+        if len(self._good) > MOST_REMEMBERED:
+            del self._good[next(iter(self._good))]

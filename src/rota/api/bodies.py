@@ -25,9 +25,17 @@ from rota.model.work import (
 )
 from rota.queue.intake import LONGEST
 
-PLAIN = "^[!-~]+$"  # printable ASCII: nothing that a database could choke on
 NOT_PLAIN = "is not allowed; use ASCII without spaces and control characters"
 _WRITTEN = r"\S"
+
+
+def whole(pattern: str) -> str:
+    r"""The text as a whole. To Python `$` is also before a last line end, and `\Z` is no word of
+    those who read the API document."""
+    return rf"^{pattern}$(?!\n)"
+
+
+PLAIN = whole("[!-~]+")  # printable ASCII: nothing that a database could choke on
 _LONGEST_FILTER = 500
 _LAST_SEQ = 2**63 - 1
 
@@ -45,7 +53,7 @@ ClaimToken = Annotated[
     ),
 ]
 AgentName = Annotated[
-    str, Meta(pattern=f"^{NAME.pattern}$", examples=["smith"], extra={"wrong": NO_NAME})
+    str, Meta(pattern=whole(NAME.pattern), examples=["smith"], extra={"wrong": NO_NAME})
 ]
 Moment = Annotated[
     str,
@@ -82,7 +90,7 @@ Url = Annotated[
     str,
     Meta(
         max_length=LONGEST["artifact_url"],
-        pattern=r"^https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#]\S*)?$",
+        pattern=whole(r"https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#]\S*)?"),
         examples=["https://example.org/pull/3"],
         extra={
             "wrong": "is not an address; write it in full, with http:// or https://:"
@@ -99,7 +107,7 @@ OutcomeName = Annotated[
 Scope = Annotated[
     str,
     Meta(
-        pattern=f"^({'|'.join(sorted(PLAIN_SCOPES))}|{AGENT_PREFIX}{NAME.pattern})$",
+        pattern=whole(f"({'|'.join(sorted(PLAIN_SCOPES))}|{AGENT_PREFIX}{NAME.pattern})"),
         extra={
             "wrong": f"is unknown; there are {', '.join(sorted(PLAIN_SCOPES))} and"
             f" {AGENT_PREFIX}<name>"
@@ -118,7 +126,7 @@ ZoneName = Annotated[
     str,
     Meta(
         max_length=64,
-        pattern="^[A-Za-z0-9_+/-]+$",
+        pattern=whole("[A-Za-z0-9_+/-]+"),
         examples=["Europe/Berlin"],
         extra={"wrong": "is not a time zone; write it like Europe/Berlin"},
     ),

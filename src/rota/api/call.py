@@ -65,6 +65,11 @@ class Call:
         return text
 
     @property
+    def wants_head(self) -> bool:
+        """Its answer is not read: one that waits or goes on would only hold up the connection."""
+        return bool(self.scope.get("method") == "HEAD")
+
+    @property
     def address(self) -> str:
         """Where the request came from."""
         return str((self.scope.get("client") or ("",))[0])
@@ -181,10 +186,11 @@ def _is_whole(raw: bytes) -> bool:
 
 async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
-    declared = headers.get(b"content-length", b"")
+    # Of digits Python reads some thousands, and then raises; the parser of HTTP minds no zeros.
+    declared = headers.get(b"content-length", b"").lstrip(b"0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
-    raw, more = b"", True
+    raw, more = bytearray(), True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -193,7 +199,7 @@ async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
         more = message.get("more_body", False)
         if len(raw) > limit:
             raise _too_large(limit)
-    return raw
+    return bytes(raw)
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -35,18 +35,19 @@ async def claim_work(call: Call, body: ClaimWork) -> Answer:
     request = request_of(call, body, seconds)
     wait = _patiently if body.wait_seconds else _at_once
     result = await wait(call, request)
-    if not result.items and body.project_id is not None:
-        await _demand_project(call, body.project_id)
+    if not result.items:  # whoever names a project that is not there would wait for ever
+        await demand_project(call, body)
     return json_answer(wire.claimed_of(result), 200, counted(call, result))
 
 
-async def _demand_project(call: Call, project_id: str) -> None:
-    """Asked only where nothing was found: whoever names a project that is not there would wait for
-    ever."""
+async def demand_project(call: Call, wanted: NextClaim | None, at: str = "") -> None:
+    if wanted is None or wanted.project_id is None:
+        return
     try:
-        await call.ledger.views.project(project_id)
+        await call.ledger.views.project(wanted.project_id)
     except NotFound as error:
-        raise InvalidInput(f"project_id: {error.message}", field="project_id") from None
+        field = f"{at}project_id"
+        raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
 
 def request_of(call: Call, body: NextClaim, wait_seconds: float = 0) -> ClaimRequest:
@@ -111,7 +112,7 @@ async def _give_back(call: Call, result: ClaimResult, why: str) -> None:
 async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
     """Keep a claim for another lease; 409 `claim_lost` means: stop working on it."""
     if call.caller.agents is not None:
-        demand_own(call.caller, await call.ledger.views.item(call.id), body.token)
+        await demand_own(call, await call.ledger.views.item(call.id), body.token)
     claim = await call.ledger.queue.heartbeat(
         call.id, body.token, notes=body.notes, progress=body.progress, actor=call.actor
     )
@@ -123,15 +124,28 @@ async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
     """Complete many items; one's refusal does not touch the others.
 
     With `next`, a claim as in `POST /work/claim`, an item's holder takes another in the same
-    transaction, without waiting for one; a repeated call takes nothing.
+    transaction, without waiting for one; a repeated call takes nothing, and gives no reason.
     """
-    completing = _completed(call, body)
+    completing = _all_completed(call, body)
     takes = any(one.next is not None for one in body)
     answers = await (unless_gone(completing, call.receive) if takes else completing)
     call.metrics.completions += sum(one.item is not None for one in answers)
     call.metrics.claims += sum(len(one.next.items) for one in answers if one.next is not None)
     call.metrics.conflicts += sum(isinstance(one.error, ClaimLost) for one in answers)
     return json_answer([wire.completed_of(one) for one in answers])
+
+
+async def _all_completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
+    """What would be followed by nothing, because there is no such project, is not begun."""
+    refused: dict[int, Finished] = {}
+    for index, one in enumerate(body):
+        try:
+            await demand_project(call, one.next, "next.")
+        except InvalidInput as error:
+            refused[index] = Finished(one.id, error=error)
+    rest = tuple(one for index, one in enumerate(body) if index not in refused)
+    done = iter(await _completed(call, rest) if rest else ())
+    return [refused.get(index) or next(done) for index in range(len(body))]
 
 
 async def _completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
@@ -168,7 +182,7 @@ async def _complete_some(
 async def _own(call: Call, one: CompleteOne) -> Completion:
     """A claim's token is one agent's for ever, and fence enough; without one the version is."""
     item = await call.ledger.views.item(one.id)
-    demand_own(call.caller, item, one.token)
+    await demand_own(call, item, one.token)
     return _completion(call, one, item.version if one.token is None else None)
 
 

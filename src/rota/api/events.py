@@ -11,10 +11,11 @@ from typing import Any
 from msgspec import UNSET
 
 from rota.api import schemas, wire
-from rota.api.answers import Reply, encode, json_answer, raw_headers
+from rota.api.answers import Answer, Beginning, Reply, encode, raw, raw_headers
 from rota.api.asgi import Receive, Send, attend
 from rota.api.bodies import EventQuery
 from rota.api.call import Call
+from rota.api.pages import page_answer
 from rota.api.routing import Endpoint, endpoint
 from rota.feed import Entry, Feed, Overrun, Reading, Wanted
 from rota.model.access import READ
@@ -33,25 +34,47 @@ def written(event: Event) -> str:
 def event_endpoints(feed: Feed) -> tuple[Endpoint, ...]:
     @endpoint(
         "GET", "/events", scope=READ, tag="events", gives=list[schemas.Event],
-        takes=("Last-Event-ID",), sets=("Link",),
+        takes=("Last-Event-ID",), sets=("Link", "Rota-Last-Event"),
     )  # fmt: skip
     async def list_events(call: Call, query: EventQuery) -> Reply:
         """Read the event log, from the oldest on or behind `after`.
 
         With `Accept: text/event-stream` it is a stream of server-sent events that goes on: behind
         `Last-Event-ID`, else behind `after`, else from now on.
+
+        Who names an event that is not there yet has seen another log. A stream then begins now, and
+        says where that is; a page is empty, and `Rota-Last-Event` says where the log ends.
         """
         resumed = _last_event_id(call)
         if STREAM in call.headers.get(b"accept", b""):
             return await _stream(feed, call, query, resumed)
-        events = await call.ledger.views.events(
-            query.after or 0, query.limit, query.work_item_id, query.type
-        )
-        full = len(events) == query.limit
-        headers = call.next_page(after=str(events[-1].seq)) if full else None
-        return json_answer([wire.event_of(one) for one in events], 200, headers)
+        return await _page(call, query)
 
     return (list_events,)
+
+
+async def _page(call: Call, query: EventQuery) -> Answer:
+    async def ask(limit: int, after: str | None) -> tuple[list[Event], bool]:
+        found = await call.ledger.views.events(
+            int(after or 0), limit, query.work_item_id, query.type
+        )
+        return found, len(found) == limit
+
+    answer = await page_answer(
+        call, query.limit, str(query.after or 0), ask, written=wire.event_of,
+        place=lambda event: str(event.seq), by="after",
+    )  # fmt: skip
+    if answer.body == b"[]":
+        answer.headers += raw(await _end(call, query))
+    return answer
+
+
+async def _end(call: Call, query: EventQuery) -> dict[str, str]:
+    """Told only to who is beyond it, and would wait there while events go by unseen."""
+    views = call.ledger.views
+    if not query.after or query.after <= await views.highest_event():
+        return {}
+    return {"rota-last-event": str(await views.last_event())}
 
 
 async def _stream(feed: Feed, call: Call, query: EventQuery, after: int | None) -> Reply:
@@ -60,10 +83,11 @@ async def _stream(feed: Feed, call: Call, query: EventQuery, after: int | None) 
         after = await views.last_event() if query.after is UNSET else query.after
     # Asks for a page now, so that a wrong filter is refused while there still is a status to send.
     await views.events(after, 1, query.work_item_id, query.type)
+    if call.wants_head:
+        return Beginning(STREAM)
     wanted = Wanted(query.type, query.work_item_id)
     return EventStream(
         feed.follow(wanted, after),
-        after,
         call.settings.heartbeat_seconds,
         call.stopping,
         call.until_refused,
@@ -85,7 +109,6 @@ class EventStream:
     takes them: nothing piles up here."""
 
     follow: AbstractAsyncContextManager[Reading]
-    after: int
     heartbeat_seconds: float
     stopping: asyncio.Event
     until_refused: Callable[[], Coroutine[Any, Any, None]]
@@ -104,10 +127,10 @@ class EventStream:
     async def _pump(self, send: Send) -> None:
         headers = raw_headers(STREAM, None)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        # An id without data: whoever loses the connection before the first event resumes here.
-        await send(_chunk(b"retry: 2000\nid: %d\n\n" % self.after))
-        quiet_since = time.monotonic()
         async with self.follow as reading:
+            # An id without data: whoever loses the connection before the first event resumes here.
+            await send(_chunk(b"retry: 2000\nid: %d\n\n" % reading.position))
+            quiet_since = time.monotonic()
             while True:
                 left = quiet_since + self.heartbeat_seconds - time.monotonic()
                 page = await self._next(reading, left)

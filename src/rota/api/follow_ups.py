@@ -3,6 +3,7 @@
 from rota.api import signal_wire as wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
+from rota.api.pages import page_answer
 from rota.api.routing import Endpoint, endpoint
 from rota.api.signal_wire import (
     CancelFollowUp,
@@ -15,7 +16,7 @@ from rota.api.signal_wire import (
     status_of,
 )
 from rota.model.access import READ, WORK
-from rota.model.signals import FollowUpStatus
+from rota.model.signals import FollowUp, FollowUpStatus
 from rota.signals import Signals
 
 TAG = "follow-ups"
@@ -29,12 +30,17 @@ def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
     async def list_follow_ups(call: Call, query: FollowUpQuery) -> Answer:
         """List follow-ups by age; with `agent`, those that this agent may have."""
         status = status_of(FollowUpStatus, query.status)
-        found = await signals.follow_ups(
-            status, query.work_item_id, query.agent, query.limit, after=place_of(query.cursor)
-        )
-        full = len(found) == query.limit
-        headers = call.next_page(cursor=found[-1].id) if full else None
-        return json_answer([wire.follow_up_of(one) for one in found], 200, headers)
+
+        async def ask(limit: int, cursor: str | None) -> tuple[list[FollowUp], bool]:
+            found = await signals.follow_ups(
+                status, query.work_item_id, query.agent, limit, after=place_of(cursor)
+            )
+            return found, len(found) == limit
+
+        return await page_answer(
+            call, query.limit, query.cursor, ask, written=wire.follow_up_of,
+            place=lambda one: one.id,
+        )  # fmt: skip
 
     @endpoint("GET", "/follow-ups/{id}", scope=READ, tag=TAG, gives=wire.FollowUp)
     async def show_follow_up(call: Call) -> Answer:

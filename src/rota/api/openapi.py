@@ -42,6 +42,7 @@ _HEADERS_OUT = {
     "ETag": "The item's version, for `If-Match`.",
     "Link": 'The next page, as rel="next"; absent on the last one.',
     "Location": "Where the new thing is.",
+    "Rota-Last-Event": "Where the log ends, if `after` lies beyond that.",
     "Rota-Reason": (
         "Why the list is empty: nothing_ready, no_free_slot, in_review_limit or agent_paused."
     ),
@@ -59,6 +60,7 @@ _REFUSALS = {
     403: "The token lacks a scope, or a page of another site asked",
     404: "There is no such thing",
     405: "Not a method of this path; see `Allow`",
+    408: "The rest of the request did not come in time",
     409: "Right in form, but not as things stand: see `code` and `allowed`",
     412: "`If-Match` named a version that has passed",
     413: "The body is too large",
@@ -66,10 +68,11 @@ _REFUSALS = {
     421: "The server is not called by that name",
     422: "A field is wrong or missing; see `errors`",
     429: "Too many wrong tokens from this address",
+    431: "Request line and headers are too large",
     500: "An error of ours",
     503: "The database cannot be reached, is full or locked: ask again",
 }
-_ALWAYS = (401, 403, 405, 421, 429, 500, 503)
+_ALWAYS = (401, 403, 405, 408, 421, 429, 431, 500, 503)
 _WITH_BODY = (400, 413, 415, 422)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rota.api.call import Call
-from rota.model.access import DISPATCH, WORK, Caller
+from rota.model.access import DISPATCH, WORK
 from rota.model.errors import VersionMismatch
 from rota.model.status import Status, Verb, verb_for
 from rota.model.work import WorkItem
@@ -30,14 +30,19 @@ SCOPE_OF: dict[Verb, str] = {
 ATTEMPTS = 10  # to look and move before anybody else does
 
 
-def demand_own(caller: Caller, item: WorkItem, token: str | None) -> None:
+async def demand_own(call: Call, item: WorkItem, token: str | None) -> None:
     """An agent's token is for that agent's items.
 
     A former holder shows a claim token that is not the live one: it may ask, and
-    the ledger tells it that its claim is lost.
+    the ledger tells it that its claim is lost, and keeps what it says. Another's
+    may not, who has come by that token.
     """
+    if call.caller.agents is None:
+        return
     if token is None or token == item.claim_token:
-        caller.demand_agent(item.assigned_agent, "this item")
+        call.caller.demand_agent(item.assigned_agent, "this item")
+    elif (claim := await call.ledger.views.claim(item.id, token)) is not None:
+        call.caller.demand_agent(claim.agent, "this claim")
 
 
 async def carry_out(
@@ -59,7 +64,7 @@ async def carry_out(
         return await act(order)
     for _ in range(ATTEMPTS):
         item = await call.ledger.views.item(order.item_id)
-        demand_own(caller, item, order.token)
+        await demand_own(call, item, order.token)
         if target is not None and (verb := verb_for(item.status, target)) is not None:
             caller.demand(SCOPE_OF[verb])
         if order.version is not None and order.version != item.version:

@@ -35,6 +35,10 @@ class FaceError(RotaError):
     status: ClassVar[int] = 400
 
 
+class BadRequest(FaceError):
+    code = "bad_request"
+
+
 class BadJson(FaceError):
     code = "bad_json"
 
@@ -42,6 +46,11 @@ class BadJson(FaceError):
 class MethodNotAllowed(FaceError):
     code = "method_not_allowed"
     status = 405
+
+
+class RequestTimeout(FaceError):
+    code = "request_timeout"
+    status = 408
 
 
 class TooLarge(FaceError):
@@ -67,6 +76,11 @@ class BadHost(FaceError):
 class TooManyFailures(FaceError):
     code = "too_many_failures"
     status = 429
+
+
+class HeadTooLarge(FaceError):
+    code = "head_too_large"
+    status = 431
 
 
 STATUS_OF: dict[type[RotaError], int] = {

@@ -143,14 +143,20 @@ class Routes:
         node.methods[one.method] = one
 
     def find(self, path: str) -> Found:
-        node = self._root
-        parameters: list[str] = []
-        for segment in path.split("/")[1:]:
-            following = node.fixed.get(segment)
-            if following is None:
-                following = node.any
-                if following is None or not segment:
-                    return _NOTHING
-                parameters.append(segment)
-            node = following
-        return Found(node.methods, parameters)
+        return _found(self._root, path.split("/")[1:], 0) or _NOTHING
+
+
+def _found(node: _Node, segments: list[str], at: int) -> Found | None:
+    """A fixed segment that leads nowhere further on may be a parameter of another path. No deeper
+    than the tree, however long the path is."""
+    if at == len(segments):
+        return Found(node.methods, []) if node.methods else None
+    following = node.fixed.get(segments[at])
+    if following is not None and (found := _found(following, segments, at + 1)) is not None:
+        return found
+    if node.any is None or not segments[at]:
+        return None
+    found = _found(node.any, segments, at + 1)
+    if found is not None:
+        found.parameters.insert(0, segments[at])
+    return found

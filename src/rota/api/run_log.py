@@ -62,6 +62,10 @@ class LogStream:
             asked > size,
         )
 
+    @property
+    def media_type(self) -> bytes:
+        return STREAM if self.as_events else NDJSON.encode()
+
     async def deliver(self, receive: Receive, send: Send) -> None:
         pump = asyncio.ensure_future(self._pump(send))
         gone = await attend(pump, receive, self.stopping, self.until_refused())
@@ -73,8 +77,7 @@ class LogStream:
                 pump.result()
 
     async def _pump(self, send: Send) -> None:
-        media_type = STREAM if self.as_events else NDJSON.encode()
-        headers = raw_headers(media_type, None)
+        headers = raw_headers(self.media_type, None)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         self._spoke_at = time.monotonic()
 
@@ -104,7 +107,10 @@ class LogStream:
         return run.status.ended or (run.unseen_since is not None and not self.told)
 
     def _framed(self, offset: int, line: bytes) -> bytes:
-        return b"id: %d\ndata: %s\n\n" % (offset, line) if self.as_events else line
+        if not self.as_events:
+            return line
+        # To server-sent events a CR is the end of a line; in JSON it is a space between two tokens.
+        return b"id: %d\ndata: %s\n\n" % (offset, line.replace(b"\r", b" "))
 
     def _keep(self, frame: bytes) -> None:
         self._waiting.append(frame if self.as_events else frame + b"\n")

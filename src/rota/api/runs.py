@@ -2,12 +2,14 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 import msgspec
 
 from rota.api import run_wire as wire
-from rota.api.answers import Answer, Reply, empty_answer, json_answer
+from rota.api.answers import Answer, Beginning, Reply, empty_answer, json_answer
 from rota.api.call import Call
+from rota.api.pages import page_answer
 from rota.api.permits import demand_own
 from rota.api.routing import endpoint
 from rota.api.run_log import NDJSON, LogStream
@@ -45,12 +47,15 @@ async def list_runs(call: Call, query: RunQuery) -> Answer:
         query.schedule,
         query.work_item_id,
         tuple(_status(name) for name in query.status),
-        query.cursor,
     )
-    found = await call.ledger.runs.find(wanted, query.limit)
-    full = len(found) == query.limit
-    headers = call.next_page(cursor=found[-1].id) if full else None
-    return json_answer([wire.run_of(run) for run in found], 200, headers)
+
+    async def ask(limit: int, cursor: str | None) -> tuple[list[Run], bool]:
+        found = await call.ledger.runs.find(replace(wanted, before=cursor), limit)
+        return found, len(found) == limit
+
+    return await page_answer(
+        call, query.limit, query.cursor, ask, written=wire.run_of, place=lambda run: run.id
+    )
 
 
 def _status(name: str) -> RunStatus:
@@ -87,7 +92,8 @@ async def read_log(call: Call, query: LogQuery) -> Reply:
             " server there, unless it is old enough to have been pruned",
             node=run.node,
         )
-    return LogStream.of(call, query, path, run)
+    stream = LogStream.of(call, query, path, run)
+    return Beginning(stream.media_type) if call.wants_head else stream
 
 
 @endpoint("POST", "/runs/{id}/cancel", scope=DISPATCH, tag=TAG, gives=wire.Run, refuses=(409,))
@@ -118,7 +124,7 @@ async def begin_run(call: Call, body: BeginRun) -> Answer:
 
 async def _claimed(call: Call, body: BeginRun) -> tuple[Claim, WorkItem]:
     item = await call.ledger.views.item(body.work_item_id)
-    demand_own(call.caller, item, body.token)
+    await demand_own(call, item, body.token)
     claim = await call.ledger.queue.heartbeat(body.work_item_id, body.token, actor=call.actor)
     item = await call.ledger.views.item(body.work_item_id)
     if item.epoch != claim.epoch:

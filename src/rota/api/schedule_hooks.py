@@ -14,7 +14,7 @@ from rota.api.call import LONGEST_ID, Call
 from rota.api.routing import endpoint
 from rota.api.schedule_wire import ChatMessage
 from rota.model.access import DISPATCH
-from rota.model.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
+from rota.model.errors import Forbidden, InvalidInput, NotFound, RotaError, Unauthenticated
 from rota.model.schedules import Trigger, TriggerKind
 from rota.model.work import NAME
 from rota.scheduler.service import LONGEST_MESSAGE, Ask
@@ -70,19 +70,12 @@ async def hear_webhook(call: Call) -> Answer:
     """Wake the agent of a webhook schedule.
 
     Signed with the secret that the schedule's `secret_env` names: HMAC-SHA256 over the body, as
-    GitHub and Gitea do it, or GitLab's token. What it says is given to the agent as text
-    from outside; a delivery counts once.
+    GitHub and Gitea do it, or GitLab's token; 401 else, and where there is no such schedule or
+    secret: the server's log says which. What it says is given to the agent as text from outside;
+    a delivery counts once.
     """
-    agent, name = named(call)
     raw = await call.raw_body()
-    variable = call.ledger.schedules.secret_env(agent, name)
-    secret = os.environ.get(variable, "")
-    if not secret:
-        raise Forbidden(
-            f"the variable {variable} is not set where the server runs, so nobody can sign for"
-            f" {agent}/{name}"
-        )
-    _demand_signed(call, raw, secret.encode())
+    agent, name = await _signer(call, raw)
     delivery = _first(call, _DELIVERIES)
     if not delivery:
         raise InvalidInput(
@@ -94,6 +87,38 @@ async def hear_webhook(call: Call) -> Answer:
     return _heard(await call.ledger.schedules.ask(ask))
 
 
+async def _signer(call: Call, raw: bytes) -> tuple[str, str]:
+    """The schedule whose secret it was signed with. Who has not signed is told the same in any
+    case: which schedules there are, and what they lack, is for those who run this server."""
+    try:
+        agent, name = named(call)
+        _demand_signed(call, raw, _secret(call, agent, name).encode())
+    except RotaError as error:
+        _log_refused(call, error)
+        raise Unauthenticated("the webhook's signature is missing or wrong") from None
+    return agent, name
+
+
+def _secret(call: Call, agent: str, name: str) -> str:
+    variable = call.ledger.schedules.secret_env(agent, name)
+    secret = os.environ.get(variable, "")
+    if not secret:
+        raise Forbidden(
+            f"the variable {variable} is not set where the server runs, so nobody can sign for"
+            f" {agent}/{name}"
+        )
+    return secret
+
+
+def _log_refused(call: Call, error: RotaError) -> None:
+    import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
+
+    path = repr(call.scope["path"][:200])  # it may have line ends in it
+    structlog.get_logger().warning(
+        "webhook refused", path=path, client=call.address, error=error.message
+    )
+
+
 def _demand_signed(call: Call, raw: bytes, secret: bytes) -> None:
     right = hmac.new(secret, raw, hashlib.sha256).hexdigest().encode()
     signature = _first(call, _SIGNATURES).removeprefix("sha256=").lower()
@@ -102,7 +127,7 @@ def _demand_signed(call: Call, raw: bytes, secret: bytes) -> None:
         return
     if token and hmac.compare_digest(secret, token.encode("utf-8", "replace")):
         return
-    raise Unauthenticated("the webhook's signature is missing or wrong")
+    raise Unauthenticated("its signature is missing, or is not of the schedule's secret")
 
 
 def _told(call: Call, raw: bytes) -> str:

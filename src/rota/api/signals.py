@@ -5,6 +5,7 @@ from rota.api import signal_wire as wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
 from rota.api.follow_ups import follow_up_endpoints
+from rota.api.pages import page_answer
 from rota.api.routing import Endpoint, endpoint
 from rota.api.signal_wire import (
     FiringQuery,
@@ -48,12 +49,15 @@ def signal_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
     async def list_signals(call: Call, query: SignalQuery) -> Answer:
         """List signals by age."""
         status = status_of(SignalStatus, query.status)
-        found = await signals.find(
-            status, query.work_item_id, after=place_of(query.cursor), limit=query.limit
+
+        async def ask(limit: int, cursor: str | None) -> tuple[list[model.Signal], bool]:
+            place = place_of(cursor)
+            found = await signals.find(status, query.work_item_id, after=place, limit=limit)
+            return found, len(found) == limit
+
+        return await page_answer(
+            call, query.limit, query.cursor, ask, written=wire.signal_of, place=lambda one: one.id
         )
-        full = len(found) == query.limit
-        headers = call.next_page(cursor=found[-1].id) if full else None
-        return json_answer([wire.signal_of(one) for one in found], 200, headers)
 
     @endpoint("GET", "/signals/{id}", scope=READ, tag=TAG, gives=wire.SignalDetail)
     async def show_signal(call: Call) -> Answer:
@@ -83,11 +87,14 @@ def signal_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
     async def list_firings(call: Call, query: FiringQuery) -> Answer:
         """List firings that stand so, the oldest first; those that failed unless said otherwise."""
         status = status_of(FiringStatus, query.status) or FiringStatus.FAILED
-        place = firing_place(query.cursor)
-        found = await signals.firings(status, query.limit, after=place)
-        full = len(found) == query.limit
-        headers = call.next_page(cursor=firing_cursor(found[-1])) if full else None
-        return json_answer([wire.firing_of(one) for one in found], 200, headers)
+
+        async def ask(limit: int, cursor: str | None) -> tuple[list[model.FiringRecord], bool]:
+            found = await signals.firings(status, limit, after=firing_place(cursor))
+            return found, len(found) == limit
+
+        return await page_answer(
+            call, query.limit, query.cursor, ask, written=wire.firing_of, place=firing_cursor
+        )
 
     @endpoint(
         "POST", "/signals/firings/{firing}/retry", scope=DISPATCH, tag=TAG, gives=wire.Firing,

@@ -21,9 +21,11 @@ def check(text: str) -> None:
 def _each_once(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) == len(pairs):
         return
-    names = [name for name, _ in pairs]
-    twice = next(name for name in names if names.count(name) > 1)[:80]
-    raise InvalidInput(f"{twice}: is given twice", field=twice)
+    seen: set[str] = set()  # strangers send this, too: one pass, however many names there are
+    for name, _ in pairs:
+        if name in seen:
+            raise InvalidInput(f"{name[:80]}: is given twice", field=name[:80])
+        seen.add(name)
 
 
 def _short(digits: str) -> None:

@@ -20,7 +20,7 @@ from rota.api.bodies import (
     Unhold,
 )
 from rota.api.call import Call
-from rota.api.claims import counted, request_of
+from rota.api.claims import counted, demand_project, request_of
 from rota.api.permits import SCOPE_OF, carry_out
 from rota.api.routing import Endpoint, endpoint
 from rota.api.work import item_answer
@@ -42,7 +42,7 @@ _BODIES: dict[Verb, tuple[Any, str]] = {
         "It is done.\n\n"
         "With `next`, a claim as in `POST /work/claim`, its holder takes the next item in the same"
         " transaction: the answer has it under `next`, and `Rota-Reason` when that is empty. It is"
-        " not waited for, and a repeated call takes nothing.",
+        " not waited for, and a repeated call takes nothing, and gives no reason.",
     ),
     Verb.FAIL: (Fail, "It cannot be done."),
     Verb.BLOCK: (Block, "It has to wait; `notes` say for what."),
@@ -81,6 +81,8 @@ def _verb(verb: Verb) -> Endpoint:
         order = _order(call, verb, body)
         if order.agent is not None:
             call.caller.demand_agent(order.agent)
+        if verb is Verb.COMPLETE:
+            await demand_project(call, body.next, "next.")
         moving = carry_out(call, order, call.ledger.queue.apply)
         moved = await (moving if order.next is None else unless_gone(moving, call.receive))
         call.metrics.completions += verb is Verb.COMPLETE

@@ -1,6 +1,6 @@
 """Items: submit, list, look, change, cancel."""
 
-import re
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,19 +9,18 @@ from rota.api import schemas, wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.bodies import Change, NewBatch, NewWork, WorkQuery
 from rota.api.call import Call
+from rota.api.pages import page_answer
 from rota.api.permits import carry_out
 from rota.api.routing import endpoint
-from rota.model.access import DISPATCH, READ, WORK
+from rota.model.access import DISPATCH, READ, WORK, Caller
 from rota.model.errors import InvalidInput, KeyReused, MissingRequirement
 from rota.model.status import Status, Verb
-from rota.model.work import NewItem, WorkItem
+from rota.model.work import KEY, NO_KEY, NewItem, WorkItem
 from rota.queue.moves import Order
 from rota.queue.submitting import Submitted
-from rota.queue.views import Query
+from rota.queue.views import Query, place_of
 
 TAG = "work"
-
-_KEY = re.compile("[!-~]{1,150}")
 
 # Fields that steer the queue; the others describe the work, and whoever does it may correct them.
 _STEERING = frozenset(
@@ -58,20 +57,22 @@ def _key(call: Call) -> str | None:
     key = call.header(b"idempotency-key")
     if key is None:
         return None
-    if not _KEY.fullmatch(key):
-        raise InvalidInput(
-            "Idempotency-Key: use 1 to 150 printable ASCII characters without spaces",
-            field="Idempotency-Key",
-        )
+    if not KEY.fullmatch(key):
+        raise InvalidInput(f"Idempotency-Key: {NO_KEY}", field="Idempotency-Key")
     return key
 
 
-async def _submitted(call: Call, items: list[NewItem]) -> Submitted:
-    """Keys are the caller's own: another caller's key of the same name is another key."""
+def _theirs(caller: Caller, key: str) -> str:
+    """Another caller's key of the same name is another key, and names are nobody's own: two tokens
+    may have one. A key has no spaces, so that the first one is its end."""
+    return f"{key} a {caller.name}" if caller.token_id is None else f"{key} t {caller.token_id}"
+
+
+async def _submitted(call: Call, items: list[NewItem], *, alone: bool = False) -> Submitted:
     key = _key(call)
-    theirs = None if key is None else f"{call.actor}:{key}"
+    theirs = None if key is None else _theirs(call.caller, key)
     try:
-        return await call.ledger.queue.submit_many(items, actor=call.actor, key=theirs)
+        return await call.ledger.queue.submit_many(items, actor=call.actor, key=theirs, alone=alone)
     except KeyReused:
         raise KeyReused(
             f"the Idempotency-Key {key!r} was used for another request; use a new key for new work"
@@ -88,7 +89,7 @@ async def submit_work(call: Call, body: NewWork) -> Answer:
     It is stored as `queued`, also when it names an agent: dispatching is a step of its own.
     The same `Idempotency-Key` with the same body gives the same item again, with 200.
     """
-    done = await _submitted(call, [_new(body)])
+    done = await _submitted(call, [_new(body)], alone=True)
     item = done.items[0]
     headers = {"etag": f'"{item.version}"', "location": f"/work/{item.id}"}
     return json_answer(wire.item_of(item), 200 if done.repeated else 201, headers)
@@ -113,22 +114,29 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
     Several statuses by repeating `status` or with commas. With `since` the list goes by age;
     it means "created after", and where only final statuses are asked for, "ended after".
     """
-    page = await call.ledger.views.items(
-        Query(
-            query.status,
-            query.agent,
-            query.project_id,
-            query.type,
-            query.label,
-            query.q,
-            query.since,
-            query.updated_since,
-            query.limit,
-            query.cursor,
-        )
+    wanted = Query(
+        query.status,
+        query.agent,
+        query.project_id,
+        query.type,
+        query.label,
+        query.q,
+        query.since,
+        query.updated_since,
     )
-    headers = call.next_page(cursor=page.cursor) if page.cursor else None
-    return json_answer([wire.item_of(one) for one in page.items], 200, headers)
+
+    async def ask(limit: int, cursor: str | None) -> tuple[list[WorkItem], bool]:
+        page = await call.ledger.views.items(replace(wanted, limit=limit, cursor=cursor))
+        return page.items, page.cursor is not None
+
+    return await page_answer(
+        call,
+        query.limit,
+        query.cursor,
+        ask,
+        written=wire.item_of,
+        place=lambda item: place_of(item, by_age=query.since is not None),
+    )
 
 
 @endpoint("GET", "/work/{id}", scope=READ, tag=TAG, gives=schemas.ItemDetail, sets=("ETag",))

@@ -25,6 +25,7 @@ from rota.api.frames import (
     Welcome,
 )
 from rota.api.mistakes import invalid, loosely
+from rota.api.problems import TooLarge
 from rota.api.ws_limits import WsLimits
 from rota.api.ws_problems import BadFrame, TooManyRequests
 from rota.api.ws_requests import RequestType, converted
@@ -155,12 +156,22 @@ class Connection:
             if message["type"] == "websocket.disconnect":
                 self.end()
                 return
+            if self._caller is None and _length(message) > self._limits.first_characters:
+                await self._too_long()
+                return
             try:
                 request = _read(message)
             except RotaError as error:
                 await self._refuse(_request_id(message), NO_FRAME, error)
             else:
                 await self._heard(request)
+
+    async def _too_long(self) -> None:
+        """Nobody has said yet who sends this: it is not even looked at."""
+        most = self._limits.first_characters
+        error = TooLarge(f"a frame before `auth` has at most {most} characters", limit=most)
+        await self._refuse(None, NO_FRAME, error)
+        self.end(1009, f"more than {most} characters before the token")
 
     async def _heard(self, request: Request) -> None:
         try:
@@ -299,6 +310,10 @@ class Connection:
 
 def _text(text: str) -> Message:
     return {"type": "websocket.send", "text": text}
+
+
+def _length(message: Message) -> int:
+    return len(message.get("text") or message.get("bytes") or "")
 
 
 def _read(message: Message) -> Request:

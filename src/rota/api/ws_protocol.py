@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket protocol, and an end to those who do not read.
+"""uvicorn's WebSocket protocol, and an end to those who do not read, or never begin.
 
 A connection is closed by writing what is still to be sent. Towards a client that does not read
 that takes for ever, and holds a file and its buffers as long: after a grace period it is cut.
@@ -8,12 +8,67 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+
+from rota.api.http_protocol import refusal
+from rota.api.problems import BadRequest
 
 GRACE_SECONDS = 5.0
+MOST_FRAGMENTS = 1_000  # of a message: empty ones cost its sender nothing
+MOST_UNHEARD = 1024 * 1024  # bytes of answers to pings, to somebody who does not read them
 
 
 class WsProtocol(WebSocketsSansIOProtocol):
     _cutting: asyncio.TimerHandle | None = None
+    _unheard = 0
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.close_sent:
+            self._turn_away()
+
+    def _turn_away(self) -> None:
+        """What uvicorn's HTTP took for a handshake, and the library for none: it had been left
+        open, without a word."""
+        self.close_sent = True
+        error = BadRequest("this is no handshake of a WebSocket; it is a GET with short headers")
+        self.transport.write(refusal(error, self.default_headers))
+        self.transport.close()
+
+    # what it hears
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) < MOST_FRAGMENTS:
+            super().handle_cont(event)
+        else:
+            self._fail(1009, f"a message of more than {MOST_FRAGMENTS} frames")
+
+    def send_receive_event_to_app(self) -> None:
+        self.frames = [b"".join(self.frames)]
+        if self.curr_msg_data_type == "text" and not _is_text(self.frames[0]):
+            self.frames = []
+            self._fail(1007, "a text frame that is not UTF-8")
+            return
+        super().send_receive_event_to_app()
+
+    def handle_ping(self) -> None:
+        before = self.transport.get_write_buffer_size()
+        super().handle_ping()
+        if not self.writable.is_set():
+            self._unheard += self.transport.get_write_buffer_size() - before
+        if self._unheard > MOST_UNHEARD:
+            self.transport.abort()
+
+    def resume_writing(self) -> None:
+        self._unheard = 0
+        super().resume_writing()
+
+    def _fail(self, code: int, reason: str) -> None:
+        if not self.close_sent:  # what was read together with it is still to come
+            self.conn.fail(code, reason)
+            self.handle_parser_exception()
+
+    # its end
 
     async def run_asgi(self) -> None:
         await super().run_asgi()
@@ -31,6 +86,14 @@ class WsProtocol(WebSocketsSansIOProtocol):
     def _cut_later(self) -> None:
         if self._cutting is None and not self.disconnected:
             self._cutting = self.loop.call_later(GRACE_SECONDS, self.transport.abort)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def ws_options(max_size: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ RotaError
 ├── …                      every refusal, as the server meant it: ClaimLost, NotFound, InvalidInput
 ├── ConnectionFailed       no answer; `sent` says whether the request may have been carried out
 └── ServerFailed           an answer that is none of ours: a crash, a proxy, another program
-    └── ServerUnavailable  the same, but passing: 429, 502, 503, 504
+    └── ServerUnavailable  the same, but passing: 408, 429, 502, 503, 504
 
 `StorageUnavailable`, `ServerUnavailable` and `ConnectionFailed` are worth another try; see
 `rota.client.retries` for when that is safe.
@@ -51,6 +51,7 @@ _BY_STATUS: dict[int, type[RotaError]] = {
     403: Forbidden,
     404: NotFound,
     405: InvalidInput,
+    408: ServerUnavailable,
     409: Refused,
     412: VersionMismatch,
     413: InvalidInput,
@@ -58,6 +59,7 @@ _BY_STATUS: dict[int, type[RotaError]] = {
     421: InvalidInput,
     422: InvalidInput,
     429: ServerUnavailable,
+    431: InvalidInput,
     502: ServerUnavailable,
     503: ServerUnavailable,
     504: ServerUnavailable,

@@ -19,6 +19,7 @@ _WEB = frozenset({"http", "https"})
 _BARE = re.compile(r"""\bhttps?://[^\s<>"'`]+""")
 _BEHIND = ".,;:!?)]}*_~"  # what ends the sentence, not the address
 _ATTRIBUTES = 'rel="noopener noreferrer nofollow"'
+_OPEN = "open links"
 # The page has its own h1 and h2.
 _LEVELS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
 
@@ -61,11 +62,6 @@ def _anchor(address: str, text: str) -> str:
     return f'<a href="{escapeHtml(address)}" {_ATTRIBUTES}>{escapeHtml(text)}</a>'
 
 
-def _in_link(tokens: Sequence[Token], index: int) -> bool:
-    kinds = [token.type for token in tokens[:index]]
-    return kinds.count("link_open") > kinds.count("link_close")
-
-
 def _with_links(text: str) -> Iterator[str]:
     """Addresses become links also where nobody has marked them as such."""
     end = 0
@@ -79,11 +75,12 @@ def _with_links(text: str) -> Iterator[str]:
 
 
 class _Renderer(RendererHTML):
-    """Each method renders the tokens of its name."""
+    """Each method renders the tokens of its name, in their order; `env` is of one text, and counts
+    the links that are open."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         content = tokens[idx].content
-        if "://" not in content or _in_link(tokens, idx):
+        if "://" not in content or env.get(_OPEN):
             return escapeHtml(content)
         return "".join(_with_links(content))
 
@@ -91,12 +88,17 @@ class _Renderer(RendererHTML):
         """A link to it: loading it would tell its host who reads this, and when."""
         token = tokens[idx]
         shown = f"image: {token.content or 'without a description'}"
-        if _in_link(tokens, idx):
+        if env.get(_OPEN):
             return escapeHtml(shown)
         return _anchor(str(token.attrs["src"]), shown)
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        env[_OPEN] = env.get(_OPEN, 0) + 1
         return f'<a href="{escapeHtml(str(tokens[idx].attrs["href"]))}" {_ATTRIBUTES}>'
+
+    def link_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        env[_OPEN] -= 1
+        return "</a>"
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return f"<{_LEVELS[tokens[idx].tag]}>"

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rota import __version__
+from rota.api import cookies
 from rota.api.answers import Answer, Reply
 from rota.api.call import Call
 from rota.api.routing import Endpoint
@@ -23,6 +24,7 @@ from rota.queue.views import Query
 
 HTML = b"text/html; charset=utf-8"
 ZONE_COOKIE = "rota_zone"  # where the viewer is, as the page's script says
+LONGEST_ZONE = 100
 MOST_COUNTED = 10_000
 LAST_EVENT = "rota.last_event"
 NEEDS_A_PERSON = (Status.BLOCKED, Status.IN_REVIEW, Status.FAILED)
@@ -92,11 +94,10 @@ def pretty(value: object) -> str:
 
 def zone_of(call: Call) -> ZoneInfo:
     """The viewer's, as far as it is known; a day begins at midnight there."""
+    named = cookies.plain(call.headers, ZONE_COOKIE) or "UTC"
     try:
-        cookies = SimpleCookie(call.header(b"cookie") or "")
-        named = cookies[ZONE_COOKIE].value.replace("%2F", "/")
-        return ZoneInfo(named)
-    except (CookieError, KeyError, ValueError, ZoneInfoNotFoundError, OSError):
+        return ZoneInfo(unquote(named[:LONGEST_ZONE]))
+    except (ValueError, ZoneInfoNotFoundError, OSError):
         return ZoneInfo("UTC")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rota.api.answers import problem_answer, raw_headers
 from rota.api.asgi import AsgiApp, Headers, Message, Receive, Scope, Send
 from rota.api.problems import MethodNotAllowed
+from rota.api.ws import refuse
 from rota.client import WorkQueueClient
 from rota.client.retries import NO_RETRIES
 from rota.mcp.loopback import Loopback
@@ -43,7 +44,10 @@ class McpFace:
             _demand(scope)
             answer = await _sdk()
         except RotaError as error:
-            await problem_answer(error).deliver(receive, send)
+            if scope["type"] == "websocket":
+                await refuse(error, scope, receive, send)
+            else:
+                await problem_answer(error).deliver(receive, send)
             return
         headers: Headers = dict(scope["headers"])
         caller = {name: headers[name] for name in _OF_THE_CALLER if name in headers}

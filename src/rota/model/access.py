@@ -4,11 +4,16 @@ import hashlib
 from dataclasses import dataclass
 
 from rota.model.errors import Forbidden, InvalidInput
-from rota.model.work import check_name
+from rota.model.work import check_name, check_text
 
 READ, WORK, DISPATCH, ADMIN = "read", "work", "dispatch", "admin"
 PLAIN_SCOPES = frozenset({READ, WORK, DISPATCH, ADMIN})
 AGENT_PREFIX = "agent:"
+# Who stands in the log where nobody's token does: Rota itself, and callers without one.
+OWN_ACTORS = frozenset(
+    {"anyone", "configuration", "local", "queue", "signals", "source", "supervisor", "sweeper"}
+)
+OWN_PREFIX = "signal:"
 
 # What a scope brings with it. `agent:<name>` reads, and works on that agent's items only.
 _IMPLIED = {
@@ -26,6 +31,7 @@ class Caller:
     name: str
     scopes: frozenset[str]
     agents: frozenset[str] | None = None  # None: any agent
+    token_id: str | None = None  # None: it has none, and its name is what it says of itself
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes
@@ -77,7 +83,19 @@ def caller_of(token: ApiToken) -> Caller:
         else:
             scopes |= _IMPLIED[scope]
     wide = any(scope in (WORK, DISPATCH, ADMIN) for scope in token.scopes)
-    return Caller(token.name, frozenset(scopes), None if wide or not agents else frozenset(agents))
+    own = None if wide or not agents else frozenset(agents)
+    return Caller(token.name, frozenset(scopes), own, token.id)
+
+
+def check_token_name(name: str) -> str:
+    """The log names tokens beside Rota's own actors, and nobody could tell them apart."""
+    check_text(name, "name", 100)
+    plain = name.strip().casefold()
+    if plain in OWN_ACTORS or plain.startswith(OWN_PREFIX):
+        raise InvalidInput(
+            f"name: {name[:80]!r} is what Rota calls itself in the log; take another", field="name"
+        )
+    return name
 
 
 def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:

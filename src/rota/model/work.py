@@ -30,6 +30,8 @@ NO_NAME = (
     "is not a name; use lower-case letters, digits, '.', '_' and '-', beginning with a letter or"
     " digit, at most 64"
 )
+KEY = re.compile(r"[!-~]{1,150}")  # an Idempotency-Key
+NO_KEY = "use 1 to 150 printable ASCII characters without spaces"
 
 
 class NewItem(NamedTuple):

@@ -100,7 +100,8 @@ def check_url(url: str, field: str = "artifact_url") -> str:
     check_text(url, field, LONGEST["artifact_url"])
     try:
         parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+        # Line ends and tabs are left out when it is split, and so are not seen there.
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
     except ValueError:
         fine = False
     if not fine:

@@ -4,7 +4,7 @@ Each verb is one guarded statement (`Transaction.move`). When it changes no row,
 item is read once to find out which guard refused, and the caller is told.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from rota.model.errors import (
     TransitionRefused,
     VersionMismatch,
 )
-from rota.model.events import EVENT_OF, EventType, NewEvent
+from rota.model.events import EVENT_OF, Event, EventType, NewEvent
 from rota.model.status import OUTCOME_OF, RULES, TERMINAL, Outcome, Status, Verb, allowed_from
 from rota.model.work import MAX_PAGE, WorkItem
 from rota.queue import obstacles
@@ -328,12 +328,15 @@ def _through_source(item: WorkItem) -> Refused:
 def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Moved | Lost:
     """A token that is not the live one: a repeated call, a late result, or a stranger."""
     claim = tx.find_claim(item.id, order.token or "")
-    if claim is not None and _is_repeat(tx, order, item, claim):
-        return Moved(item, repeated=True)
     error = claim_lost(item, claim, kept=claim is not None)
     if claim is None:
         raise error
-    tx.append([_late_result(order, item, claim, now)])
+    told = tx.events_of(item.id, MAX_PAGE)
+    if _is_repeat(told, order, item, claim):
+        return Moved(item, repeated=True)
+    late = _late_result(order, item, claim, now)
+    if not any(_says(one, late) for one in told):  # it, too, may be repeated
+        tx.append([late])
     return Lost(error)
 
 
@@ -347,19 +350,23 @@ def claim_lost(item: WorkItem, claim: Claim | None, **details: Any) -> ClaimLost
     )
 
 
-def _is_repeat(tx: Transaction, order: Order, item: WorkItem, claim: Claim) -> bool:
+def _is_repeat(told: Sequence[Event], order: Order, item: WorkItem, claim: Claim) -> bool:
     """The same verb again by the holder whose claim it ended: the first answer was lost. What
     somebody else has done to the item meanwhile, by force or after it, is no answer to this one."""
     if item.epoch != claim.epoch or item.status is not RULES[order.verb].target:
         return False
-    told = reversed(tx.events_of(item.id, MAX_PAGE))
-    last = next((one for one in told if one.to_status), None)
+    last = next((one for one in reversed(told) if one.to_status), None)
     return (
         last is not None  # so many notes since that it cannot be known: then it is kept
         and last.from_status == Status.IN_PROGRESS
         and FORCED not in last.data
         and last.reason == (order.reason or order.verb)
     )
+
+
+def _says(event: Event, late: NewEvent) -> bool:
+    """Of one claim: when that began is part of what is kept."""
+    return (event.type, event.data) == (late.type, late.data)
 
 
 def _late_result(order: Order, item: WorkItem, claim: Claim, now: str) -> NewEvent:

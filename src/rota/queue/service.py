@@ -140,15 +140,21 @@ class WorkQueue:
         return (await self.submit_many([item], actor=actor)).items[0]
 
     async def submit_many(
-        self, items: Sequence[NewItem], *, actor: str | None = None, key: str | None = None
+        self,
+        items: Sequence[NewItem],
+        *,
+        actor: str | None = None,
+        key: str | None = None,
+        alone: bool = False,
     ) -> Submitted:
-        """Store all of them or none; with a key, at most once."""
+        """Store all of them or none; with a key, at most once. `alone`: one that is no batch, which
+        is another request than a batch of one."""
         if not 1 <= len(items) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} items; this one has {len(items)}")
         checked = [intake.checked(item) for item in items]
         if key is not None:
             check_text(key, "Idempotency-Key", 255)
-        request_hash = _hash_of(items) if key is not None else ""
+        request_hash = _hash_of(items, alone) if key is not None else ""
         return await self._submitting.ask(submitting.Submission(checked, actor, key, request_hash))
 
     def _submit_all(
@@ -407,8 +413,9 @@ def _order_of(entry: Completion, actor: str | None) -> Order:
     return order
 
 
-def _hash_of(items: Sequence[NewItem]) -> str:
-    text = json.dumps([item._asdict() for item in items], sort_keys=True, allow_nan=False)
+def _hash_of(items: Sequence[NewItem], alone: bool) -> str:
+    found = [item._asdict() for item in items]
+    text = json.dumps(found[0] if alone else found, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

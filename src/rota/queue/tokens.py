@@ -5,10 +5,16 @@ import contextlib
 import secrets
 from collections.abc import Sequence
 
-from rota.model.access import ApiToken, Caller, caller_of, check_scopes, hash_secret
+from rota.model.access import (
+    ApiToken,
+    Caller,
+    caller_of,
+    check_scopes,
+    check_token_name,
+    hash_secret,
+)
 from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
 from rota.model.errors import InvalidInput, NotFound, StorageError, Unauthenticated
-from rota.model.work import check_text
 from rota.queue import intake
 from rota.storage.port import Store, Transaction
 
@@ -28,7 +34,7 @@ class Tokens:
         self, name: str, scopes: Sequence[str], expires_at: str | None = None
     ) -> tuple[ApiToken, str]:
         """The token and its secret, which cannot be shown again."""
-        check_text(name, "name", 100)
+        check_token_name(name)
         kept = check_scopes(tuple(scopes))
         expires = intake.check_moment(expires_at, "expires_at")
         if expires is not None and from_text(expires) <= self._clock.now():

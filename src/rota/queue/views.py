@@ -97,7 +97,7 @@ class Views:
         found = await self._store.read(body, long=not short)
         more = len(found) > query.limit
         page = found[: query.limit]
-        return Page(page, _cursor(page[-1], wanted.by_age) if more else None)
+        return Page(page, place_of(page[-1], by_age=wanted.by_age) if more else None)
 
     async def column(self, status: Status, query: Query) -> Page:
         """What a board shows of one status: what comes next, or what ended last."""
@@ -129,6 +129,10 @@ class Views:
     async def claim_at(self, item_id: str, epoch: int) -> Claim | None:
         """The claim that gave the item this epoch, live or ended."""
         return await self._store.read(lambda tx: tx.claim_at(item_id, epoch))
+
+    async def claim(self, item_id: str, token: str) -> Claim | None:
+        """The claim of an item with this token, live or ended."""
+        return await self._store.read(lambda tx: tx.find_claim(item_id, token))
 
     async def detail(self, item_id: str) -> Detail:
         def body(tx: Transaction) -> Detail:
@@ -265,7 +269,8 @@ def _check_limit(limit: int) -> None:
 # Cursors: the sort key of the last item shown, packed so that nobody builds on its form.
 
 
-def _cursor(item: WorkItem, by_age: bool) -> str:
+def place_of(item: WorkItem, *, by_age: bool) -> str:
+    """Where the page behind this item begins; lists with `since` go by age."""
     return _pack(["a" if by_age else "w", item.priority, item.id])
 
 

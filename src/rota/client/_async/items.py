@@ -4,7 +4,9 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from rota.client._async.calls import Calls, Json, given, header_text, segment
+from rota.client._async.calls import Calls, Json, given, segment
+from rota.model.errors import InvalidInput
+from rota.model.work import KEY, NO_KEY
 
 
 class ItemCalls(Calls):
@@ -164,7 +166,8 @@ class ItemCalls(Calls):
 
 
 def _keyed(key: str | None) -> dict[str, Any]:
-    return {
-        "headers": {"Idempotency-Key": header_text(key or secrets.token_hex(16))},
-        "repeatable": True,
-    }
+    """What a header could not hold as it is would become another key on its way."""
+    if key is not None and not KEY.fullmatch(key):
+        raise InvalidInput(f"idempotency_key: {NO_KEY}", field="idempotency_key")
+    sent = secrets.token_hex(16) if key is None else key
+    return {"headers": {"Idempotency-Key": sent}, "repeatable": True}

@@ -1,0 +1,248 @@
+"""uvicorn's HTTP protocol, and an end to those who say too much, too slowly, or do not read.
+
+What is refused here has not become a request yet: no handler hears of it. uvicorn counts neither
+headers nor time, and closes a connection only once everything written to it was taken.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum, auto
+from itertools import chain
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from rota.api.answers import problem_answer, raw_headers
+from rota.api.browser import has_body
+from rota.api.problems import BadRequest, FaceError, HeadTooLarge, RequestTimeout
+
+MOST_HEAD_BYTES = 64 * 1024  # of request line and headers
+MOST_HEADERS = 100
+LEAST_TAKEN = 64 * 1024  # bytes of an answer in `unread_seconds`; less is as good as nothing
+
+
+class Awaited(Enum):
+    """What the client is to send next."""
+
+    HEAD = auto()
+    BODY = auto()
+    NOTHING = auto()  # it has its turn behind the answer; how long, uvicorn's keep-alive says
+
+
+def refusal(error: FaceError, more: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """An answer before there is anybody to give one, and the last on its connection."""
+    answer = problem_answer(error)
+    headers = [*more, *raw_headers(answer.media_type, len(answer.body)), (b"connection", b"close")]
+    lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
+    return STATUS_LINE[answer.status] + lines + b"\r\n" + answer.body
+
+
+class HttpProtocol(HttpToolsProtocol):
+    head_seconds = 30.0  # for request line and headers together
+    body_seconds = 60.0  # without another byte of it
+    unread_seconds = 60.0  # in which nothing of what was written is taken
+    linger_seconds = 2.0  # to read a refusal; a connection closed at once would lose it
+
+    _awaited = Awaited.HEAD
+    _since = 0.0  # when that wait began, or went on
+    _begun = False  # a first byte of the head is here
+    _unread = 0  # bytes of what is no body, since something became of them
+    _over = False  # it was turned away: whatever comes is thrown away
+    _refusal: FaceError | None = None
+    _left_behind = 0  # bytes that were written, and not taken when they were last looked at
+    _left_since = 0.0
+    _running: RequestResponseCycle | None = None  # that is being answered, or was the last
+    _checking: asyncio.TimerHandle | None = None
+    _ending: asyncio.TimerHandle | None = None
+
+    # its life
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        # One timer that looks at times that are noted: setting one for each request costs more.
+        self._check_after(self.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_checking()
+        if self._ending is not None:
+            self._ending.cancel()
+        if self._running is not None:
+            _tell_gone(self._running)
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """uvicorn tells only the last request that its client is gone; others may be before it."""
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
+        if self._awaited is Awaited.BODY:
+            self._since = self.loop.time()
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > MOST_HEAD_BYTES and not self._over:
+            self._turn_away(_too_large())
+        if self._awaited is Awaited.NOTHING and self.timeout_keep_alive_task is None:
+            self._expect_more()
+
+    def _expect_more(self) -> None:
+        """Something came that is no request yet, not even its first byte, and uvicorn has stopped
+        its clock for it."""
+        if not self._is_answering() and not self._over:
+            self._awaited, self._begun, self._since = Awaited.HEAD, False, self.loop.time()
+
+    # what the parser finds
+
+    def on_message_begin(self) -> None:
+        self._awaited, self._begun, self._since = Awaited.HEAD, True, self.loop.time()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._demand_a_fair_head()
+        self._unread = 0
+        upgrade = self.parser.should_upgrade()
+        if upgrade:
+            self._demand_a_fair_upgrade()
+        super().on_headers_complete()
+        if not (upgrade and self._should_upgrade()):
+            self._awaited, self._since = Awaited.BODY, self.loop.time()
+            # Trailers come the same way, and must not pass for headers that were checked.
+            self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unread, self._awaited = 0, Awaited.NOTHING
+        super().on_message_complete()
+
+    def _demand_a_fair_head(self) -> None:
+        size = len(self.url) + sum(map(len, chain.from_iterable(self.headers)))
+        if size > MOST_HEAD_BYTES or len(self.headers) > MOST_HEADERS:
+            self._refuse(_too_large())
+
+    def _demand_a_fair_upgrade(self) -> None:
+        """The parser takes what follows for the other protocol, whether we speak it or not."""
+        if has_body(dict(self.headers)):
+            self._refuse(BadRequest("a request that asks for an upgrade has no body"))
+        if self._should_upgrade() and self.parser.get_method() != b"GET":
+            self._refuse(BadRequest("a WebSocket is opened by GET"))
+
+    def _refuse(self, error: FaceError) -> None:
+        """The parser makes an error of its own of this one."""
+        self._refusal = error
+        raise error
+
+    def handle_websocket_upgrade(self) -> None:
+        if self._is_answering():
+            self._turn_away(BadRequest("an upgrade has to wait for the answers before it"))
+            return
+        self._stop_checking()
+        super().handle_websocket_upgrade()
+
+    # refusals
+
+    def send_400_response(self, msg: str) -> None:
+        self._turn_away(self._refusal or BadRequest("this is no HTTP that can be read here"))
+
+    def _is_answering(self) -> bool:
+        last = self._last_cycle()
+        return last is not None and not last.response_complete
+
+    def _last_cycle(self) -> RequestResponseCycle | None:
+        return self.cycle  # None at first, whatever its type says
+
+    def _turn_away(self, error: FaceError) -> None:
+        """Tell it, if it can still be told, and throw away what comes until it has heard."""
+        self._over = True
+        self._unset_keepalive_if_required()
+        if self._is_answering():
+            if self._awaited is not Awaited.BODY:  # an earlier request, which is right
+                self.cycle.keep_alive = False
+                return
+            if self.pipeline or self.cycle.response_started:
+                self.transport.abort()
+                return
+            _tell_gone(self.cycle)
+        self.headers = []
+        self._part(refusal(error, self.server_state.default_headers))
+
+    def _part(self, words: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()  # what is left unread would reset the connection
+        self.transport.write(words)
+        self.transport.write_eof()
+        self._ending = self.loop.call_later(self.linger_seconds, self.transport.abort)
+
+    # time
+
+    def _check(self) -> None:
+        now = self.loop.time()
+        if self._is_not_read(now):
+            self.transport.abort()
+            return
+        left = self._left(now)
+        if left <= 0 and not self._over:
+            self._too_late()
+        self._check_after(left if left > 0 else self.head_seconds)
+
+    def _check_after(self, seconds: float) -> None:
+        pause = min(seconds, self.unread_seconds / 2)
+        self._checking = self.loop.call_later(pause, self._check)
+
+    def _left(self, now: float) -> float:
+        if self._awaited is Awaited.HEAD:
+            return self._since + self.head_seconds - now
+        if self._awaited is Awaited.BODY:
+            if self.flow.read_paused:  # it is us who do not read
+                self._since = now
+            return self._since + self.body_seconds - now
+        return self.head_seconds  # nothing is due; a look so soon is in time for whatever begins
+
+    def _too_late(self) -> None:
+        if self._awaited is Awaited.HEAD and not self._begun:
+            self.transport.close()
+            return
+        self._turn_away(RequestTimeout("the rest of the request did not come in time"))
+
+    def _is_not_read(self, now: float) -> bool:
+        """Whatever is taken is time won; a stream is taken when more may be written to it."""
+        size = self.transport.get_write_buffer_size()
+        if not (size and self._left_behind) or size <= self._left_behind - LEAST_TAKEN:
+            self._left_behind, self._left_since = size, now
+        return size > 0 and now - self._left_since >= self.unread_seconds
+
+    def resume_writing(self) -> None:
+        self._left_behind = 0
+        super().resume_writing()
+
+    def _stop_checking(self) -> None:
+        if self._checking is not None:
+            self._checking.cancel()
+            self._checking = None
+
+
+def _tell_gone(cycle: RequestResponseCycle) -> None:
+    cycle.disconnected = cycle.disconnected or not cycle.response_complete
+    cycle.message_event.set()
+
+
+def _too_large() -> HeadTooLarge:
+    return HeadTooLarge(
+        f"request line and headers have at most {MOST_HEAD_BYTES} bytes and {MOST_HEADERS} headers",
+        limit=MOST_HEAD_BYTES,
+    )
+
+
+def http_options() -> dict[str, Any]:
+    """For `uvicorn.Config`."""
+    return {"http": HttpProtocol, "timeout_keep_alive": 75}

@@ -1,0 +1,61 @@
+"""Lists page by page. A page ends at its limit, or where an answer becomes too large to be handed
+out to whoever asks: an item may have most of a megabyte."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from rota.api.answers import Answer, encode, raw
+from rota.api.call import Call
+
+T = TypeVar("T")
+
+MOST_BYTES = 4 * 1024 * 1024
+PIECE = 100  # rows that are read at a time: no more than one piece is read in vain
+
+
+async def page_answer(
+    call: Call,
+    limit: int,
+    start: str | None,
+    ask: Callable[[int, str | None], Awaitable[tuple[Sequence[T], bool]]],
+    *,
+    written: Callable[[T], Any],
+    place: Callable[[T], str],
+    by: str = "cursor",
+) -> Answer:
+    """`ask` gives up to so many rows behind a place, and says whether there may be more; `by` is
+    the parameter that names a place. What changes between two pieces may be missed or seen twice,
+    as between two pages."""
+    room, at, left, more = _Room(), start, limit, True
+    while more and left:
+        rows, more = await ask(min(left, PIECE), at)
+        taken = room.take(rows, written)
+        if taken:
+            at = place(rows[taken - 1])
+        left -= taken
+        if taken < len(rows):
+            left, more = 0, True
+    headers = call.next_page(**{by: at}) if more and at is not None else None
+    return Answer(200, room.body, b"application/json", raw(headers))
+
+
+class _Room:
+    """What one answer has room for."""
+
+    def __init__(self) -> None:
+        self._rows: list[bytes] = []
+        self._left = MOST_BYTES
+
+    def take(self, rows: Sequence[T], written: Callable[[T], Any]) -> int:
+        """How many of them have gone in, the first in any case."""
+        for number, row in enumerate(rows):
+            text = encode(written(row))
+            self._left -= len(text) + 1
+            if self._left < 0 and self._rows:
+                return number
+            self._rows.append(text)
+        return len(rows)
+
+    @property
+    def body(self) -> bytes:
+        return b"[" + b",".join(self._rows) + b"]"
