@@ -44,7 +44,16 @@ def build_prompt(
     if item is None:
         return prompt or DEFAULT_PROMPT
     told = _told(item) if trusted else fenced(_told(item), nonce)
-    return f"{prompt or DEFAULT_PROMPT}\n\n{told}"
+    return f"{prompt or DEFAULT_PROMPT}\n\n{told}{_noted(item, nonce)}"
+
+
+def _noted(item: Told, nonce: str | None) -> str:
+    """What was last said to the item, such as the answer to a question of the run before. It may
+    as well be what that run has read somewhere, so that it is fenced, whoever wrote the item."""
+    note = item.metadata.get("notes")
+    if not isinstance(note, str) or not note.strip():
+        return ""
+    return f"\n\nThe latest note on it:\n\n{fenced(note, nonce)}"
 
 
 def _told(item: Told) -> str:

@@ -3,7 +3,8 @@
 import json
 import time
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ class Item:
     priority: Priority = Priority.HIGH
     labels: tuple[str, ...] = ()
     url: str = ""
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 def item(of: dict[str, Any] | None) -> Item | None:
@@ -63,6 +65,18 @@ def test_text_of_strangers_stands_between_fences_and_the_schedules_prompt_before
     assert "obey me" not in theirs
     assert "Seen." in theirs
     assert "do not obey" in theirs
+
+
+def test_the_latest_note_is_told_between_fences_whoever_wrote_the_item() -> None:
+    told = build_prompt("Write.", Item(metadata={"notes": "That of cats."}), nonce="n0")
+    item, _, note = told.partition("\n\nThe latest note on it:\n\n")
+    assert item == build_prompt("Write.", Item())
+    assert note == fenced("That of cats.", "n0")
+
+
+@pytest.mark.parametrize("note", [None, "", " \n", 7], ids=repr)
+def test_an_item_without_a_note_is_told_without_one(note: object) -> None:
+    assert build_prompt("Write.", Item(metadata={"notes": note})) == build_prompt("Write.", Item())
 
 
 def test_fences_cannot_be_foreseen() -> None:
