@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rota.config.fleet import FleetConfig
     from rota.config.loading import Loaded
     from rota.config.sources import Forge
+    from rota.model.fleet import Fleet
     from rota.queue import WorkQueue
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
@@ -290,18 +291,25 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
     from rota import daemon
     from rota.app.fleet import FleetAtWork
     from rota.model.clock import IdFactory, SystemClock
+    from rota.model.fleet import Fleet
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
 
     node = IdFactory(SystemClock()).new()
+    fleet: FleetAtWork | None = None
     async with open_store(settings.database) as store:
-        ledger, signals = Ledger.on(store, node=node, logs=settings.run_logs), Signals(store)
+        ledger = Ledger.on(
+            store,
+            node=node,
+            logs=settings.run_logs,
+            fleet=lambda: fleet.everybody if fleet else Fleet(),
+        )
+        signals = Signals(store)
         await _demand_safe_address(settings, ledger)
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
         crew = daemon.Crew([daemon.Pruning(ledger.sweeper)], stopping)
-        fleet = None
         if loaded is not None:
             fleet = FleetAtWork(
                 settings, store, ledger, signals, node=node, loaded=loaded, crew=crew
@@ -367,9 +375,24 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     from rota.signals import Signals
 
     async with open_store(settings.database) as store:
-        ledger = Ledger.on(store, logs=settings.run_logs, deserted=lambda: _deserted(settings))
+        ledger = Ledger.on(
+            store,
+            logs=settings.run_logs,
+            deserted=lambda: _deserted(settings),
+            fleet=lambda: _fleet_of_the_file(settings),
+        )
         endpoints = signal_endpoints(Signals(store))
         yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints)
+
+
+def _fleet_of_the_file(settings: Settings) -> "Fleet":
+    """What cannot be read is not known; `rota doctor` says what is wrong with it."""
+    from rota.config.loading import load_fleet
+    from rota.model.fleet import Fleet
+
+    with suppress(InvalidInput, OSError):
+        return load_fleet(settings.config).fleet
+    return Fleet()
 
 
 def _deserted(settings: Settings) -> str | None:

@@ -1,10 +1,12 @@
 """The ledger's services on one store, as the faces get them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rota.model.clock import Clock, SystemClock
-from rota.queue.explain_fleet import Deserted, nowhere
+from rota.model.fleet import Fleet
+from rota.queue.explain_fleet import Deserted, nowhere, unknown
 from rota.queue.outside import OutsideWork
 from rota.queue.postbox import Postbox
 from rota.queue.service import WorkQueue
@@ -42,13 +44,14 @@ class Ledger:
         node: str = "",
         logs: Path = Path(".rota/runs"),
         deserted: Deserted = nowhere,
+        fleet: Callable[[], Fleet] = unknown,
     ) -> "Ledger":
         """`node` is who runs agents here, if anybody does; `logs` is where their output goes;
-        `deserted` tells a place of servers that has none now."""
+        `deserted` tells a place of servers that has none now; `fleet` what its file says."""
         clock = clock or SystemClock()
         return cls(
             WorkQueue(store, clock),
-            Views(store, clock, deserted=deserted),
+            Views(store, clock, deserted=deserted, fleet=fleet),
             Tokens(store, clock),
             Sweeper(store, clock),
             OutsideWork(store, clock),
