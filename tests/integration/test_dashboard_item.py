@@ -148,6 +148,25 @@ def test_a_claim_is_ended_only_by_who_says_so(
     assert "force" not in fields(look(item), "dialog-release")
 
 
+def test_a_question_of_a_run_is_answered_and_not_resumed(
+    http: httpx2.Client, served: Served, look: Callable[..., Markup]
+) -> None:
+    add(http)
+    (item,) = http.post("/work/claim", json={"agent": "ann", "lease_seconds": 60}).json()
+    known = served.run(lambda: served.ledger.views.item(item["id"]))
+    served.run(lambda: served.ledger.runs.begin("ann", TriggerKind.SCHEDULE, item=known))
+    do(http, item, "block", token=item["claim"]["token"], notes="Which gate?")
+    page = look(item)
+    assert list(verbs(page)) == ["release", "fail"]
+    answer = page.by_id("verb-release")
+    assert (answer.text, "main" in answer["class"]) == ("Answer…", True)
+    assert answer["data-dialog"] == "dialog-answer"
+    assert fields(page, "dialog-answer") == {"notes"}
+    assert "rota resume" not in page.by_id("explain").text
+    assert do(http, item, "release", notes="The one in front.")["status"] == "queued"
+    assert look(item).by_id("notes").text == "Latest noteThe one in front."
+
+
 def test_holds_notes_and_edits_are_offered_where_they_are_possible(
     http: httpx2.Client, look: Callable[..., Markup]
 ) -> None:

@@ -36,8 +36,18 @@ class Deed:
     address: bool = False
     note: str = "Note (optional)"
     needs_note: bool = False
+    dialog: str | None = None  # its name, if it is not the verb's
 
 
+# Of `release`, where a run has ended with a question: resumed, nobody would go on with it.
+ANSWER = Deed(
+    "Answer…",
+    "Answer, and give it back to the queue",
+    "An agent of the fleet takes it up again, and reads your answer.",
+    "main",
+    note="Your answer",
+    dialog="answer",
+)
 DEEDS: Mapping[Verb, Deed] = {
     Verb.DISPATCH: Deed(
         "Dispatch…",
@@ -74,6 +84,7 @@ DEEDS: Mapping[Verb, Deed] = {
         note="Why (optional)",
     ),
 }
+_BESIDE_AN_ANSWER = {verb: deed for verb, deed in DEEDS.items() if verb is not Verb.RELEASE}
 # An item of a source is taken by way of its source, where everybody sees the claim.
 _TAKING = frozenset({Verb.DISPATCH, Verb.START, Verb.RESUME})
 # The dialogs that can end somebody's claim.
@@ -103,31 +114,37 @@ async def item(call: Call) -> Answer:
     detail = await call.ledger.views.detail(call.id)
     return await page(
         call, "item.html", "board", item=detail.item, detail=detail,
-        **_rights(call.caller, detail.item), **_told(detail), **await _around(call, detail.item),
+        **_rights(call.caller, detail), **_told(detail), **await _around(call, detail.item),
         forced=FORCED, words_of=WORDS, web_address=web_address, pieces=pieces,
         source_address=_source_address(detail.item),
     )  # fmt: skip
 
 
-def deeds(caller: Caller, item: WorkItem) -> dict[Verb, Deed]:
+def deeds(caller: Caller, detail: Detail) -> dict[Verb, Deed]:
     """What this caller may do to the item now, the likeliest first."""
+    item = detail.item
     if caller.agents is not None and item.assigned_agent not in caller.agents:
         return {}
     kept_away = _TAKING if item.source is not None else frozenset()
     allowed = allowed_from(item.status).keys() - kept_away
-    return {verb: deed for verb, deed in DEEDS.items() if verb in allowed and _may(caller, verb)}
+    offered = DEEDS
+    if detail.waits_for_an_answer:
+        allowed -= {Verb.RESUME}
+        offered = {Verb.RELEASE: ANSWER} | _BESIDE_AN_ANSWER
+    return {verb: deed for verb, deed in offered.items() if verb in allowed and _may(caller, verb)}
 
 
 def _may(caller: Caller, verb: Verb) -> bool:
     return caller.may(SCOPE_OF[verb])
 
 
-def _rights(caller: Caller, item: WorkItem) -> dict[str, Any]:
+def _rights(caller: Caller, detail: Detail) -> dict[str, Any]:
     """Buttons; and dialogs for all of them, because the buttons change while the page is open."""
-    may_steer = caller.may(DISPATCH)
+    item, may_steer = detail.item, caller.may(DISPATCH)
     return {
-        "deeds": deeds(caller, item),
+        "deeds": deeds(caller, detail),
         "all_deeds": DEEDS,
+        "all_dialogs": {**{str(verb): deed for verb, deed in DEEDS.items()}, "answer": ANSWER},
         "may_work": caller.may(WORK),
         "may_steer": may_steer,
         "may_hold": may_steer and (item.status not in TERMINAL or item.status is Status.FAILED),
