@@ -309,7 +309,9 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
-        crew = daemon.Crew([daemon.Pruning(ledger.sweeper)], stopping)
+        crew = daemon.Crew(
+            [daemon.Pruning(ledger.sweeper), daemon.Writing(ledger.writes)], stopping
+        )
         if loaded is not None:
             fleet = FleetAtWork(
                 settings, store, ledger, signals, node=node, loaded=loaded, crew=crew

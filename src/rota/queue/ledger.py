@@ -14,6 +14,7 @@ from rota.queue.statistics import Figures
 from rota.queue.sweeper import Sweeper
 from rota.queue.tokens import Tokens
 from rota.queue.views import Views
+from rota.queue.writing import Writes
 from rota.runner.admission import Admission
 from rota.runner.records import RunBook
 from rota.scheduler.service import Schedules
@@ -32,6 +33,7 @@ class Ledger:
     post: Postbox
     schedules: Schedules
     figures: Figures
+    writes: Writes
     clock: Clock
     database: str  # its address, without secrets
 
@@ -60,6 +62,7 @@ class Ledger:
             Postbox(store, clock),
             Schedules(store, clock),
             Figures(store, clock),
+            Writes(store),
             clock,
             store.url,
         )

@@ -380,6 +380,9 @@ class Store(Protocol):
     url: str
     # How many gathered transactions are worth having on their way at once.
     width: int
+    # Why the last change could not be stored: the disk is full, the file is gone. None once one
+    # was that wrote something; what finds nothing to change proves nothing.
+    refusal: str | None
 
     async def open(self) -> None:
         """Connect and check the schema; raises `SchemaBehind` or `SchemaAhead`."""
