@@ -285,12 +285,15 @@ def test_the_last_run_is_linked_and_what_came_to_nothing_is_told(
     run = served.run(lambda: served.ledger.runs.latest(["ada"]))["ada"]
     part = schedule_part(http, "poll")
     assert f"/ui/runs/{run.id}" in part.all("a", "href")
-    assert "succeeded 0s ago 2026-05-01 12:00:00 UTC" in part.text
+    assert "Last look0s ago 2026-05-01 12:00:00 UTC Last run" in part.text
+    assert "Last runsucceeded 0s ago 2026-05-01 12:00:00 UTC" in part.text
     clock.advance(300)
     wakes.outcome = TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, HOSTILE)
     wakes.tick()
     part = schedule_part(http, "poll")
     assert "source error 0s ago" in part.text
+    assert "Last look0s ago 2026-05-01 12:05:00 UTC: source error Last run" in part.text
+    assert "Last runsucceeded 5m ago 2026-05-01 12:00:00 UTC" in part.text
     assert "1 skip in all" in part.text
     assert part.text.count(HOSTILE) == 2  # the skip's detail, and the last error
     assert f"/ui/runs/{run.id}" in part.all("a", "href")

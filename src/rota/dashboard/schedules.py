@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from rota.api.answers import Answer
 from rota.api.bodies import AgentName, Cursor, Strict
 from rota.api.call import Call
 from rota.api.routing import endpoint
+from rota.api.schedules import last_runs
 from rota.dashboard import rules
 from rota.dashboard.rendering import page, zone_of
 from rota.dashboard.strip import LEGEND, Strip, begin_of, strip_of, ticks_of
@@ -22,8 +22,6 @@ from rota.scheduler.due import Rhythm
 from rota.scheduler.service import Wakings
 
 PAGE = 50
-# How far back a run is looked for that is not of the last trigger.
-LOOK_BACK = timedelta(days=1)
 _ADDRESSES = {ScheduleType.WEBHOOK: "hooks", ScheduleType.CHAT: "chat"}
 
 
@@ -82,19 +80,10 @@ async def _panels(call: Call, states: Sequence[ScheduleState]) -> list[Panel]:
     past = defaultdict[tuple[str, str], list[Wakings]](list)
     for one in await call.ledger.schedules.past(names, to_text(begin_of(now))):
         past[one.agent, one.schedule].append(one)
-    runs = await call.ledger.runs.latest_of(_wanted(states, now))
+    runs = await last_runs(call, states)
     return [
         _panel(call, state, runs.get(name), past[name], strip_of(state, past[name], now, zone))
         for name, state in zip(names, states, strict=True)
-    ]
-
-
-def _wanted(states: Sequence[ScheduleState], now: datetime) -> list[tuple[str, str, str]]:
-    since = to_text(now - LOOK_BACK)
-    return [
-        (one.agent, one.name, min(one.last_run_at, since))
-        for one in states
-        if one.last_run_at is not None
     ]
 
 
