@@ -230,6 +230,9 @@ def test_the_documentation_page_loads_nothing_from_elsewhere(http: httpx2.Client
     assert " style=" not in page.text
     assert "POST</span> <code>/work/claim</code>" in page.text
     assert 'href="#model-Item"' in page.text
+    assert 'href="/"' not in page.text, "there is no board here"
+    icon = http.get(page.text.partition('rel="icon" href="')[2].partition('"')[0])
+    assert (icon.status_code, icon.headers["content-type"]) == (200, "image/svg+xml")
     style = http.get("/docs/style.css")
     assert style.headers["content-type"] == "text/css; charset=utf-8"
 
