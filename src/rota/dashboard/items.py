@@ -1,7 +1,8 @@
 """One item, and everything about it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,11 @@ from rota.dashboard.prose import pieces
 from rota.dashboard.rendering import page
 from rota.dashboard.run_logs import LogEnd, log_of
 from rota.model.access import DISPATCH, READ, WORK, Caller
-from rota.model.events import EventType
+from rota.model.events import Event, EventType
 from rota.model.runs import Run, RunFilter
 from rota.model.status import TERMINAL, Status, Verb, allowed_from
 from rota.model.work import WorkItem
+from rota.queue.statistics import ERROR
 from rota.queue.views import EVENTS_SHOWN, Detail
 
 EVENTS_AT_ONCE = 15  # older ones are a click away
@@ -108,6 +110,28 @@ WORDS: Mapping[str, str] = {
 }
 
 
+# Of an event's data: what its line says in words, by links, or where the status stands.
+_IN_WORDS = frozenset({"notes", "summary", "error", "run_id", "outcome"})
+_OF_SIGNALS = frozenset(
+    {
+        "signal_id", "firing_id", "name", "kind", "action", "cause", "work_item_id",
+        "enqueued_job_id", "follow_up_id", "trigger_id", "outbox_id",
+    }
+)  # fmt: skip
+SHOWN_ELSEWHERE: Mapping[str, frozenset[str]] = defaultdict(
+    lambda: _IN_WORDS,
+    {
+        EventType.RUN_FINISHED: _IN_WORDS | {"status"},
+        EventType.SIGNAL_CREATED: _IN_WORDS | _OF_SIGNALS,
+        EventType.SIGNAL_FIRED: _IN_WORDS | _OF_SIGNALS,
+        EventType.SIGNAL_CANCELLED: _IN_WORDS | _OF_SIGNALS,
+        EventType.SIGNAL_STOPPED: _IN_WORDS | _OF_SIGNALS,
+    },
+)
+# A note that is no longer than this stands in what explains the item, and not once more below.
+SHORT_NOTE = 300
+
+
 @endpoint("GET", "/items/{id}", scope=READ, tag="dashboard", hidden=True)
 async def item(call: Call) -> Answer:
     """One item with its history."""
@@ -156,11 +180,33 @@ def _told(detail: Detail) -> dict[str, Any]:
     events = detail.events[::-1]
     blockers = [link.blocker_id for link in detail.blocked_by]
     return {
+        "said_before": _said_before(events),
+        "shown_elsewhere": SHOWN_ELSEWHERE,
+        "shows_note": bool(detail.item.notes) and not _is_explained(detail.item),
         "item_addresses": {one: f"/items/{one}" for one in blockers},
         "recent": events[:EVENTS_AT_ONCE],
         "older": events[EVENTS_AT_ONCE:],
         "is_cut": len(events) >= EVENTS_SHOWN,
     }
+
+
+def _is_explained(item: WorkItem) -> bool:
+    """Whether the first thing that is said of it is its note."""
+    told = item.status in (Status.BLOCKED, Status.FAILED)
+    return told and len(item.notes or "") <= SHORT_NOTE
+
+
+def _said_before(events: Sequence[Event]) -> set[int]:
+    """Those with a note that only repeats what the run of that time has said in its end."""
+    ends = {one.epoch: one.data for one in events if one.type == EventType.RUN_FINISHED}
+    noted = [one for one in events if one.data.get("notes") and one.epoch in ends]
+    return {one.seq for one in noted if _repeats(str(one.data["notes"]), ends[one.epoch])}
+
+
+def _repeats(note: str, end: Mapping[str, Any]) -> bool:
+    for said in (end.get("summary"), end.get("error") and f"{ERROR}{end['error']}"):
+        note = note.replace(str(said), "", 1) if said else note
+    return not note.strip()
 
 
 async def _around(call: Call, item: WorkItem) -> dict[str, Any]:

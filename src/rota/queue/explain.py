@@ -10,7 +10,7 @@ from rota.queue.explain_agents import kept_by_itself
 from rota.queue.explain_fleet import FleetReasons, Scene, run_on, waits_for
 from rota.queue.explain_reviews import waits_for_review
 from rota.queue.obstacles import is_run_by_the_fleet
-from rota.queue.reasons import Reason
+from rota.queue.reasons import Reason, in_one_line
 from rota.queue.sweeper import STALE_AFTER
 from rota.storage.port import Transaction
 
@@ -87,7 +87,7 @@ def _given_back(item: WorkItem) -> str:
     if not item.attempts or item.status is not Status.QUEUED:
         return ""
     why = f" ({item.reason})" if item.reason else ""
-    said = f": {item.notes[:LONGEST_NOTES]}" if item.notes else ""
+    said = f": {in_one_line(item.notes)[:LONGEST_NOTES]}" if item.notes else ""
     return f"; it was given back after attempt {item.attempts} of {item.max_attempts}{why}{said}"
 
 
@@ -133,7 +133,11 @@ def _standing(  # noqa: PLR0911 - one for each status
             return [_in_progress(tx, item, running, now)]
         case Status.BLOCKED:
             return [
-                Reason("blocked", f"it is blocked: {item.notes or item.reason}", _answer(tx, item))
+                Reason(
+                    "blocked",
+                    f"it is blocked: {in_one_line(item.notes or item.reason or '')}",
+                    _answer(tx, item),
+                )
             ]
         case Status.IN_REVIEW:
             return [
@@ -152,7 +156,7 @@ def _standing(  # noqa: PLR0911 - one for each status
                     "failed",
                     f"it failed at {item.completed_at}"
                     + (f" ({item.reason})" if item.reason not in (None, "fail") else "")
-                    + (f": {item.notes}" if item.notes else ""),
+                    + (f": {in_one_line(item.notes)}" if item.notes else ""),
                     f"rota retry {item.id}",
                 )
             ]

@@ -53,6 +53,12 @@ def _reviews(tx: Transaction, agent: Agent) -> list[Reason]:
     ]
 
 
+def refusals(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
+    """What a run of this agent would end as, if somebody asked for one now."""
+    agent = tx.get_agent(name) or Agent(name)
+    return [*_paused(agent), *kept_from_running(tx, name, now, fleet)]
+
+
 def kept_from_running(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
     """What ends a run of the fleet before it begins, also one that a person asks for."""
     limits = tx.get_limits(name) or AgentLimits(name)

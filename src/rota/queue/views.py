@@ -16,10 +16,11 @@ from rota.model.fleet import Fleet
 from rota.model.signals import FollowUp, Signal
 from rota.model.status import TERMINAL, Status
 from rota.model.work import MAX_PAGE, Dispatch, ItemFilter, Link, Project, WorkItem, check_text
-from rota.queue import explain, intake, moves
+from rota.queue import explain, explain_agents, intake, moves
 from rota.queue.explain import Explanation
 from rota.queue.explain_fleet import Deserted, Scene, nowhere, unknown
 from rota.queue.obstacles import is_run_by_the_fleet
+from rota.queue.reasons import Reason
 from rota.storage.port import Store, Topic, Transaction
 
 # A page up to this size is read on the event loop; see rota.storage.sqlite.
@@ -163,6 +164,15 @@ class Views:
     async def explain(self, item_id: str) -> Explanation:
         scene = Scene(to_text(self._clock.now()), self._deserted, self._fleet())
         return await self._store.read(lambda tx: explain.explain(tx, item_id, scene))
+
+    async def refusals(self, agents: Sequence[str]) -> dict[str, list[Reason]]:
+        """By agent: what a run would end as before it has begun, if somebody asked for one now."""
+        now, fleet = to_text(self._clock.now()), self._fleet()
+
+        def body(tx: Transaction) -> dict[str, list[Reason]]:
+            return {name: explain_agents.refusals(tx, name, now, fleet) for name in agents}
+
+        return await self._store.read(body, long=True)
 
     async def project(self, project_id: str) -> Project:
         found = await self._store.read(lambda tx: tx.get_project(project_id))
