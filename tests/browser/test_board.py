@@ -225,6 +225,19 @@ def test_the_board_never_scrolls_sideways_as_a_page(site: Site, visits: Visits, 
     expect(page.locator(".card").first).to_have_attribute("data-status", re.compile("queued"))
 
 
+def test_what_is_blocked_is_given_back_with_an_answer(site: Site, page: Page) -> None:
+    item = site.taken("A poem about love")
+    site.client.block(item, "Whose love is it about?")
+    opened(page)
+    card(page, "blocked", "A poem").get_by_role("button", name="Moves for").click()
+    expect(page.get_by_role("menuitem")).to_have_text(["Release", "Fail", "Resume", "Open"])
+    page.get_by_role("menuitem", name="Release").click()
+    page.locator("#move").get_by_label("Notes").fill("That of cats.")
+    page.locator("#move-do").click()
+    expect(card(page, "queued", "A poem")).to_be_visible()
+    assert site.client.work_get(item)["notes"] == "That of cats."
+
+
 def test_a_question_of_a_run_is_answered_on_the_page_of_its_item(site: Site, page: Page) -> None:
     item = site.add("A poem about love")
     (claimed,) = site.client.claim("poet", lease_seconds=600)
