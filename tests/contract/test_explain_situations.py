@@ -276,7 +276,7 @@ async def test_a_used_budget_is_told_from_what_was_spent_and_not_from_the_last_l
         await shop.tick()
         shop.clock.advance(1)
     told = text("""
-        - the budget of the day of 'unlucky' is used until 2026-05-02T00:00:00.000000Z: 2 of 2 runs
+        - unlucky's budget of the day is used: 2 of 2 runs; until 2026-05-02T00:00:00.000000Z
           wait, or raise budget.per_day in rota.yaml
         - it is ready, and first in the line of 'unlucky'
     """)
@@ -293,7 +293,7 @@ async def test_the_budget_of_the_fleet_is_told_as_the_fleet_s(shop: Shop) -> Non
     item = await shop.add("unlucky")
     await shop.tick()
     assert (await shop.told(item)).startswith(
-        "- the budget of the day of the fleet is used until 2026-05-02T00:00:00.000000Z: 1 of 1"
+        "- the fleet's budget of the day is used: 1 of 1 runs; until 2026-05-02T00:00:00.000000Z\n"
     )
 
 

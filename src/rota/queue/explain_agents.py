@@ -95,7 +95,7 @@ def _exhausted(tx: Transaction, budget: Budget, now: str, agent: str | None) -> 
     words = exceeded(budget.per_day, spent)
     if words is None:
         return []
-    whose = "the fleet" if agent is None else f"'{agent}'"
+    whose = "the fleet's" if agent is None else f"{agent}'s"
     until = to_text(next_day(moment, budget.timezone))
-    why = f"the budget of the day of {whose} is used until {until}: {words}"
+    why = f"{whose} budget of the day is used: {words}; until {until}"
     return [Reason("budget_exhausted", why, "wait, or raise budget.per_day in rota.yaml")]
