@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from rota.api.http_protocol import http_options
 from rota.api.ws_protocol import ws_options
 from rota.model.errors import RotaError, StorageError
 from rota.queue.sweeper import Sweeper, Swept
+from rota.queue.writing import Writes
 
 log = structlog.get_logger()
 
@@ -74,6 +75,37 @@ class Pruning:
     async def tick(self) -> float:
         await self._sweeper.prune()
         return PRUNE_SECONDS
+
+
+class Writing:
+    """Says in the log that changes are refused, and why, whoever asked for them; tries until they
+    are not. What has passed by the next try is not spoken of."""
+
+    name = "writes"
+
+    def __init__(self, writes: Writes) -> None:
+        self._writes = writes
+        self._told: str | None = None
+
+    async def tick(self) -> float:
+        if self._writes.refusal is not None:
+            with suppress(StorageError):
+                await self._writes.try_again()
+        refusal = self._writes.refusal
+        if refusal != self._told:
+            self._tell(refusal)
+        return SWEEP_SECONDS if refusal is None else RETRY_SECONDS
+
+    def _tell(self, refusal: str | None) -> None:
+        if refusal is not None:
+            log.error(
+                "changes are refused: nothing is stored and no agent starts until this is mended;"
+                " reads go on as far as they can",
+                because=refusal,
+            )
+        else:
+            log.warning("changes are stored again")
+        self._told = refusal
 
 
 async def run_chore(chore: Chore, stopping: asyncio.Event) -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
+from rota.model.schedules import TriggerKind
 from rota.testing.browser import PHONE, Page, Visit
 from tests.browser.conftest import Visits
 from tests.browser.site import Site
@@ -222,3 +223,32 @@ def test_the_board_never_scrolls_sideways_as_a_page(site: Site, visits: Visits, 
     page = opened(visits(site.url, **({"viewport": PHONE} if size == "phone" else {})).page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     expect(page.locator(".card").first).to_have_attribute("data-status", re.compile("queued"))
+
+
+def test_what_is_blocked_is_given_back_with_an_answer(site: Site, page: Page) -> None:
+    item = site.taken("A poem about love")
+    site.client.block(item, "Whose love is it about?")
+    opened(page)
+    card(page, "blocked", "A poem").get_by_role("button", name="Moves for").click()
+    expect(page.get_by_role("menuitem")).to_have_text(["Release", "Fail", "Resume", "Open"])
+    page.get_by_role("menuitem", name="Release").click()
+    page.locator("#move").get_by_label("Notes").fill("That of cats.")
+    page.locator("#move-do").click()
+    expect(card(page, "queued", "A poem")).to_be_visible()
+    assert site.client.work_get(item)["notes"] == "That of cats."
+
+
+def test_a_question_of_a_run_is_answered_on_the_page_of_its_item(site: Site, page: Page) -> None:
+    item = site.add("A poem about love")
+    (claimed,) = site.client.claim("poet", lease_seconds=600)
+    ledger = site.served.ledger
+    known = site.served.run(lambda: ledger.views.item(item))
+    site.served.run(lambda: ledger.runs.begin("poet", TriggerKind.SCHEDULE, item=known))
+    opened(page, f"/items/{item}")
+    site.client.block(item, "Whose love is it about?", claimed["claim"]["token"])
+    expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    page.get_by_role("button", name="Answer…").click()
+    page.get_by_label("Your answer").fill("That of cats.")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    expect(page.locator("#item-head .status")).to_have_text("queued")
+    expect(page.locator("#notes")).to_contain_text("That of cats.")

@@ -15,7 +15,7 @@ from rota.model.status import Status
 from rota.model.work import ItemFilter, NewItem
 from rota.storage.port import Transaction
 from rota.storage.postgres_connection import connect
-from rota.storage.select import candidates, listing, tally
+from rota.storage.select import candidates, line, listing, tally
 from rota.storage.sqlite_values import named_in, with_values
 from rota.storage.statements import load_statements
 from rota.testing.clock import ManualClock
@@ -41,6 +41,13 @@ def claim(
     values |= {f"label_{n}": "red" for n in range(labels)}
     values |= {"project_id": "p-1"} if project else {}
     return lambda dialect: [(text, values) for text in candidates(dialect, **asked)]
+
+
+def before_in_line(types: int = 0) -> Callable[[str], list[Statement]]:
+    values: dict[str, Any] = {"agent": "ada", "priority": 1, "id": PLACE[1], "most": WANT}
+    values |= {f"type_{n}": f"type-{n}" for n in range(types)}
+    text = line(types=types, labels=0, project=False)
+    return lambda _: [(text, values)]
 
 
 def named(name: str, **values: Any) -> Callable[[str], list[Statement]]:
@@ -114,6 +121,14 @@ LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
     "how many stand before an item": (
         named("queued_before", priority=1, id=PLACE[1]),
         "work_items_ready",
+    ),
+    "how many stand before an item in an agent's line": (
+        before_in_line(types=2),
+        "work_items_ready_by_type",
+    ),
+    "how many stand before an item among the agent's own": (
+        before_in_line(),
+        "work_items_by_agent",
     ),
     "items that are due": (named("promote_due", now=NOW), "work_items_deferred"),
     "when the next item is due": (named("next_due"), "work_items_deferred"),

@@ -794,6 +794,7 @@ async def test_a_server_that_may_only_be_read_is_read(database: str, store: Stor
         assert await standby.read(lambda tx: tx.get_item(entry[0])) is not None
         with pytest.raises(StorageUnavailable, match="read-only"):
             await standby.transact(lambda tx: tx.promote_due(NOW))
+        assert "read-only" in (standby.refusal or ""), "it answers, and stores nothing"
 
 
 async def test_a_value_that_cannot_be_stored_is_bad_input(store: Store) -> None:

@@ -236,6 +236,25 @@ async def test_rare_reasons_are_told_together(
     assert (await scene.figures()).failures == (("c", 3), ("b", 2), (OTHERS, 2))
 
 
+async def test_where_no_reason_was_given_the_note_tells_it(scene: Scene) -> None:
+    for notes in (
+        "Error: it exited with 1: boom",
+        "Half of it is done.\n\nError: it exited with 1: boom\n\n- https://e.org/1",
+        "\n  The repository is gone.  \nReally.",
+        "x" * 300,
+        None,
+    ):
+        await scene.work(await scene.item(), 0.0, Verb.FAIL, notes=notes)
+    await scene.work(await scene.item(), 0.0, Verb.FAIL, reason="too hard", notes="Error: no")
+    assert dict((await scene.figures()).failures) == {
+        "it exited with 1: boom": 2,
+        "The repository is gone.": 1,
+        "x" * 119 + "…": 1,
+        NO_REASON: 1,
+        "too hard": 1,
+    }
+
+
 async def test_what_is_dear_is_not_looked_for_at_every_glance(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -384,7 +384,7 @@ async def claimable(views: Views, item_id: str) -> bool:
 STANDS = {
     Status.QUEUED: "nobody_asked",
     Status.DISPATCHED: "waits_for_agent",
-    Status.IN_PROGRESS: "in_progress",
+    Status.IN_PROGRESS: "no_sign_of_life",  # nobody has claimed it, and nobody runs
     Status.BLOCKED: "blocked",
     Status.IN_REVIEW: "in_review",
     Status.COMPLETED: "completed",

@@ -1,5 +1,6 @@
 """Health, figures, agents, the sweep, the documentation, and what an error of ours looks like."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,7 +17,7 @@ from rota.app import open_ledger
 from rota.model.access import READ
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import own_postgres
-from rota.testing.served import serve
+from rota.testing.served import Served, serve
 
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
@@ -53,6 +54,40 @@ def test_health_is_503_while_the_database_is_away_and_recovers() -> None:
         postgres.start()
         assert http.get("/health").status_code == 200
         assert http.post("/work", json=GOOD).status_code == 201
+
+
+def test_health_is_503_from_a_change_that_was_not_stored_until_one_is(tmp_path: Path) -> None:
+    path, aside = tmp_path / "rota.db", tmp_path / "aside"
+    with (
+        serve(f"sqlite:///{path}") as served,
+        httpx2.Client(base_url=served.url, timeout=30) as http,
+    ):
+        path.rename(aside)
+        assert http.get("/health").status_code == 200, "nobody writes to find out"
+        assert http.post("/work", json=GOOD).status_code == 503
+        answer = http.get("/health")
+        assert (answer.status_code, answer.json()["code"]) == (503, "storage_unavailable")
+        assert (answer.json()["database"], "rota.db" in answer.text) == ("sqlite", False)
+        assert http.get("/work").status_code == 200, "reads go on"
+        aside.rename(path)
+        assert http.get("/health").status_code == 503
+        assert http.post("/work", json=GOOD).status_code == 201
+        assert http.get("/health").status_code == 200
+
+
+@on_both_databases
+def test_what_is_tried_to_find_out_leaves_nothing(http: httpx2.Client, served: Served) -> None:
+    http.post("/work", json=GOOD, headers={"Idempotency-Key": "once"})
+    served.store.refusal = "the disk is full"
+    assert http.get("/health").status_code == 503
+    http.post("/sweep")  # which finds nothing to change
+    assert http.get("/health").status_code == 503
+    served.run(served.ledger.writes.try_again)
+    assert http.get("/health").status_code == 200
+    key = served.run(lambda: served.store.read(lambda tx: tx.find_key("rota:probe")))
+    assert key is None
+    again = http.post("/work", json=GOOD, headers={"Idempotency-Key": "once"})
+    assert again.status_code == 200, "other keys stay"
 
 
 # figures
@@ -195,6 +230,9 @@ def test_the_documentation_page_loads_nothing_from_elsewhere(http: httpx2.Client
     assert " style=" not in page.text
     assert "POST</span> <code>/work/claim</code>" in page.text
     assert 'href="#model-Item"' in page.text
+    assert 'href="/"' not in page.text, "there is no board here"
+    icon = http.get(page.text.partition('rel="icon" href="')[2].partition('"')[0])
+    assert (icon.status_code, icon.headers["content-type"]) == (200, "image/svg+xml")
     style = http.get("/docs/style.css")
     assert style.headers["content-type"] == "text/css; charset=utf-8"
 

@@ -25,6 +25,7 @@ from rota.testing.postgres import own_postgres
 from tests.faults.asking import demand_unavailable, get, post, stored
 from tests.faults.processes import (
     Process,
+    Server,
     eventually,
     processes,
     serving,
@@ -328,6 +329,11 @@ def test_a_running_server_answers_503_while_its_database_is_locked(tmp_path: Pat
         assert "Traceback" not in server.log
 
 
+def said(server: Server, words: str) -> str | None:
+    """The line of its log with these words."""
+    return next((line for line in server.log.splitlines() if words in line), None)
+
+
 @pytest.mark.parametrize("which", ["", "-wal"])
 def test_a_running_server_acknowledges_nothing_while_its_file_is_not_where_others_look(
     tmp_path: Path, which: str
@@ -340,7 +346,15 @@ def test_a_running_server_acknowledges_nothing_while_its_file_is_not_where_other
         demand_unavailable(post(server, "during"), f"{file} was deleted or replaced")
         file.write_bytes(b"")  # another of that name is no better
         demand_unavailable(post(server, "during"), f"{file} was deleted or replaced")
+        health = get(server, "/health")
+        demand_unavailable(health, "stores nothing; the server's log says why")
+        assert str(tmp_path) not in health.text, "everyone may read it"
+        told = eventually(lambda: said(server, "changes are refused: nothing is stored"), "silence")
+        assert f"{file} was deleted or replaced" in told
         aside.rename(file)
+        # Although nobody who believes it would write any more.
+        eventually(lambda: get(server, "/health").status_code == 200, "it is ill for ever")
+        eventually(lambda: said(server, "changes are stored again"), "no word of the end")
         assert post(server, "after").status_code == 201
         assert {"before", "after"} <= stored(server)
 

@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
+from rota.cli.items import add
 from rota.dashboard import dashboard_endpoints
 from rota.model.status import Status
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
 from rota.testing.standing import bring_to
+from tests.integration.markup import Markup
 
 
 @pytest.fixture
@@ -76,6 +78,37 @@ def test_cards_are_given_as_they_stand_and_only_those_that_the_filters_show(
         answer = http.get("/board", params=ids | hidden).text
         assert titles(answer) == []
         assert '<span class="count" data-of="blocked">0</span>' in answer
+
+
+def test_a_filter_that_nothing_matches_says_so_and_can_be_cleared(
+    served: Served, http: httpx2.Client
+) -> None:
+    served.run(lambda: bring_to(served.ledger.queue, Status.QUEUED, labels=("red",)))
+    page = http.get("/", params={"label": "blue"}).text
+    assert page.count("Nothing here matches the filter.") == 7
+    assert page.count('<a href="/">Clear the filter</a>') == 7
+    for claim in ("Nothing waits", "Nothing has failed", "Nobody is at work"):
+        assert claim not in page
+        assert claim in http.get("/").text
+    alone = http.get("/board/queued", params={"label": "blue"}).text
+    assert '<a href="/board/queued">Clear the filter</a>' in alone
+    assert "Nothing needs your help" in http.get("/", params={"need": "person"}).text
+
+
+def test_a_card_shows_the_labels_that_one_can_filter_by(
+    served: Served, http: httpx2.Client
+) -> None:
+    labels = ("blue", "<b>red</b>", "so-long-that-nobody-would-read-it", "x", "y")
+    served.run(lambda: bring_to(served.ledger.queue, Status.QUEUED, labels=labels))
+    page = Markup(http.get("/").text)
+    shown = [one.text for one in page.elements if one.attributes.get("class") == "label"]
+    assert shown == ["blue", "<b>red</b>", "so-long-that-nobody-wou…", "+2"]
+
+
+def test_an_item_is_added_with_the_type_that_the_command_gives_it(http: httpx2.Client) -> None:
+    (kind,) = (one for one in add.params if one.name == "kind")
+    fields = Markup(http.get("/").text).by_id("new-item").all("input")
+    assert {one["name"]: one.attributes.get("value") for one in fields}["type"] == kind.default
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from rota.dashboard.strip import Kind, Strip, strip_of, ticks_of
 from rota.model.claims import ClaimRequest
 from rota.model.clock import to_text
 from rota.model.fleet import AgentSpec, Breaker, Budget, Fleet, Limits
-from rota.model.runs import Run, RunEnd, RunStatus, Usage
+from rota.model.runs import AgentLimits, Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import (
     Schedule,
     ScheduleState,
@@ -285,16 +285,35 @@ def test_the_last_run_is_linked_and_what_came_to_nothing_is_told(
     run = served.run(lambda: served.ledger.runs.latest(["ada"]))["ada"]
     part = schedule_part(http, "poll")
     assert f"/ui/runs/{run.id}" in part.all("a", "href")
-    assert "succeeded 0s ago 2026-05-01 12:00:00 UTC" in part.text
+    assert "Last look0s ago 2026-05-01 12:00:00 UTC Last run" in part.text
+    assert "Last runsucceeded 0s ago 2026-05-01 12:00:00 UTC" in part.text
     clock.advance(300)
     wakes.outcome = TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, HOSTILE)
     wakes.tick()
     part = schedule_part(http, "poll")
     assert "source error 0s ago" in part.text
+    assert "Last look0s ago 2026-05-01 12:05:00 UTC: source error Last run" in part.text
+    assert "Last runsucceeded 5m ago 2026-05-01 12:00:00 UTC" in part.text
     assert "1 skip in all" in part.text
     assert part.text.count(HOSTILE) == 2  # the skip's detail, and the last error
     assert f"/ui/runs/{run.id}" in part.all("a", "href")
     assert "<script>alert" not in http.get("/ui/schedules").text
+
+
+def test_what_a_run_would_end_as_is_said_where_it_is_offered(
+    http: httpx2.Client, wakes: Wakes, served: Served, clock: ManualClock
+) -> None:
+    assert "would end as" not in schedule_part(http, "poll").text
+    limits = AgentLimits("ada", 5, clock.text(60), None, HOSTILE)
+    served.run(lambda: served.store.transact(lambda tx: tx.put_limits(limits, clock.text())))
+    told = schedule_part(http, "poll").text
+    assert "Run now would end as breaker open: the breaker of 'ada' is open until" in told
+    assert "2026-05-01 12:01:00 UTC" in told
+    assert "rota agent resume ada" in told
+    http.patch("/agents/ada", json={"paused": True})
+    assert "Run now would end as agent paused: agent 'ada' is paused" in (
+        schedule_part(http, "poll").text
+    )
 
 
 def test_a_schedule_is_switched_by_buttons_that_fit(http: httpx2.Client, wakes: Wakes) -> None:

@@ -148,6 +148,25 @@ def test_a_claim_is_ended_only_by_who_says_so(
     assert "force" not in fields(look(item), "dialog-release")
 
 
+def test_a_question_of_a_run_is_answered_and_not_resumed(
+    http: httpx2.Client, served: Served, look: Callable[..., Markup]
+) -> None:
+    add(http)
+    (item,) = http.post("/work/claim", json={"agent": "ann", "lease_seconds": 60}).json()
+    known = served.run(lambda: served.ledger.views.item(item["id"]))
+    served.run(lambda: served.ledger.runs.begin("ann", TriggerKind.SCHEDULE, item=known))
+    do(http, item, "block", token=item["claim"]["token"], notes="Which gate?")
+    page = look(item)
+    assert list(verbs(page)) == ["release", "fail"]
+    answer = page.by_id("verb-release")
+    assert (answer.text, "main" in answer["class"]) == ("Answer…", True)
+    assert answer["data-dialog"] == "dialog-answer"
+    assert fields(page, "dialog-answer") == {"notes"}
+    assert "rota resume" not in page.by_id("explain").text
+    assert do(http, item, "release", notes="The one in front.")["status"] == "queued"
+    assert look(item).by_id("notes").text == "Latest noteThe one in front."
+
+
 def test_holds_notes_and_edits_are_offered_where_they_are_possible(
     http: httpx2.Client, look: Callable[..., Markup]
 ) -> None:
@@ -247,7 +266,8 @@ def test_the_page_tells_how_it_came_to_this(
     assert "she has the oil" in told[2]
     assert "submitted" in told[-1]
     assert "ann" in page.by_id("dispatches").text
-    assert "the hinge is gone" in page.by_id("notes").text
+    assert "the hinge is gone" in page.by_id("explain").text
+    assert not page.has("notes"), "once is enough"
 
 
 def test_old_events_are_behind_a_click_and_very_old_ones_in_the_log(
@@ -281,12 +301,59 @@ def test_signals_and_follow_ups_are_shown_with_who_has_them(
     served.run(lambda: SignalScheduler(served.store, owner="test", clock=clock).tick())
     made = look(item)
     assert "for bob" in made.by_id("follow-ups").text
+    (fired, *_) = [" ".join(one.text.split()) for one in made.by_id("timeline").all("li")]
+    assert fired == "0s ago a signal fired without a name: a follow-up is asked for"
     assert "fired 1 time" in made.by_id("signals").text
     taken = http.post("/follow-ups/claim", json={"agent": "bob"}).json()
     page = look(item)
     assert "Ask <b>the neighbour</b>" in page.by_id("follow-ups").text
     assert "with bob" in page.by_id("follow-ups").text
     assert taken["token"] not in str(page.elements)
+
+
+def test_what_a_signal_did_is_told_with_links_and_not_with_ids(
+    http: httpx2.Client, served: Served, clock: ManualClock, look: Callable[..., Markup]
+) -> None:
+    item = brought_to(http, Status.IN_PROGRESS)
+    signal = {
+        "name": "why",
+        "work_item_id": item["id"],
+        "trigger": {"kind": "work_item.status.transition", "to": ["failed"]},
+        "action": {"kind": "submit", "title": "Why?"},
+    }
+    made = http.post("/signals", json=signal).json()
+    do(http, item, "fail", notes="no")
+    served.run(lambda: SignalScheduler(served.store, owner="test", clock=clock).tick())
+    (asked,) = http.get("/work", params={"status": "queued"}).json()
+    fired, _, created, *_ = look(item).by_id("timeline").all("li")
+    assert " ".join(fired.text.split()) == "0s ago a signal fired why: a new item came of it"
+    assert [one["href"] for one in fired.all("a")] == [
+        f"/ui/signals?show=all#s-{made['id']}",
+        f"/items/{asked['id']}",
+    ]
+    assert " ".join(created.text.split()) == "0s ago a signal was made why by local"
+
+
+def test_what_a_run_said_in_its_end_is_not_said_four_times(
+    http: httpx2.Client, served: Served, look: Callable[..., Markup]
+) -> None:
+    add(http)
+    (item,) = http.post("/work/claim", json={"agent": "ann", "lease_seconds": 60}).json()
+    known = served.run(lambda: served.ledger.views.item(item["id"]))
+    runs = served.ledger.runs
+    run = served.run(lambda: runs.begin("ann", TriggerKind.SCHEDULE, item=known))
+    end = RunEnd(RunStatus.FAILED, summary="looking", error="it exited with 1: boom")
+    served.run(lambda: runs.end(run, end))
+    note = "looking\n\nError: it exited with 1: boom"
+    do(http, item, "fail", token=item["claim"]["token"], notes=note)
+    page = look(item)
+    assert "looking; Error: it exited with 1: boom" in page.by_id("explain").text
+    failed, ended, *_ = page.by_id("timeline").all("li")
+    assert "boom" in ended.text
+    assert "boom" not in failed.text
+    assert page.by_id("main").text.count("it exited with 1: boom") == 2
+    more = do(http, item, "retry", notes="looking\n\nError: it exited with 1: boom\nTake the oil.")
+    assert "Take the oil." in look(more).by_id("timeline").all("li")[0].text
 
 
 def test_a_claim_counts_down_and_a_late_result_is_kept_to_be_seen(
@@ -363,11 +430,12 @@ def test_hostile_words_are_text_wherever_they_come_from(
         page = look(item)  # nothing in it is a link, a script, an attribute: see `demand_harmless`
         links = {one["href"] for one in page.by_id("main").all("a")}
         assert {one for one in links if not one.startswith("/")} == set(), links
-        for place in ("item-head", "explain", "notes", "timeline", "raw"):
+        for place in ("item-head", "explain", "timeline", "raw"):
             assert text in page.by_id(place).text, place
         assert json.loads(page.by_id("payload").all("pre")[0].text) == {text: [text]}
         assert page.by_id("edit")["data-title"] == text
         do(http, item, "release")
+        assert text in look(item).by_id("notes").text
         http.delete(f"/work/{item['id']}")
 
 

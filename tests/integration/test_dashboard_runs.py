@@ -152,7 +152,7 @@ def test_a_run_tells_how_it_ended(served: Served, look: Callable[..., Markup]) -
     ]
     assert [one.text for one in page.by_id("artifacts").all("li")[1:]] == list(HOSTILE)
     assert not page.has("cancel-run")
-    assert "There is no log" in page.by_id("log").text
+    assert "There is no log of it here." in page.by_id("log").text
 
 
 def test_a_run_is_cancelled_by_its_button_once(
@@ -246,6 +246,44 @@ def test_of_a_long_log_the_end_is_shown_and_a_script_begins_behind_a_line(
     assert int(start) > 0
     assert LINES_SHOWN < len(rest) < 600
     assert all("text" in json.loads(line) for line in rest)
+
+
+def test_a_run_without_a_log_says_what_is_true_of_it(
+    served: Served, clock: ManualClock, look: Callable[..., Markup]
+) -> None:
+    silent, absent, old = begun(served), begun(served), begun(served)
+    write(served, silent)
+    for run in (silent, absent, old):
+        ended(served, run)
+
+    def told(run: Run) -> str:
+        return look(f"/ui/runs/{run.id}").by_id("log").text.strip()
+
+    assert told(silent) == "It said nothing."
+    assert told(absent).startswith("There is no log of it here.")
+    assert "30 days" not in told(absent)
+    clock.advance(31 * 24 * 3600)
+    assert told(old) == "Logs are kept for 30 days, and it ended before that."
+
+
+def test_a_run_whose_runtime_does_not_tell_claims_no_figures(
+    served: Served, look: Callable[..., Markup]
+) -> None:
+    run = begun(served)
+    assert look(f"/ui/runs/{run.id}").by_id("usage").text == "Known when it ends."
+    ended(served, run)
+    assert look(f"/ui/runs/{run.id}").by_id("usage").text == (
+        "Its runtime does not tell what it used."
+    )
+
+
+def test_what_has_ended_is_not_followed(served: Served, look: Callable[..., Markup]) -> None:
+    run = begun(served)
+    assert "hidden" not in look(f"/ui/runs/{run.id}").by_id("log-follow").attributes
+    ended(served, run)
+    page = look(f"/ui/runs/{run.id}")
+    assert "hidden" in page.by_id("log-follow").attributes
+    assert "data-ended" in page.by_id("log-head").attributes
 
 
 def test_a_log_on_another_node_is_said_to_be_there(

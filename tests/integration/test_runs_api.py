@@ -579,3 +579,35 @@ def test_many_begin_at_once_and_each_gets_its_own_run(http: httpx2.Client, serve
         thread.join()
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["id"] for answer in answers}) == 8
+
+
+# what a run has left to be answered
+
+
+@on_both_databases
+def test_who_resumes_the_item_of_a_run_goes_on_with_it_himself_or_forces_it(
+    http: httpx2.Client,
+) -> None:
+    item = claimed(http)
+    begin(http, item)
+    where, token = f"/work/{item['id']}", item["claim"]["token"]
+    http.post(f"{where}/block", json={"token": token, "notes": "Which gate?"})
+    refused = http.post(f"{where}/resume")
+    assert code(refused) == (409, "refused")
+    assert f"rota release {item['id']}" in refused.json()["detail"]
+    assert code(http.patch(where, json={"status": "in_progress"})) == (409, "refused")
+    mine = http.post(f"{where}/resume", json={"lease_seconds": 60}).json()
+    assert (mine["status"], mine["assigned_agent"]) == ("in_progress", "ann")
+    begin(http, mine)
+    http.post(f"{where}/block", json={"token": mine["claim"]["token"], "notes": "Which gate?"})
+    forced = http.post(f"{where}/resume", json={"force": True})
+    assert (forced.status_code, forced.json()["status"]) == (200, "in_progress")
+
+
+def test_only_a_dispatcher_forces_an_item_to_be_resumed(
+    http: httpx2.Client, served: Served
+) -> None:
+    _, secret = served.run(lambda: served.ledger.tokens.create("ann", ["work"]))
+    headers = {"Authorization": f"Bearer {secret}"}
+    answer = http.post("/work/x/resume", json={"force": True}, headers=headers)
+    assert code(answer) == (403, "forbidden")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rota.app import open_store
+from rota.app import open_ledger, open_store
 from rota.model.clock import SystemClock, to_text
 from rota.model.fleet import AgentSpec
-from rota.model.schedules import Schedule, ScheduleType, SkipReason
+from rota.model.runs import RunEnd, RunStatus
+from rota.model.schedules import Schedule, ScheduleType, SkipReason, TriggerKind
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from tests.acceptance.terminal import ThisProcess
 
@@ -103,6 +104,29 @@ def test_one_schedule_is_shown_in_words_and_exactly(here: ThisProcess, fleet: Fl
     assert "next        20" in shown
     assert " (+4m)" in shown
     assert here.json("schedule", "show", "ada/poll")["last_error"] == "no disk"
+
+
+def test_a_look_is_not_told_as_a_run(here: ThisProcess, fleet: Fleet) -> None:
+    fleet(TriggerOutcome.skipped(SkipReason.NO_WORK))
+    shown = here.type("schedule", "show", "ada/poll")
+    assert "last look  20" in shown
+    assert "last run" not in shown
+    assert here.json("schedule", "show", "ada/poll")["last_run"] is None
+    asyncio.run(_run(here.place / ".rota" / "rota.db"))
+    here.type("schedule", "trigger", "ada/poll")
+    fleet(TriggerOutcome.skipped(SkipReason.NO_WORK))
+    shown = here.type("schedule", "show", "ada/poll")
+    assert "last run   failed, 20" in shown
+    told = here.json("schedule", "show", "ada/poll")
+    assert told["last_run"]["started_at"] < told["last_run_at"]
+    (row, *_) = [line.split("\t") for line in here.type("schedule", "list").splitlines()]
+    assert (row[3], row[7]) == (told["last_run_at"], told["last_run"]["started_at"])
+
+
+async def _run(database: Path) -> None:
+    async with open_ledger(str(database)) as ledger:
+        run = await ledger.runs.begin("ada", TriggerKind.SCHEDULE, schedule="poll")
+        await ledger.runs.end(run, RunEnd(RunStatus.FAILED, error="no disk"))
 
 
 def test_a_schedule_is_switched_off_and_on(here: ThisProcess, fleet: Fleet) -> None:

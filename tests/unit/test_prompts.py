@@ -3,7 +3,8 @@
 import json
 import time
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ class Item:
     priority: Priority = Priority.HIGH
     labels: tuple[str, ...] = ()
     url: str = ""
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 def item(of: dict[str, Any] | None) -> Item | None:

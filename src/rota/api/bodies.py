@@ -257,6 +257,12 @@ class Start(Strict, frozen=True):
     reason: Why | None = None
 
 
+class Resume(Start, frozen=True):
+    force: Annotated[
+        bool, Meta(description="although an agent that the fleet wakes would not go on with it")
+    ] = False
+
+
 class _Finish(Strict, frozen=True, kw_only=True):
     token: ClaimToken | None = None
     notes: Notes | None = None

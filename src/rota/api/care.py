@@ -21,14 +21,23 @@ def database_kind(address: str) -> str:
 
 @endpoint("GET", "/health", scope=None, tag=TAG, gives=schemas.Health)
 async def health(call: Call) -> Answer:
-    """Say whether the database answers. Open to everyone."""
+    """Say whether the database answers, and takes changes. Open to everyone.
+
+    503 while it does not answer, and from a change that it could not store (the disk is full, the
+    file is gone) until it has stored one. Reads may go on meanwhile; the reason is in the server's
+    log.
+    """
+    # Without the reasons, which may name the database: this is open to everyone.
     try:
         async with asyncio.timeout(HEALTH_SECONDS):
             await call.ledger.views.alive()
     except (TimeoutError, StorageUnavailable):
-        # Without the reason, which may name the database: this is open to everyone.
         raise StorageUnavailable("the database does not answer") from None
     kind = database_kind(call.ledger.database)
+    if call.ledger.writes.refusal is not None:
+        raise StorageUnavailable(
+            "the database answers and stores nothing; the server's log says why", database=kind
+        )
     return json_answer(schemas.Health("ok", call.settings.version, kind))
 
 

@@ -14,6 +14,12 @@ from rota.model.access import READ
 
 HTML = "text/html; charset=utf-8"
 
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="6"'
+    ' fill="none" stroke="#0a5fb8" stroke-width="2.5"/><circle cx="8" cy="8" r="2"'
+    ' fill="#18702f"/></svg>'
+)
+
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8882 }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -38,19 +44,26 @@ def doc_endpoints(endpoints: Sequence[Endpoint], version: str, gate: Gate) -> tu
         """Describe this API."""
         return json_answer(made(await gate.protected()))
 
+    has_board = any((one.method, one.path) == ("GET", "/") for one in endpoints)
+
     @endpoint("GET", "/docs", scope=READ, tag="docs", hidden=True)
     async def docs(call: Call) -> Answer:
         """Show the API as a page."""
-        return text_answer(page(made(await gate.protected())), HTML)
+        return text_answer(page(made(await gate.protected()), board=has_board), HTML)
 
     @endpoint("GET", "/docs/style.css", scope=READ, tag="docs", hidden=True)
     async def docs_style(call: Call) -> Answer:
         return text_answer(STYLE, "text/css; charset=utf-8")
 
-    return openapi_json, docs, docs_style
+    @endpoint("GET", "/docs/icon.svg", scope=READ, tag="docs", hidden=True)
+    async def docs_icon(call: Call) -> Answer:
+        return text_answer(ICON, "image/svg+xml")
+
+    return openapi_json, docs, docs_style, docs_icon
 
 
-def page(document: dict[str, Any]) -> str:
+def page(document: dict[str, Any], *, board: bool = False) -> str:
+    """`board`: there is one to go back to."""
     operations = [
         (method, path, operation)
         for path, methods in document["paths"].items()
@@ -66,7 +79,9 @@ def page(document: dict[str, Any]) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<title>Rota API</title><link rel="stylesheet" href="/docs/style.css">'
-        f"<h1>Rota API {escape(document['info']['version'])}</h1>"
+        '<link rel="icon" href="/docs/icon.svg" type="image/svg+xml">'
+        + ('<p><a href="/">← Board</a></p>' if board else "")
+        + f"<h1>Rota API {escape(document['info']['version'])}</h1>"
         '<p>For programs: <a href="/openapi.json">openapi.json</a> (OpenAPI 3.1), and for the'
         ' frames of the WebSocket <a href="/ws/schema.json">ws/schema.json</a> (JSON Schema).'
         " Errors are <code>application/problem+json</code> with a <code>code</code>.</p>"

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from rota.api.bodies import NOT_PLAIN, PLAIN, AgentName, Cursor, Limit, Moment, Strict
 from rota.model import schedules
+from rota.model.runs import Run, RunStatus
 from rota.scheduler.due import Rhythm
 from rota.scheduler.service import LONGEST_MESSAGE, TriggerRecord
 
@@ -44,6 +45,13 @@ class Restore(Strict, frozen=True):
 # out
 
 
+class LastRun(Struct, frozen=True):
+    id: str
+    status: RunStatus
+    started_at: str
+    ended_at: str | None
+
+
 class Schedule(Struct, frozen=True):
     agent: str
     name: str
@@ -53,7 +61,7 @@ class Schedule(Struct, frozen=True):
     status: schedules.ScheduleStatus
     next_run_at: str | None
     slot: str | None  # the moment that the next trigger is for; jitter delays it
-    last_run_at: str | None
+    last_run_at: str | None  # the last look: it may have found nothing to run for
     last_completed_at: str | None
     last_error: str | None
     last_skip_reason: schedules.SkipReason | None
@@ -62,6 +70,7 @@ class Schedule(Struct, frozen=True):
     skip_count: int
     trigger_count: int
     running: int
+    last_run: LastRun | None  # of a look that led to one, as far as that is known
 
 
 class Trigger(Struct, frozen=True):
@@ -88,7 +97,7 @@ class Restored(Struct, frozen=True):
     restored: bool  # false: it has run here already, and what happened here counts
 
 
-def schedule_of(state: schedules.ScheduleState) -> Schedule:
+def schedule_of(state: schedules.ScheduleState, run: Run | None = None) -> Schedule:
     rhythm = Rhythm.known(state.definition)
     return Schedule(
         state.agent,
@@ -108,6 +117,7 @@ def schedule_of(state: schedules.ScheduleState) -> Schedule:
         state.skip_count,
         state.trigger_count,
         state.running,
+        LastRun(run.id, run.status, run.started_at, run.ended_at) if run else None,
     )
 
 

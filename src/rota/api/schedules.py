@@ -1,5 +1,8 @@
 """Schedules: looked at, switched, and triggered by people."""
 
+from collections.abc import Sequence
+from datetime import timedelta
+
 from rota.api import schedule_hooks
 from rota.api import schedule_wire as wire
 from rota.api.answers import Answer, empty_answer, json_answer
@@ -8,8 +11,15 @@ from rota.api.routing import endpoint
 from rota.api.schedule_hooks import TAG, named
 from rota.api.schedule_wire import Restore, ScheduleQuery, TriggerNow
 from rota.model.access import ADMIN, DISPATCH, READ
+from rota.model.clock import to_text
 from rota.model.errors import BadCursor
+from rota.model.runs import Run
+from rota.model.schedules import ScheduleState
 from rota.model.work import NAME
+
+# A schedule is no part of any index: what its agent did since then is read.
+LOOK_BACK = timedelta(days=1)
+LOOK_FAR_BACK = timedelta(days=30)
 
 
 @endpoint(
@@ -22,7 +32,20 @@ async def list_schedules(call: Call, query: ScheduleQuery) -> Answer:
     found = await call.ledger.schedules.find(query.agent, after, query.limit)
     full = len(found) == query.limit
     headers = call.next_page(cursor=f"{found[-1].agent}/{found[-1].name}") if full else None
-    return json_answer([wire.schedule_of(one) for one in found], 200, headers)
+    runs = await last_runs(call, found)
+    told = [wire.schedule_of(one, runs.get((one.agent, one.name))) for one in found]
+    return json_answer(told, 200, headers)
+
+
+async def last_runs(
+    call: Call, states: Sequence[ScheduleState], back: timedelta = LOOK_BACK
+) -> dict[tuple[str, str | None], Run]:
+    """By agent and schedule. Most looks find nothing to run for, so that the last run is looked for
+    further back than the last look."""
+    since = to_text(call.ledger.clock.now() - back)
+    looked = [one for one in states if one.last_run_at is not None]
+    wanted = [(one.agent, one.name, min(one.last_run_at or since, since)) for one in looked]
+    return await call.ledger.runs.latest_of(wanted)
 
 
 def _place(cursor: str) -> tuple[str, str]:
@@ -35,7 +58,12 @@ def _place(cursor: str) -> tuple[str, str]:
 @endpoint("GET", "/schedules/{agent}/{schedule}", scope=READ, tag=TAG, gives=wire.Schedule)
 async def show_schedule(call: Call) -> Answer:
     """Look at one schedule."""
-    return json_answer(wire.schedule_of(await call.ledger.schedules.get(*named(call))))
+    return await _shown(call, await call.ledger.schedules.get(*named(call)))
+
+
+async def _shown(call: Call, state: ScheduleState) -> Answer:
+    runs = await last_runs(call, [state], LOOK_FAR_BACK)
+    return json_answer(wire.schedule_of(state, runs.get((state.agent, state.name))))
 
 
 @endpoint(
@@ -46,8 +74,7 @@ async def enable_schedule(call: Call) -> Answer:
 
     What passed while it was disabled is not made up for.
     """
-    state = await call.ledger.schedules.enable(*named(call), actor=call.actor)
-    return json_answer(wire.schedule_of(state))
+    return await _shown(call, await call.ledger.schedules.enable(*named(call), actor=call.actor))
 
 
 @endpoint(
@@ -58,8 +85,7 @@ async def disable_schedule(call: Call) -> Answer:
 
     It holds until it is enabled again, or `enabled` is changed in the configuration.
     """
-    state = await call.ledger.schedules.disable(*named(call), actor=call.actor)
-    return json_answer(wire.schedule_of(state))
+    return await _shown(call, await call.ledger.schedules.disable(*named(call), actor=call.actor))
 
 
 @endpoint(

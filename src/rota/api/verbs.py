@@ -16,6 +16,7 @@ from rota.api.bodies import (
     Note,
     Release,
     Requeue,
+    Resume,
     Start,
     Unhold,
 )
@@ -46,7 +47,12 @@ _BODIES: dict[Verb, tuple[Any, str]] = {
     ),
     Verb.FAIL: (Fail, "It cannot be done."),
     Verb.BLOCK: (Block, "It has to wait; `notes` say for what."),
-    Verb.RESUME: (Start, "Go on with what was blocked."),
+    Verb.RESUME: (
+        Resume,
+        "Go on with what was blocked.\n\n"
+        "For who does so: 409 without `lease_seconds` where the item's agent is woken by the fleet,"
+        " which is to `release` it instead, and leave the answer in `notes`.",
+    ),
     Verb.HAND_OVER: (HandOver, "Give the result to review; `artifact_url` says where it is."),
     Verb.RELEASE: (Release, "Give it back to the queue."),
     Verb.REOPEN: (Requeue, "Send it back from review."),

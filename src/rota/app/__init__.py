@@ -296,18 +296,27 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
     from rota import daemon
     from rota.app.fleet import FleetAtWork
     from rota.model.clock import IdFactory, SystemClock
+    from rota.model.fleet import Fleet
     from rota.queue.ledger import Ledger
     from rota.signals import Signals
 
     node = IdFactory(SystemClock()).new()
+    fleet: FleetAtWork | None = None
     async with open_store(settings.database) as store:
-        ledger, signals = Ledger.on(store, node=node, logs=settings.run_logs), Signals(store)
+        ledger = Ledger.on(
+            store,
+            node=node,
+            logs=settings.run_logs,
+            fleet=lambda: fleet.everybody if fleet else Fleet(),
+        )
+        signals = Signals(store)
         await _demand_safe_address(settings, ledger)
         listener = daemon.bind(settings.host, settings.port)
         settings = replace(settings, port=listener.getsockname()[1])
         stopping = asyncio.Event()
-        crew = daemon.Crew([daemon.Pruning(ledger.sweeper)], stopping)
-        fleet = None
+        crew = daemon.Crew(
+            [daemon.Pruning(ledger.sweeper), daemon.Writing(ledger.writes)], stopping
+        )
         if loaded is not None:
             fleet = FleetAtWork(
                 settings, store, ledger, signals, node=node, loaded=loaded, crew=crew
@@ -375,20 +384,21 @@ async def local_asgi(settings: Settings) -> AsyncIterator["Api"]:
     from rota.signals import Signals
 
     async with open_store(settings.database) as store:
-        ledger = Ledger.on(store, logs=settings.run_logs, deserted=partial(deserted, settings))
+        known = partial(_fleet_of_the_file, settings)
+        ledger = Ledger.on(
+            store, logs=settings.run_logs, deserted=partial(deserted, settings), fleet=known
+        )
         endpoints = signal_endpoints(Signals(store))
-        known = partial(_fleet_here, settings)
         yield create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints, known=known)
 
 
-def _fleet_here(settings: Settings) -> "Fleet":
-    """As a server here would know it; a file that cannot be read is told elsewhere."""
+def _fleet_of_the_file(settings: Settings) -> "Fleet":
+    """What cannot be read is not known; `rota doctor` says what is wrong with it."""
     from rota.config.loading import load_fleet
     from rota.model.fleet import Fleet
 
-    with suppress(InvalidInput):
-        if settings.config.exists():
-            return load_fleet(settings.config).fleet
+    with suppress(InvalidInput, OSError):
+        return load_fleet(settings.config).fleet
     return Fleet()
 
 

@@ -128,6 +128,11 @@ class FleetAtWork:
         return self._loaded.fleet
 
     @property
+    def everybody(self) -> Fleet:
+        """Also those who are woken by other servers."""
+        return self._everybody
+
+    @property
     def in_words(self) -> str:
         agents = self.fleet.agents
         if not agents:

@@ -43,7 +43,7 @@ SECTIONS: Sections = {
         "done": ("rota.cli.verbs:done", "Complete an item."),
         "fail": ("rota.cli.verbs:fail", "Give an item up as failed."),
         "block": ("rota.cli.verbs:block", "Say that an item cannot go on, and why."),
-        "resume": ("rota.cli.verbs:resume", "Go on with a blocked item."),
+        "resume": ("rota.cli.verbs:resume", "Go on with a blocked item yourself."),
         "release": ("rota.cli.verbs:release", "Give an item back to the queue."),
         "hand-over": ("rota.cli.verbs:hand_over", "Give an item to review."),
         "follow-up": (

@@ -44,19 +44,26 @@ def _next(one: Json) -> str:
     return f"in {words[1:]}" if words.startswith("+") else "due"
 
 
-def _last(one: Json) -> str:
+def _last_look(one: Json) -> str:
     words = age(one["last_run_at"])
     return f"{words} ago" if words else "never"
+
+
+def _last_run(one: Json) -> str:
+    """Most looks find nothing to run for."""
+    run = one.get("last_run")
+    return f"{run['status']} {age(run['started_at'])} ago" if run else ""
 
 
 _COLUMNS = [
     Column("schedule", lambda one: f"{one['agent']}/{one['name']}", whole=True),
     column("status"),
     column("rhythm", spare=1),
-    Column("last", lambda one: one["last_run_at"], _last, spare=2),
+    Column("last look", lambda one: one["last_run_at"], _last_look, spare=2),
     Column("next", lambda one: one["next_run_at"], _next, spare=3),
     Column("last skip", lambda one: one["last_skip_reason"], whole=True),
     Column("last error", lambda one: shortened(one["last_error"] or "", _ERROR_WIDTH), folds=True),
+    Column("last run", lambda one: (one.get("last_run") or {}).get("started_at"), _last_run),
 ]
 
 
@@ -68,8 +75,9 @@ _COLUMNS = [
 def list_schedules(session: "Session", /, agent: str | None, limit: int) -> None:
     """List schedules by agent and name.
 
-    In a pipe the columns are agent/name, status, rhythm, last run, next run, the last reason for
-    which it was skipped, and the last error.
+    In a pipe the columns are agent/name, status, rhythm, last look, next look, the last reason for
+    which it was skipped, the last error, and the last run. A look that finds nothing to do is no
+    run; of each schedule the runs of a day are looked through for its last.
     """
     found = session.client.list_schedules(agent=agent, limit=limit + 1)
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
@@ -118,15 +126,16 @@ def _times(count: int) -> str:
 
 
 def _facts(one: Json) -> list[tuple[str, object]]:
-    skip = one["last_skip_reason"]
+    skip, run = one["last_skip_reason"], one.get("last_run")
     return [
         ("schedule", f"{one['agent']}/{one['name']}"),
         ("type", one["type"]),
         ("rhythm", one_line(one["rhythm"])),
         ("status", one["status"]),
         ("next", local_time(one["next_run_at"])),
-        ("last run", local_time(one["last_run_at"])),
+        ("last look", local_time(one["last_run_at"])),
         ("last end", local_time(one["last_completed_at"])),
+        ("last run", f"{run['status']}, {local_time(run['started_at'])}" if run else ""),
         ("triggered", _times(one["trigger_count"])),
         ("skipped", _times(one["skip_count"]) if one["skip_count"] else ""),
         ("last skip", f"{skip}, {local_time(one['last_skip_at'])}" if skip else ""),

@@ -45,8 +45,15 @@ def start(session: "Session", /, item: str, **how: Any) -> None:
 @click.argument("item")
 @_notes("What has changed")
 @_lease
+@click.option(
+    "--force", is_flag=True, help="Although the fleet's agent will not go on. For dispatchers."
+)
 def resume(session: "Session", /, item: str, **how: Any) -> None:
-    """Go on with a blocked item; with --lease it is claimed, and a token printed."""
+    """Go on with a blocked item yourself; with --lease it is claimed, and a token printed.
+
+    What an agent of the fleet shall go on with is given back to the queue, with the answer as a
+    note: rota release ITEM --notes TEXT.
+    """
     _begun(session, session.client.resume(item, **how))
 
 

@@ -40,7 +40,7 @@ COLUMNS: Mapping[Status, str] = {
     Status.FAILED: "Failed",
 }
 EMPTY: Mapping[Status, tuple[str, str | None]] = {
-    Status.QUEUED: ("Nothing waits. Add work:", 'rota add --type chore "Say hello"'),
+    Status.QUEUED: ("Nothing waits. Add work:", 'rota add "Say hello"'),
     Status.DISPATCHED: ("Nothing is dispatched and not yet picked up.", None),
     Status.IN_PROGRESS: ("Nobody is at work. An agent takes work:", "rota claim --agent NAME"),
     Status.BLOCKED: ("Nothing needs your help.", None),
@@ -93,6 +93,7 @@ class Column:
     count: int
     items: list[WorkItem]
     more: str | None  # the address of the next page
+    is_filtered: bool = False
 
     @property
     def shown_count(self) -> str:
@@ -104,7 +105,9 @@ class Column:
 
     @property
     def empty(self) -> tuple[str, str | None]:
-        return EMPTY[self.status]
+        return (
+            ("Nothing here matches the filter.", None) if self.is_filtered else EMPTY[self.status]
+        )
 
 
 def _set(filters: Filters) -> dict[str, str]:
@@ -150,7 +153,8 @@ async def _column(
     more = None
     if found.cursor is not None:
         more = f"/board/{status}?{urlencode(_set(filters) | {'cursor': found.cursor})}"
-    return Column(status, COLUMNS[status], count, found.items, more)
+    filtered = bool(_set(filters).keys() - {"need"})
+    return Column(status, COLUMNS[status], count, found.items, more, filtered)
 
 
 async def _choices(call: Call) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """One item, and everything about it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,11 @@ from rota.dashboard.prose import pieces
 from rota.dashboard.rendering import page
 from rota.dashboard.run_logs import LogEnd, log_of
 from rota.model.access import DISPATCH, READ, WORK, Caller
-from rota.model.events import EventType
+from rota.model.events import Event, EventType
 from rota.model.runs import Run, RunFilter
 from rota.model.status import TERMINAL, Status, Verb, allowed_from
 from rota.model.work import WorkItem
+from rota.queue.statistics import ERROR
 from rota.queue.views import EVENTS_SHOWN, Detail
 
 EVENTS_AT_ONCE = 15  # older ones are a click away
@@ -36,8 +38,18 @@ class Deed:
     address: bool = False
     note: str = "Note (optional)"
     needs_note: bool = False
+    dialog: str | None = None  # its name, if it is not the verb's
 
 
+# Of `release`, where a run has ended with a question: resumed, nobody would go on with it.
+ANSWER = Deed(
+    "Answer…",
+    "Answer, and give it back to the queue",
+    "An agent of the fleet takes it up again, and reads your answer.",
+    "main",
+    note="Your answer",
+    dialog="answer",
+)
 DEEDS: Mapping[Verb, Deed] = {
     Verb.DISPATCH: Deed(
         "Dispatch…",
@@ -74,6 +86,7 @@ DEEDS: Mapping[Verb, Deed] = {
         note="Why (optional)",
     ),
 }
+_BESIDE_AN_ANSWER = {verb: deed for verb, deed in DEEDS.items() if verb is not Verb.RELEASE}
 # An item of a source is taken by way of its source, where everybody sees the claim.
 _TAKING = frozenset({Verb.DISPATCH, Verb.START, Verb.RESUME})
 # The dialogs that can end somebody's claim.
@@ -97,37 +110,65 @@ WORDS: Mapping[str, str] = {
 }
 
 
+# Of an event's data: what its line says in words, by links, or where the status stands.
+_IN_WORDS = frozenset({"notes", "summary", "error", "run_id", "outcome"})
+_OF_SIGNALS = frozenset(
+    {
+        "signal_id", "firing_id", "name", "kind", "action", "cause", "work_item_id",
+        "enqueued_job_id", "follow_up_id", "trigger_id", "outbox_id",
+    }
+)  # fmt: skip
+SHOWN_ELSEWHERE: Mapping[str, frozenset[str]] = defaultdict(
+    lambda: _IN_WORDS,
+    {
+        EventType.RUN_FINISHED: _IN_WORDS | {"status"},
+        EventType.SIGNAL_CREATED: _IN_WORDS | _OF_SIGNALS,
+        EventType.SIGNAL_FIRED: _IN_WORDS | _OF_SIGNALS,
+        EventType.SIGNAL_CANCELLED: _IN_WORDS | _OF_SIGNALS,
+        EventType.SIGNAL_STOPPED: _IN_WORDS | _OF_SIGNALS,
+    },
+)
+# A note that is no longer than this stands in what explains the item, and not once more below.
+SHORT_NOTE = 300
+
+
 @endpoint("GET", "/items/{id}", scope=READ, tag="dashboard", hidden=True)
 async def item(call: Call) -> Answer:
     """One item with its history."""
     detail = await call.ledger.views.detail(call.id)
     return await page(
         call, "item.html", "board", item=detail.item, detail=detail,
-        **_rights(call.caller, detail.item), **_told(detail), **await _around(call, detail.item),
+        **_rights(call.caller, detail), **_told(detail), **await _around(call, detail.item),
         forced=FORCED, words_of=WORDS, web_address=web_address, pieces=pieces,
         source_address=_source_address(detail.item),
     )  # fmt: skip
 
 
-def deeds(caller: Caller, item: WorkItem) -> dict[Verb, Deed]:
+def deeds(caller: Caller, detail: Detail) -> dict[Verb, Deed]:
     """What this caller may do to the item now, the likeliest first."""
+    item = detail.item
     if caller.agents is not None and item.assigned_agent not in caller.agents:
         return {}
     kept_away = _TAKING if item.source is not None else frozenset()
     allowed = allowed_from(item.status).keys() - kept_away
-    return {verb: deed for verb, deed in DEEDS.items() if verb in allowed and _may(caller, verb)}
+    offered = DEEDS
+    if detail.waits_for_an_answer:
+        allowed -= {Verb.RESUME}
+        offered = {Verb.RELEASE: ANSWER} | _BESIDE_AN_ANSWER
+    return {verb: deed for verb, deed in offered.items() if verb in allowed and _may(caller, verb)}
 
 
 def _may(caller: Caller, verb: Verb) -> bool:
     return caller.may(SCOPE_OF[verb])
 
 
-def _rights(caller: Caller, item: WorkItem) -> dict[str, Any]:
+def _rights(caller: Caller, detail: Detail) -> dict[str, Any]:
     """Buttons; and dialogs for all of them, because the buttons change while the page is open."""
-    may_steer = caller.may(DISPATCH)
+    item, may_steer = detail.item, caller.may(DISPATCH)
     return {
-        "deeds": deeds(caller, item),
+        "deeds": deeds(caller, detail),
         "all_deeds": DEEDS,
+        "all_dialogs": {**{str(verb): deed for verb, deed in DEEDS.items()}, "answer": ANSWER},
         "may_work": caller.may(WORK),
         "may_steer": may_steer,
         "may_hold": may_steer and (item.status not in TERMINAL or item.status is Status.FAILED),
@@ -139,11 +180,33 @@ def _told(detail: Detail) -> dict[str, Any]:
     events = detail.events[::-1]
     blockers = [link.blocker_id for link in detail.blocked_by]
     return {
+        "said_before": _said_before(events),
+        "shown_elsewhere": SHOWN_ELSEWHERE,
+        "shows_note": bool(detail.item.notes) and not _is_explained(detail.item),
         "item_addresses": {one: f"/items/{one}" for one in blockers},
         "recent": events[:EVENTS_AT_ONCE],
         "older": events[EVENTS_AT_ONCE:],
         "is_cut": len(events) >= EVENTS_SHOWN,
     }
+
+
+def _is_explained(item: WorkItem) -> bool:
+    """Whether the first thing that is said of it is its note."""
+    told = item.status in (Status.BLOCKED, Status.FAILED)
+    return told and len(item.notes or "") <= SHORT_NOTE
+
+
+def _said_before(events: Sequence[Event]) -> set[int]:
+    """Those with a note that only repeats what the run of that time has said in its end."""
+    ends = {one.epoch: one.data for one in events if one.type == EventType.RUN_FINISHED}
+    noted = [one for one in events if one.data.get("notes") and one.epoch in ends]
+    return {one.seq for one in noted if _repeats(str(one.data["notes"]), ends[one.epoch])}
+
+
+def _repeats(note: str, end: Mapping[str, Any]) -> bool:
+    for said in (end.get("summary"), end.get("error") and f"{ERROR}{end['error']}"):
+        note = note.replace(str(said), "", 1) if said else note
+    return not note.strip()
 
 
 async def _around(call: Call, item: WorkItem) -> dict[str, Any]:

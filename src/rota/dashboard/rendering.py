@@ -20,6 +20,7 @@ from rota.dashboard import assets
 from rota.model.clock import from_text, to_text
 from rota.model.status import Status
 from rota.model.work import WorkItem
+from rota.queue.reasons import in_one_line
 from rota.queue.views import Query
 
 HTML = b"text/html; charset=utf-8"
@@ -56,6 +57,7 @@ def environment() -> Environment:
         "words": lambda text: str(text).replace("_", " "),
         "plural": plural,
         "source_link": source_link,
+        "in_one_line": in_one_line,
     }
     return made
 

@@ -2,21 +2,27 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
-from datetime import tzinfo
+from dataclasses import dataclass, replace
+from datetime import timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 from rota.api.call import Call
 from rota.dashboard.rendering import zone_of
-from rota.model.clock import from_text
+from rota.model.clock import from_text, to_text
 from rota.model.runs import Run
 from rota.model.schedules import TriggerKind
 from rota.runner.logs import for_people
+from rota.runner.records import KEPT_DAYS
 
 END_BYTES = 512 * 1024  # what a script reads of a long log
 LINES_SHOWN = 200
 LONGEST_SHOWN = 4_000  # characters of one line
+
+
+SAID_NOTHING = "It said nothing."
+REMOVED = f"Logs are kept for {KEPT_DAYS} days, and it ended before that."
+NOT_HERE = "There is no log of it here. Who ran it may have kept it, or have said nothing."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class LogEnd:
     start: int
     size: int
     elsewhere: str | None = None  # the node that has it
+    absence: str = SAID_NOTHING  # why there are no lines, of a run that has ended
 
     @property
     def is_cut(self) -> bool:
@@ -46,7 +53,13 @@ async def log_of(call: Call, run: Run) -> LogEnd:
     foreign = run.node != call.ledger.runs.node and run.trigger is not TriggerKind.WORKER
     if foreign and not path.exists():
         return LogEnd([], 0, 0, run.node)
-    return await asyncio.to_thread(_end, path, zone_of(call))
+    end = await asyncio.to_thread(_end, path, zone_of(call))
+    return replace(end, absence=REMOVED) if end.absence == NOT_HERE and _is_old(call, run) else end
+
+
+def _is_old(call: Call, run: Run) -> bool:
+    kept_since = to_text(call.ledger.clock.now() - timedelta(days=KEPT_DAYS))
+    return run.ended_at is not None and run.ended_at < kept_since
 
 
 def _end(path: Path, zone: tzinfo) -> LogEnd:
@@ -57,7 +70,7 @@ def _end(path: Path, zone: tzinfo) -> LogEnd:
             file.seek(start)
             data = file.read(size - start)
     except OSError:
-        return LogEnd([], 0, 0)
+        return LogEnd([], 0, 0, absence=NOT_HERE)
     if start:  # in the middle of a line, most likely
         behind = data.find(b"\n") + 1
         start, data = start + behind, data[behind:]

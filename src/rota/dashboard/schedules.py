@@ -3,13 +3,14 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from rota.api.answers import Answer
 from rota.api.bodies import AgentName, Cursor, Strict
 from rota.api.call import Call
 from rota.api.routing import endpoint
+from rota.api.schedules import last_runs
 from rota.dashboard import rules
+from rota.dashboard.prose import pieces
 from rota.dashboard.rendering import page, zone_of
 from rota.dashboard.strip import LEGEND, Strip, begin_of, strip_of, ticks_of
 from rota.model.access import READ
@@ -18,12 +19,11 @@ from rota.model.errors import BadCursor, Forbidden, NotFound
 from rota.model.runs import Run
 from rota.model.schedules import ScheduleState, ScheduleType
 from rota.model.work import NAME
+from rota.queue.reasons import Reason
 from rota.scheduler.due import Rhythm
 from rota.scheduler.service import Wakings
 
 PAGE = 50
-# How far back a run is looked for that is not of the last trigger.
-LOOK_BACK = timedelta(days=1)
 _ADDRESSES = {ScheduleType.WEBHOOK: "hooks", ScheduleType.CHAT: "chat"}
 
 
@@ -41,6 +41,7 @@ class Panel:
     outcome: str | None  # of the last trigger
     address: str | None
     trouble: str | None  # why nobody can reach the address
+    refusal: Reason | None  # what a run would end as now
     strip: Strip
 
     @property
@@ -63,7 +64,7 @@ async def schedules(call: Call, query: SchedulesQuery) -> Answer:
     more = panels[-1].name if len(found) > PAGE else None
     return await page(
         call, "schedules.html", "schedules", panels=panels, more=more, legend=LEGEND,
-        agent=query.agent, first=after is None, zone=zone.key,
+        agent=query.agent, first=after is None, zone=zone.key, pieces=pieces,
         ticks=list(ticks_of(call.ledger.clock.now(), zone)),
     )  # fmt: skip
 
@@ -82,24 +83,23 @@ async def _panels(call: Call, states: Sequence[ScheduleState]) -> list[Panel]:
     past = defaultdict[tuple[str, str], list[Wakings]](list)
     for one in await call.ledger.schedules.past(names, to_text(begin_of(now))):
         past[one.agent, one.schedule].append(one)
-    runs = await call.ledger.runs.latest_of(_wanted(states, now))
-    return [
-        _panel(call, state, runs.get(name), past[name], strip_of(state, past[name], now, zone))
-        for name, state in zip(names, states, strict=True)
-    ]
+    runs = await last_runs(call, states)
+    refused = await call.ledger.views.refusals(sorted({one.agent for one in states}))
+    panels = []
+    for name, state in zip(names, states, strict=True):
+        strip = strip_of(state, past[name], now, zone)
+        refusal = next(iter(refused[state.agent]), None)
+        panels.append(_panel(call, state, runs.get(name), past[name], strip, refusal))
+    return panels
 
 
-def _wanted(states: Sequence[ScheduleState], now: datetime) -> list[tuple[str, str, str]]:
-    since = to_text(now - LOOK_BACK)
-    return [
-        (one.agent, one.name, min(one.last_run_at, since))
-        for one in states
-        if one.last_run_at is not None
-    ]
-
-
-def _panel(
-    call: Call, state: ScheduleState, run: Run | None, past: Sequence[Wakings], strip: Strip
+def _panel(  # noqa: PLR0917 - what was read for all of them at once
+    call: Call,
+    state: ScheduleState,
+    run: Run | None,
+    past: Sequence[Wakings],
+    strip: Strip,
+    refusal: Reason | None,
 ) -> Panel:
     rhythm = Rhythm.known(state.definition)
     last = max(past, key=lambda one: one.last_at, default=None)
@@ -111,6 +111,7 @@ def _panel(
         last.outcome if last else None,
         _address(state),
         _trouble(call, state),
+        refusal,
         strip,
     )
 

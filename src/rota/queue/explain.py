@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-from rota.model.agents import Agent, room_for_reviews
+from rota.model.clock import from_text, to_text
 from rota.model.status import Status
-from rota.model.work import WorkItem
+from rota.model.work import MAX_PAGE, WorkItem
 from rota.queue import moves
-from rota.queue.explain_fleet import Deserted, nowhere, run_on, waits_for
+from rota.queue.explain_agents import kept_by_itself
+from rota.queue.explain_fleet import FleetReasons, Scene, run_on, waits_for
 from rota.queue.explain_reviews import waits_for_review
-from rota.queue.obstacles import in_review_words
-from rota.queue.reasons import Reason
+from rota.queue.obstacles import is_run_by_the_fleet
+from rota.queue.reasons import Reason, in_one_line
+from rota.queue.sweeper import STALE_AFTER
 from rota.storage.port import Transaction
 
 LONGEST_NOTES = 200
@@ -23,22 +25,29 @@ class Explanation:
     reasons: list[Reason]
 
 
-def explain(tx: Transaction, item_id: str, now: str, deserted: Deserted = nowhere) -> Explanation:
-    """`deserted` tells a place of servers that has none now."""
+def explain(tx: Transaction, item_id: str, scene: Scene) -> Explanation:
     item = moves.find(tx, item_id)
-    obstacles = [*_holds(tx, item), *_blockers(tx, item), *_not_due(item, now)]
-    standing = _standing(tx, item, now, ready=not obstacles)
-    waiting = item.status in (Status.QUEUED, Status.DISPATCHED)
-    claimable = waiting and not obstacles and not any(r.code in _STOPS for r in standing)
-    if waiting:
-        fleet = waits_for(tx, item, now, deserted)
-        reasons = [*obstacles, *fleet.kept, *standing, *fleet.wakes]
+    obstacles = [*_holds(tx, item), *_blockers(tx, item), *_not_due(item, scene.now)]
+    if item.status in (Status.QUEUED, Status.DISPATCHED):
+        return _waiting(tx, item, obstacles, scene)
+    running = run_on(tx, item, scene)
+    standing = _standing(tx, item, running, scene.now)
+    left = [reason for reason in running if reason.code == "server_gone"]
+    if left:  # nobody works on it
+        standing = [*left, *(one for one in standing if one.code != "in_progress")]
+    reasons = [*standing, *(one for one in running if one not in left), *obstacles]
+    return Explanation(item, False, reasons[0].message, reasons)
+
+
+def _waiting(tx: Transaction, item: WorkItem, obstacles: list[Reason], scene: Scene) -> Explanation:
+    fleet = waits_for(tx, item, scene, ready=not obstacles)
+    if item.status is Status.DISPATCHED:
+        standing = [*_dispatched(tx, item, fleet), *_through_source(tx, item, fleet)]
     else:
-        running = run_on(tx, item, now, deserted)
-        left = [reason for reason in running if reason.code == "server_gone"]
-        if left:  # nobody works on it
-            standing = [*left, *(one for one in standing if one.code != "in_progress")]
-        reasons = [*standing, *(one for one in running if one not in left), *obstacles]
+        ready = not obstacles
+        standing = [*_queued(tx, item, fleet, ready=ready), *_through_source(tx, item, fleet)]
+    claimable = not obstacles and not any(one.code in _STOPS for one in standing)
+    reasons = fleet.around(obstacles, standing)
     return Explanation(item, claimable, reasons[0].message, reasons)
 
 
@@ -78,7 +87,7 @@ def _given_back(item: WorkItem) -> str:
     if not item.attempts or item.status is not Status.QUEUED:
         return ""
     why = f" ({item.reason})" if item.reason else ""
-    said = f": {item.notes[:LONGEST_NOTES]}" if item.notes else ""
+    said = f": {in_one_line(item.notes)[:LONGEST_NOTES]}" if item.notes else ""
     return f"; it was given back after attempt {item.attempts} of {item.max_attempts}{why}{said}"
 
 
@@ -114,23 +123,20 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
 
 
 def _standing(  # noqa: PLR0911 - one for each status
-    tx: Transaction, item: WorkItem, now: str, *, ready: bool
+    tx: Transaction, item: WorkItem, running: list[Reason], now: str
 ) -> list[Reason]:
-    """What its status itself says; nothing only where an obstacle says it all."""
+    """What the status of an item says that waits for no agent."""
     match item.status:
-        case Status.QUEUED:
-            return [*_queued(tx, item, ready=ready), *_through_source(tx, item)]
-        case Status.DISPATCHED:
-            return [*_dispatched(tx, item), *_through_source(tx, item)]
+        case Status.QUEUED | Status.DISPATCHED:
+            return []
         case Status.IN_PROGRESS:
-            return [_in_progress(tx, item, now)]
+            return [_in_progress(tx, item, running, now)]
         case Status.BLOCKED:
             return [
                 Reason(
                     "blocked",
-                    f"it is blocked: {item.notes or item.reason}",
-                    (f"rota resume {item.id}, or " if item.source is None else "")
-                    + f"rota release {item.id} for somebody else",
+                    f"it is blocked: {in_one_line(item.notes or item.reason or '')}",
+                    _answer(tx, item),
                 )
             ]
         case Status.IN_REVIEW:
@@ -150,7 +156,7 @@ def _standing(  # noqa: PLR0911 - one for each status
                     "failed",
                     f"it failed at {item.completed_at}"
                     + (f" ({item.reason})" if item.reason not in (None, "fail") else "")
-                    + (f": {item.notes}" if item.notes else ""),
+                    + (f": {in_one_line(item.notes)}" if item.notes else ""),
                     f"rota retry {item.id}",
                 )
             ]
@@ -158,38 +164,57 @@ def _standing(  # noqa: PLR0911 - one for each status
             return [Reason("cancelled", f"it was cancelled at {item.completed_at}")]
 
 
-def _queued(tx: Transaction, item: WorkItem, *, ready: bool) -> list[Reason]:
-    if item.assigned_agent is not None:
-        return [
-            *_agent(tx, item.assigned_agent),
-            Reason(
-                "named",
-                f"only '{item.assigned_agent}' may take it, and has not asked for work yet",
-                f"start that agent, or name nobody: rota edit {item.id} --agent none",
-            ),
-        ]
-    if not ready or item.source is not None:
-        return []
-    ahead = tx.queued_before(item)
-    if ahead:
-        many = "1 item stands" if ahead == 1 else f"{ahead} items stand"
-        return [
-            Reason(
-                "behind_others",
-                f"it is ready; {many if ahead < 1_000 else '1000 items or more stand'} before it",
-                f"raise its priority (rota edit {item.id} --priority 1), or add agents",
-            )
-        ]
-    return [
-        Reason(
-            "nobody_asked",
-            "it is ready and first in line; no agent has asked for work since",
-            "start an agent, or take it: rota claim --agent NAME",
+def _answer(tx: Transaction, item: WorkItem) -> str:
+    """Who asked has gone on to other things, unless it is a program that waits by itself."""
+    if is_run_by_the_fleet(tx, item):
+        return (
+            f'rota release {item.id} --notes "YOUR ANSWER": whoever is woken for it next reads that'
         )
-    ]
+    if item.source is not None:
+        return f"rota release {item.id} for somebody else"
+    return f"rota resume {item.id}, or rota release {item.id} for somebody else"
 
 
-def _through_source(tx: Transaction, item: WorkItem) -> list[Reason]:
+def _queued(tx: Transaction, item: WorkItem, fleet: FleetReasons, *, ready: bool) -> list[Reason]:
+    if item.assigned_agent is not None:
+        return [*kept_by_itself(tx, item.assigned_agent), _named(item, fleet)]
+    if not ready or item.source is not None or fleet.is_untaken:
+        return []
+    if not fleet.lines:
+        return [_behind(item, ahead) if (ahead := tx.queued_before(item)) else _nobody_asked()]
+    # Where several would take it, the shortest line counts.
+    ahead, who = min((tx.ahead_in_line(item, one), one.agent) for one in fleet.lines)
+    if ahead:
+        return [_behind(item, ahead, f" in the line of '{who}'")]
+    return [Reason("first_in_line", f"it is ready, and first in the line of '{who}'")]
+
+
+def _named(item: WorkItem, fleet: FleetReasons) -> Reason:
+    nobody = f"name nobody: rota edit {item.id} --agent none"
+    if fleet.lines:
+        return Reason("named", f"only '{item.assigned_agent}' may take it", f"wait, or {nobody}")
+    why = f"only '{item.assigned_agent}' may take it, and does so when it asks for work"
+    return Reason("named", why, f"start that agent, or {nobody}")
+
+
+def _behind(item: WorkItem, ahead: int, where: str = "") -> Reason:
+    many = "1 item stands" if ahead == 1 else f"{ahead} items stand"
+    return Reason(
+        "behind_others",
+        f"it is ready; {many if ahead < 1_000 else '1000 items or more stand'} before it{where}",
+        f"raise its priority (rota edit {item.id} --priority 1), or add agents",
+    )
+
+
+def _nobody_asked() -> Reason:
+    return Reason(
+        "nobody_asked",
+        "it is ready and first in line; no agent has asked for work since",
+        "start an agent, or take it: rota claim --agent NAME",
+    )
+
+
+def _through_source(tx: Transaction, item: WorkItem, fleet: FleetReasons) -> list[Reason]:
     if item.source is None:
         return []
     state = tx.source_state(item.source)
@@ -202,61 +227,29 @@ def _through_source(tx: Transaction, item: WorkItem) -> list[Reason]:
         Reason(
             "through_source",
             f"it is taken through its source {item.source}",
-            f"start an agent that works from {item.source}",
+            None if fleet.lines else f"start an agent that works from {item.source}",
         ),
         *unread,
     ]
 
 
-def _dispatched(tx: Transaction, item: WorkItem) -> list[Reason]:
+def _dispatched(tx: Transaction, item: WorkItem, fleet: FleetReasons) -> list[Reason]:
     agent = item.assigned_agent or ""
+    start = "wait" if fleet.lines else "start that agent"
     return [
-        *_agent(tx, agent),
+        *kept_by_itself(tx, agent),
         Reason(
             "waits_for_agent",
             f"it is dispatched to '{agent}', which has not picked it up yet",
-            f"start that agent, or rota release {item.id} for somebody else",
+            f"{start}, or rota release {item.id} for somebody else",
         ),
     ]
 
 
-def _agent(tx: Transaction, name: str) -> list[Reason]:
-    agent = tx.get_agent(name) or Agent(name)
-    reasons = []
-    if agent.paused:
-        reasons.append(
-            Reason("agent_paused", f"agent '{name}' is paused", f"rota agent resume {name}")
-        )
-    busy = len(tx.busy_slots(name))
-    if busy >= agent.max_concurrent:
-        reasons.append(
-            Reason(
-                "no_free_slot",
-                f"agent '{name}' works on {busy} of {agent.max_concurrent} items",
-                f"wait, or rota agent set {name} --max-concurrent {agent.max_concurrent + 1}",
-            )
-        )
-    waiting, busy = tx.on_hands(name)
-    if room_for_reviews(agent.max_in_review, waiting, busy) == 0:
-        reasons.append(
-            Reason(
-                "in_review_limit",
-                in_review_words(agent, waiting, busy),
-                f"see to its reviews (rota list --status in_review --agent {name}), or"
-                f" rota agent set {name} --max-in-review N",
-            )
-        )
-    return reasons
-
-
-def _in_progress(tx: Transaction, item: WorkItem, now: str) -> Reason:
+def _in_progress(tx: Transaction, item: WorkItem, running: list[Reason], now: str) -> Reason:
     claim = tx.live_claim(item.id)
     if claim is None:
-        return Reason(
-            "in_progress",
-            f"'{item.assigned_agent}' works on it, without a lease, since {item.updated_at}",
-            f"rota release {item.id} --force takes it away",
-        )
+        return _without_lease(tx, item, running)
     if (claim.expires_at or "") <= now:
         return Reason(
             "lease_expired",
@@ -268,3 +261,28 @@ def _in_progress(tx: Transaction, item: WorkItem, now: str) -> Reason:
         f"'{claim.agent}' works on it; its lease runs until {claim.expires_at}",
         f"rota release {item.id} --force takes it away",
     )
+
+
+def _without_lease(tx: Transaction, item: WorkItem, running: list[Reason]) -> Reason:
+    """Nobody has to show that he is at it; who gives no sign is believed for a while."""
+    who, since = item.assigned_agent, _started(tx, item)
+    until = to_text(from_text(item.updated_at) + STALE_AFTER)
+    if running or item.updated_at > since:
+        return Reason(
+            "in_progress",
+            f"'{who}' has it since {since}, without a lease; it was last updated at"
+            f" {item.updated_at}",
+            f"rota release {item.id} takes it away",
+        )
+    return Reason(
+        "no_sign_of_life",
+        f"it was started for '{who}' at {since}, without a lease and without a run, and nothing"
+        f" was heard of it since; it is blocked if that stays so until {until}",
+        f"rota release {item.id}; or a sign that you are at it: rota note {item.id} TEXT",
+    )
+
+
+def _started(tx: Transaction, item: WorkItem) -> str:
+    told = reversed(tx.events_of(item.id, MAX_PAGE))
+    moved = (one.occurred_at for one in told if one.to_status == Status.IN_PROGRESS)
+    return next(moved, item.updated_at)

@@ -1,13 +1,16 @@
 """What the fleet says to an item that waits: who would take it, when, and what keeps them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rota.model.agents import Agent
-from rota.model.runs import AgentLimits, Run, RunFilter, RunStatus
-from rota.model.schedules import ScheduleState, SkipReason
+from rota.model.claims import ClaimRequest
+from rota.model.fleet import AgentSpec, Fleet
+from rota.model.runs import Run, RunFilter, RunStatus
+from rota.model.schedules import ScheduleState, ScheduleType, SkipReason
 from rota.model.wanted import WorkWanted
 from rota.model.work import WorkItem
+from rota.queue.explain_agents import kept_by_itself, kept_from_running
 from rota.queue.reasons import Reason
 from rota.scheduler.presence import is_attended, silent_since, unseen
 from rota.storage.port import Transaction
@@ -15,8 +18,6 @@ from rota.storage.schedule_port import Node
 
 MOST_SCHEDULES = 200
 MOST_TOLD = 5
-# They say that all is well, or that there was nothing to take when it was last looked at.
-_HARMLESS = frozenset({SkipReason.NO_WORK, SkipReason.NOT_DUE, SkipReason.ALREADY_RUNNING})
 
 # A place of servers that has none now, if one is known. It is asked after the nodes were read: who
 # comes between the two must not be taken for dead.
@@ -27,27 +28,57 @@ def nowhere() -> None:
     return None
 
 
+def unknown() -> Fleet:
+    return Fleet()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """When an item is looked at, and what is known around it beside the ledger."""
+
+    now: str
+    deserted: Deserted = nowhere
+    fleet: Fleet = field(default_factory=Fleet)  # as far as its file is known here
+
+
 @dataclass(frozen=True, slots=True)
 class FleetReasons:
-    kept: list[Reason] = field(default_factory=list)  # what keeps agents from looking
+    absent: list[Reason] = field(default_factory=list)  # nobody is there to wake anybody
+    kept: list[Reason] = field(default_factory=list)  # what keeps agents from taking it
     wakes: list[Reason] = field(default_factory=list)  # who looks next
+    lines: list[ClaimRequest] = field(default_factory=list)  # of the agents that would take it
+    is_free: bool = False  # somebody takes it whom nothing keeps, as far as can be told
+    is_untaken: bool = False  # all are known, and nobody takes such items
+
+    def around(self, obstacles: list[Reason], standing: list[Reason]) -> list[Reason]:
+        """With what the item says itself, the weightiest first: what keeps one agent is no great
+        matter where another one comes."""
+        own = [one for one in standing if one not in self.kept]
+        if self.is_free:
+            return [*self.absent, *obstacles, *own, *self.wakes, *self.kept]
+        return [*self.absent, *obstacles, *self.kept, *own, *self.wakes]
 
 
-def waits_for(
-    tx: Transaction, item: WorkItem, now: str, deserted: Deserted = nowhere
-) -> FleetReasons:
-    """Nothing where no schedules are known: then agents ask for work by themselves."""
-    known = tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, silent_since(now))
+def waits_for(tx: Transaction, item: WorkItem, scene: Scene, *, ready: bool) -> FleetReasons:
+    """Nothing where no schedules are known: then agents ask for work by themselves. `ready`: the
+    item itself has nothing against being taken."""
+    known = tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, silent_since(scene.now))
     lookers = [one for one in map(_Looker.of, known) if one is not None and one.is_kind_of(item)]
-    states = [one.state for one in lookers if one.wanted.fits(item)]
-    if not states:
+    found = [one for one in lookers if one.wanted.fits(item)]
+    if not found:
         whole = len(known) < MOST_SCHEDULES
-        return FleetReasons([_no_taker(item, lookers)] if lookers and whole else [])
-    agents = {state.agent for state in states}
-    limits = [limit for limit in tx.list_limits() if limit.agent in agents]
-    kept = [reason for limit in limits for reason in _limited(limit, now)]
-    kept += [_skipped(state) for state in states if _is_kept(state)]
-    return FleetReasons(kept[:MOST_TOLD], _wakes(tx, states, now, deserted))
+        return _untaken(item, lookers if whole else [], scene.fleet)
+    kept_agents = {name: _kept(tx, name, scene) for name in {one.state.agent for one in found}}
+    takers = [_Taker.of(one, kept_agents[one.state.agent], scene) for one in found]
+    free = [one for one in takers if not one.kept]
+    absent = _absent(tx, [one.state for one in takers], scene)
+    return FleetReasons(
+        absent,
+        _some_of(reason for one in takers for reason in (*one.kept, *one.doubts)),
+        [] if absent else _wakes(tx, free, scene.now, ready=ready),
+        list(dict.fromkeys(one.line for one in free or takers)),
+        is_free=any(not one.doubts for one in free),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,78 +99,173 @@ class _Looker:
         return self.wanted.is_kind_of(item)
 
 
-def _no_taker(item: WorkItem, lookers: list[_Looker]) -> Reason:
+@dataclass(frozen=True, slots=True)
+class _Taker:
+    """A schedule that takes such an item."""
+
+    state: ScheduleState
+    line: ClaimRequest
+    kept: list[Reason]  # a trigger would end for these
+    doubts: list[Reason]  # what its last look found, and only another one can tell anew
+
+    @classmethod
+    def of(cls, looker: _Looker, kept: list[Reason], scene: Scene) -> "_Taker":
+        state = looker.state
+        if state.running:  # which says it better than that its slot is taken
+            kept = [one for one in kept if one.code not in _BUSY]
+        return cls(
+            state,
+            line_of(state.agent, looker.wanted),
+            [*_disabled(state), *kept],
+            _doubts(state, scene.fleet),
+        )
+
+
+_BUSY = frozenset({"no_free_slot", "at_capacity"})
+
+
+def line_of(agent: str, wanted: WorkWanted) -> ClaimRequest:
+    return ClaimRequest(
+        agent, types=wanted.types, labels=wanted.labels, project_id=wanted.project_id
+    )
+
+
+def _some_of(reasons: Iterable[Reason]) -> list[Reason]:
+    """Each once, and not too many."""
+    return list(dict.fromkeys(reasons))[:MOST_TOLD]
+
+
+# nobody takes it
+
+
+def _untaken(item: WorkItem, lookers: list[_Looker], fleet: Fleet) -> FleetReasons:
+    asleep = [one for one in fleet.agents if _would_take(one, item)]
+    if asleep:
+        lines = [line_of(one.name, WorkWanted.of(one.work_source or {})) for one in asleep]
+        return FleetReasons(kept=[_no_schedule(asleep)], lines=lines)
+    if not lookers:
+        return FleetReasons()
+    return FleetReasons(kept=[_no_taker(item, lookers, fleet)], is_untaken=True)
+
+
+def _would_take(agent: AgentSpec, item: WorkItem) -> bool:
+    """Whom no schedule wakes, so that the ledger does not know what it takes."""
+    if agent.schedules or agent.work_source is None:
+        return False
+    named = item.assigned_agent in (None, agent.name)
+    return named and WorkWanted.of(agent.work_source).fits(item)
+
+
+def _no_schedule(agents: list[AgentSpec]) -> Reason:
+    names = [one.name for one in agents]
+    who = f"agent '{names[0]}' takes" if len(names) == 1 else f"{_listed(names)} take"
+    return Reason(
+        "no_schedule",
+        f"{who} it, and no schedule wakes {'it' if len(names) == 1 else 'them'}",
+        f"give '{names[0]}' a schedule in rota.yaml, or start it: rota worker --agent {names[0]}",
+    )
+
+
+def _no_taker(item: WorkItem, lookers: list[_Looker], fleet: Fleet) -> Reason:
     if item.source is not None:
         why = f"no agent of this fleet works from {item.source}"
         return Reason("no_taker", why, f"add an agent with the work_source {item.source}")
     who = f"agent '{item.assigned_agent}'" if item.assigned_agent else "an agent"
     fix = f"rota edit {item.id} --help, or change work_source of {who} in rota.yaml"
-    if not any(one.wanted.takes_type(item) for one in lookers):
-        types = sorted({name for one in lookers for name in one.wanted.types})
-        taken = f"type '{item.type}', only {', '.join(types[:MOST_TOLD])}"
+    wanted = [*(one.wanted for one in lookers), *_wanted_asleep(item, fleet)]
+    if not any(one.takes_type(item) for one in wanted):
+        types = sorted({name for one in wanted for name in one.types})
+        taken = f"type '{item.type}', only {_listed(types)}"
         fix = f"rota edit {item.id} --type TYPE, or add it to work_source.types of {who}"
     else:
-        wanted = sorted({one.wanted.in_words for one in lookers})
-        taken = f"it, only {'; or '.join(wanted[:MOST_TOLD])}"
+        taken = f"it, only {_listed(sorted({one.in_words for one in wanted}), '; or ')}"
     if item.assigned_agent is not None:
         return Reason("no_taker", f"{who} does not take {taken}", fix)
     return Reason("no_taker", f"no agent of this fleet takes {taken}", fix)
 
 
-def _limited(limits: AgentLimits, now: str) -> list[Reason]:
-    name = limits.agent
-    reasons = []
-    if (limits.breaker_until or "") > now:
-        why = f"the breaker of '{name}' is open until {limits.breaker_until}: {limits.note}"
-        reasons.append(Reason("breaker_open", why, f"mend it, then rota agent resume {name}"))
-    if (limits.usage_until or "") > now:
-        why = f"the quota of '{name}' is used up until {limits.usage_until}"
-        reasons.append(Reason("usage_limit", why, "wait; it goes on by itself"))
-    return reasons
+def _wanted_asleep(item: WorkItem, fleet: Fleet) -> list[WorkWanted]:
+    given = (
+        WorkWanted.of(one.work_source)
+        for one in fleet.agents
+        if one.work_source and not one.schedules and item.assigned_agent in (None, one.name)
+    )
+    return [one for one in given if one.is_kind_of(item)]
 
 
-def _is_kept(state: ScheduleState) -> bool:
-    if not state.enabled:
-        return True
-    return state.last_skip_reason is not None and state.last_skip_reason not in _HARMLESS
+def _listed(names: Sequence[str], between: str = ", ") -> str:
+    more = len(names) - MOST_TOLD
+    told = between.join(names[:MOST_TOLD])
+    return f"{told} and {more} more" if more > 0 else told
 
 
-def _skipped(state: ScheduleState) -> Reason:
-    called = f"{state.agent}/{state.name}"
-    if not state.enabled:
-        return Reason(
+# what keeps those who would
+
+
+def _kept(tx: Transaction, name: str, scene: Scene) -> list[Reason]:
+    own = kept_by_itself(tx, name)
+    full = [] if any(one.code == "no_free_slot" for one in own) else _at_capacity(tx, name)
+    return [*own, *full, *kept_from_running(tx, name, scene.now, scene.fleet)]
+
+
+def _at_capacity(tx: Transaction, name: str) -> list[Reason]:
+    """A run that takes no item needs none of its slots, and counts all the same."""
+    most = (tx.get_agent(name) or Agent(name)).max_concurrent
+    running = sum(tx.open_triggers([name]).values())
+    if running < most:
+        return []
+    why = f"agent '{name}' has {running} of {most} runs under way"
+    return [Reason("at_capacity", why, f"wait (rota run list --agent {name} --status running)")]
+
+
+def _disabled(state: ScheduleState) -> list[Reason]:
+    if state.enabled:
+        return []
+    called = _called(state)
+    return [
+        Reason(
             "schedule_disabled", f"schedule {called} is disabled", f"rota schedule enable {called}"
         )
-    return Reason(
-        str(state.last_skip_reason),
-        f"schedule {called} did not start its agent at {state.last_skip_at}:"
-        f" {state.last_skip_detail or state.last_skip_reason}",
-        f"rota schedule show {called}",
-    )
-
-
-def _wakes(
-    tx: Transaction, states: list[ScheduleState], now: str, deserted: Deserted
-) -> list[Reason]:
-    """By the schedule that looks first; one that runs does so when it has ended, and not before."""
-    ahead = [(state.next_run_at, state) for state in states if state.next_run_at is not None]
-    if not ahead:
-        return []
-    moment, state = min(ahead, key=lambda pair: (pair[1].running > 0, pair[0]))
-    called = f"{state.agent}/{state.name}"
-    if not is_attended(tx, now) or _all_at(tx.living_nodes(), deserted):
-        seen = tx.last_sight()
-        since = f"no server has looked for work since {seen}" if seen else "no server has run yet"
-        due = "was due at" if moment <= now else "is due at"
-        return [
-            Reason("no_server", f"{since}; schedule {called} {due} {moment}", "start `rota up`")
-        ]
-    if state.running:
-        return [_overrun(tx, state)]
-    when = "is due since" if moment <= now else "looks for work next at"
-    return [
-        Reason("next_wake", f"schedule {called} {when} {moment}", f"rota schedule trigger {called}")
     ]
+
+
+def _doubts(state: ScheduleState, fleet: Fleet) -> list[Reason]:
+    """Of its last look, if nothing came of it and nobody here can tell whether that still holds:
+    a source is not asked here, and a budget stands in a file that may be elsewhere."""
+    skip = state.last_skip_reason
+    untold = skip is SkipReason.BUDGET_EXHAUSTED and fleet.agent(state.agent) is None
+    passed = (state.last_completed_at or "") > (state.last_skip_at or "")
+    if passed or not (untold or skip is SkipReason.SOURCE_ERROR):
+        return []
+    called = _called(state)
+    return [
+        Reason(
+            str(skip),
+            f"schedule {called} did not start its agent at {state.last_skip_at}:"
+            f" {state.last_skip_detail or skip}",
+            f"rota schedule show {called}",
+        )
+    ]
+
+
+def _called(state: ScheduleState) -> str:
+    return f"{state.agent}/{state.name}"
+
+
+# who looks next
+
+
+def _absent(tx: Transaction, states: list[ScheduleState], scene: Scene) -> list[Reason]:
+    if is_attended(tx, scene.now) and not _all_at(tx.living_nodes(), scene.deserted):
+        return []
+    seen = tx.last_sight()
+    since = f"no server has looked for work since {seen}" if seen else "no server has run yet"
+    ahead = [(one.next_run_at, _called(one)) for one in states if one.next_run_at is not None]
+    due = ""
+    if ahead:
+        moment, called = min(ahead)
+        due = f"; schedule {called} {'was' if moment <= scene.now else 'is'} due at {moment}"
+    return [Reason("no_server", f"{since}{due}", "start `rota up`")]
 
 
 def _all_at(nodes: list[Node], deserted: Deserted) -> bool:
@@ -147,9 +273,39 @@ def _all_at(nodes: list[Node], deserted: Deserted) -> bool:
     return all(one.place == left for one in nodes)
 
 
+def _wakes(tx: Transaction, free: list[_Taker], now: str, *, ready: bool) -> list[Reason]:
+    """By the schedule that looks first; one that runs does so when it has ended, and not before."""
+    if not free:
+        return []
+    taker = min(free, key=lambda one: (one.state.running > 0, one.state.next_run_at or "~"))
+    state = taker.state
+    if state.running:
+        return [_overrun(tx, state)]
+    # Whatever else keeps the item would end the trigger as well.
+    trigger = f"rota schedule trigger {_called(state)}" if ready and not taker.doubts else None
+    if state.next_run_at is None:
+        return [_by_others(state, trigger)]
+    when = "is due since" if state.next_run_at <= now else "looks for work next at"
+    return [Reason("next_wake", f"schedule {_called(state)} {when} {state.next_run_at}", trigger)]
+
+
+def _by_others(state: ScheduleState, trigger: str | None) -> Reason:
+    called = _called(state)
+    room, what = (
+        ("hooks", "its webhook")
+        if state.type is ScheduleType.WEBHOOK
+        else ("chat", "a message of its chat")
+    )
+    return Reason(
+        "not_by_clock",
+        f"schedule {called} takes it, and only {what} wakes it, never the clock",
+        f"{trigger}, or POST /{room}/{called}" if trigger else None,
+    )
+
+
 def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
     """Of schedules that all run."""
-    called = f"{state.agent}/{state.name}"
+    called = _called(state)
     agent = tx.get_agent(state.agent) or Agent(state.agent)
     free = agent.max_concurrent > len(tx.busy_slots(state.agent))
     more = f"; or give '{state.agent}', which has a slot free, one more schedule" if free else ""
@@ -161,14 +317,19 @@ def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
     )
 
 
-def run_on(tx: Transaction, item: WorkItem, now: str, deserted: Deserted = nowhere) -> list[Reason]:
+# the run that has it
+
+
+def run_on(tx: Transaction, item: WorkItem, scene: Scene) -> list[Reason]:
     """The run that works on it, if it is one of ours."""
     wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
     runs = tx.list_runs(wanted, 1)
     nodes = tx.some_nodes(run.node for run in runs)
-    place = deserted() if nodes else None
+    place = scene.deserted() if nodes else None
     left = {one.id: one.seen_at for one in nodes if one.place == place}
-    gone = unseen(tx, runs, now) | {run.id: left[run.node] for run in runs if run.node in left}
+    gone = unseen(tx, runs, scene.now) | {
+        run.id: left[run.node] for run in runs if run.node in left
+    }
     return [_left(run, item, gone[run.id]) if run.id in gone else _going(run) for run in runs]
 
 

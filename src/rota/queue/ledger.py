@@ -1,10 +1,12 @@
 """The ledger's services on one store, as the faces get them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rota.model.clock import Clock, SystemClock
-from rota.queue.explain_fleet import Deserted, nowhere
+from rota.model.fleet import Fleet
+from rota.queue.explain_fleet import Deserted, nowhere, unknown
 from rota.queue.outside import OutsideWork
 from rota.queue.postbox import Postbox
 from rota.queue.service import WorkQueue
@@ -12,6 +14,7 @@ from rota.queue.statistics import Figures
 from rota.queue.sweeper import Sweeper
 from rota.queue.tokens import Tokens
 from rota.queue.views import Views
+from rota.queue.writing import Writes
 from rota.runner.admission import Admission
 from rota.runner.records import RunBook
 from rota.scheduler.service import Schedules
@@ -30,6 +33,7 @@ class Ledger:
     post: Postbox
     schedules: Schedules
     figures: Figures
+    writes: Writes
     clock: Clock
     database: str  # its address, without secrets
 
@@ -42,13 +46,14 @@ class Ledger:
         node: str = "",
         logs: Path = Path(".rota/runs"),
         deserted: Deserted = nowhere,
+        fleet: Callable[[], Fleet] = unknown,
     ) -> "Ledger":
         """`node` is who runs agents here, if anybody does; `logs` is where their output goes;
-        `deserted` tells a place of servers that has none now."""
+        `deserted` tells a place of servers that has none now; `fleet` what its file says."""
         clock = clock or SystemClock()
         return cls(
             WorkQueue(store, clock),
-            Views(store, clock, deserted=deserted),
+            Views(store, clock, deserted=deserted, fleet=fleet),
             Tokens(store, clock),
             Sweeper(store, clock),
             OutsideWork(store, clock),
@@ -57,6 +62,7 @@ class Ledger:
             Postbox(store, clock),
             Schedules(store, clock),
             Figures(store, clock),
+            Writes(store),
             clock,
             store.url,
         )

@@ -164,6 +164,8 @@ def _who_and_where(
         obstacles.demand_unheld(item)
         if order.verb is Verb.START:
             obstacles.demand_due(tx, item, item.id, now)
+        elif order.lease is None and item.source is None:
+            obstacles.demand_somebody(tx, item)
     if order.verb is Verb.START and not order.in_passing:
         obstacles.demand_room(tx, item.assigned_agent)
     slot = obstacles.free_slot(tx, item.assigned_agent, in_passing=order.in_passing)

@@ -2,6 +2,7 @@
 
 from rota.model.agents import Agent, room_for_reviews
 from rota.model.errors import InReviewLimit, NoFreeSlot, Refused
+from rota.model.runs import RunFilter
 from rota.model.status import Status
 from rota.model.work import WorkItem
 from rota.storage.port import Transaction
@@ -30,6 +31,30 @@ def demand_due(tx: Transaction, item: WorkItem, called: str, now: str) -> None:
             f"{called} is not available before {item.available_at};"
             f" `rota edit {item.id} --available-at now` lets it go",
             available_at=item.available_at,
+        )
+
+
+MOST_SCHEDULES = 200
+
+
+def is_run_by_the_fleet(tx: Transaction, item: WorkItem) -> bool:
+    """Whether its agent is a program that is started for an item and ends with it, so that nobody
+    is there who could go on with what is resumed: a schedule takes items for it, or a run did."""
+    runs = tx.list_runs(RunFilter(work_item_id=item.id), 1)
+    if runs and runs[0].epoch == item.epoch:
+        return True
+    states = tx.schedule_states(item.assigned_agent or "", None, MOST_SCHEDULES, "")
+    return any(one.source is not None for one in states)
+
+
+def demand_somebody(tx: Transaction, item: WorkItem) -> None:
+    """That an item which is resumed without a lease is resumed by who will do it."""
+    if is_run_by_the_fleet(tx, item):
+        raise Refused(
+            f"'{item.assigned_agent}' is woken by the fleet, and nobody would go on with {item.id};"
+            f' give it back with your answer: rota release {item.id} --notes "…". Who does it'
+            " himself takes a lease, or forces it",
+            assigned_agent=item.assigned_agent,
         )
 
 

@@ -8,3 +8,8 @@ class Reason:
     code: str
     message: str
     fix: str | None = None
+
+
+def in_one_line(text: str) -> str:
+    """What was written in several, without running two texts together."""
+    return "; ".join(line.strip() for line in text.split("\n") if line.strip())

@@ -37,6 +37,8 @@ MOST_FAILURES = 10_000
 MOST_REASONS = 10
 OTHERS = "others"
 NO_REASON = "no reason given"
+ERROR = "Error: "  # how the report of a run has it in its note
+LONGEST_REASON = 120
 # What took longer than this many seconds is told again for twenty times as long as it took: pages
 # that refresh themselves then never take more than a twentieth of a reader.
 SLOW = 0.05
@@ -200,13 +202,24 @@ def _stays_of(way: Sequence[Arrival]) -> Mapping[Status, float]:
 # failures and runs
 
 
-def _failures(counted: Iterable[tuple[str | None, int]]) -> tuple[tuple[str, int], ...]:
+def _failures(
+    counted: Iterable[tuple[str | None, str | None, int]],
+) -> tuple[tuple[str, int], ...]:
     named: Counter[str] = Counter()
-    for reason, count in counted:
-        named[NO_REASON if reason in (None, "", "fail") else str(reason)] += count
+    for reason, noted, count in counted:
+        given = reason if reason not in (None, "", "fail") else _said(noted or "")
+        named[given or NO_REASON] += count
     told = named.most_common()
     rest = sum(count for _, count in told[MOST_REASONS:])
     return (*told[:MOST_REASONS], *([(OTHERS, rest)] if rest else []))
+
+
+def _said(note: str) -> str:
+    """The error of a run, as its report has it; else the first line of what was said."""
+    lines = [line.strip() for line in note.splitlines() if line.strip()]
+    errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
+    first = (errors or lines or [""])[0]
+    return first if len(first) <= LONGEST_REASON else f"{first[: LONGEST_REASON - 1]}…"
 
 
 def _by_status(runs: Iterable[Mapping[str, Spent]]) -> dict[str, int]:

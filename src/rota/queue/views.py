@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +12,15 @@ from rota.model.claims import Claim
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import BadCursor, InvalidInput, NotFound
 from rota.model.events import Event, EventFilter, EventType
+from rota.model.fleet import Fleet
 from rota.model.signals import FollowUp, Signal
 from rota.model.status import TERMINAL, Status
 from rota.model.work import MAX_PAGE, Dispatch, ItemFilter, Link, Project, WorkItem, check_text
-from rota.queue import explain, intake, moves
+from rota.queue import explain, explain_agents, intake, moves
 from rota.queue.explain import Explanation
-from rota.queue.explain_fleet import Deserted, nowhere
+from rota.queue.explain_fleet import Deserted, Scene, nowhere, unknown
+from rota.queue.obstacles import is_run_by_the_fleet
+from rota.queue.reasons import Reason
 from rota.storage.port import Store, Topic, Transaction
 
 # A page up to this size is read on the event loop; see rota.storage.sqlite.
@@ -49,6 +52,7 @@ class Detail:
     blocked_by: list[Link]
     blocks: list[Link]
     follow_ups: list[FollowUp]  # by age
+    waits_for_an_answer: bool  # of a run that has ended: nobody would go on if it were resumed
 
     @property
     def late_results(self) -> list[Event]:
@@ -81,11 +85,17 @@ class Query:
 
 class Views:
     def __init__(
-        self, store: Store, clock: Clock | None = None, *, deserted: Deserted = nowhere
+        self,
+        store: Store,
+        clock: Clock | None = None,
+        *,
+        deserted: Deserted = nowhere,
+        fleet: Callable[[], Fleet] = unknown,
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
         self._deserted = deserted
+        self._fleet = fleet
 
     async def items(self, query: Query) -> Page:
         wanted = _filter(query)
@@ -145,6 +155,7 @@ class Views:
                 tx.blockers_of(item.id),
                 tx.blocked_by(item.id),
                 tx.list_follow_ups(None, item.id, None, None, FOLLOWING_SHOWN),
+                item.status is Status.BLOCKED and is_run_by_the_fleet(tx, item),
             )
 
         return await self._store.read(body)
@@ -159,8 +170,17 @@ class Views:
         )
 
     async def explain(self, item_id: str) -> Explanation:
-        now = to_text(self._clock.now())
-        return await self._store.read(lambda tx: explain.explain(tx, item_id, now, self._deserted))
+        scene = Scene(to_text(self._clock.now()), self._deserted, self._fleet())
+        return await self._store.read(lambda tx: explain.explain(tx, item_id, scene))
+
+    async def refusals(self, agents: Sequence[str]) -> dict[str, list[Reason]]:
+        """By agent: what a run would end as before it has begun, if somebody asked for one now."""
+        now, fleet = to_text(self._clock.now()), self._fleet()
+
+        def body(tx: Transaction) -> dict[str, list[Reason]]:
+            return {name: explain_agents.refusals(tx, name, now, fleet) for name in agents}
+
+        return await self._store.read(body, long=True)
 
     async def project(self, project_id: str) -> Project:
         found = await self._store.read(lambda tx: tx.get_project(project_id))

@@ -10,7 +10,7 @@ from rota.model.work import Dispatch, WorkItem
 from rota.storage.port import Finish, Take, Topic
 from rota.storage.primitives import Primitives
 from rota.storage.rows import claim_of, encode, item_of
-from rota.storage.select import candidates
+from rota.storage.select import candidates, line
 from rota.storage.taking import (
     TAKEN_FIELDS,
     Party,
@@ -98,6 +98,16 @@ class ClaimStatements(Primitives):
 
     def foresee(self, claims: Sequence[ClaimRequest]) -> None:
         """Where nobody waits for an answer there is nothing to gain."""
+
+    def ahead_in_line(self, item: WorkItem, claim: ClaimRequest) -> int:
+        text = line(
+            types=len(claim.types),
+            labels=len(claim.labels),
+            project=claim.project_id is not None,
+        )
+        place = {"priority": item.priority, "id": item.id, "most": _MOST_AHEAD}
+        (row,) = self._text(text, _parameters(claim) | place)
+        return int(row[0])
 
     def lease(self, claim: Claim) -> WorkItem | None:
         row = self._one(
@@ -188,6 +198,7 @@ def _parameters(take: Take | ClaimRequest) -> dict[str, object]:
     return named
 
 
+_MOST_AHEAD = 1_000  # what nobody reads to the end need not be counted to the end
 _FINISH_FIELDS = ("id", "token", "notes", "actor", "data")
 _FINISHED_FIELDS = (*_FINISH_FIELDS, "project_id", "agent", "epoch")
 

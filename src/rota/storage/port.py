@@ -231,6 +231,9 @@ class Transaction(
         """These are about to be taken behind the next `finish`, if all goes well: the database may
         be asked for them in the same breath. Only a hint; `take` finds what it finds."""
 
+    def ahead_in_line(self, item: WorkItem, claim: ClaimRequest) -> int:
+        """How many items such a claim would take before this one, counted up to 1,000."""
+
     def lease(self, claim: Claim) -> WorkItem | None:
         """Put a claim on an item that this transaction started; None if it is not started."""
 
@@ -388,6 +391,9 @@ class Store(Protocol):
     url: str
     # How many gathered transactions are worth having on their way at once.
     width: int
+    # Why the last change could not be stored: the disk is full, the file is gone. None once one
+    # was that wrote something; what finds nothing to change proves nothing.
+    refusal: str | None
 
     async def open(self) -> None:
         """Connect and check the schema; raises `SchemaBehind` or `SchemaAhead`."""

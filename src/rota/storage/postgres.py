@@ -78,6 +78,7 @@ class PostgresStore:
         self._wakeups = Wakeups()
         self._herald: Herald | None = None
         self._closed = True
+        self.refusal: str | None = None
 
     # life
 
@@ -157,10 +158,22 @@ class PostgresStore:
                 result, topics = self._run(line, request)
             except Exception as problem:  # noqa: BLE001 - the caller must be answered
                 error = problem
+            self._learn(request, error, topics)
             if request.has_locked:
                 topics = topics | {Topic.READY}
             self._answer(request, result, error, topics)
         line.close()
+
+    def _learn(self, request: _Request, error: Exception | None, topics: set[Topic]) -> None:
+        """Whoever has changed something wakes somebody; others may have found nothing to change.
+        A server that does not answer refuses nothing: that it is back shows in what it answers."""
+        if not request.writes:
+            return
+        answered = isinstance(cause := error and error.__cause__, psycopg.Error) and cause.sqlstate
+        if isinstance(error, StorageUnavailable) and answered:
+            self.refusal = error.message
+        elif error is None and topics:
+            self.refusal = None
 
     def _answer(
         self, request: _Request, result: Any, error: Exception | None, topics: set[Topic]

@@ -18,6 +18,7 @@ _ORDER = "ORDER BY priority, id"
 # What nothing keeps from being taken, whoever asks. What has a source is taken through it, and
 # never by a plain claim.
 _FREE = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL"
+_NAMED = f"assigned_agent = :agent AND completed_at IS NULL AND slot IS NULL AND {_FREE}"
 
 
 def _labels(count: int) -> str:
@@ -43,8 +44,7 @@ def candidates(
     costs five times the reading. A limit that is a query it cannot see through.
     """
     whose = (
-        "status IN ('dispatched', 'queued') AND assigned_agent = :agent AND completed_at IS NULL"
-        f" AND slot IS NULL AND {_FREE}"
+        f"status IN ('dispatched', 'queued') AND {_NAMED}"
         if named
         else load_fragments(dialect)["ready"]
     )
@@ -60,6 +60,26 @@ def candidates(
         f" ORDER BY status, priority, id {limit}"
         for kind in kinds
     )
+
+
+@lru_cache(maxsize=256)
+def line(*, types: int, labels: int, project: bool) -> str:
+    """Counts what stands before an item in the line of one agent, up to a limit: what it is named
+    for, and what it may take of what nobody is named for, both only as far as its filters go."""
+    before = "(priority, id) < (:priority, :id)"
+    places = (
+        f"{load_fragments('sqlite')['ready']} AND {before}",
+        f"status = 'queued' AND {_NAMED} AND {before}",
+        f"status = 'dispatched' AND {_NAMED}",
+    )
+    narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
+    kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
+    parts = (
+        f"SELECT 1 FROM work_items WHERE {place}{kind}{narrow}"
+        for place in places
+        for kind in kinds
+    )
+    return f"SELECT count(*) FROM ({' UNION ALL '.join(parts)} LIMIT :most) AS ahead"
 
 
 def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:

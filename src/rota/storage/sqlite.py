@@ -79,6 +79,7 @@ class SqliteStore:
         self._connections: list[apsw.Connection] = []
         self._listening = 0
         self._stopping = False
+        self.refusal: str | None = None
 
     # life
 
@@ -227,6 +228,7 @@ class SqliteStore:
     ) -> tuple[list[_Answer], set[Topic]]:
         if not requests:
             return [], set()
+        before = connection.total_changes()
         try:
             with translated(self.path):
                 connection.execute("BEGIN IMMEDIATE")
@@ -236,7 +238,11 @@ class SqliteStore:
         except Exception as error:  # noqa: BLE001 - every waiting caller must be answered
             # Nothing of this group is on disk to stay, so nobody may be told that it is.
             _roll_back(connection)
+            if isinstance(error, StorageUnavailable):
+                self.refusal = error.message
             return [_Answer(request, error=error) for request in requests], set()
+        if connection.total_changes() != before:
+            self.refusal = None
         return answers, topics
 
     def _run_bodies(

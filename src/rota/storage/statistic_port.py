@@ -48,8 +48,11 @@ class StatisticVerbs(Protocol):
     def arrivals(self, items: Sequence[str]) -> list[Arrival]:
         """Every status that these items came into: item by item, in the order it happened."""
 
-    def failure_reasons(self, within: Bucket, limit: int) -> list[tuple[str | None, int]]:
-        """Of the items that failed last, so many at most: their reasons, and how often each."""
+    def failure_reasons(
+        self, within: Bucket, limit: int
+    ) -> list[tuple[str | None, str | None, int]]:
+        """Of the items that failed last, so many at most: their reasons, what was noted where the
+        reason is none but that it failed, and how often each."""
 
     def runs_by_agent(self, since: str) -> list[RunFigures]:
         """Of runs that began since then."""

@@ -39,9 +39,11 @@ class StatisticStatements(Primitives):
         rows = self._rows("arrivals", items=encode(list(items)))
         return [Arrival(row[0], STATUS[row[1]], row[2]) for row in rows]
 
-    def failure_reasons(self, within: Bucket, limit: int) -> list[tuple[str | None, int]]:
+    def failure_reasons(
+        self, within: Bucket, limit: int
+    ) -> list[tuple[str | None, str | None, int]]:
         rows = self._rows("failure_reasons", begins=within.begins, ends=within.ends, want=limit)
-        return [(row[0], int(row[1])) for row in rows]
+        return [(row[0], row[1], int(row[2])) for row in rows]
 
     def runs_by_agent(self, since: str) -> list[RunFigures]:
         rows = self._rows("runs_by_agent", since=since)

@@ -150,9 +150,17 @@ class VerbCalls(ItemCalls):
         return self._verb("block", work_item_id, token=token, notes=notes, force=force)
 
     def resume(
-        self, work_item_id: str, *, notes: str | None = None, lease_seconds: float | None = None
+        self,
+        work_item_id: str,
+        *,
+        notes: str | None = None,
+        lease_seconds: float | None = None,
+        force: bool = False,
     ) -> Json:
-        return self._verb("resume", work_item_id, notes=notes, lease_seconds=lease_seconds)
+        """For who goes on with it; what the fleet shall go on with is released."""
+        return self._verb(
+            "resume", work_item_id, notes=notes, lease_seconds=lease_seconds, force=force
+        )
 
     def release(
         self,

@@ -31,8 +31,8 @@ export class Refusal extends Error {
 
 function explain(problem, status) {
   const text = problem.detail || problem.title || `the server answered ${status}`;
-  const errors = Array.isArray(problem.errors) ? ` ${problem.errors.map((one) => one.detail || one.message || "").join("; ")}` : "";
-  return `${text[0].toUpperCase()}${text.slice(1)}.${errors}`.replace("..", ".");
+  const errors = (Array.isArray(problem.errors) ? problem.errors : []).map((one) => one.detail || one.message || "").filter((one) => one && one !== text);
+  return `${text[0].toUpperCase()}${text.slice(1)}.${errors.length ? ` ${errors.join("; ")}` : ""}`.replace("..", ".");
 }
 
 // Resolves to the answer's JSON; throws a Refusal that says why in words.
@@ -94,7 +94,7 @@ export function ask(dialog, act) {
   problem.className = "problem";
   problem.setAttribute("role", "alert");
   problem.textContent = "";
-  form.append(problem);
+  form.insertBefore(problem, form.querySelector(".tools")); // above what was pressed, and never below the window
   // The first button of a form is what Enter presses: that must not be the one that closes.
   for (const button of form.querySelectorAll("button[value=close]")) {
     button.type = "button";
@@ -109,6 +109,8 @@ export function ask(dialog, act) {
       dialog.close();
     } catch (error) {
       problem.textContent = error.message;
+      (form.querySelector(".tools") || problem).scrollIntoView({ block: "nearest" });
+      problem.scrollIntoView({ block: "nearest" });
     }
   };
   dialog.showModal();

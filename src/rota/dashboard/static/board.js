@@ -159,8 +159,11 @@ board.addEventListener("click", (event) => {
 
 function verbsOf(card) {
   const possible = Object.values(moves[card.dataset.status] || {});
-  return order.filter((verb) => possible.includes(verb));
+  const likely = isBlocked(card) ? ["release"] : []; // with the answer: mostly its agent has ended
+  return [...likely, ...order.filter((verb) => possible.includes(verb) && !likely.includes(verb))];
 }
+
+const isBlocked = (card) => card.dataset.status === "blocked";
 
 const commonVerbs = (cards) => verbsOf(cards[0]).filter((verb) => cards.every((one) => verbsOf(one).includes(verb)));
 
@@ -183,7 +186,8 @@ function propose(cards, verb) {
   const claimed = cards.filter((card) => card.dataset.claimed && card.dataset.status === "in_progress");
   const dialog = document.getElementById("move");
   const wanted = new Set([needs[verb], "notes", ...(claimed.length ? ["force"] : [])]);
-  if (!needs[verb] && !claimed.length && verb !== "cancel" && verb !== "fail") {
+  const asks = verb === "cancel" || verb === "fail" || (verb === "release" && cards.some(isBlocked));
+  if (!needs[verb] && !claimed.length && !asks) {
     act(cards, verb, {}).catch((error) => complain(error.message));
     return;
   }

@@ -136,7 +136,7 @@ place.addEventListener("scroll", () => {
 });
 new ResizeObserver(() => { if (follows) toEnd(); }).observe(place); // a phone was turned
 followButton.addEventListener("click", () => follow(!follows));
-onKey("f", () => follow(!follows));
+onKey("f", () => { if (followButton.hidden) return false; follow(!follows); return true; });
 
 // searching
 
@@ -288,6 +288,7 @@ async function hasEnded(mine) {
   const { status } = answer.ok ? await answer.json() : {};
   if (status === undefined || status === "running") return false;
   say("It has ended");
+  followButton.hidden = true; // there is nothing more to come
   return true;
 }
 
@@ -299,6 +300,7 @@ function begin() {
   if (source) { source.stop.abort(); pending = []; clear(); }
   source = null;
   for (const one of [place, document.getElementById("log-tools")]) one.hidden = !run;
+  followButton.hidden = "ended" in head.dataset;
   if (!run) return;
   document.getElementById("log-empty")?.remove();
   const offset = Number(head.dataset.from);

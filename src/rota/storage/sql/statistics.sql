@@ -42,12 +42,14 @@ WHERE work_item_id IN (SELECT value FROM json_each(:items)) AND to_status IS NOT
 ORDER BY work_item_id, seq
 
 -- name: failure_reasons
-SELECT reason, count(*) FROM (
-  SELECT reason FROM work_items
+-- Where the reason says no more than the status, what was noted says it.
+SELECT reason, noted, count(*) FROM (
+  SELECT reason, CASE WHEN coalesce(reason, '') IN ('', 'fail') THEN substr(notes, 1, 1000) END AS noted
+  FROM work_items
   WHERE status = 'failed' AND completed_at IS NOT NULL
     AND completed_at >= :begins AND completed_at < :ends
   ORDER BY completed_at DESC LIMIT :want) AS latest
-GROUP BY reason ORDER BY count(*) DESC, reason
+GROUP BY reason, noted ORDER BY count(*) DESC, reason, noted
 
 -- name: spent_by_status
 SELECT status, count(*), coalesce(sum(seconds), 0.0),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rota.model.claims import ClaimRequest
 from rota.model.errors import NoFreeSlot, StorageError
 from rota.model.status import Status
 from rota.model.work import ItemFilter, NewItem, Project, WorkItem
@@ -175,6 +176,31 @@ class ItemsContract:
         last = await found(store, await one(store))
         await one(store, priority=1)
         assert await store.read(lambda tx: tx.queued_before(last)) == 3
+
+    async def test_ahead_in_line_counts_what_such_a_claim_would_take_first(
+        self, store: Store
+    ) -> None:
+        await given(
+            store,
+            item(type="bug", labels=("red", "new")),
+            item(type="bug", priority=5),
+            item(priority=1),
+            item(type="bug", priority=1, assigned_agent="bob"),
+            item(type="bug", assigned_agent="ada"),
+        )
+        sent = await one(store, type="bug", priority=5)
+        await moved(store, sent, Status.DISPATCHED, agent="ada")
+        last = await found(store, await one(store, type="bug", priority=4))
+
+        async def ahead(**wanted: Any) -> int:
+            asked = ClaimRequest("ada", **wanted)
+            return await store.read(lambda tx: tx.ahead_in_line(last, asked))
+
+        assert await ahead() == 4, "the plain one, too"
+        assert await ahead(types=("bug",)) == 3
+        assert await ahead(types=("bug", "chore")) == await ahead()
+        assert await ahead(types=("bug",), labels=("red", "new")) == 1
+        assert await ahead(labels=("blue",)) == await ahead(project_id="p-1") == 0
 
     async def test_move_changes_what_it_names_and_keeps_the_rest(self, store: Store) -> None:
         item_id = await one(store)

@@ -1,0 +1,101 @@
+"""What keeps one agent from taking an item now. The state is asked, not what it was when a schedule
+last looked: a pause that has ended keeps nobody."""
+
+from rota.model.agents import Agent, room_for_reviews
+from rota.model.clock import from_text, to_text
+from rota.model.fleet import Budget, Fleet
+from rota.model.runs import AgentLimits
+from rota.queue.obstacles import in_review_words
+from rota.queue.reasons import Reason
+from rota.runner.budget import day_began, exceeded, next_day
+from rota.storage.port import Transaction
+
+
+def kept_by_itself(tx: Transaction, name: str) -> list[Reason]:
+    """Whoever wakes it, and also where it asks for work by itself."""
+    agent = tx.get_agent(name) or Agent(name)
+    return [*_paused(agent), *_busy(tx, agent), *_reviews(tx, agent)]
+
+
+def _paused(agent: Agent) -> list[Reason]:
+    if not agent.paused:
+        return []
+    why = f"agent '{agent.name}' is paused"
+    return [Reason("agent_paused", why, f"rota agent resume {agent.name}")]
+
+
+def _busy(tx: Transaction, agent: Agent) -> list[Reason]:
+    name, most = agent.name, agent.max_concurrent
+    busy = len(tx.busy_slots(name))
+    if busy < most:
+        return []
+    return [
+        Reason(
+            "no_free_slot",
+            f"agent '{name}' has {busy} of {most} items in progress",
+            f"wait (rota list --status in_progress --agent {name}), or"
+            f" rota agent set {name} --max-concurrent {most + 1}",
+        )
+    ]
+
+
+def _reviews(tx: Transaction, agent: Agent) -> list[Reason]:
+    waiting, busy = tx.on_hands(agent.name)
+    if room_for_reviews(agent.max_in_review, waiting, busy) != 0:
+        return []
+    return [
+        Reason(
+            "in_review_limit",
+            in_review_words(agent, waiting, busy),
+            f"see to its reviews (rota list --status in_review --agent {agent.name}), or"
+            f" rota agent set {agent.name} --max-in-review N",
+        )
+    ]
+
+
+def refusals(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
+    """What a run of this agent would end as, if somebody asked for one now."""
+    agent = tx.get_agent(name) or Agent(name)
+    return [*_paused(agent), *kept_from_running(tx, name, now, fleet)]
+
+
+def kept_from_running(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
+    """What ends a run of the fleet before it begins, also one that a person asks for."""
+    limits = tx.get_limits(name) or AgentLimits(name)
+    return [*_limited(limits, now), *_spent(tx, name, now, fleet)]
+
+
+def _limited(limits: AgentLimits, now: str) -> list[Reason]:
+    name = limits.agent
+    reasons = []
+    if (limits.breaker_until or "") > now:
+        said = f": {limits.note}" if limits.note else ""
+        why = f"the breaker of '{name}' is open until {limits.breaker_until}{said}"
+        reasons.append(Reason("breaker_open", why, f"mend it, then rota agent resume {name}"))
+    if (limits.usage_until or "") > now:
+        why = f"the quota of '{name}' is used up until {limits.usage_until}"
+        reasons.append(Reason("usage_limit", why, "wait; it goes on by itself"))
+    return reasons
+
+
+def _spent(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
+    """Budgets stand in the file alone: nothing where it is not known here."""
+    agent = fleet.agent(name)
+    if agent is None:
+        return []
+    own = _exhausted(tx, agent.budget, now, name)
+    return own or _exhausted(tx, fleet.budget, now, None)
+
+
+def _exhausted(tx: Transaction, budget: Budget, now: str, agent: str | None) -> list[Reason]:
+    if not budget.per_day.any:
+        return []
+    moment = from_text(now)
+    spent = tx.spent(to_text(day_began(moment, budget.timezone)), agent)
+    words = exceeded(budget.per_day, spent)
+    if words is None:
+        return []
+    whose = "the fleet's" if agent is None else f"{agent}'s"
+    until = to_text(next_day(moment, budget.timezone))
+    why = f"{whose} budget of the day is used: {words}; until {until}"
+    return [Reason("budget_exhausted", why, "wait, or raise budget.per_day in rota.yaml")]

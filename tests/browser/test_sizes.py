@@ -1,0 +1,125 @@
+"""Every page at the sizes that people have: nothing beside the page, nothing out of reach."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from rota.model.runs import RunEnd, RunStatus, Usage
+from rota.model.schedules import TriggerKind
+from rota.signals import SignalScheduler
+from rota.testing.browser import PHONE, Page, Visit
+from tests.browser.conftest import Visits
+from tests.browser.site import Site
+
+pytestmark = pytest.mark.needs("chromium")
+
+NARROW_DESK = {"width": 1200, "height": 800}
+LOW = {"width": 1000, "height": 700}
+FAINT = "getComputedStyle(board).getPropertyValue('--faint')"
+
+
+def box(one: Locator) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom."""
+    found = one.bounding_box()
+    assert found is not None
+    right, bottom = found["x"] + found["width"], found["y"] + found["height"]
+    return found["x"], found["y"], right, bottom
+
+
+def demand_within(page: Page, *places: Locator) -> None:
+    width = page.evaluate("innerWidth")
+    for place in places:
+        expect(place).to_be_visible()
+        left, _, right, _ = box(place)
+        assert left >= 0, place
+        assert right <= width, place
+
+
+def test_all_columns_of_the_board_fit_on_a_narrow_desk(site: Site, visits: Visits) -> None:
+    site.add("word " * 30, labels=["a-label", "another-label"])
+    page = visits(site.url, viewport=NARROW_DESK).page
+    page.goto("/")
+    demand_within(page, page.locator(".column.queued"), page.locator(".column.failed"))
+    assert page.evaluate("board.scrollWidth <= board.clientWidth")
+    assert page.evaluate(FAINT) == "0px"
+
+
+def test_a_board_that_does_not_fit_shows_that_it_scrolls(site: Site, visits: Visits) -> None:
+    page = visits(site.url, viewport={"width": 900, "height": 700}).page
+    page.goto("/")
+    assert page.evaluate("board.scrollWidth > board.clientWidth")
+    assert page.evaluate(FAINT) == "48px", "the side that goes on"
+    page.evaluate("board.scrollTo(board.scrollWidth, 0)")
+    page.wait_for_function(f"{FAINT} === '0px'")
+
+
+def test_runs_on_a_phone_show_item_error_and_cost(site: Site, visits: Visits) -> None:
+    item, runs = site.taken("Build the release of this month"), site.served.ledger.runs
+    known = site.served.run(lambda: site.served.ledger.views.item(item))
+    run = site.served.run(lambda: runs.begin("ann", TriggerKind.MANUAL, item=known))
+    end = RunEnd(RunStatus.FAILED, error="it exited with 1", usage=Usage(1_000, 200, 0.25))
+    site.served.run(lambda: runs.end(run, end))
+    page = visits(site.url, viewport=PHONE).page
+    page.goto("/ui/runs")
+    row = page.locator(f"#run-{run.id}")
+    words = ("Build the release", "it exited with 1", "$0.25", "1,200", "failed")
+    demand_within(page, *(row.get_by_text(one).first for one in words))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_follow_ups_on_a_phone_are_ended_without_scrolling_aside(
+    site: Site, visits: Visits
+) -> None:
+    item = site.taken("Open the gate")
+    action = {"kind": "follow_up", "title": "Find the key"}
+    blocks = {"kind": "work_item.status.transition", "to": ["blocked"]}
+    site.client.create_signal(blocks, action, work_item_id=item)
+    site.client.block(item, notes="locked")
+    site.served.run(SignalScheduler(site.served.store, owner="test").tick)
+    page = visits(site.url, viewport=PHONE).page
+    page.goto("/ui/signals")
+    row = page.locator("#follow-ups tbody tr")
+    done = row.get_by_role("button", name="Done")
+    demand_within(page, row.locator(".status"), row.get_by_text("anybody"), done)
+    done.click()
+    expect(page.locator("#follow-ups")).to_contain_text("Nothing is asked for")
+
+
+def test_the_buttons_of_a_schedule_stand_clear_of_its_facts(showroom: Site, visits: Visits) -> None:
+    page = visits(showroom.url, viewport=PHONE).page
+    page.goto("/ui/schedules")
+    panel = page.locator(".schedule").first
+    buttons, rule = panel.locator(".tools"), panel.get_by_text("Rule")
+    assert box(rule)[1] - box(buttons)[3] >= 4
+
+
+@pytest.mark.parametrize("path", ["/", "/ui/runs"])
+def test_fields_and_buttons_of_a_filter_stand_in_one_line(
+    site: Site, page: Page, path: str
+) -> None:
+    page.goto(path)
+    fields = page.locator("form.filters").locator("input:visible, select, button").all()
+    edges = {(round(box(one)[1]), round(box(one)[3])) for one in fields}
+    assert len(edges) == 1, edges
+
+
+def test_what_is_wrong_with_a_new_item_is_seen_in_a_low_window(site: Site, visits: Visits) -> None:
+    visit: Visit = visits(site.url, viewport=LOW)
+    visit.tolerate("status of 422")
+    page = visit.page
+    page.goto("/")
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("What is to be done").fill("Paint the gate")
+    page.get_by_label("For this agent only").fill("No Such Name!")
+    page.get_by_role("button", name="Add", exact=True).click()
+    problem = page.locator("#new-item .problem")
+    expect(problem).to_have_text(re.compile("^[^!]*No Such Name![^!]*$"))  # and that once
+    expect(problem).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name="Add", exact=True)).to_be_in_viewport(ratio=1)
+
+
+def test_the_page_of_the_api_leads_back_to_the_board(site: Site, page: Page) -> None:
+    page.goto("/docs")
+    page.get_by_role("link", name="Board").click()
+    expect(page).to_have_title("Board · Rota")
