@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rota.model.claims import ClaimRequest, Completion
-from rota.model.errors import InvalidInput, StorageBusy, StorageUnavailable
+from rota.model.errors import StorageBusy, StorageUnavailable
 from rota.model.status import Status
 from rota.model.work import MAX_BATCH, NewItem
 from rota.queue import WorkQueue, gathering
@@ -110,9 +110,13 @@ async def test_what_a_completion_takes_next_weighs_as_much_as_itself(
 async def test_a_batch_takes_no_more_than_a_batch(queue: WorkQueue, views: Views) -> None:
     ((one, two),) = await held(queue, 2)
     much = ClaimRequest("a0", limit=MAX_BATCH)
-    with pytest.raises(InvalidInput, match="at most 1000 items, all its limits together"):
-        await queue.complete_many([replace(one, next=much), replace(two, next=ClaimRequest("a0"))])
-    assert (await views.item(one.id)).status is Status.IN_PROGRESS
+    good, bad = await queue.complete_many(
+        [replace(one, next=much), replace(two, next=ClaimRequest("a0"))]
+    )
+    assert (good.id, good.error) == (one.id, None)
+    assert bad.error is not None
+    assert "at most 1000 items, all its limits together" in bad.error.message
+    assert (await views.item(two.id)).status is Status.IN_PROGRESS
 
 
 async def test_everybody_who_waits_is_answered_when_the_store_is_closed(

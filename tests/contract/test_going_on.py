@@ -377,14 +377,14 @@ async def test_a_batch_that_is_told_once_more_takes_nothing(queue: WorkQueue) ->
     [{"token": None}, {"next": ClaimRequest("ada", limit=0)}, {"next": ClaimRequest("no name")}],
     ids=["no token", "none", "no name"],
 )
-async def test_one_wrong_next_refuses_the_whole_batch(
+async def test_a_wrong_next_refuses_its_own_entry_alone(
     queue: WorkQueue, views: Views, wrong: dict[str, Any]
 ) -> None:
-    (one, two), left = await hold_some(queue, 2, 1)
-    with pytest.raises(InvalidInput):
-        await queue.complete_many([entry(one, NEXT), entry(two, **{"next": NEXT} | wrong)])
-    found = [(await views.item(item)).status for item in (one.item.id, two.item.id, *left)]
-    assert found == [Status.IN_PROGRESS, Status.IN_PROGRESS, Status.QUEUED]
+    (one, two), (left,) = await hold_some(queue, 2, 1)
+    bad, good = await queue.complete_many([entry(one, **{"next": NEXT} | wrong), entry(two, NEXT)])
+    assert (bad.id, bad.item, type(bad.error)) == (one.item.id, None, InvalidInput)
+    assert outcomes([good]) == [(True, [left])]
+    assert (await views.item(one.item.id)).status is Status.IN_PROGRESS
 
 
 async def test_what_a_batch_took_for_somebody_who_is_gone_is_given_back(

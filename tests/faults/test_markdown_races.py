@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from rota.model.clock import Clock, SystemClock
 from rota.model.errors import ClaimLost
@@ -282,6 +283,9 @@ async def test_a_claim_that_does_not_appear_at_once_is_found_out_by_the_test_abo
 
 def work(path: Path, agent: str, careless: bool) -> None:
     """Take whatever can be had; say what was got, and whether another was at it."""
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr)
+    )  # we talk on stdout
     if careless:
         be_careless(0.005)
     asyncio.run(working(path, agent))

@@ -396,6 +396,29 @@ def test_of_an_agents_batch_what_takes_the_next_comes_last(
     assert rounds == [[loose], [loose], [fenced]]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "status", "told"),
+    [
+        ({"outcome": "AAA"}, 422, "[1].outcome 'AAA' is unknown"),
+        ({"notes": "\0"}, 422, "[1].notes"),
+    ],
+)
+def test_what_is_wrong_in_form_refuses_the_whole_batch_of_an_agent(
+    served: Served, asks: Asks, wrong: dict[str, str], status: int, told: str
+) -> None:
+    boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
+    boss.patch("/agents/ann", json={"max_concurrent": 5})
+    loose, fenced = (boss.post("/work", json=GOOD).json()["id"] for _ in range(2))
+    boss.post(f"/work/{loose}/dispatch", json={"assigned_agent": "ann"})
+    ann.post(f"/work/{loose}/start")
+    [held] = ann.post("/work/claim", json={"agent": "ann"}).json()
+    batch = [{"id": loose}, {"id": fenced, "token": held["claim"]["token"], **wrong}]
+    answer = ann.post("/work/complete", json=batch)
+    assert code(answer) == (status, "invalid_input")
+    assert answer.json()["detail"].startswith(told)
+    assert boss.get(f"/work/{loose}").json()["status"] == "in_progress"
+
+
 def test_an_agents_token_goes_on_to_the_next_item_for_that_agent_alone(
     served: Served, asks: Asks
 ) -> None:

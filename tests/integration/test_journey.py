@@ -361,22 +361,18 @@ async def test_a_run_that_a_person_cancels_leaves_its_item_to_a_person(scene: Sc
 
 # A model that is asked for much, and says what all of it has cost when it is told to end.
 CLAUDE = """
-    import json, signal, sys, time
+    import json, signal
 
     def say(**event):
         print(json.dumps({**event, "session_id": "s-1"}), flush=True)
 
-    def sum_up(*_):
-        used = {"input_tokens": 500_000, "output_tokens": 400_001}
-        say(type="result", subtype="success", usage=used, total_cost_usd=2.5, num_turns=3)
-        sys.exit(0)
-
-    signal.signal(signal.SIGTERM, sum_up)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # it may come while we still speak
     used = {"input_tokens": 500_000, "output_tokens": 400_000}
     text = {"type": "text", "text": "I look."}
     say(type="assistant", message={"id": "m-1", "content": [text], "usage": used})
-    while True:
-        time.sleep(60)
+    signal.sigwait([signal.SIGTERM])
+    used = {"input_tokens": 500_000, "output_tokens": 400_001}
+    say(type="result", subtype="success", usage=used, total_cost_usd=2.5, num_turns=3)
 """
 
 

@@ -315,7 +315,7 @@ def test_a_shell_has_a_rota_that_is_a_fork(place: Path) -> None:
     done = shell(
         place, "echo '{\"a\": 1}' | rota add Pipe --payload - >item && rota show $(cat item)"
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "made a new ledger at .rota/rota.db\n")
     assert '"a": 1' in done.stdout
     done = shell(place, "rota show nowhere; echo $?; label-state --help | head -n 1; exit 9")
     assert done.stdout == "1\nUsage: label-state [OPTIONS] COMMAND [ARGS]...\n"

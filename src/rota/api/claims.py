@@ -16,6 +16,7 @@ from rota.model.errors import ClaimLost, InvalidInput, NotFound, RotaError, Vers
 from rota.model.status import Verb
 from rota.queue.claiming import Finished
 from rota.queue.moves import Order
+from rota.queue.service import check_completions
 
 TAG = "claims"
 
@@ -137,6 +138,7 @@ async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
 
 async def _all_completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
     """What would be followed by nothing, because there is no such project, is not begun."""
+    check_completions([Completion(one.id, one.token, one.outcome, one.notes) for one in body])
     refused: dict[int, Finished] = {}
     for index, one in enumerate(body):
         try:

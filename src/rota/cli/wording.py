@@ -19,6 +19,7 @@ _CALLED = {
     "after": ("since",),
     "project": ("project_id",),
     "Idempotency-Key": ("key",),
+    "idempotency_key": ("key",),
 }
 _COMMANDS = {Verb.COMPLETE: "done", Verb.HAND_OVER: "hand-over"}
 

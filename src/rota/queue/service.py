@@ -344,16 +344,21 @@ class WorkQueue:
     async def complete_many(
         self, entries: Sequence[Completion], *, actor: str | None = None
     ) -> list[Finished]:
-        """Complete a batch in one transaction; one entry's refusal does not touch the others."""
-        if not 1 <= len(entries) <= MAX_BATCH:
-            raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
-        orders = [_order_of(entry, entry.actor or actor) for entry in entries]
-        if sum(order.next.limit for order in orders if order.next is not None) > MAX_BATCH:
-            raise InvalidInput(
-                f"next: a batch takes at most {MAX_BATCH} items, all its limits together",
-                field="next",
-            )
-        return await self._finished(orders)
+        """Complete a batch in one transaction; one entry's refusal does not touch the others.
+        What is wrong in form refuses them all."""
+        check_completions(entries)
+        refused: dict[int, Finished] = {}
+        orders: list[Order] = []
+        room = MAX_BATCH
+        for index, entry in enumerate(entries):
+            try:
+                orders.append(_order_of(entry, entry.actor or actor, room))
+            except InvalidInput as error:
+                refused[index] = Finished(entry.id, error=error)
+            else:
+                room -= entry.next.limit if entry.next is not None else 0
+        answers = iter(await self._finished(orders) if orders else ())
+        return [refused.get(index) or next(answers) for index in range(len(entries))]
 
     async def _finished(self, orders: Sequence[Order]) -> list[Finished]:
         nothing = ClaimResult([])
@@ -397,8 +402,19 @@ def _check_next(order: Order) -> None:
         )
 
 
-def _order_of(entry: Completion, actor: str | None) -> Order:
-    intake.check_optional(entry.notes, "notes")
+def check_completions(entries: Sequence[Completion]) -> None:
+    if not 1 <= len(entries) <= MAX_BATCH:
+        raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
+    for index, entry in enumerate(entries):
+        try:
+            intake.check_optional(entry.notes, "notes")
+            moves.checked_outcome(entry.outcome)
+        except InvalidInput as error:
+            at, field = f"[{index}].", error.details["field"]
+            raise InvalidInput(f"{at}{error.message}", field=f"{at}{field}") from None
+
+
+def _order_of(entry: Completion, actor: str | None, room: int) -> Order:
     order = Order(
         Verb.COMPLETE,
         entry.id,
@@ -410,6 +426,10 @@ def _order_of(entry: Completion, actor: str | None) -> Order:
         next=entry.next,
     )
     _check_next(order)
+    if entry.next is not None and entry.next.limit > room:
+        raise InvalidInput(
+            f"next: a batch takes at most {MAX_BATCH} items, all its limits together", field="next"
+        )
     return order
 
 

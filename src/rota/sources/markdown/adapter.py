@@ -235,8 +235,9 @@ async def _asked(step: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
 
 
 def _say(folder: Path, problems: Iterable[Problem]) -> None:
-    """Once each, until it is mended: the folder is read every few seconds."""
-    now = frozenset(problems)
+    """Once each, until it is mended: the folder is read every few seconds. What passes by itself
+    is told by whoever cannot do it."""
+    now = frozenset(one for one in problems if not one.passes)
     for one in sorted(now - _said.get(folder, frozenset()), key=lambda one: one.name):
         log.warning("file is not offered", folder=str(folder), file=one.name, why=one.message)
     _said[folder] = now

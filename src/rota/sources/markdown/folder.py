@@ -23,6 +23,7 @@ class Problem:
 
     name: str
     message: str
+    passes: bool = False  # by itself: whoever ended it is about to write into the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,10 @@ class Listing:
     available: list[Offer] = field(default_factory=list)
     claimed: list[Offer] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+
+
+class Unwritten(BadSheet):
+    """The item has ended, and its file does not say so yet."""
 
 
 class Folder:
@@ -116,7 +121,8 @@ class Folder:
                 self._sort_in(name.removesuffix(SUFFIX), listing)
             except BadSheet as error:
                 shown = name.encode(errors="replace").decode()
-                listing.problems.append(Problem(shown, str(error)))
+                passes = isinstance(error, Unwritten)
+                listing.problems.append(Problem(shown, str(error), passes))
         for path in list(self._known):
             if not os.path.lexists(path):
                 self.forget(path)
@@ -134,7 +140,7 @@ class Folder:
             return
         standing = self.standing(stem)
         if standing.is_pending:
-            raise BadSheet(unwritten(stem))
+            raise Unwritten(unwritten(stem))
         if self.unfit(found) is None:
             live = standing.is_live(self.clock.now())
             (listing.claimed if live else listing.available).append(Offer(found, standing))
