@@ -74,10 +74,11 @@ def _job_store(place: Place | None) -> Any:
         return SQLAlchemyJobStore(engine=engine)
     engine = create_engine(f"sqlite:///{place.directory}/aps.db")
 
-    @event.listens_for(engine, "connect")
     def durable(connection: Any, _record: Any) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+
+    event.listen(engine, "connect", durable)
 
     return SQLAlchemyJobStore(engine=engine)
 
