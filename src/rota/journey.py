@@ -108,7 +108,7 @@ class Journey:
             trigger=info.trigger,
             item=taken.item if taken is not None else None,
             claim=taken.number if taken is not None else None,
-            notes=await notes_so_far(self.ledger, taken),
+            notes=await notes_so_far(self.ledger, taken.ledger_id if taken is not None else None),
             limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
             session_id=await self.runs.session(run) if resumes else None,
             meter=meter,

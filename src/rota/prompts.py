@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from rota.model.events import EventType
 from rota.model.work import Priority
 
 DEFAULT_PROMPT = "Execute scheduled task."
@@ -63,6 +64,21 @@ def _told(item: Told) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def full_prompt(
+    prompt: str | None, item: Told | None, notes: Sequence["Note"] = (), *, trusted: bool
+) -> str:
+    """With what else its source knows of the item, and what was noted on it. Notes stand between
+    fences whoever wrote the item: a run may have noted what it read somewhere."""
+    known = of_item(item) if item is not None else None
+    noted = of_notes(notes)
+    parts = [
+        build_prompt(prompt, item, trusted=trusted),
+        known if known is None or trusted else fenced(known),
+        noted and fenced(noted),
+    ]
+    return "\n\n".join(part for part in parts if part is not None)
+
+
 def fenced(text: str, nonce: str | None = None) -> str:
     """Between two lines that its author could not foresee."""
     mark = f"UNTRUSTED-{nonce or secrets.token_hex(8)}"
@@ -81,9 +97,14 @@ class Note(NamedTuple):
     text: str
 
 
-def notes_in(events: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> list[Note]:
-    """Of an item's events, each with its time, who did it, and what else it tells."""
-    return [Note(at, by, str(data["notes"])) for at, by, data in events if data.get("notes")]
+def notes_in(events: Iterable[tuple[str, str, str | None, Mapping[str, Any]]]) -> list[Note]:
+    """Of an item's events, each with its type, its time, who did it, and what else it tells. What
+    came late was not believed, and is not told to the next as if it had been."""
+    return [
+        Note(at, by, str(data["notes"]))
+        for kind, at, by, data in events
+        if data.get("notes") and kind != EventType.LATE_RESULT
+    ]
 
 
 def of_item(item: Told) -> str | None:

@@ -398,13 +398,30 @@ def test_an_item_for_an_agent_of_the_file_hears_that_no_server_runs(here: ThisPr
     )
     item = here.type("add", "Mend the gate", "--type", "chore").strip()
     told = here.json("explain", item)
-    assert [one["code"] for one in told["reasons"]] == ["no_server", "nobody_asked"]
-    assert told["summary"] == "no server runs here, so 'smith' of rota.yaml does not work"
+    assert [one["code"] for one in told["reasons"]] == ["no_server", "first_in_line"]
+    assert told["summary"] == "no server has run yet, so 'smith' of rota.yaml does not work"
     other = here.type("add", "Sing", "--type", "song").strip()
     assert "no server" not in here.type("explain", other)
-    assert "no server" not in here.type("explain", item, "--db", ".rota/../.rota/rota.db")
     with StateDir(here.place / ".rota").occupied():  # it starts, and is not announced yet
         assert "no server" not in here.type("explain", item)
+
+
+def test_what_the_file_asks_for_is_read_as_a_server_would_read_it(here: ThisProcess) -> None:
+    (here.place / "rota.yaml").write_text(
+        "agents:\n"
+        "  - name: smith\n"
+        "    runtime: {type: command, command: ['true']}\n"
+        "    schedules:\n"
+        "      often:\n"
+        "        {type: interval, interval: 1s, prompt: Go.,\n"
+        "         work_source: {type: queue, types: [chore, chore], labels: [urgent]}}\n"
+    )
+    calm = here.type("add", "Mend the gate", "--type", "chore").strip()
+    urgent = here.type("add", "Mend it now", "--type", "chore", "--label", "urgent").strip()
+    assert "no server" not in here.type("explain", calm)
+    told = here.json("explain", urgent)
+    assert told["reasons"][0]["code"] == "no_server"
+    assert told["reasons"][0]["fix"] == "start `rota up`"
 
 
 def test_what_a_killed_server_left_is_told_at_once(here: ThisProcess) -> None:

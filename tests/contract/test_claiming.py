@@ -960,3 +960,14 @@ async def test_a_strange_token_holds_nothing(queue: WorkQueue, views: Views, tex
     if text:
         assert await refusal(queue, Completion(got.item.id, text), ClaimLost)
     assert await views.detail(got.item.id) == before
+
+
+async def test_a_type_that_is_named_twice_is_counted_in_line_once(
+    queue: WorkQueue, store: Store
+) -> None:
+    first, second = [await queue.submit(NewItem("chore", text)) for text in ("one", "two")]
+    line = ClaimRequest("ada", types=("chore", "chore"))
+    found = [
+        await store.read(lambda tx, i=one: tx.ahead_in_line(i, line)) for one in (first, second)
+    ]
+    assert found == [0, 1]

@@ -146,3 +146,22 @@ async def test_one_that_was_in_others_way_fails_alone(
     calls = [queue.submit(NewItem(kind, "x")) for kind in kinds]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(one, StorageBusy) for one in answers] == [False, True, False]
+
+
+async def test_lanes_of_one_agent_ask_once_for_what_was_dispatched_to_it(
+    queue: WorkQueue, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.set_agent("ada", max_concurrent=5)
+    mine = await queue.submit(NewItem("chore", "mine", assigned_agent="ada"))
+    await queue.submit_many(items(4))
+    find, asked = SqlTransaction._candidates, list[int]()
+
+    def counted(self: SqlTransaction, take: Any, want: int, *, named: bool) -> Any:
+        asked.extend([want] * named)
+        return find(self, take, want, named=named)
+
+    monkeypatch.setattr(SqlTransaction, "_candidates", counted)
+    count, answers = await at_once([queue.claim(ClaimRequest("ada")) for _ in range(5)])
+    taken = [one.item.id for answer in answers for one in answer.items]
+    assert (count, len(taken), taken[0]) == (1, 5, mine.id)
+    assert asked == [5]

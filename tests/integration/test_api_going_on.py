@@ -14,6 +14,7 @@ from rota.model.claims import ClaimRequest
 from rota.model.status import Status
 from rota.model.work import NewItem
 from rota.queue import Ledger
+from rota.queue.views import Views
 from rota.testing.standing import item_once
 
 PATIENCE = 30.0
@@ -126,6 +127,25 @@ def test_a_next_without_form_refuses_the_batch_and_one_without_a_claim_itself(
     assert answer.status_code == told
     assert told == 422 or [each["ok"] for each in answer.json()] == [True, False]
     assert (status(http, one), status(http, two)) == (first, "in_progress")
+
+
+def test_the_project_that_many_entries_name_is_looked_up_once(
+    http: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, asked = Views.project, list[str]()
+
+    async def counted(self: Views, project_id: str) -> Any:
+        asked.append(project_id)
+        return await find(self, project_id)
+
+    monkeypatch.setattr(Views, "project", counted)
+    following = {"agent": "ann", "project_id": "none-such"}
+    batch = [{"id": f"item-{n}", "token": "t", "next": following} for n in range(5)]
+    answers = http.post("/work/complete", json=batch).json()
+    assert {one["error"]["detail"] for one in answers} == {
+        "next.project_id: there is no project 'none-such'"
+    }
+    assert asked == ["none-such"]
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["one item", "a batch"])

@@ -196,6 +196,19 @@ async def test_the_next_run_reads_what_the_last_one_asked_and_what_it_was_answer
     ]
 
 
+async def test_notes_that_cannot_be_read_now_keep_nobody_from_working(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise StorageUnavailable("it is away")
+
+    item = await scene.add()
+    monkeypatch.setattr(type(scene.ledger.views), "detail", away)
+    await scene.travel()
+    monkeypatch.undo()
+    assert (await scene.item(item)).status is Status.COMPLETED
+
+
 async def test_without_work_no_agent_is_started(scene: Scene) -> None:
     outcome = await scene.travel()
     assert outcome.skip_reason is SkipReason.NO_WORK

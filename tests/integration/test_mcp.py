@@ -229,6 +229,8 @@ async def test_a_refused_move_is_an_answer_that_says_what_to_do(
         assert late["code"] == "claim_lost"
         assert late["next"].startswith("Stop working on this item")
         assert status(served, item) == "queued"
+        [kept] = (await agent.call("work_show", id=item))["item"]["late_results"]
+        assert (kept["verb"], kept["outcome"]) == ("complete", "success")
         moved = await agent.refused("work_return", id=item, how="block", notes="x")
         assert (moved["code"], moved["allowed"]) == (
             "transition_refused", ["cancelled", "dispatched"],

@@ -133,6 +133,16 @@ def test_what_strangers_may_have_written_is_fenced_in_a_prompt(here: Tracked) ->
     assert "<<<UNTRUSTED-" in public.partition("## Work Item: Yours")[0]
 
 
+def test_a_prompt_tells_what_else_is_known_of_an_item_of_the_ledger(here: Tracked) -> None:
+    item = here.type("add", "Of our own", "--payload", '{"gate": 3}').strip()
+    here.type("note", item, "red or blue?")
+    looks = ("--agent", "smith", "--prompt", "Do:")
+    for more in (("--no-claim",), ()):
+        told = here.json("source", "next", "queue", *looks, *more)["prompt"]
+        assert '"gate": 3' in told
+        assert "red or blue?" in told.partition("Notes so far")[2]
+
+
 def test_the_ledger_is_a_source_too_and_a_folder_can_be_looked_at(here: Tracked) -> None:
     (here.place / "backlog").mkdir()
     (here.place / "backlog" / "mend-the-gate.md").write_text("# Mend the gate\n")

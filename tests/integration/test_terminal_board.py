@@ -19,7 +19,9 @@ from rota.cli.board import _client
 from rota.cli.session import Session
 from rota.client.pooled import PooledTransport
 from rota.daemon import bind
+from rota.model.errors import RotaError
 from rota.model.status import Status
+from rota.terminal.acting import said
 from rota.terminal.app import BoardApp
 from rota.terminal.board import Board, BoardClient
 from rota.terminal.filters import Filters
@@ -216,6 +218,25 @@ async def test_a_refused_move_explains_itself(http: httpx2.Client, served: Serve
         await seat.until(lambda: "End that claim" in seat.screen)
         await seat.press("y")
         await seat.until(lambda: seat.titles(Status.QUEUED) == ["Three"])
+
+
+async def test_what_is_blocked_is_given_back_with_an_answer(
+    http: httpx2.Client, served: Served
+) -> None:
+    item = moved(http, add(http, "One"), "dispatch", "start", "block")
+    async with sitting(served.url) as seat:
+        await seat.press("l", "l", "l", "r")
+        await seat.until(lambda: "Your answer" in seat.screen)
+        await seat.write("blue")
+        await seat.until(lambda: seat.titles(Status.QUEUED) == ["One"])
+    assert http.get(f"/work/{item}").json()["notes"] == "blue"
+
+
+def test_an_id_stays_where_a_command_needs_it() -> None:
+    error = RotaError("x-1 is blocked; rota release x-1 --notes TEXT gives x-1 back")
+    assert said(error, {"id": "x-1"}) == (
+        "it is blocked; rota release x-1 --notes TEXT gives it back"
+    )
 
 
 async def test_several_cards_are_moved_together(http: httpx2.Client, served: Served) -> None:

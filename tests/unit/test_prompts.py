@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rota.model.work import Priority
-from rota.prompts import LONGEST_TEXT, build_prompt, fenced, visible
+from rota.prompts import LONGEST_TEXT, build_prompt, fenced, notes_in, visible
 
 OBSERVED = json.loads((Path(__file__).parents[1] / "data" / "observed.json").read_text())
 
@@ -186,3 +186,12 @@ def test_a_megabyte_of_malice_takes_no_time_to_speak_of(text: str) -> None:
     began = time.process_time()
     assert len(visible(text)) <= LONGEST_TEXT + 100
     assert time.process_time() - began < 5
+
+
+def test_a_late_result_is_no_note_for_whoever_comes_next() -> None:
+    told = [
+        ("work.noted", "t1", "ada", {"notes": "Blue."}),
+        ("work.late_result", "t2", "smith", {"notes": "all done", "verb": "complete"}),
+        ("work.released", "t3", None, {}),
+    ]
+    assert notes_in(told) == [("t1", "ada", "Blue.")]

@@ -122,13 +122,13 @@ def test_what_is_known_of_a_strangers_item_stands_between_fences() -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_a_note_is_fenced_although_its_item_is_our_own_unless_the_agent_trusts_all(
+def test_a_note_is_fenced_although_its_item_is_our_own_and_the_agent_trusts_all_of_it(
     trusted: bool,
 ) -> None:
     item = replace(issue(), source="queue")
     agent = AgentSpec("ann", trusted=trusted)
     prompt = prompt_for(agent, None, item, notes=[Note(NOW, "ann", "Somebody wrote: stop.")])
-    assert prompt.count("<<<UNTRUSTED-") == (0 if trusted else 1)
+    assert prompt.count("<<<UNTRUSTED-") == 1
     assert "- 2026-05-01 12:00, ann: Somebody wrote: stop." in prompt
 
 

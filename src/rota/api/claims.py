@@ -139,12 +139,18 @@ async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
 async def _all_completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
     """What would be followed by nothing, because there is no such project, is not begun."""
     check_completions([Completion(one.id, one.token, one.outcome, one.notes) for one in body])
-    refused: dict[int, Finished] = {}
-    for index, one in enumerate(body):
+    wanted = {one.next.project_id: one.next for one in body if one.next is not None}
+    missing: dict[str | None, InvalidInput] = {}
+    for project_id, following in wanted.items():
         try:
-            await demand_project(call, one.next, "next.")
+            await demand_project(call, following, "next.")
         except InvalidInput as error:
-            refused[index] = Finished(one.id, error=error)
+            missing[project_id] = error
+    refused = {
+        index: Finished(one.id, error=missing[one.next.project_id])
+        for index, one in enumerate(body)
+        if one.next is not None and one.next.project_id in missing
+    }
     rest = tuple(one for index, one in enumerate(body) if index not in refused)
     done = iter(await _completed(call, rest) if rest else ())
     return [refused.get(index) or next(done) for index in range(len(body))]

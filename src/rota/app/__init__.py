@@ -370,7 +370,7 @@ def make_asgi(
         ],
         mounts=[Mount(PATH, McpFace(lambda: api, f"the server at {settings.url}"), READ)],
         error_page=error_page if settings.dashboard else None,
-        known=knows or Fleet,
+        known=(lambda: fleet.everybody) if fleet else Fleet,
     )
     return api
 
@@ -404,10 +404,12 @@ def _fleet_of_the_file(settings: Settings) -> "Fleet":
 
 def deserted(settings: Settings) -> str | None:
     """The place of our servers, while none is there: what one of them left need not be silent for
-    long to be told so. Asked each time: a face may be older than its server."""
+    long to be told so. No name where none has ever been. Asked each time: a face may be older than
+    its server."""
     home = StateDir(settings.state_dir)
     with suppress(OSError):
-        return home.place() if home.has_place and not home.is_held else None
+        if not home.is_held:
+            return home.place() if home.has_place else ""
     return None
 
 

@@ -58,12 +58,14 @@ def _last_run(one: Json) -> str:
 _COLUMNS = [
     Column("schedule", lambda one: f"{one['agent']}/{one['name']}", whole=True),
     column("status"),
-    column("rhythm", spare=1),
-    Column("last look", lambda one: one["last_run_at"], _last_look, spare=2),
-    Column("next", lambda one: one["next_run_at"], _next, spare=3),
+    column("rhythm", spare=2),
+    Column("last look", lambda one: one["last_run_at"], _last_look, spare=3),
+    Column("next", lambda one: one["next_run_at"], _next, spare=4),
     Column("last skip", lambda one: one["last_skip_reason"], whole=True),
     Column("last error", lambda one: shortened(one["last_error"] or "", _ERROR_WIDTH), folds=True),
-    Column("last run", lambda one: (one.get("last_run") or {}).get("started_at"), _last_run),
+    Column(
+        "last run", lambda one: (one.get("last_run") or {}).get("started_at"), _last_run, spare=1
+    ),
 ]
 
 

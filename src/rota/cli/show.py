@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.absence import with_absence
 from rota.cli.columns import event_line
 from rota.cli.session import command
 from rota.cli.signal_specs import in_words
@@ -97,8 +96,6 @@ def _dispatch(one: dict[str, Any]) -> str:
 def explain(session: "Session", /, item: str) -> None:
     """Say why nobody works on an item, and what would change that."""
     told = session.client.explain(item)
-    if session.output.via == "database":
-        told = with_absence(session, told)
     if session.as_json:
         session.output.document(told)
         return

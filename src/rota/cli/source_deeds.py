@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.queue.ledger import Ledger
     from rota.sources.desk import IssueDesk
     from rota.sources.manager import NextWorkItem, WorkSourceManager
-    from rota.sources.port import ClaimResult, ReleaseResult, WorkItem
+    from rota.sources.port import ClaimResult, ReleaseResult
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def next_item(
         if claim and not found.claimed and found.claim_result is not None:
             await _raise_refusal(errand, found.claim_result)
         told = found.item is not None and (found.claimed or not claim) and prompt is not None
-        text = await _prompt(errand, found.item, prompt) if told else None
+        text = await _prompt(errand, found, prompt) if told else None
         return found, text, await _held_back(errand) if found.item is None else []
 
     found, told, held_back = _sent(session, worker(agent, source), deed)
@@ -107,10 +107,20 @@ async def _desk(errand: Errand) -> "IssueDesk | None":
     return await adapter.desk() if isinstance(adapter, ForgeWorkSource) else None
 
 
-async def _prompt(errand: Errand, item: "WorkItem | None", prompt: str | None) -> str:
-    from rota.prompts import build_prompt
+async def _prompt(errand: Errand, found: "NextWorkItem", prompt: str | None) -> str:
+    from rota.prompts import full_prompt
+    from rota.sources.holding import notes_so_far
 
-    return build_prompt(prompt, item, trusted=await _is_trusted(errand))
+    notes = await notes_so_far(errand.ledger, _ledger_id(found))
+    return full_prompt(prompt, found.item, notes, trusted=await _is_trusted(errand))
+
+
+def _ledger_id(found: "NextWorkItem") -> str | None:
+    """What is not taken is in the ledger already where it comes from there."""
+    if found.claim_result is not None and found.claim_result.ledger_id is not None:
+        return found.claim_result.ledger_id
+    own = found.item is not None and found.item.source == "queue"
+    return found.item.external_id if found.item is not None and own else None
 
 
 async def _is_trusted(errand: Errand) -> bool:

@@ -132,7 +132,9 @@ class WorkerRun:
         """What others have left with the item so far."""
         with contextlib.suppress(RotaError):  # then it has to do without
             events = (await self._client.work_get(self._item.id))["events"]
-            return notes_in((one["occurred_at"], one["actor"], one["payload"]) for one in events)
+            return notes_in(
+                (one["type"], one["occurred_at"], one["actor"], one["payload"]) for one in events
+            )
         return []
 
     async def _session(self, run: Run) -> str | None:

@@ -37,7 +37,9 @@ def long(item: Mapping[str, Any]) -> Json:
     if item.get("events"):
         told["history"] = [_facts(one, _EVENT) for one in item["events"][-_EVENTS_SHOWN:]]
     if item.get("late_results"):
-        told["late_results"] = [one.get("data") for one in item["late_results"]]
+        told["late_results"] = [
+            _facts(one["payload"], tuple(one["payload"])) for one in item["late_results"]
+        ]
     return told
 
 

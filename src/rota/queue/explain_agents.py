@@ -2,12 +2,12 @@
 last looked: a pause that has ended keeps nobody."""
 
 from rota.model.agents import Agent, room_for_reviews
-from rota.model.clock import from_text, to_text
+from rota.model.clock import from_text
 from rota.model.fleet import Budget, Fleet
 from rota.model.runs import AgentLimits
 from rota.queue.obstacles import in_review_words
 from rota.queue.reasons import Reason
-from rota.runner.budget import day_began, exceeded, next_day
+from rota.runner.budget import used_up
 from rota.storage.port import Transaction
 
 
@@ -88,14 +88,6 @@ def _spent(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
 
 
 def _exhausted(tx: Transaction, budget: Budget, now: str, agent: str | None) -> list[Reason]:
-    if not budget.per_day.any:
-        return []
-    moment = from_text(now)
-    spent = tx.spent(to_text(day_began(moment, budget.timezone)), agent)
-    words = exceeded(budget.per_day, spent)
-    if words is None:
-        return []
-    whose = "the fleet's" if agent is None else f"{agent}'s"
-    until = to_text(next_day(moment, budget.timezone))
-    why = f"{whose} budget of the day is used: {words}; until {until}"
-    return [Reason("budget_exhausted", why, "wait, or raise budget.per_day in rota.yaml")]
+    why = used_up(budget, from_text(now), tx.spent, agent)
+    fix = "wait, or raise budget.per_day in rota.yaml"
+    return [Reason("budget_exhausted", why, fix)] if why is not None else []

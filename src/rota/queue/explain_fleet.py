@@ -1,7 +1,7 @@
 """What the fleet says to an item that waits: who would take it, when, and what keeps them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rota.model.agents import Agent
 from rota.model.claims import ClaimRequest
@@ -19,8 +19,8 @@ from rota.storage.schedule_port import Node
 MOST_SCHEDULES = 200
 MOST_TOLD = 5
 
-# A place of servers that has none now, if one is known. It is asked after the nodes were read: who
-# comes between the two must not be taken for dead.
+# A place of servers that has none now, if one is known; "" where none has ever been. It is asked
+# after the nodes were read: who comes between the two must not be taken for dead.
 Deserted = Callable[[], str | None]
 
 
@@ -67,7 +67,7 @@ def waits_for(tx: Transaction, item: WorkItem, scene: Scene, *, ready: bool) -> 
     found = [one for one in lookers if one.wanted.fits(item)]
     if not found:
         whole = len(known) < MOST_SCHEDULES
-        return _untaken(item, lookers if whole else [], scene.fleet)
+        return _untaken(tx, item, lookers if whole else [], scene)
     kept_agents = {name: _kept(tx, name, scene) for name in {one.state.agent for one in found}}
     takers = [_Taker.of(one, kept_agents[one.state.agent], scene) for one in found]
     free = [one for one in takers if not one.kept]
@@ -138,14 +138,33 @@ def _some_of(reasons: Iterable[Reason]) -> list[Reason]:
 # nobody takes it
 
 
-def _untaken(item: WorkItem, lookers: list[_Looker], fleet: Fleet) -> FleetReasons:
-    asleep = [one for one in fleet.agents if _would_take(one, item)]
+def _untaken(tx: Transaction, item: WorkItem, lookers: list[_Looker], scene: Scene) -> FleetReasons:
+    if unread := _unread(item, scene.fleet):
+        lines = [line_of(name, wanted) for name, wanted in unread.items()]
+        return FleetReasons(_absent_for(tx, next(iter(unread)), scene), lines=lines)
+    asleep = [one for one in scene.fleet.agents if _would_take(one, item)]
     if asleep:
         lines = [line_of(one.name, WorkWanted.of(one.work_source or {})) for one in asleep]
         return FleetReasons(kept=[_no_schedule(asleep)], lines=lines)
     if not lookers:
         return FleetReasons()
-    return FleetReasons(kept=[_no_taker(item, lookers, fleet)], is_untaken=True)
+    return FleetReasons(kept=[_no_taker(item, lookers, scene.fleet)], is_untaken=True)
+
+
+def _unread(item: WorkItem, fleet: Fleet) -> dict[str, WorkWanted]:
+    """Agents whose schedules would take it, and stand in a file that no server has read: the ledger
+    knows nothing of them."""
+    found = [
+        (agent.name, WorkWanted.of(source))
+        for agent in fleet.agents
+        for schedule in agent.schedules
+        if schedule.enabled and (source := schedule.work_source or agent.work_source) is not None
+    ]
+    return {
+        name: wanted
+        for name, wanted in found
+        if item.assigned_agent in (None, name) and wanted.fits(item)
+    }
 
 
 def _would_take(agent: AgentSpec, item: WorkItem) -> bool:
@@ -253,6 +272,16 @@ def _called(state: ScheduleState) -> str:
 
 
 # who looks next
+
+
+def _absent_for(tx: Transaction, agent: str, scene: Scene) -> list[Reason]:
+    """Of an agent that no server has told of yet; one that is about to may be there already."""
+    if scene.deserted() is None:
+        return []
+    return [
+        replace(one, message=f"{one.message}, so '{agent}' of rota.yaml does not work")
+        for one in _absent(tx, [], scene)
+    ]
 
 
 def _absent(tx: Transaction, states: list[ScheduleState], scene: Scene) -> list[Reason]:

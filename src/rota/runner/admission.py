@@ -12,7 +12,7 @@ from rota.model.fleet import AgentSpec, Budget
 from rota.model.runs import AgentLimits, RunEnd, RunFilter, RunStatus, Spent, in_a_row
 from rota.model.schedules import SkipReason
 from rota.model.work import MAX_PAGE
-from rota.runner.budget import day_began, exceeded, next_day
+from rota.runner.budget import day_began, used_up
 from rota.scheduler.presence import unseen
 from rota.storage.port import Store, Transaction
 
@@ -171,17 +171,8 @@ def _limited(limits: AgentLimits | None, now: str) -> Refusal | None:
 
 
 def _spent(tx: Transaction, budget: Budget, now: datetime, agent: str | None) -> Refusal | None:
-    if not budget.per_day.any:
-        return None
-    since = to_text(day_began(now, budget.timezone))
-    words = exceeded(budget.per_day, tx.spent(since, agent))
-    if words is None:
-        return None
-    whose = "the fleet's" if agent is None else f"{agent}'s"
-    again = to_text(next_day(now, budget.timezone))
-    return Refusal(
-        SkipReason.BUDGET_EXHAUSTED, f"{whose} budget of the day is used: {words}; until {again}"
-    )
+    words = used_up(budget, now, tx.spent, agent)
+    return Refusal(SkipReason.BUDGET_EXHAUSTED, words) if words is not None else None
 
 
 def after(limits: AgentLimits, agent: AgentSpec, end: RunEnd, now: datetime) -> AgentLimits:

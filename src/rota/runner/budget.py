@@ -1,10 +1,12 @@
 """What may be spent: pure rules over what was spent already."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from rota.model.fleet import Limits
+from rota.model.clock import to_text
+from rota.model.fleet import Budget, Limits
 from rota.model.runs import Spent
 
 
@@ -20,6 +22,21 @@ def exceeded(limits: Limits, spent: Spent) -> str | None:
         if limit is not None and used >= limit:
             return words
     return None
+
+
+def used_up(
+    budget: Budget, now: datetime, spent: Callable[[str, str | None], Spent], agent: str | None
+) -> str | None:
+    """That a budget of the day is used, and until when; None while it is not. `agent`: whose it
+    is, None for that of all together; `spent` tells what was, since when and by whom."""
+    if not budget.per_day.any:
+        return None
+    words = exceeded(budget.per_day, spent(to_text(day_began(now, budget.timezone)), agent))
+    if words is None:
+        return None
+    whose = "the fleet's" if agent is None else f"{agent}'s"
+    until = to_text(next_day(now, budget.timezone))
+    return f"{whose} budget of the day is used: {words}; until {until}"
 
 
 def day_began(now: datetime, zone: str) -> datetime:

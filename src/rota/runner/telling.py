@@ -9,7 +9,7 @@ from rota.claims.pushes import agents_branch
 from rota.model.fleet import AgentSpec, Limits, RunSettings
 from rota.model.runs import Run
 from rota.model.schedules import Schedule, Trigger
-from rota.prompts import Note, Told, build_prompt, fenced, of_claim, of_item, of_notes
+from rota.prompts import Note, Told, fenced, full_prompt, of_claim
 from rota.runner.port import Meter, RunRequest
 from rota.tracing import traceparent
 
@@ -26,16 +26,11 @@ def prompt_for(
     claim: int | None = None,
     notes: Sequence[Note] = (),
 ) -> str:
-    """What came from outside, the item's text and a message, stands between fences. So do notes,
-    whoever wrote the item: a run may have noted what it read somewhere."""
+    """What came from outside, the item's text and a message, stands between fences."""
     asked = (schedule.prompt if schedule else None) or agent.default_prompt
     trusted = item is not None and (agent.trusted or item.source in OUR_OWN)
-    known = of_item(item) if item is not None else None
-    noted = of_notes(notes)
     parts = [
-        build_prompt(asked, item, trusted=trusted),
-        known if known is None or trusted else fenced(known),
-        noted if noted is None or agent.trusted else fenced(noted),
+        full_prompt(asked, item, notes, trusted=trusted),
         of_claim(claim, branch) if claim and (branch := _branch(item, claim)) else None,
         fenced(message) if message else None,
     ]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,12 +49,14 @@ def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
     return Taken(agent, found.item, made.ledger_id, made.token, made.epoch, made.claim, made.number)
 
 
-async def notes_so_far(ledger: Ledger, taken: Taken | None) -> list[Note]:
+async def notes_so_far(ledger: Ledger, item_id: str | None) -> list[Note]:
     """What others have left with the item: the question of the run before, and its answer."""
-    if taken is None or taken.ledger_id is None:
+    if item_id is None:
         return []
-    events = (await ledger.views.detail(taken.ledger_id)).events
-    return notes_in((one.occurred_at, one.actor, one.data) for one in events)
+    with suppress(StorageError, NotFound):  # then it has to do without
+        events = (await ledger.views.detail(item_id)).events
+        return notes_in((one.type, one.occurred_at, one.actor, one.data) for one in events)
+    return []
 
 
 _WHY = {

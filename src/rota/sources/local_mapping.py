@@ -69,7 +69,6 @@ def item_of(item: work.WorkItem) -> WorkItem:
             "project_id": item.project_id,
             "created_by": item.created_by,
             "attempts": item.attempts,
-            "notes": item.notes,
         },
     )
 

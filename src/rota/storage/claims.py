@@ -47,11 +47,7 @@ class ClaimStatements(Primitives):
         if not wanted:
             return parties
         anyone = self._candidates(takes[0], wanted, named=False)
-        named = {
-            party.take.agent: self._candidates(party.take, wanted, named=True)
-            for party in parties
-            if party.slots and seats[party.take.agent].is_named
-        }
+        named = self._named([one for one in parties if seats[one.take.agent].is_named])
         # Somebody with another clock, or who was quicker, may have left one of them since.
         seen = [item.updated_at for found in (anyone, *named.values()) for item in found]
         now = max([now, *seen])
@@ -64,6 +60,18 @@ class ClaimStatements(Primitives):
             self._run_all(self.TAKE, TAKEN_FIELDS, rows, now=now)
             self.topics.add(Topic.EVENTS)
         return parties
+
+    def _named(self, parties: list[Party]) -> dict[str, deque[WorkItem]]:
+        """What was dispatched to each agent; many lanes of one ask together."""
+        slots: dict[str, int] = {}
+        takes = {party.take.agent: party.take for party in parties}
+        for party in parties:
+            slots[party.take.agent] = slots.get(party.take.agent, 0) + len(party.slots)
+        return {
+            agent: self._candidates(takes[agent], most, named=True)
+            for agent, most in slots.items()
+            if most
+        }
 
     def _leave(self) -> None:
         """Some of what was found is not taken."""
@@ -101,7 +109,7 @@ class ClaimStatements(Primitives):
 
     def ahead_in_line(self, item: WorkItem, claim: ClaimRequest) -> int:
         text = line(
-            types=len(claim.types),
+            types=len(set(claim.types)),
             labels=len(claim.labels),
             project=claim.project_id is not None,
         )

@@ -1,5 +1,6 @@
 """From a key to a move: what has to be asked is asked, and a refusal is put into words."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -76,8 +77,9 @@ async def _one(app: "BoardApp", deed: Deed, item: Json, answers: dict[str, str])
 
 
 def said(error: RotaError, item: Json) -> str:
-    """The ledger's words, with “it” for the item's id."""
-    return one_line(error.message).replace(item["id"], "it")
+    """The ledger's words, with “it” for the item's id, except in a command."""
+    called = rf"(rota [\w-]+ )?{re.escape(item['id'])}"
+    return re.sub(called, lambda found: found[0] if found[1] else "it", one_line(error.message))
 
 
 def named(items: Sequence[Json]) -> str:

@@ -29,7 +29,7 @@ _HAND_OVER = (
     Blank("artifact_url", "Where is the result? (URL)", needed=True),
     Blank("notes", "What to look at (may be left empty)"),
 )
-_RELEASE = Blank("reason", "Why? (may be left empty)")
+_RELEASE = Blank("notes", "Your answer, or why (may be left empty)")
 _HOLD = Blank("reason", "Why shall nobody pick it up?", needed=True)
 _NOTE = Blank("notes", "Your note", needed=True)
 
