@@ -33,6 +33,7 @@ SCHEDULE = {
     "agent": "smith", "name": "early-in-the-morning", "status": "disabled",
     "rhythm": "30 6 * * 1-5 (Europe/Berlin)", "last_run_at": THEN, "next_run_at": THEN,
     "last_skip_reason": "budget_exhausted", "last_error": "exit code 1: no such file or directory",
+    "last_run": {"status": "succeeded", "started_at": THEN},
 }  # fmt: skip
 SIGNAL = {
     "id": ID, "name": LONG, "status": "active", "fires": 2, "max_fires": None,
@@ -106,6 +107,15 @@ def test_prose_has_room_and_what_is_spare_goes_in_its_order(printed: Any) -> Non
         70: ["id", "second", "prose"],
         40: ["id", "prose"],
     }
+
+
+def test_when_a_schedule_looks_next_is_shown_longer_than_how_its_last_run_ended(
+    printed: Any,
+) -> None:
+    row = {**SCHEDULE, "name": "often", "last_skip_reason": None, "rhythm": "every 2s"}
+    assert "last run" in printed(200, schedules._COLUMNS, row)[0]
+    head = printed(80, schedules._COLUMNS, row)[0]
+    assert ("next" in head, "last error" in head, "last run" in head) == (True, True, False)
 
 
 def test_a_long_name_is_cut_and_says_so(printed: Any) -> None:
