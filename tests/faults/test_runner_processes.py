@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -172,7 +173,7 @@ async def test_a_storm_of_forks_is_ended(stage: Stage) -> None:
     run = asyncio.create_task(stage.run(*agent))
     await until(all_there(stage), "the storm")
     run.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    with suppress(asyncio.CancelledError):  # its first process may have ended already, and the run
         await run
     assert stage.survivors() == []
 
