@@ -347,6 +347,19 @@ async def test_a_late_result_is_refused_and_kept(
         )
 
 
+async def test_two_claims_of_one_moment_are_two_to_say_something_late(ledger: Ledger) -> None:
+    (item,) = await submit(ledger.queue)
+    taken = []
+    for _ in range(2):
+        taken.append(await claim(ledger.queue))
+        await ledger.queue.apply(order(Verb.RELEASE, item.id, force=True))
+    for one in taken:
+        with pytest.raises(ClaimLost):
+            await ledger.queue.apply(order(Verb.BLOCK, item.id, token=one.claim.token, notes="why"))
+    kept = (await ledger.views.detail(item.id)).late_results
+    assert [one.epoch for one in kept] == [1, 2]
+
+
 async def test_a_late_result_that_is_repeated_is_kept_once(
     ledger: Ledger, clock: ManualClock
 ) -> None:

@@ -367,8 +367,7 @@ def _is_repeat(told: Sequence[Event], order: Order, item: WorkItem, claim: Claim
 
 
 def _says(event: Event, late: NewEvent) -> bool:
-    """Of one claim: when that began is part of what is kept."""
-    return (event.type, event.data) == (late.type, late.data)
+    return (event.type, event.epoch, event.data) == (late.type, late.epoch, late.data)
 
 
 def _late_result(order: Order, item: WorkItem, claim: Claim, now: str) -> NewEvent:

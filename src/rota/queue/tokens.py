@@ -19,6 +19,7 @@ from rota.queue import intake
 from rota.storage.port import Store, Transaction
 
 PREFIX = "rota_"
+NOTE_SECONDS = 1.0
 # `last_used_at` is written at most this often, so that reading does not become writing.
 TOUCH_SECONDS = 60
 
@@ -50,6 +51,9 @@ class Tokens:
         return token, secret
 
     async def list(self) -> list[ApiToken]:
+        """With the uses that are just being noted; where nothing can be written, without them."""
+        if self._noting:
+            await asyncio.wait(self._noting.values(), timeout=NOTE_SECONDS)
         return await self._store.read(lambda tx: tx.list_tokens())
 
     async def revoke(self, token_id: str) -> None:
