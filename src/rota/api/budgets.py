@@ -1,14 +1,14 @@
 """Whose budget of the day is used up, as far as a configuration is known here."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from rota.model.clock import to_text
 from rota.model.fleet import Budget, Fleet
-from rota.model.runs import Spent, Tally
+from rota.model.runs import Tally
 from rota.queue.ledger import Ledger
-from rota.runner.budget import day_began, exceeded, next_day
+from rota.runner.budget import day_began, exceeded, next_day, spent_by
 
 Known = Callable[[], Fleet]  # asked each time: the file may be read again
 
@@ -40,19 +40,9 @@ def _used(
 ) -> UsedUp | None:
     tallies = days[budget.timezone]
     words = exceeded(
-        budget.per_day, _spent(one for one in tallies if agent is None or one.agent == agent)
+        budget.per_day, spent_by(one for one in tallies if agent is None or one.agent == agent)
     )
     if words is None:
         return None
     whose = "the fleet's" if agent is None else "its"
     return UsedUp(f"{whose} budget: {words}", to_text(next_day(now, budget.timezone)))
-
-
-def _spent(tallies: Iterable[Tally]) -> Spent:
-    found = list(tallies)
-    return Spent(
-        sum(one.runs for one in found),
-        sum(one.seconds for one in found),
-        sum(one.tokens for one in found),
-        sum(one.cost_usd or 0.0 for one in found),
-    )

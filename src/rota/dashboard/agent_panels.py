@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rota.dashboard.budgets import Spending, money, spent_by
+from rota.dashboard.budgets import Spending, money
 from rota.model.agents import Agent, AgentLoad, Slot, room_for_reviews
 from rota.model.fleet import AgentSpec
 from rota.model.runs import AgentLimits, Run, RunStatus, Tally
+from rota.runner.budget import spent_by
 
 MOST_BOXES = 24  # of one agent; there may be a thousand slots
 

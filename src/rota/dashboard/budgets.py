@@ -7,7 +7,7 @@ from datetime import datetime
 from rota.model.clock import to_text
 from rota.model.fleet import Budget
 from rota.model.runs import Spent, Tally
-from rota.runner.budget import exceeded, next_day
+from rota.runner.budget import exceeded, next_day, spent_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,6 @@ def spending(budget: Budget, tallies: Sequence[Tally], now: datetime) -> Spendin
     again = to_text(next_day(now, budget.timezone))
     used_up = exceeded(budget.per_day, spent)
     return Spending(tuple(_bars(budget, spent)), used_up, again, budget.timezone)
-
-
-def spent_by(tallies: Iterable[Tally]) -> Spent:
-    found = list(tallies)
-    return Spent(
-        sum(one.runs for one in found),
-        sum(one.seconds for one in found),
-        sum(one.tokens for one in found),
-        sum(one.cost_usd or 0.0 for one in found),
-    )
 
 
 def _bars(budget: Budget, spent: Spent) -> Iterable[Bar]:

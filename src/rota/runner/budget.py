@@ -1,13 +1,13 @@
 """What may be spent: pure rules over what was spent already."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from rota.model.clock import to_text
 from rota.model.fleet import Budget, Limits
-from rota.model.runs import Spent
+from rota.model.runs import Spent, Tally
 
 
 def exceeded(limits: Limits, spent: Spent) -> str | None:
@@ -22,6 +22,16 @@ def exceeded(limits: Limits, spent: Spent) -> str | None:
         if limit is not None and used >= limit:
             return words
     return None
+
+
+def spent_by(tallies: Iterable[Tally]) -> Spent:
+    found = list(tallies)
+    return Spent(
+        sum(one.runs for one in found),
+        sum(one.seconds for one in found),
+        sum(one.tokens for one in found),
+        sum(one.cost_usd or 0.0 for one in found),
+    )
 
 
 def used_up(
