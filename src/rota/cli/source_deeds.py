@@ -117,10 +117,10 @@ async def _prompt(errand: Errand, found: "NextWorkItem", prompt: str | None) -> 
 
 def _ledger_id(found: "NextWorkItem") -> str | None:
     """What is not taken is in the ledger already where it comes from there."""
-    if found.claim_result is not None and found.claim_result.ledger_id is not None:
+    if found.claim_result is not None:
         return found.claim_result.ledger_id
-    own = found.item is not None and found.item.source == "queue"
-    return found.item.external_id if found.item is not None and own else None
+    item = found.item
+    return item.external_id if item is not None and item.source == "queue" else None
 
 
 async def _is_trusted(errand: Errand) -> bool:

@@ -68,13 +68,13 @@ def kept_from_running(tx: Transaction, name: str, now: str, fleet: Fleet) -> lis
 def _limited(limits: AgentLimits, now: str) -> list[Reason]:
     name = limits.agent
     reasons = []
+    if (limits.usage_until or "") > now:
+        why = f"the quota of '{name}' is used up until {limits.usage_until}"
+        reasons.append(Reason("usage_limit", why, "wait; it goes on by itself"))
     if (limits.breaker_until or "") > now:
         said = f": {limits.note}" if limits.note else ""
         why = f"the breaker of '{name}' is open until {limits.breaker_until}{said}"
         reasons.append(Reason("breaker_open", why, f"mend it, then rota agent resume {name}"))
-    if (limits.usage_until or "") > now:
-        why = f"the quota of '{name}' is used up until {limits.usage_until}"
-        reasons.append(Reason("usage_limit", why, "wait; it goes on by itself"))
     return reasons
 
 
