@@ -18,7 +18,7 @@ from rota.model.fleet import AgentSpec
 from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Views
 from rota.scheduler import Scheduler
-from rota.storage.port import Store
+from rota.storage.port import Store, Topic
 from rota.storage.postgres import PostgresStore
 from rota.testing.clock import ManualClock
 from rota.testing.emptying import empty
@@ -27,6 +27,8 @@ from tests.contract.nodes import NewNode, Node, Stage
 from tests.contract.spelling import to_psycopg
 
 pytest.register_assert_rewrite("rota.testing.store_contract")
+
+PATIENCE = 20.0
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +75,8 @@ async def _opened(database: str, clock: ManualClock) -> AsyncIterator[Store]:
     if isinstance(store, PostgresStore):
         store = PostgresStore(database, lanes=4, clock=clock)  # each lane is one more connection
     await store.open()
+    if isinstance(store, PostgresStore):
+        await store.wait(Topic.READY, 0, PATIENCE)  # its listener takes everything for news once
     try:
         yield store
     finally:

@@ -25,7 +25,6 @@ from rota.queue.outside import OutsideWork
 from rota.queue.sweeper import Swept
 from rota.queue.views import Query, Views
 from rota.storage.port import Store, Topic
-from rota.storage.postgres import PostgresStore
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
 from rota.testing.standing import order
@@ -398,8 +397,7 @@ async def test_a_plain_claim_never_takes_it(
 async def test_nobody_is_woken_for_it(
     outside: OutsideWork, queue: WorkQueue, store: Store, clock: ManualClock
 ) -> None:
-    # A new listener takes everything for news.
-    seen = await store.wait(Topic.READY, 0, 20) if isinstance(store, PostgresStore) else 0
+    seen = store.counter(Topic.READY)
     await mirrored(outside, hold="wait")
     await mirrored(outside, description="changed")
     got = await take(outside)
@@ -881,6 +879,7 @@ async def test_a_delivery_is_new_once_in_thirty_days(
     assert await ledger.sweeper.prune() == 0
     assert await outside.remember_delivery("d1") is False
     clock.advance(2 * 86400)
+    assert await ledger.sweeper.prune() == 0, "the time of the look before is what counts"
     assert await ledger.sweeper.prune() == 1
     assert await outside.remember_delivery("d1") is True
     with pytest.raises(InvalidInput, match="delivery"):

@@ -3,7 +3,9 @@
     class TestMyStore(StoreContract): ...
 
 with a fixture `store` that yields an open, empty store, and `another_store`, a function that opens
-one more on the same database. Sentences that begin with a verb's name are about that verb.
+one more on the same database; both hear of others already, since a store that begins to listen
+while a test counts wake-ups counts once for that. Sentences that begin with a verb's name are about
+that verb.
 """
 
 from rota.testing.store_contract.care import CareContract

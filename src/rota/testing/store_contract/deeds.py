@@ -10,7 +10,7 @@ from rota.model.clock import IdFactory, SystemClock
 from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
 from rota.model.status import OUTCOME_OF, Status
 from rota.model.work import ItemFilter, NewItem, WorkItem
-from rota.storage.port import Move, Store, Take, Topic, Transaction
+from rota.storage.port import Move, Store, Take, Transaction
 from rota.testing.clock import ManualClock
 
 OpenStore = Callable[[], Awaitable[Store]]
@@ -121,12 +121,3 @@ async def completed(store: Store, item_id: str) -> WorkItem:
 
 def fact(item_id: str, kind: EventType = EventType.NOTED, **values: Any) -> NewEvent:
     return NewEvent(kind, NOW, work_item_id=item_id, **values)
-
-
-async def quiet(store: Store) -> None:
-    """Until the counters stand: a store that has just begun to listen counts once for that."""
-    while True:
-        seen = [store.counter(topic) for topic in Topic]
-        await store.wait(Topic.READY, seen[0], 0.15)
-        if seen == [store.counter(topic) for topic in Topic]:
-            return

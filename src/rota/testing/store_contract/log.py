@@ -17,7 +17,6 @@ from rota.testing.store_contract.deeds import (
     events,
     fact,
     one,
-    quiet,
     written,
 )
 
@@ -56,7 +55,6 @@ class LogAndEventsContract:
             assert getattr(row, field.name) == getattr(event, field.name), field.name
 
     async def test_append_of_nothing_wakes_nobody(self, store: Store) -> None:
-        await quiet(store)
         seen = store.counter(Topic.EVENTS)
         await store.transact(lambda tx: tx.append([]))
         assert store.counter(Topic.EVENTS) == seen

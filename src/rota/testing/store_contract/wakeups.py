@@ -5,12 +5,7 @@ import asyncio
 import pytest
 
 from rota.storage.port import Store, Topic, Transaction
-from rota.testing.store_contract.deeds import (
-    PATIENCE,
-    OpenStore,
-    fact,
-    quiet,
-)
+from rota.testing.store_contract.deeds import PATIENCE, OpenStore, fact
 
 
 class WakeupsContract:
@@ -27,7 +22,6 @@ class WakeupsContract:
         assert await store.wait(Topic.READY, seen, PATIENCE) > seen
 
     async def test_a_topic_wakes_only_those_who_wait_for_it(self, store: Store) -> None:
-        await quiet(store)
         seen = store.counter(Topic.EVENTS)
         await store.transact(lambda tx: tx.wake(Topic.READY))
         assert store.counter(Topic.EVENTS) == seen
@@ -38,7 +32,6 @@ class WakeupsContract:
         assert await store.wait(Topic.EVENTS, seen, PATIENCE) > seen
 
     async def test_a_body_that_raises_wakes_nobody(self, store: Store) -> None:
-        await quiet(store)
         seen = store.counter(Topic.READY)
 
         def body(tx: Transaction) -> None:
@@ -50,7 +43,6 @@ class WakeupsContract:
         assert store.counter(Topic.READY) == seen
 
     async def test_time_runs_out_where_nothing_happens(self, store: Store) -> None:
-        await quiet(store)
         seen = store.counter(Topic.READY)
         assert await store.wait(Topic.READY, seen, 0.01) == seen
         assert await store.wait(Topic.READY, seen, 0) == seen
@@ -59,7 +51,6 @@ class WakeupsContract:
         self, store: Store, another_store: OpenStore
     ) -> None:
         other = await another_store()
-        await quiet(other)
         for topic in Topic:
             seen = other.counter(topic)
             waiting = asyncio.ensure_future(other.wait(topic, seen, PATIENCE))
