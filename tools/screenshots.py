@@ -33,7 +33,7 @@ PHONE = {"viewport": {"width": 390, "height": 780}, "is_mobile": True, "has_touc
 def _server(home: Path) -> Iterator[str]:
     state = home / ".rota"
     place = ["--state-dir", str(state), "--db", str(state / "rota.db")]
-    program = [sys.executable, "-m", "rota.cli", *place, "up", "--port", "0"]
+    program = [sys.executable, "-m", "rota", *place, "up", "--port", "0"]
     program += ["--config", str(home / "rota.yaml")]
     ours = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     with subprocess.Popen(program, cwd=home, env=ours, stdout=subprocess.DEVNULL) as server:

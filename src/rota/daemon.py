@@ -31,6 +31,7 @@ PRUNE_SECONDS = 3600.0
 RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 300.0
 MAX_FRAME_BYTES = 1024 * 1024  # of WebSockets, as of bodies
+REQUEST_SECONDS = 10  # that requests under way have, however long runs may take
 CHORE_SECONDS = 3.0  # that a chore has to end what it is doing, when the server ends
 
 
@@ -140,7 +141,9 @@ async def _rest(pause: float, stopping: asyncio.Event, woken: Waitable | None) -
 class Face(uvicorn.Server):
     """uvicorn without its own signal handlers, and with a word when it is ready."""
 
-    def __init__(self, app: Any, drain_seconds: float, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, app: Any, ready: Callable[[], None], request_seconds: int = REQUEST_SECONDS
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -152,7 +155,7 @@ class Face(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=max(1, int(drain_seconds)),
+                timeout_graceful_shutdown=request_seconds,
             )
         )
         self._ready = ready

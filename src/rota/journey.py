@@ -25,11 +25,12 @@ from rota.runner.port import Meter, Runner
 from rota.runner.records import RunBook
 from rota.runner.telling import request_for, settings_for
 from rota.scheduler import TriggerInfo, TriggerOutcome
-from rota.sources.holding import Sourced, Taken, notes_so_far, taken_of, until_lost, why_nothing
+from rota.sources import holding
+from rota.sources.holding import Sourced, Taken
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.recording import Recorder
-from rota.sources.verdicts import SHUT_DOWN
+from rota.sources.verdicts import SHUT_DOWN, not_to_begin
 from rota.tracing import note, span
 
 log = structlog.get_logger()
@@ -58,9 +59,9 @@ class Journey:
             found = await self.sources.get_next_work_item(agent)
         except RotaError as error:
             return TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, error.message)
-        taken = taken_of(agent, found)
+        taken = holding.taken_of(agent, found)
         if taken is None:
-            return TriggerOutcome.skipped(*why_nothing(found))
+            return TriggerOutcome.skipped(*holding.why_nothing(found))
         return await self._work(info, taken)
 
     async def _work(self, info: TriggerInfo, taken: Taken | None) -> TriggerOutcome:
@@ -86,7 +87,7 @@ class Journey:
         return TriggerOutcome(end.status, error=_error(end))
 
     async def _begin(self, info: TriggerInfo, taken: Taken | None) -> Run:
-        claimed = taken.ledger_id if taken is not None else None
+        claimed = taken.ledger_id if taken else None
         return await self.runs.begin(
             info.agent.name,
             info.trigger.kind,
@@ -99,6 +100,8 @@ class Journey:
     async def _execute(
         self, info: TriggerInfo, run: Run, taken: Taken | None, meter: Meter
     ) -> RunEnd:
+        if (over := not_to_begin(info.agent.retry, run.attempt)) is not None:
+            return over
         resumes = settings_for(info.agent, info.schedule).resume_session
         request = request_for(
             info.agent,
@@ -108,7 +111,7 @@ class Journey:
             trigger=info.trigger,
             item=taken.item if taken is not None else None,
             claim=taken.number if taken is not None else None,
-            notes=await notes_so_far(self.ledger, taken.ledger_id if taken is not None else None),
+            notes=await holding.notes_so_far(self.ledger, taken.ledger_id if taken else None),
             limits=tighter(info.agent.budget.per_run, self.fleet().budget.per_run),
             session_id=await self.runs.session(run) if resumes else None,
             meter=meter,
@@ -117,7 +120,7 @@ class Journey:
             self.runner.execute(request),
             meter,
             {
-                RunStatus.CLAIM_LOST: until_lost(self.ledger, taken),
+                RunStatus.CLAIM_LOST: holding.until_lost(self.ledger, taken),
                 RunStatus.CANCELLED: self._cancelled(run),
             },
         )
@@ -131,13 +134,13 @@ class Journey:
     ) -> None:
         """The end, and what is to be reported, are written down together; then it is told."""
         if run is None:  # not even its beginning could be: nobody has worked
-            if taken is not None:
-                await self.sources.release_work_item(
-                    taken.item.id, agent=taken.agent, reason=end.error, claim=taken.claim
-                )
+            await holding.give_back(self.sources, taken, end.error)
             return
         recorder = Recorder(self.ledger, self.runs, self.clock)
-        for one in await recorder.record(info.agent, run, taken, end):
+        letters = await recorder.record(info.agent, run, taken, end)
+        if taken and not letters:  # nobody will speak of it to its source any more
+            await self.sources.let_go(taken.item.id, agent=taken.agent, claim=taken.claim)
+        for one in letters:
             with suppress(StorageError):  # the outbox tries it again
                 await self.outbox.deliver(one)
 

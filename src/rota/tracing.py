@@ -9,10 +9,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rota import __version__
+from rota.config.settings import switch
 from rota.model.errors import InvalidInput
-
-_ON = frozenset({"on", "1", "true", "yes"})
-_OFF = frozenset({"", "off", "0", "false", "no"})
 
 Fact = str | int | float | bool
 _begin: Callable[..., AbstractContextManager[Any]] | None = None
@@ -48,10 +46,7 @@ def traceparent() -> str | None:
 
 
 def wanted(environ: Mapping[str, str]) -> bool:
-    said = environ.get("ROTA_TRACES", "").strip().lower()
-    if said not in _ON | _OFF:
-        raise InvalidInput(f"ROTA_TRACES: {said[:40]!r} is not known; write on or off")
-    return said in _ON
+    return switch(environ, "ROTA_TRACES", default=False)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from unittest import mock
 from rota.cli import main
 from rota.testing import zygote
 
-ROTA = [sys.executable, "-m", "rota.cli"]
+ROTA = [sys.executable, "-m", "rota"]
 _OURS = ("ROTA_", "DATABASE_URL", "PORT", "NO_COLOR", "FORCE_COLOR", "_ROTA_COMPLETE")
 
 
@@ -68,9 +68,11 @@ class ThisProcess(Terminal):
 
 
 @contextmanager
-def running_server(place: Path, *words: str, **variables: str) -> Iterator[zygote.Process]:
+def running_server(
+    place: Path, *words: str, command: str = "up", **variables: str
+) -> Iterator[zygote.Process]:
     server = zygote.start(
-        ["up", "--port", "0", *words],
+        [command, "--port", "0", *words],
         cwd=place,
         env=environment(**variables),
         stdout=subprocess.PIPE,

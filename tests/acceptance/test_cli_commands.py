@@ -1,5 +1,6 @@
 """Every command: its help, its JSON, and what it says to wrong input."""
 
+import asyncio
 import inspect
 import json
 import re
@@ -10,10 +11,12 @@ from pathlib import Path
 import click
 import pytest
 
+from rota.app import open_queue
 from rota.cli.ending import _EXIT_CODES, SERVER
 from rota.cli.root import SECTIONS, rota
 from rota.model import errors
 from rota.model.errors import RotaError
+from rota.model.work import NewItem
 from tests.acceptance.terminal import ThisProcess
 
 
@@ -114,10 +117,10 @@ def test_a_program_that_names_no_command_gets_one_document(here: ThisProcess) ->
         ("dispatch {item}", "dispatch needs AGENT: who shall do it?"),
         ("dispatch {item} 'A B'", "AGENT: 'A B' is not a name; "),
         ("hand-over {item} nourl", "URL: 'nourl' is not an address; "),
-        (
-            "claim --agent smith --lease 0",
-            "--lease: 0.0 is out of range; use 1 to 604800 seconds\n",
-        ),
+        ("claim --agent smith --lease 0", "--lease: 0s is out of range; use 1s to 7d\n"),
+        ("claim --agent smith --lease 8d", "--lease: 8d is out of range; use 1s to 7d\n"),
+        ("claim --agent smith --lease 11520m", "--lease: 8d is out of range; use 1s to 7d\n"),
+        ("claim --agent smith --lease 0.5", "--lease: 0.5s is out of range; use 1s to 7d\n"),
         ("watch --since 99999999999999999999 --no-follow", "--since: it has to be a whole number"),
         ("watch --type nosuch --no-follow", "--type: 'nosuch' is no event type; "),
         ("token create x --scope nosuch", "--scope: 'nosuch' is unknown; "),
@@ -542,6 +545,16 @@ def test_a_list_says_when_there_is_more(here: ThisProcess) -> None:
     assert json.loads(here.type("list", "--json"))["meta"]["more"] is False
 
 
+def _from_outside(here: ThisProcess) -> None:
+    """An item that is taken through its source, and never by a plain claim."""
+
+    async def submitted() -> None:
+        async with open_queue(f"sqlite:///{here.place}/.rota/rota.db") as queue:
+            await queue.submit(NewItem("bug", "Theirs", source="github:o/r", source_ref="1"))
+
+    asyncio.run(submitted())
+
+
 def test_ready_shows_what_a_claim_would_take_and_in_its_order(here: ThisProcess) -> None:
     low = here.type("add", "Low", "--priority", "lowest").strip()
     high = here.type("add", "High", "--priority", "critical").strip()
@@ -556,6 +569,7 @@ def test_ready_shows_what_a_claim_would_take_and_in_its_order(here: ThisProcess)
     def ready(*words: str) -> list[str]:
         return [line.split("\t")[0] for line in here.type("ready", *words).splitlines()]
 
+    _from_outside(here)
     assert ready() == [high, named, low]
     assert ready("--agent", "bob") == [high, low]
     assert ready("--agent", "ann") == [mine, high, named, low]

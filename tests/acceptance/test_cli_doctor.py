@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rota.cli import checks
+from rota.config import StateDir
 from rota.testing.served import serve
 from tests.acceptance.terminal import ThisProcess
 
@@ -128,18 +129,39 @@ def test_a_clock_that_jumps_is_noticed(here: ThisProcess, monkeypatch: pytest.Mo
     assert (warned.status, "jumped" in warned.message) == ("warn", True)
 
 
+def of_port(here: ThisProcess, status: str) -> dict[str, Any]:
+    found = findings(here, code=1 if status == "fail" else 0)[status]
+    [one] = [one for one in found if one["check"] == "port"]
+    return one
+
+
 def test_a_port_is_free_ours_or_somebody_elses(tmp_path: Path) -> None:
     here = ThisProcess(tmp_path)
     here.type("add", "Something")
+    state = StateDir(tmp_path / ".rota")
     with serve(str(tmp_path / ".rota" / "rota.db")) as served:
         here.variables["PORT"] = str(served.port)
-        ours = [one for one in findings(here)["ok"] if one["check"] == "port"]
-        assert "taken by a Rota server" in ours[0]["message"]
+        another = of_port(here, "fail")
+        assert "a Rota server that answers there, but not that of .rota" in another["message"]
+        with state.occupied():
+            state.announce(served.url)
+            assert of_port(here, "ok")["message"].endswith("is taken by the server of .rota")
     with closing(socket.create_server(("127.0.0.1", 0))) as stranger:
         stranger.settimeout(0)
         here.variables["PORT"] = str(stranger.getsockname()[1])
-        [failed] = findings(here, code=1)["fail"]
-        assert (failed["check"], "--port" in failed["fix"]) == ("port", True)
+        failed = of_port(here, "fail")
+        assert "no Rota server" in failed["message"]
+        assert "PORT=…, or write web: {port: …}" in failed["fix"]
+
+
+def test_the_port_that_is_looked_at_is_the_one_that_would_be_taken(
+    tmp_path: Path, free_port: int
+) -> None:
+    here = ThisProcess(tmp_path)
+    (tmp_path / "rota.yaml").write_text(f"web: {{port: {free_port}}}\n")
+    assert of_port(here, "ok")["message"] == f"127.0.0.1:{free_port} is free"
+    here.variables["PORT"] = "0"
+    assert of_port(here, "ok")["message"] == "127.0.0.1:0 is free"
 
 
 def test_wrong_variables_are_named(here: ThisProcess) -> None:
@@ -155,7 +177,7 @@ def test_wrong_variables_are_named(here: ThisProcess) -> None:
 def test_the_database_is_shown_without_its_password(here: ThisProcess) -> None:
     url = "postgresql://rota:hunter2@127.0.0.1:1/rota"
     text = here.run("doctor", "--db", url).stdout
-    assert "postgresql://127.0.0.1:1/rota" in text
+    assert "postgresql://rota@127.0.0.1:1/rota" in text
     assert "hunter2" not in text
 
 

@@ -91,7 +91,7 @@ def test_a_dispatcher_directs_and_an_agent_gets_stuck(here: ThisProcess) -> None
     second = here.type("add", "Second", "--blocked-by", first, "--label", "late").strip()
     told = here.json("explain", second)
     assert (told["claimable"], told["reasons"][0]["code"]) == (False, "blocked_by")
-    assert "complete" in here.type("explain", second)
+    assert f"rota explain {first}\n" in here.type("explain", second)
     here.type("hold", first, "--reason", "not today")
     here.type("ready", code=1)
     here.type("unhold", first)
@@ -137,6 +137,14 @@ def test_a_project_can_be_named_wherever_it_is_asked_for(here: ThisProcess) -> N
     assert len(here.json("list")) == 1
 
 
+def test_what_was_not_completed_is_shown_as_ended(here: ThisProcess) -> None:
+    item = here.type("add", "Mend the gate").strip()
+    here.type("cancel", item)
+    shown = here.type("show", item)
+    assert "\nended        " in shown
+    assert "\ncompleted " not in shown
+
+
 def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     project = here.type("project", "add", "Shopping list", "--ref", "todoist:1").strip()
     here.type("project", "edit", project, "--name", "List", "--ref", "none")
@@ -155,6 +163,17 @@ def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     assert "secret" not in listed
     here.type("token", "revoke", made["id"])
     here.type("token", "revoke", made["id"], code=1)
+
+
+def test_whoever_makes_tokens_that_lock_everybody_out_is_warned(here: ThisProcess) -> None:
+    warning = "no token may make or revoke others"
+    assert warning in here.run("token", "create", "ci", "--scope", "work").stderr
+    assert warning in here.run("token", "create", "ci", "--scope", "work").stderr
+    ops = here.run("token", "create", "ops", "--scope", "admin").stderr
+    assert warning not in ops
+    assert warning not in here.run("token", "create", "ci", "--scope", "work").stderr
+    here.type("token", "revoke", ops.split()[1])
+    assert warning in here.run("token", "create", "ci", "--scope", "work").stderr
 
 
 def test_tokens_guard_a_server_and_decide_the_exit_code(tmp_path: Path) -> None:
@@ -304,6 +323,33 @@ def test_watch_goes_on_when_the_server_is_restarted(tmp_path: Path) -> None:
         following.communicate(timeout=30)
 
 
+def test_who_follows_a_run_is_told_that_its_server_does_not_answer(tmp_path: Path) -> None:
+    shell = Terminal(tmp_path)
+    with running_server(tmp_path) as server:
+        shell.type("add", "Mend the gate")
+        found = StateDir(tmp_path / ".rota").running()
+        assert found is not None
+        with SyncWorkQueueClient(found.url) as client:
+            [item] = client.claim("ann")
+            run = client.begin_run("ann", item["id"], item["claim"]["token"])["id"]
+            client.append_log(run, 0, b'{"text": "one"}\n')
+        following = zygote.start(
+            ["run", "log", run, "--follow"],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert following.stdout is not None
+        assert following.stderr is not None
+        assert following.stdout.readline() == "one\n"
+        server.kill()
+        told = "the server does not answer; trying again until it does\n"
+        assert following.stderr.readline() == told
+        following.send_signal(signal.SIGINT)
+        assert following.communicate(timeout=30) == ("", "")
+
+
 def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         refused = Terminal(tmp_path).run("up", "--port", "0")
@@ -321,9 +367,17 @@ def test_serving_strangers_needs_a_token_or_a_word(tmp_path: Path, words: tuple[
     assert "--insecure" in refused.stderr
 
 
+def test_one_without_a_dashboard_names_none(tmp_path: Path) -> None:
+    with running_server(tmp_path, "--no-dashboard") as server:
+        assert server.stdout is not None
+        said = "".join(iter(server.stdout.readline, "  stop       Ctrl-C (twice: at once)\n"))
+    assert "API        http://127.0.0.1:" in said
+    assert "dashboard" not in said
+
+
 def test_one_that_only_serves_says_what_it_does_not_do(tmp_path: Path) -> None:
     (tmp_path / "rota.yaml").write_text("agents: [{name: smith}, {name: jones}]\n")
-    with running_server(tmp_path, "--no-sweeper") as server:
+    with running_server(tmp_path, command="serve") as server:
         assert server.stdout is not None
         said = "".join(iter(server.stdout.readline, "  stop       Ctrl-C (twice: at once)\n"))
     assert "warning: rota.yaml has 2 agents, and none is woken here" in said

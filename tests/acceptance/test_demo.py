@@ -73,6 +73,7 @@ def playing(*words: str, **variables: str) -> Iterator[Playing]:
         env=environment(**variables),
         cwd=Path.cwd(),
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         yield Playing(process)
@@ -80,7 +81,9 @@ def playing(*words: str, **variables: str) -> Iterator[Playing]:
         process.kill()
         process.wait()
         assert process.stdout is not None
+        assert process.stderr is not None
         process.stdout.close()
+        process.stderr.close()
 
 
 def of(events: list[Json], kind: str, **wanted: str) -> list[Json]:
@@ -152,13 +155,15 @@ def test_the_demo_ends_by_itself_and_touches_no_database_of_yours(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_demo_that_is_told_to_end_ends_as_with_ctrl_c(number: signal.Signals) -> None:
     with playing("--seconds", "120") as story:
         story.read_until(lambda events: of(events, "run.started"))
         story.process.send_signal(number)
         assert "summary" in story.rest()[-1]
         assert story.process.wait() == 0
+        assert story.process.stderr is not None
+        assert story.process.stderr.read() == ""
     until(story.is_gone)
     assert not story.home.exists()
 

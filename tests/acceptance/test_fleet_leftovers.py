@@ -29,12 +29,27 @@ def test_a_second_server_leaves_the_first_ones_announcement_alone(place: Site) -
     ],
     ids=["backoff", "cooldown"],
 )
-def test_a_pause_beyond_the_calendar_leaves_no_run_for_ever(
+def test_a_pause_beyond_the_calendar_is_refused_when_it_is_read(
     place: Site, facts: dict[str, object]
 ) -> None:
     place.configure({**place.agent(), **facts})
-    if place.run("config", "check").returncode == 1:
-        return  # refused when it is read: as good
+    checked = place.run("config", "check")
+    assert checked.returncode == 1
+    assert "longer than 3660 days" in checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"retry": {"backoff": "3660d", "max_backoff": "3660d"}},
+        {"breaker": {"failures": 1, "cooldown": "3660d"}},
+    ],
+    ids=["backoff", "cooldown"],
+)
+def test_the_longest_pause_there_is_leaves_no_run_for_ever(
+    place: Site, facts: dict[str, object]
+) -> None:
+    place.configure({**place.agent(), **facts})
     place.up()
     item = place.add("Mend the gate", "fail_until 2")
     place.await_start()

@@ -63,15 +63,32 @@ def test_an_item_is_added_dispatched_by_drag_blocked_with_a_note_and_retried(
 
 
 def test_a_move_that_is_not_allowed_explains_itself_and_changes_nothing(
-    site: Site, page: Page, visit: Visit
+    site: Site, page: Page
 ) -> None:
     site.add("Paint the gate")
     opened(page)
-    visit.tolerate("status of 409")
     card(page, "queued", "Paint the gate").drag_to(page.locator(".column.completed .scroll"))
-    expect(page.locator("#messages")).to_contain_text("completed is not possible from there")
+    told = "Paint the gate is queued; completed is not possible from there (possible: "
+    expect(page.locator("#messages")).to_contain_text(told)
     expect(card(page, "queued", "Paint the gate")).to_be_visible()
     assert [item["status"] for item in site.client.work_list()] == ["queued"]
+
+
+def test_cards_that_go_by_different_moves_go_one_column_at_a_time(site: Site, page: Page) -> None:
+    gate, fence = site.add("Paint the gate"), site.add("Mend the fence")
+    for item, status, more in (
+        (gate, "failed", {"outcome": "failed"}),
+        (fence, "in_review", {"artifact_url": "https://example.org/1"}),
+    ):
+        site.client.work_dispatch(item, agent=f"of-{item[-12:]}")
+        site.client.edit(item, status=status, **more)
+    opened(page)
+    for status, text in (("failed", "Paint the gate"), ("in_review", "Mend the fence")):
+        card(page, status, text).focus()
+        page.keyboard.press("x")
+    card(page, "failed", "Paint the gate").drag_to(page.locator(".column.queued .scroll"))
+    expect(page.locator("#messages")).to_contain_text("different moves (Reopen, Retry)")
+    assert {item["status"] for item in site.client.work_list()} == {"failed", "in_review"}
 
 
 def test_what_an_agent_works_on_is_taken_from_it_only_on_purpose(site: Site, page: Page) -> None:
@@ -185,6 +202,11 @@ def test_everything_can_be_done_by_keys(site: Site, page: Page) -> None:
     expect(page.get_by_role("toolbar")).to_be_hidden()
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
+    around = page.locator("#keys").bounding_box()
+    close = page.locator("#keys").get_by_role("button", name="Close").bounding_box()
+    assert around is not None
+    assert close is not None
+    assert close["width"] < around["width"] / 2
     page.keyboard.press("Escape")
     expect(page.locator("#keys")).to_be_hidden()
     card(page, "queued", "One").focus()

@@ -261,9 +261,11 @@ async def test_an_item_that_waits_for_another_is_not_helped_by_waking_its_agent(
     item = await shop.add("poet", blocked_by=(first.id,))
     assert await shop.told(item) == text(f"""
         - it waits for {first.id} (queued): A poem about spring
-          complete {first.id}
+          see what keeps that one: rota explain {first.id}
         - schedule poet/often looks for work next at {shop.clock.text(3600)}
     """)
+    await shop.queue.claim(ClaimRequest("poet"))
+    assert f"rota done {first.id}" in await shop.told(item)
 
 
 async def test_a_used_budget_is_told_from_what_was_spent_and_not_from_the_last_look(

@@ -685,6 +685,17 @@ async def test_a_wake_up_survives_the_loss_of_a_connection_that(
     await woken(by=other, waiting=store)
 
 
+@pytest.mark.parametrize("payload", ["", "   ", "who ready nonsense"])
+async def test_whatever_others_notify_is_survived(
+    store: Store, another_store: OpenStore, sql: Sql, payload: str
+) -> None:
+    other = await another_store()
+    await listening(sql)
+    sql("SELECT pg_notify('rota', :payload)", payload=payload)
+    await woken(by=store, waiting=other)  # behind it on the same channel
+    await woken(by=other, waiting=store)
+
+
 async def test_commits_that_follow_each_other_shortly_are_told_together(
     store: Store, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -768,6 +779,40 @@ async def test_a_server_that_is_not_there_is_named_without_its_password() -> Non
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgres://me:s3?cret@db/rota", "postgresql://me@db/rota"),
+        ("postgresql://me:s3%2Fcret@db:5/rota?sslmode=require", "postgresql://me@db:5/rota"),
+        ("postgresql://[::1]/rota?user=me&p%61ssword=s3cret", "postgresql://me@[::1]/rota"),
+        ("postgresql:///rota?host=/run/pg&sslpassword=s3cret", "postgresql://%2Frun%2Fpg/rota"),
+        ("postgresql://a:1,b:2/rota", "postgresql://a:1,b:2/rota"),
+        ("postgresql://a,b/rota", "postgresql://a,b/rota"),
+        ("postgresql://me:s3:cret@db?user=x@y", "postgresql://x%40y@db/"),
+        ("postgresql://me:s3#cret@db/rota", "postgresql://me@db/rota"),
+        ("postgresql:///rota", "postgresql:///rota"),
+    ],
+)
+def test_an_address_is_shown_without_anything_secret(address: str, shown: str) -> None:
+    assert PostgresStore(address).url == shown
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:s3/cret@db/rota",
+        "postgresql://me:33/cret@db/rota",
+        "postgresql://me:s3@cret@db/rota",
+        "postgresql://me:s3%cret@db/rota",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_not_repeated(address: str) -> None:
+    with pytest.raises(InvalidInput, match="written as %2F") as refused:
+        PostgresStore(address)
+    assert "cret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
 async def test_a_statement_that_the_server_has_ended_is_told_as_that(database: str) -> None:
     mark = "&" if "?" in database else "?"
     limited = f"{database}{mark}options=-c%20statement_timeout%3D20"
@@ -823,3 +868,25 @@ async def test_who_loses_the_race_for_a_slot_at_every_try_hears_that_it_is_taken
     finally:
         sql("DROP FUNCTION outrun CASCADE")  # the tables are everybody's
     assert answer == ClaimResult([], NothingClaimed.NO_FREE_SLOT)
+
+
+async def test_a_note_of_a_holder_whose_claim_ends_meanwhile_is_refused(
+    store: Store, another_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, other = WorkQueue(store), WorkQueue(await another_store())
+    item = await queue.submit(NewItem("chore", "Mend the gate"))
+    (held,) = (await queue.claim(ClaimRequest("ada"))).items
+    loop, find, turns = asyncio.get_running_loop(), moves.find, iter([True])
+
+    def found(tx: Transaction, item_id: str) -> WorkItem:
+        seen = find(tx, item_id)
+        if next(turns, False):  # between the look and the write
+            ending = other.apply(order(Verb.RELEASE, item_id)._replace(force=True))
+            asyncio.run_coroutine_threadsafe(ending, loop).result(PATIENCE)
+        return seen
+
+    monkeypatch.setattr(moves, "find", found)
+    with pytest.raises(ClaimLost):
+        await queue.note(item.id, "I have it", token=held.claim.token)
+    monkeypatch.undo()
+    assert (await store.read(lambda tx: find(tx, item.id))).notes is None

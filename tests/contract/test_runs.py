@@ -71,6 +71,21 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     assert await dead() == [run.id]
 
 
+async def test_a_lost_run_lasted_until_its_server_was_last_seen(
+    store: Store, ledger: Ledger, clock: ManualClock
+) -> None:
+    """What it costs of a budget ends there: nobody ran anything while no server was up."""
+    begun_at = clock.text()
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL, node="old")
+    clock.advance(5)
+    node = Node("old", "here", 1, begun_at, clock.text())
+    await store.transact(lambda tx: tx.put_node(node))
+    clock.advance(3600)
+    (lost,) = await ledger.runs.bury("here", clock.text(-60))
+    assert (lost.id, lost.status, lost.seconds) == (run.id, RunStatus.LOST, 5.0)
+    assert lost.ended_at == clock.text()
+
+
 FAILED = RunEnd(RunStatus.FAILED, error="no nails left")
 
 

@@ -48,9 +48,10 @@ async def test_a_run_by_hand_is_recorded_and_sets_the_next_time(
     store: Store, clock: ManualClock
 ) -> None:
     async def work(info: TriggerInfo) -> TriggerOutcome:
-        during = await get_schedule_state(store, "ada", "poll")
+        during = await get_schedule_state(store, "ada", "poll", clock=clock)
         assert during is not None
-        assert during.trigger_count == 1
+        assert (during.trigger_count, during.status) == (1, ScheduleStatus.RUNNING)
+        assert (await get_agent_schedule_states(store, "ada", clock=clock))["poll"] == during
         clock.advance(60)
         return TriggerOutcome("succeeded")
 

@@ -514,6 +514,28 @@ async def test_a_late_processor_changes_nothing(scene: Scene) -> None:
     assert len(await scene.events(EventType.SIGNAL_FIRED)) == 1
 
 
+async def test_a_late_processor_neither_postpones_nor_gives_up(scene: Scene) -> None:
+    from rota.signals.firing import give_up
+
+    await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    until, now = scene.clock.text(LEASE_SECONDS), scene.clock.text()
+    (mine,) = await scene.store.transact(lambda tx: tx.take_firings("late", now, until, 10))
+    scene.clock.advance(LEASE_SECONDS + 1)
+    now, until = scene.clock.text(), scene.clock.text(LEASE_SECONDS)
+    (theirs,) = await scene.store.transact(lambda tx: tx.take_firings("quick", now, until, 10))
+    assert mine.id == theirs.id
+
+    def late(tx: Transaction) -> None:
+        tx.postpone_firing(mine.id, "late", scene.clock.text(9999), "no answer", counted=True)
+        give_up(tx, mine, "late", now, "it failed for good")
+
+    await scene.store.transact(late)
+    (firing,) = await scene.store.read(lambda tx: tx.firings_of(mine.signal_id, 9))
+    assert (firing.status, firing.lease_owner) == (FiringStatus.PROCESSING, "quick")
+    assert await scene.events(EventType.SIGNAL_STOPPED) == []
+
+
 async def test_a_loop_is_stopped_and_recorded(scene: Scene) -> None:
     signal = await scene.when(
         {**FAILS, "type": "follow_up"},

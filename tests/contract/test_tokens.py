@@ -11,7 +11,7 @@ import pytest
 import rota
 from rota.model.access import OWN_ACTORS, everyone
 from rota.model.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
-from rota.queue import Ledger, sweeper, tokens
+from rota.queue import Ledger, tokens
 from rota.storage.port import Store
 from rota.storage.sqlite import SqliteStore
 from rota.testing.clock import ManualClock
@@ -47,9 +47,7 @@ async def test_a_secret_brings_its_scopes(ledger: Ledger) -> None:
     caller.demand_agent("bob")
 
 
-@pytest.mark.parametrize(
-    "name", ["sweeper", "signals", "queue", "supervisor", "anyone", "Local", " queue ", "signal:x"]
-)
+@pytest.mark.parametrize("name", [*sorted(OWN_ACTORS), "Local", " queue ", "signal:x"])
 async def test_a_token_is_not_called_what_rota_calls_itself(ledger: Ledger, name: str) -> None:
     with pytest.raises(InvalidInput, match="in the log; take another"):
         await ledger.tokens.create(name, ["read"])
@@ -59,9 +57,15 @@ async def test_a_token_is_not_called_what_rota_calls_itself(ledger: Ledger, name
 def test_the_actors_that_no_token_may_be_are_those_of_the_sources() -> None:
     """Whoever lets Rota itself act under another name adds it there."""
     files = [one for one in Path(rota.__file__).parent.rglob("*.py") if "testing" not in one.parts]
-    found = {name for one in files for name in re.findall(r'actor="(\w+)"', one.read_text())}
-    assert {"queue", "signals"} <= found - {"demo"} <= OWN_ACTORS
-    assert {sweeper.ACTOR, everyone().name} <= OWN_ACTORS
+    texts = {one: one.read_text() for one in files}
+    by_name = {name for text in texts.values() for name in re.findall(r'actor="(\w+)"', text)}
+    by_place = {
+        name
+        for text in texts.values()
+        for name in re.findall(r'Order\(\s*[\w. ]+,\s*[\w.]+,\s*"(\w+)"', text)
+    }
+    assert by_name | by_place == {"demo"}, "the others have a constant in rota.model.access"
+    assert everyone().name in OWN_ACTORS
 
 
 @pytest.mark.parametrize("secret", ["", "rota_", "rota_guessed", "x" * 10_000, "\x00", "ключ"])

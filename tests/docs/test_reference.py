@@ -2,11 +2,14 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from rota import scheduler
 from rota.api import metrics, permits, problems
 from rota.api.problems import FaceError, Internal, status_of
 from rota.cli import ending
@@ -139,16 +142,20 @@ def test_every_environment_variable_is_described() -> None:
     page = REFERENCE / "configuration.md"
     described = {name for name, *_ in rows(page, "variable", "default", "is")}
     described |= {name for name, _ in rows(page, "variable", "is")}
+    told = {
+        name for cell, _ in rows(page, "variable of an agent", "is") for name in cell.split(", ")
+    }
     used = set()
     for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tools").glob("*.py")]:
         text = file.read_text()
         used |= set(re.findall(r'env(?:iron)?(?:\.get\(|\[)"(\w+)"', text))
         used |= set(re.findall(r'"(\w+)" in os\.environ', text))
         used |= set(re.findall(r"\[env: (\w+)", text))
-        used |= set(re.findall(r'^URL_VARIABLE = "(\w+)"', text, re.M))
-    assert {"DATABASE_URL", "PORT", "ROTA_TOKEN", "ROTA_REQUIRE"} <= used
-    assert used <= described
-    assert described - used == {"NO_COLOR"}  # read by rich
+        used |= set(re.findall(r'switch\(env(?:iron)?, "(\w+)"', text))
+        used |= set(re.findall(r'^[A-Z_]+ = "(ROTA_\w+)"', text, re.M))
+    assert {"DATABASE_URL", "PORT", "ROTA_TOKEN", "ROTA_REQUIRE", "ROTA_RUN_ROOT"} <= used
+    assert used <= described | told
+    assert described <= used
 
 
 # the rest
@@ -213,3 +220,38 @@ def test_every_method_of_the_client_is_described(kind: type) -> None:
     public = [name for name, _ in inspect.getmembers(kind) if not name.startswith("_")]
     missing = [name for name in public if not re.search(rf"`(?:\w+\.)?{name}[(`]", page)]
     assert missing == []
+
+
+def test_what_is_written_of_a_call_is_what_it_takes() -> None:
+    """A name may be told of several kinds, of which one is the client."""
+    page = (REFERENCE / "python-client.md").read_text()
+    wrong = {}
+    for name, method in inspect.getmembers(WorkQueueClient, callable):
+        told = [one for one in re.findall(rf"`{name}\(([^`]*)\)`", page) if "…" not in one]
+        if told and not name.startswith("_") and _taken(method) not in map(_told, told):
+            wrong[name] = (told, _taken(method))
+    assert wrong == {}
+
+
+def _told(text: str) -> list[str]:
+    """The names of parameters, and a star before those that need theirs."""
+    return [_short(part.strip().partition("=")[0]) for part in text.split(",") if part.strip()]
+
+
+def _short(name: str) -> str:
+    return "id" if name.endswith("_id") else name
+
+
+def _taken(method: Callable[..., Any]) -> list[str]:
+    names: list[str] = []
+    for one in inspect.signature(method).parameters.values():
+        if one.kind is one.KEYWORD_ONLY and "*" not in names:
+            names.append("*")
+        if one.name != "self":
+            names.append(f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name)
+    return [_short(name) for name in names]
+
+
+def test_everything_of_the_scheduler_is_described() -> None:
+    page = (REFERENCE / "python-scheduler.md").read_text()
+    assert [name for name in scheduler.__all__ if not re.search(rf"`{name}\b", page)] == []

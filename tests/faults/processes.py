@@ -118,7 +118,7 @@ def _started(
 ) -> zygote.Process:
     """Ours are forks; programs of the tests start by themselves."""
     pipe = subprocess.PIPE
-    if command[:2] == ("-m", "rota.cli"):
+    if command[:2] == ("-m", "rota"):
         return zygote.start(
             command[2:], cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=errors, text=False
         )
@@ -152,7 +152,7 @@ def processes() -> Iterator[Callable[..., Process]]:
 class Server:
     """`rota up` on one state directory and one port, as often as it is started."""
 
-    def __init__(self, home: Path, database: str, *options: str, program: str = "rota.cli") -> None:
+    def __init__(self, home: Path, database: str, *options: str, program: str = "rota") -> None:
         self.home = home
         self._program = program
         self.database = database

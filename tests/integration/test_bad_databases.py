@@ -46,8 +46,8 @@ async def filled(path: Path, items: int = 300) -> Path:
     return path
 
 
-def rota(*arguments: str, program: str = "rota.cli", unprivileged: bool = False) -> Any:
-    if program == "rota.cli" and not unprivileged:
+def rota(*arguments: str, program: str = "rota", unprivileged: bool = False) -> Any:
+    if program == "rota" and not unprivileged:
         return zygote.run(arguments, env=os.environ, cwd=ROOT)
     command = [sys.executable, "-m", program, *arguments]
     if unprivileged and os.geteuid() == 0:

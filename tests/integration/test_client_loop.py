@@ -238,6 +238,27 @@ async def test_an_exception_gives_the_item_back_with_its_name(client: WorkQueueC
     assert back["available_at"] is not None  # later, not at once again
 
 
+async def test_whatever_an_exception_says_the_loop_goes_on(
+    client: WorkQueueClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("CRITICAL", "rota.client")  # a report of the words could not be sent either
+    ids = await add(client, "Explodes", "Explodes again", max_attempts=1)
+    work = client.work(agent="ann")
+
+    async def body(item: ClaimedItem) -> None:
+        if item.id == ids[-1]:
+            work.stop_taking()
+        raise OSError("no file named half a \ud83d pair\0")
+
+    await work.run(body)
+    for item_id in ids:
+        item = await client.work_get(item_id)
+        assert (item["status"], item["notes"]) == (
+            "failed",
+            "OSError: no file named half a ? pair",
+        )
+
+
 async def test_an_exception_at_the_last_attempt_fails_the_item(client: WorkQueueClient) -> None:
     [item_id] = await add(client, "Explodes", max_attempts=1)
     with pytest.raises(ZeroDivisionError):  # noqa: PT012 - the loop is what raises

@@ -1,6 +1,9 @@
 """A worker whose server is killed under it: verdicts get through, and the loop goes on."""
 
 import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rota.client import ClaimedItem, WorkQueueClient
@@ -28,14 +31,15 @@ async def _killing_its_server(
     async def body(item: ClaimedItem) -> None:
         if item.description == "1":
             await asyncio.to_thread(_kill, server)
-            later.append(asyncio.ensure_future(_restarted(place, url, done)))
+            later.append(asyncio.ensure_future(_restarted(place, url, failed, done)))
         verdicts.append(await item.complete(notes=item.description))
         if len(verdicts) == 4:
             work.stop_taking()
 
     later: list[asyncio.Future[None]] = []
     done = asyncio.Event()
-    await work.run(body)
+    with _trying() as failed:
+        await work.run(body)
     assert verdicts == [True] * 4
     items = await client.work_list()
     assert [(one["status"], one["attempts"]) for one in items] == [("completed", 1)] * 4
@@ -48,8 +52,29 @@ def _kill(server: zygote.Process) -> None:
     server.wait()
 
 
-async def _restarted(place: Path, url: str, done: asyncio.Event) -> None:
-    await asyncio.sleep(0.5)  # long enough for a first try to fail
+@contextmanager
+def _trying() -> Iterator[asyncio.Event]:
+    """Set as soon as the client says that it asks again, because a try has failed."""
+    loop, failed = asyncio.get_running_loop(), asyncio.Event()
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if " again: " in record.getMessage():
+                loop.call_soon_threadsafe(failed.set)
+
+    log, handler = logging.getLogger("rota.client"), Listening()
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield failed
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+async def _restarted(place: Path, url: str, failed: asyncio.Event, done: asyncio.Event) -> None:
+    await failed.wait()
     (place / ".rota" / "server.json").unlink()
     entering = running_server(place, "--port", url.rpartition(":")[2])
     await asyncio.to_thread(entering.__enter__)

@@ -265,6 +265,31 @@ def schedule_part(http: httpx2.Client, name: str) -> Part:
     return part_of(answer.text, f"s/ada/{name}")
 
 
+def test_an_agent_that_only_another_server_knows_is_woken_while_that_one_has_it(
+    http: httpx2.Client, wakes: Wakes, served: Served
+) -> None:
+    for name in ("zoe", "stranger"):
+        ran(served, name, None)
+        assert "Wakesnot by itself" in agent_part(http, name).text
+    zoe = AgentSpec("zoe", schedules=(replace(NAMED["poll"], agent="zoe"),))
+    served.run(lambda: wakes.scheduler.set_agents([ADA, zoe]))
+    assert "Wakesby its schedules" in agent_part(http, "zoe").text
+    assert "Wakesnot by itself" in agent_part(http, "stranger").text
+    served.run(lambda: wakes.scheduler.set_agents([ADA]))
+    served.run(lambda: served.store.transact(lambda tx: tx.rest_schedules(["ada"])))
+    assert "Wakesnot by itself" in agent_part(http, "zoe").text
+
+
+def test_times_in_what_a_skip_says_are_shown_as_all_others(
+    http: httpx2.Client, wakes: Wakes, clock: ManualClock
+) -> None:
+    wakes.outcome = TriggerOutcome.skipped(SkipReason.USAGE_LIMIT, f"until {clock.text(3600)} <b>")
+    wakes.tick()
+    part = schedule_part(http, "poll")
+    assert "until 2026-05-01 13:00:00 UTC <b>" in part.text
+    assert clock.text(3600) in part.all("time", "datetime")
+
+
 def test_schedules_of_each_type_say_when_they_wake(http: httpx2.Client, wakes: Wakes) -> None:
     wakes.tick()
     poll, morning = schedule_part(http, "poll").text, schedule_part(http, "morning").text

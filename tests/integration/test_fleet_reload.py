@@ -16,8 +16,10 @@ from rota.app.sources import read_fleet
 from rota.config import Settings
 from rota.daemon import Crew
 from rota.model.errors import InvalidInput, StorageUnavailable
+from rota.model.fleet import RunSettings, RuntimeKind
 from rota.notify.reading import POSITION
 from rota.queue.ledger import Ledger
+from rota.runner import RunRequest
 from rota.signals import Signals
 from rota.storage.port import Store, Transaction
 
@@ -134,6 +136,29 @@ async def test_who_takes_a_file_back_that_was_half_in_force_gets_the_old_one_who
     scene.write(old)
     assert (await scene.fleet.reload()).changed
     assert await scene.standing() == before
+
+
+async def test_a_variable_that_the_file_names_for_a_secret_is_hidden_from_the_next_run_on(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GH_PAT", "canary-5f3a9c")
+    settings = RunSettings(
+        RuntimeKind.COMMAND,
+        command=("sh", "-c", "echo $GH_PAT"),
+        env_pass=("GH_PAT",),
+        working_directory=tmp_path,
+    )
+    request = RunRequest("run-1", "smith", settings, "", tmp_path / "log.jsonl")
+    assert (await scene.fleet._runner.execute(request)).summary == "canary-5f3a9c"
+    named = configuration(0)
+    named["agents"][0]["work_source"] = {
+        "type": "github",
+        "repo": "ada/engine",
+        "auth": {"token_env": "GH_PAT"},
+    }
+    scene.file.write_text(json.dumps(named))
+    await scene.fleet.reload()
+    assert (await scene.fleet._runner.execute(request)).summary == "[hidden]"
 
 
 async def test_a_file_with_a_mistake_changes_nothing_and_the_old_one_is_no_news(

@@ -874,13 +874,51 @@ async def test_a_run_whose_lease_has_lapsed_reports_nothing(
     scene: Forges, clock: ManualClock, kind: str, mode: str
 ) -> None:
     source = scene.source(kind=kind, claim_mode=mode, lease_seconds=60)
-    await taken(source)
+    claimed = await source.claim_work(f"{kind}-1")
     before = scene.control.look(REPO, 1)
     clock.advance(61)
-    with pytest.raises(ClaimLost):
-        await source.complete_work(f"{kind}-1", DONE)
+    for said in (DONE, replace(DONE, claim=claimed.claim)):
+        with pytest.raises(ClaimLost):
+            await source.complete_work(f"{kind}-1", said)
     released = await source.release_work(f"{kind}-1")
     assert (released.success, released.message) == (True, "'ada' does not hold #1")
+    assert scene.control.look(REPO, 1) == before
+    detail = await standing(source)
+    assert (detail.item.status, detail.late_results) == (Status.IN_PROGRESS, [])
+
+
+@MODES
+async def test_nobody_reports_by_the_claim_of_another(
+    scene: Forges, clock: ManualClock, kind: str, mode: str
+) -> None:
+    """Not even while the tracker still shows it, and its own report could be told late."""
+    claimed = await scene.source(kind=kind, claim_mode=mode, lease_seconds=60).claim_work(
+        f"{kind}-1"
+    )
+    clock.advance(61)
+    await scene.ledger_of().sweeper.tick()
+    before = scene.control.look(REPO, 1)
+    other = scene.source("bob", kind, claim_mode=mode)
+    with pytest.raises(ClaimLost):
+        await other.complete_work(f"{kind}-1", replace(DONE, claim=claimed.claim))
+    assert scene.control.look(REPO, 1) == before
+    detail = await standing(other)
+    assert (detail.item.status, detail.late_results) == (Status.QUEUED, [])
+
+
+@MODES
+async def test_what_only_the_ledger_was_told_is_not_taken_for_told(
+    scene: Forges, kind: str, mode: str
+) -> None:
+    source = scene.source(kind=kind, claim_mode=mode)
+    claimed = await source.claim_work(f"{kind}-1")
+    before = scene.control.look(REPO, 1)
+    order = Order(
+        Verb.COMPLETE, claimed.ledger_id or "", "ada", token=claimed.token, outcome="success"
+    )
+    await scene.ledger_of().queue.apply(order)
+    with pytest.raises(ClaimLost):
+        await source.complete_work(f"{kind}-1", DONE)
     assert scene.control.look(REPO, 1) == before
 
 
@@ -895,6 +933,141 @@ async def test_a_claim_that_was_revoked_accepts_no_result(scene: Forges, control
     detail = await standing(source)
     assert (detail.item.status, detail.item.reason) == (Status.QUEUED, "claim_lost")
     assert await scene.ledger_of().outside.open_claims(str(detail.item.source)) == []
+    assert kept(detail) == [("complete", PR, DONE.summary)]
+
+
+def kept(detail: Detail) -> list[tuple[str, str | None, str]]:
+    """What the ledger has of results that were not believed."""
+    late = [one.data for one in detail.late_results if "notes" in one.data]
+    return [(one["verb"], one.get("artifact_url"), one["notes"].split("\n")[0]) for one in late]
+
+
+@KINDS
+async def test_the_result_of_an_issue_that_was_deleted_is_kept(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    source = scene.source(kind=kind)
+    await taken(source)
+    control.delete(REPO, 1)
+    with pytest.raises(ClaimLost, match="its result was not accepted"):
+        await source.complete_work(f"{kind}-1", FAILED)
+    assert kept(await standing(source)) == [("fail", None, FAILED.summary)]
+
+
+async def test_what_was_accepted_stays_accepted_when_the_issue_is_deleted_before_it_is_closed(
+    scene: Forges, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = scene.source()
+    await taken(source)
+    desk = await source.desk()
+    finish = desk.claims.finish
+
+    async def then_deleted(*args: Any, **named: Any) -> bool:
+        accepted = await finish(*args, **named)
+        control.delete(REPO, 1)
+        return accepted
+
+    monkeypatch.setattr(desk.claims, "finish", then_deleted)
+    await source.complete_work("github-1", MENDED)
+    assert (await standing(source)).item.status is Status.COMPLETED
+
+
+async def test_a_claim_that_is_lost_here_and_there_at_once_loses_no_result(
+    scene: Forges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = scene.source()
+    await taken(source)
+    desk, item = await source.desk(), (await standing(source)).item
+
+    async def taken_away(*args: Any, **named: Any) -> bool:
+        await scene.ledger_of().queue.apply(Order(Verb.RELEASE, item.id, "eve", force=True))
+        return False
+
+    monkeypatch.setattr(desk.claims, "finish", taken_away)
+    with pytest.raises(ClaimLost, match="its result was not accepted"):
+        await source.complete_work("github-1", DONE)
+    assert ("complete", PR, DONE.summary) in kept(await standing(source))
+    assert await scene.ledger_of().outside.open_claims(str(item.source)) == []
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["the_same", "restarted"])
+async def test_a_result_whose_claim_the_ledger_has_ended_is_kept(
+    scene: Forges, control: Control, restarted: bool
+) -> None:
+    source = scene.source()
+    claimed = await source.claim_work("github-1")
+    item = (await standing(source)).item
+    await scene.ledger_of().queue.apply(Order(Verb.RELEASE, item.id, "eve", force=True))
+    control.delete(REPO, 1)
+    said = replace(DONE, claim=claimed.claim) if restarted else DONE
+    for other in ("bob", "ada"):  # of whom only one may say anything about it
+        asked = scene.source(other) if restarted or other == "bob" else source
+        for _ in range(2):
+            with pytest.raises(ClaimLost):
+                await asked.complete_work("github-1", said)
+    detail = await standing(source)
+    assert (detail.item.status, kept(detail)) == (
+        Status.QUEUED,
+        [("complete", PR, DONE.summary)],
+    )
+    assert {one.actor for one in detail.late_results} == {"ada"}
+
+
+# a tracker that does not find what is there
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/issues/1/comments"),
+        ("POST", "/issues/1/comments"),
+        ("GET", "/issues/1$"),
+        ("POST", "/issues/1/labels"),
+        ("PATCH", "/issues/1$"),
+    ],
+)
+async def test_one_not_found_costs_no_result(
+    scene: Forges, control: Control, kind: str, method: str, path: str
+) -> None:
+    source = scene.source(kind=kind)
+    await taken(source)
+    control.fault(FaultKind.ERROR_BEFORE, status=404, method=method, path=path, times=1)
+    with pytest.raises(TrackerError, match="404"):
+        await source.complete_work(f"{kind}-1", MENDED)
+    assert (await standing(source)).item.status is Status.IN_PROGRESS
+    await source.complete_work(f"{kind}-1", MENDED)
+    detail = await standing(source)
+    assert (detail.item.status, detail.late_results) == (Status.COMPLETED, [])
+    assert (len(reports(scene)), scene.state()) == (1, "closed")
+    assert "agent:done" in scene.labels()
+
+
+@KINDS
+async def test_one_not_found_gives_nothing_back(scene: Forges, control: Control, kind: str) -> None:
+    source = scene.source(kind=kind)
+    await taken(source)
+    control.fault(FaultKind.ERROR_BEFORE, status=404, path="/issues/1/comments", times=1)
+    with pytest.raises(TrackerError, match="404"):
+        await source.release_work(f"{kind}-1")
+    assert (await standing(source)).item.status is Status.IN_PROGRESS
+    await source.release_work(f"{kind}-1")
+    assert (await standing(source)).item.status is Status.QUEUED
+    assert "ready" in scene.labels()
+
+
+@KINDS
+async def test_a_token_that_does_not_see_the_repository_costs_no_result(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    source = scene.source(kind=kind)
+    await taken(source)
+    control.fault(FaultKind.ERROR_BEFORE, status=404, path=f"/repos/{REPO}")
+    with pytest.raises(TrackerError, match=f"TOKEN does not see {REPO} now"):
+        await source.complete_work(f"{kind}-1", DONE)
+    control.clear_faults()
+    await source.complete_work(f"{kind}-1", DONE)
+    assert (await standing(source)).item.status is Status.COMPLETED
 
 
 async def test_a_reopened_issue_is_a_new_item(scene: Forges, control: Control) -> None:
@@ -1070,6 +1243,45 @@ async def test_a_claim_that_is_cancelled_before_its_answer_came_is_found_and_tak
     while not scene.comments():  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(SETTLE)
     await _cancel(claiming)
+    assert scene.comments()[-1].startswith("<!-- agent-release:")
+    await _is_free(scene, source)
+
+
+async def test_a_claim_that_is_cancelled_twice_is_taken_back(
+    scene: Forges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a server that is told to stop, and told again."""
+    settling, leaving, may_leave, left = (asyncio.Event() for _ in range(4))
+
+    async def sleep(seconds: float) -> None:
+        if not settling.is_set():
+            settling.set()
+            await asyncio.Event().wait()  # until it is cancelled
+
+    source = scene.impatient(pace=Pace(sleep=sleep))
+    claims, outside = (await source.desk()).claims, scene.ledger_of().outside
+    give_back, release = outside.give_back, claims.release
+
+    async def slow(firing_id: str, why: str) -> None:
+        leaving.set()
+        await may_leave.wait()
+        await give_back(firing_id, why)
+
+    async def released(*args: Any, **named: Any) -> bool:
+        given = await release(*args, **named)
+        left.set()
+        return given
+
+    monkeypatch.setattr(outside, "give_back", slow)
+    monkeypatch.setattr(claims, "release", released)
+    claiming = asyncio.ensure_future(source.claim_work("github-1"))
+    await settling.wait()
+    claiming.cancel()
+    await leaving.wait()
+    await _cancel(claiming)
+    may_leave.set()
+    async with asyncio.timeout(30):
+        await left.wait()
     assert scene.comments()[-1].startswith("<!-- agent-release:")
     await _is_free(scene, source)
 

@@ -1,7 +1,7 @@
 """Whose words reach an agent: the trust gate as a source on a tracker applies it."""
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rota.prompts import build_prompt
 from rota.queue import Ledger
 from rota.sources.forge import ForgeWorkSource
 from rota.sources.gatekeeper import LOOK_AGAIN_SECONDS
+from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
 from rota.sources.port import ClaimFailureReason
 from rota.testing.tracker import Control, TrackerStub, tracker_stub
@@ -322,6 +323,30 @@ async def test_an_agent_gets_the_text_that_was_judged_last(
 
 
 # by hand
+
+
+@pytest.mark.parametrize("by", ["agent", "mirror", "person"])
+async def test_what_is_not_offered_any_more_is_forgotten(
+    scene: Forges, control: Control, by: str
+) -> None:
+    """Else whole texts of all issues that ever were would stay in memory."""
+    source = scene.source()
+    desk = await source.desk()
+    look: Callable[[], Awaitable[object]] = {
+        "agent": source.fetch_available_work,
+        "mirror": Mirror(desk, scene.ledger_of().outside).poll,
+        "person": source.held_back,
+    }[by]
+    for author in ("ada", "eve"):
+        control.issue(REPO, f"Of {author}", user=author, labels=["ready"])
+        control.issue(REPO, f"Of {author}, too", user=author, labels=["ready"])
+    await look()
+    known = desk.keeper._passed, desk.keeper._distrusted
+    assert [sorted(one) for one in known] == [[2, 3], [4, 5]]
+    control.edit(REPO, 2, state="closed")
+    control.label(REPO, 4, remove=["ready"])
+    await look()
+    assert [sorted(one) for one in known] == [[3], [5]]
 
 
 @KINDS

@@ -105,6 +105,15 @@ def test_beads(here: Here, tmp_path: Path) -> None:
 
 
 @both
+def test_what_was_put_off_and_then_closed_is_closed(here: Here, tmp_path: Path) -> None:
+    file = tmp_path / "issues.jsonl"
+    issue = {"id": "b-1", "title": "Done early", "defer_until": "2099-01-01T00:00:00Z"}
+    file.write_text(json.dumps({**issue, "status": "closed"}))
+    here.bring("beads", str(file), "--closed")
+    assert here.standing() == {"Done early": "completed"}
+
+
+@both
 def test_task_master(here: Here) -> None:
     file = str(SAMPLES / "tasks.json")
     said, unmapped = here.bring("taskmaster", file, "--closed")
@@ -337,6 +346,20 @@ def test_a_ledger_is_exported_and_imported_by_command(tmp_path: Path) -> None:
     here.type("add", "Elsewhere", "--db", "third.db")
     conflict = here.run("import", "rota", "ledger.jsonl", "--db", "third.db")
     assert (conflict.returncode, "line 3: event 1" in conflict.stderr) == (7, True)
+
+
+def test_of_what_comes_by_standard_input_no_file_is_named(tmp_path: Path) -> None:
+    shell = Terminal(tmp_path)
+    for given, told in (("", "standard input is empty"), ("x", "standard input, line 1: ")):
+        refused = shell.run("import", "rota", "-", stdin=given)
+        assert (refused.returncode, refused.stderr[:6]) == (2, "rota: ")
+        assert refused.stderr[6:].startswith(told)
+    shell.type("add", "Elsewhere")
+    shell.type("add", "Worth keeping", "--db", "other.db")
+    conflict = shell.run("import", "rota", "-", stdin=shell.type("export", "--db", "other.db"))
+    assert (conflict.returncode, "rota-import-" in conflict.stderr) == (7, False)
+    refused = shell.run("import", "rota", "-", "--json", stdin="")
+    assert json.loads(refused.stdout)["error"]["details"]["file"] == "standard input"
 
 
 def test_only_a_database_is_exported_not_a_server(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -28,7 +29,7 @@ from rota.model.fleet import (
     RunSettings,
     RuntimeKind,
 )
-from rota.model.runs import RunEnd, RunStatus, Usage
+from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import Schedule, ScheduleType, SkipReason, Trigger, TriggerKind
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
@@ -40,8 +41,10 @@ from rota.runner.port import RunRequest
 from rota.runner.runtimes.port import Report
 from rota.scheduler import TriggerInfo, TriggerOutcome
 from rota.sources import recording
+from rota.sources.local import QueueWorkSource
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
+from rota.sources.port import ClaimResult, WorkResult
 from rota.sources.registry import SourceContext
 from rota.storage.port import Store, Transaction
 from rota.testing.clock import ManualClock
@@ -296,6 +299,53 @@ async def test_a_lost_claim_ends_the_run_and_touches_nothing(scene: Scene) -> No
     assert run.status is RunStatus.CLAIM_LOST
 
 
+async def test_a_lost_claim_keeps_no_adapter_open_after_a_reload(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+    scene.actor.act = for_ever
+    closed: list[QueueWorkSource] = []
+
+    async def close(source: QueueWorkSource) -> None:
+        closed.append(source)
+
+    monkeypatch.setattr(QueueWorkSource, "aclose", close)
+    travelling = asyncio.ensure_future(scene.travel())
+    await scene.actor.begun.wait()
+    await scene.journey.sources.clear_cache()
+    assert closed == []
+    await scene.ledger.queue.apply(Order(Verb.RELEASE, item.id, "operator", force=True))
+    assert (await asyncio.wait_for(travelling, 30)).outcome == RunStatus.CLAIM_LOST
+    assert len(closed) == 1
+
+
+async def test_a_report_is_told_by_the_adapter_that_made_the_claim_before_it_is_closed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+    happened: list[tuple[str, int]] = []
+    honest = QueueWorkSource.complete_work
+
+    async def complete(source: QueueWorkSource, work_item_id: str, result: WorkResult) -> None:
+        happened.append(("told", id(source)))
+        await honest(source, work_item_id, result)
+
+    async def close(source: QueueWorkSource) -> None:
+        happened.append(("closed", id(source)))
+
+    async def reloaded(request: RunRequest) -> RunEnd:
+        await scene.journey.sources.clear_cache()
+        return RunEnd(RunStatus.SUCCEEDED, "Mended.")
+
+    monkeypatch.setattr(QueueWorkSource, "complete_work", complete)
+    monkeypatch.setattr(QueueWorkSource, "aclose", close)
+    scene.actor.act = reloaded
+    await scene.travel()
+    assert (await scene.item(item)).status is Status.COMPLETED
+    (first, one), (then, other) = happened
+    assert (first, then, one) == ("told", "closed", other)
+
+
 async def test_a_run_hears_at_once_that_its_claim_was_ended(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +405,81 @@ async def test_a_server_that_stops_gives_the_item_back(scene: Scene) -> None:
     assert stands.attempts == 0  # nobody has failed at it
     (run,) = await scene.ledger.runs.find()
     assert (run.status, run.error) == (RunStatus.CANCELLED, "shut_down")
+
+
+async def test_a_server_that_is_told_twice_to_stop_gives_the_item_back(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+    scene.actor.act = for_ever
+    ending, may_end = asyncio.Event(), asyncio.Event()
+    honest, told = scene.ledger.runs.end, asyncio.Event()
+    deliver = scene.journey.outbox.deliver
+
+    async def slow(*args: Any) -> Run | None:
+        ending.set()
+        await may_end.wait()
+        return await honest(*args)
+
+    async def delivered(entry: OutboxEntry) -> None:
+        await deliver(entry)
+        told.set()
+
+    monkeypatch.setattr(scene.ledger.runs, "end", slow)
+    monkeypatch.setattr(scene.journey.outbox, "deliver", delivered)
+    travelling = asyncio.ensure_future(scene.travel())
+    await scene.actor.begun.wait()
+    travelling.cancel()
+    await ending.wait()
+    travelling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await travelling
+    may_end.set()
+    async with asyncio.timeout(30):
+        await told.wait()
+    stands = await scene.item(item)
+    assert (stands.status, stands.reason, stands.attempts) == (Status.QUEUED, "shut_down", 0)
+
+
+async def test_a_server_that_stops_while_it_claims_costs_no_attempt(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+    honest, claimed, may_answer = QueueWorkSource.claim_work, asyncio.Event(), asyncio.Event()
+
+    async def slow(source: QueueWorkSource, work_item_id: str) -> ClaimResult:
+        answer = await honest(source, work_item_id)
+        claimed.set()
+        await may_answer.wait()
+        return answer
+
+    monkeypatch.setattr(QueueWorkSource, "claim_work", slow)
+    travelling = asyncio.ensure_future(scene.travel())
+    await claimed.wait()
+    assert (await scene.item(item)).status is Status.IN_PROGRESS
+    travelling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await travelling
+    may_answer.set()
+    await scene.journey.sources.aclose()
+    stands = await scene.item(item)
+    assert (stands.status, stands.reason) == (Status.QUEUED, "claimer_gone")
+    assert stands.attempts == 0
+
+
+async def test_a_run_that_could_not_begin_is_no_attempt(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await scene.add()
+
+    async def broken(*_: object, **__: object) -> Run:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(scene.ledger.runs, "begin", broken)
+    with pytest.raises(ZeroDivisionError):
+        await scene.travel()
+    stands = await scene.item(item)
+    assert (stands.status, stands.attempts, scene.actor.told) == (Status.QUEUED, 0, [])
 
 
 async def test_a_run_that_a_person_cancels_leaves_its_item_to_a_person(scene: Scene) -> None:
@@ -517,6 +642,32 @@ async def test_a_result_waits_for_a_database_that_is_away(
     assert (await scene.item(item)).status is Status.COMPLETED
 
 
+@pytest.mark.parametrize("words", ["Mended \ud83d.", "Mended\0."])
+async def test_an_end_whose_words_no_database_can_hold_is_recorded_without_them(
+    scene: Scene, words: str
+) -> None:
+    item = await scene.add()
+    addresses = ("https://git.test/o/r/pull/7", f"https://git.test/{words}")
+    used = Usage(5, 6, 0.25, 1)
+    # SQLite takes a NUL: the half of a character has it refuse the end of a run.
+    scene.actor.end = RunEnd(
+        RunStatus.SUCCEEDED,
+        words,
+        addresses,
+        session_id="s\ud83d",
+        usage=used,
+        hook_errors=(words,),
+    )
+    assert (
+        await scene.travel(AgentSpec("smith", work_source=QUEUE, review_gate=True))
+    ).error is None
+    (run,) = await scene.ledger.runs.find()
+    assert (run.status, run.summary) == (RunStatus.SUCCEEDED, recording.UNTOLD)
+    assert (run.artifacts, run.hook_errors) == (addresses[:1], (recording.UNTOLD,))
+    assert (run.session_id, run.cost_usd) == (None, 0.25)
+    assert (await scene.item(item)).status is Status.IN_REVIEW
+
+
 # who may not run
 
 
@@ -608,6 +759,28 @@ async def test_an_agent_out_of_quota_pauses_until_it_is_back(scene: Scene) -> No
     assert (await scene.travel()).outcome == "succeeded"
 
 
+@pytest.mark.parametrize("pauses", [True, False])
+async def test_an_item_that_looks_like_a_quota_does_not_keep_its_agent_for_ever(
+    scene: Scene, pauses: bool
+) -> None:
+    async def tries(request: RunRequest) -> RunEnd:
+        if "429" in request.prompt:
+            return RunEnd(RunStatus.FAILED, error="429 Too Many Requests", usage_limit=True)
+        return RunEnd(RunStatus.SUCCEEDED, "Mended.")
+
+    scene.actor.act = tries
+    agent = AgentSpec("smith", work_source=QUEUE, retry=Retry(2), pause_on_usage_limit=pauses)
+    bad = await scene.add("Client dies on 429 Too Many Requests")
+    good = await scene.add("Oil the gate")
+    for _ in range(7):
+        await scene.travel(agent)
+        scene.clock.advance(3601)
+        await scene.ledger.sweeper.tick()
+    stands = await scene.item(bad)
+    assert (stands.status, stands.attempts) == (Status.FAILED, 2)
+    assert (await scene.item(good)).status is Status.COMPLETED
+
+
 async def test_a_quota_can_be_ignored(scene: Scene) -> None:
     agent = AgentSpec("smith", pause_on_usage_limit=False)
     scene.actor.end = RunEnd(RunStatus.FAILED, error="limit", usage_limit=True)
@@ -630,3 +803,23 @@ async def test_a_source_that_is_away_is_a_reason_and_no_crash(scene: Scene) -> N
     outcome = await scene.travel(agent)
     assert outcome.skip_reason is SkipReason.SOURCE_ERROR
     assert "nowhere" in (outcome.error or "")
+
+
+@pytest.mark.parametrize("how", ["its server died", "its lease ran out"])
+async def test_an_agent_that_tries_once_does_not_try_again_after_a_silent_end(
+    scene: Scene, how: str
+) -> None:
+    agent = AgentSpec("smith", work_source=QUEUE, retry=Retry(1))
+    await scene.add()
+    request = ClaimRequest("smith", lease_seconds=60)
+    (claimed,) = (await scene.ledger.queue.claim(request)).items
+    if how == "its lease ran out":
+        scene.clock.advance(61)
+        await scene.ledger.sweeper.tick()
+    else:
+        order = Order(Verb.RELEASE, claimed.item.id, "recovery", force=True)
+        await scene.ledger.queue.apply(order)
+    outcome = await scene.travel(agent)
+    assert "not begun: retry.max_attempts of its agent is 1" in (outcome.error or "")
+    assert scene.actor.told == []
+    assert (await scene.ledger.views.item(claimed.item.id)).status is Status.FAILED

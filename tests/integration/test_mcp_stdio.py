@@ -18,7 +18,7 @@ from tests.acceptance.terminal import ThisProcess, environment
 from tests.faults.processes import Process, Server, eventually, processes, serving
 
 HERE = Path(__file__).parent
-ROTA = [sys.executable, "-m", "rota.cli"]
+ROTA = [sys.executable, "-m", "rota"]
 ITEMS = 12
 
 Start = Callable[..., Process]

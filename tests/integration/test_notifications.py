@@ -21,6 +21,7 @@ from structlog.testing import capture_logs
 
 from rota.app import open_store
 from rota.cli.root import rota
+from rota.config import StateDir
 from rota.config.notify import NotifyConfig
 from rota.model.errors import DeliveryFailed
 from rota.model.runs import OutboxEntry
@@ -407,6 +408,21 @@ async def test_the_command_tests_channels_and_says_what_they_said(
     assert CANARY not in done.output
     assert (one.exit_code, one.stdout) == (0, "good\twebhook\tok\tit answered 200\n")
     assert not (tmp_path / ".rota").exists(), "nothing is stored"
+
+
+async def test_a_test_message_leads_to_the_server_of_this_directory(
+    shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    async with web_receiver() as receiver:
+        file = FILE.format(port=receiver.port) + "web: {port: 8123}\n"
+        (tmp_path / "rota.yaml").write_text(file)
+        await asyncio.to_thread(shell, "test", "good")
+        home = StateDir(tmp_path / ".rota")
+        with home.occupied():
+            home.announce("http://127.0.0.1:8097")
+            await asyncio.to_thread(shell, "test", "good")
+        links = [one.json["notices"][0]["url"] for one in receiver.heard]
+    assert links == ["http://127.0.0.1:8123/", "http://127.0.0.1:8097/"]
 
 
 def test_the_command_lists_who_is_told_of_what(shell: Callable[..., Any], tmp_path: Path) -> None:

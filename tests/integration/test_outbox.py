@@ -35,6 +35,7 @@ from rota.sources.outbox import (
 from rota.sources.port import ReleaseOptions, ReleaseResult, WorkResult
 from rota.sources.registry import SourceContext, WorkSourceRegistry
 from rota.storage.port import Store
+from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 
 AGENT = Sourced("smith", {"type": "moody"})
@@ -49,6 +50,7 @@ class Mood:
     error: Exception | None = None
     refuses: bool = False  # to take an item back
     told: list[str] = field(default_factory=list)
+    closed: int = 0
 
 
 class MoodySource(QueueWorkSource):
@@ -73,6 +75,9 @@ class MoodySource(QueueWorkSource):
         if self._mood.refuses:
             return ReleaseResult(False, "the tracker is away")
         return await super().release_work(work_item_id, options)
+
+    async def aclose(self) -> None:
+        self._mood.closed += 1
 
 
 @dataclass
@@ -222,9 +227,12 @@ async def test_what_cannot_be_delivered_is_buried_and_can_be_revived(
 ) -> None:
     mood.error = AWAY
     entry = await office.ended()
+    await office.sources.clear_cache()
     for _ in range(MOST_ATTEMPTS):
+        assert mood.closed == 0, "the adapter that made the claim is kept for its report"
         await office.outbox.tick()
         clock.advance(LONGEST_PAUSE)
+    assert mood.closed == 1
     assert await office.waiting() == []
     [buried] = await office.waiting(buried=True)
     assert (buried.attempts, buried.error) == (MOST_ATTEMPTS, "the tracker is away")
@@ -284,6 +292,23 @@ async def test_who_dies_over_a_delivery_only_delays_it(
         clock.advance(LEASE / 2)
         await heir.outbox.tick()
     assert await office.status(entry) is Status.COMPLETED
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside_another"])
+async def test_who_starts_takes_over_what_a_dead_process_had_in_hand_but_nothing_of_the_living(
+    office: Office, store: Store, clock: ManualClock, mood: Mood, alone: bool
+) -> None:
+    entry = await office.ended()
+    now, until = clock.text(), clock.text(TAKEN_SECONDS)
+    assert await store.transact(lambda tx: tx.take_letter(entry.id, now, until)) is not None
+    nodes = ["here"] if alone else ["here", "there"]
+    for number, name in enumerate(nodes):
+        node = Node(name, name, number, now, now)
+        await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
+    async with opened(store, clock, mood) as heir:
+        await heir.outbox.resume()
+        await heir.outbox.tick()
+    assert mood.told == (["Mended."] if alone else [])
 
 
 async def test_two_processes_deliver_a_report_once(

@@ -131,6 +131,33 @@ async def test_a_usage_limit_is_told_with_its_reset(
     assert from_text(until)
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        {
+            "type": "assistant",
+            "message": {"content": [{"type": "text", "text": "429 Too Many Requests"}]},
+        },
+        {"type": "user", "message": {"content": "429 Too Many Requests"}},
+    ],
+)
+async def test_who_works_on_limits_and_fails_has_not_met_one(
+    stage: Stage, event: dict[str, object]
+) -> None:
+    result = {"type": "result", "subtype": "error_during_execution", "result": "tests fail"}
+    program = (
+        f"import sys\nprint({json.dumps(event)!r})\nprint({json.dumps(result)!r})\nsys.exit(1)"
+    )
+    end = await stage.run(stage.program(program, "claude"), runtime=RuntimeKind.CLAUDE)
+    assert end.error == "it exited with 1: tests fail"
+    assert not end.usage_limit
+
+
+async def test_a_runtime_that_only_complains_of_its_quota_is_understood(stage: Stage) -> None:
+    program = stage.program("import sys; sys.exit('You have hit your usage limit')", "claude")
+    assert (await stage.run(program, runtime=RuntimeKind.CLAUDE)).usage_limit
+
+
 async def test_who_talks_about_limits_and_succeeds_has_not_met_one(stage: Stage) -> None:
     program = stage.program(
         """

@@ -272,6 +272,11 @@ async def test_a_python_function_is_an_agent(stage: Stage) -> None:
         "def nothing(call): pass\n"
         "def broken(call): raise LookupError('no such thing')\n"
         "def odd(call): return 7\n"
+        "def silent(call): raise ValueError\n"
+        "def torn(call):\n"
+        "    import os\n"
+        "    open(os.environ['ROTA_RESULT_FILE'], 'w').write('{\"summary\": \"half of it\"}')\n"
+        "    raise LookupError('no such thing')\n"
     )
     python = {"runtime": RuntimeKind.PYTHON}
     end = await stage.run(
@@ -287,12 +292,16 @@ async def test_a_python_function_is_an_agent(stage: Stage) -> None:
 
     end = await stage.run(callable="worker:broken", **python)
     assert end.status is RunStatus.FAILED
-    assert "LookupError: no such thing" in (end.error or "")
+    assert end.error == "LookupError: no such thing"
     assert any("Traceback" in text for text in stage.texts("stderr"))
 
     end = await stage.run(callable="worker:odd", **python)
     assert "return None, a text or a mapping" in (end.error or "")
     end = await stage.run(callable="nowhere:f", **python)
-    assert "No module named 'nowhere'" in (end.error or "")
+    assert end.error == "ModuleNotFoundError: No module named 'nowhere'"
+    assert (await stage.run(callable="worker:silent", **python)).error == "ValueError"
+    end = await stage.run(callable="worker:torn", **python)
+    assert end.summary == "half of it"
+    assert (end.error or "").startswith("it exited with 1: Traceback")
     end = await stage.run(callable="nowhere", **python)
     assert "write package.module:function" in (end.error or "")

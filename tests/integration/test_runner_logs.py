@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from rota.model.errors import InvalidInput
+from rota.model.fleet import Hook, RuntimeKind
 from rota.model.runs import RunStatus
 from rota.runner import append, tail
 from tests.integration.runner_stage import ENVIRON, Stage, until
 
 CANARY = "canary-5f3a9c-value"
+LONG = "ghp_0123456789abcdefghijklmnopqr"
 
 
 @pytest.fixture
@@ -120,6 +122,75 @@ async def test_secrets_do_not_reach_the_log_nor_the_result(tmp_path: Path) -> No
     assert "server-canary" not in everything
     assert end.summary == "used [hidden]"
     assert heard
+
+
+WORDS = """
+import json, os, sys
+key = os.environ["API_KEY"]
+def told(**facts):
+    open(os.environ["ROTA_RESULT_FILE"], "w").write(json.dumps(facts))
+def result(subtype, text):
+    print(json.dumps({"type": "result", "subtype": subtype, "result": text}))
+def tool(text):
+    used = {"type": "tool_use", "name": "sh", "input": text}
+    print(json.dumps({"type": "assistant", "message": {"content": [used]}}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "agent"),
+    [
+        # Each cut goes through the middle of the secret.
+        ("command", "print(key + 'x' * 3983)"),
+        ("command", "print('x' * (2**20 - 16) + key)"),
+        ("command", "sys.exit(key + 'x' * 1783)"),
+        ("command", "told(summary=key + 'x' * 3983)"),
+        ("command", "told(outcome='failure', error='x' * 1984 + key)"),
+        ("command", "told(artifacts=['x' * 1984 + key])"),
+        ("claude", "result('success', key + 'x' * 3983)"),
+        ("claude", "result('error', key + 'x' * 1983)"),
+        ("claude", "result('error', key + 'x' * 1783); sys.exit(1)"),
+        ("claude", "tool('x' * 484 + key)"),
+    ],
+)
+async def test_a_secret_is_hidden_before_a_text_is_cut(
+    stage: Stage, runtime: str, agent: str
+) -> None:
+    program = stage.script(WORDS + agent)
+    end = await stage.run(*program, env={"API_KEY": LONG}, runtime=RuntimeKind(runtime))
+    everything = stage.log.read_text() + repr(end)
+    assert "xxx" in everything
+    assert part_of(LONG, everything) == ""
+
+
+@pytest.mark.parametrize("size", [500, 2000])
+async def test_the_words_of_a_hook_are_cut_without_its_secrets(stage: Stage, size: int) -> None:
+    hook = Hook("loud", command=f"printf '%s%0{size - 16}d' $API_KEY 0; exit 1")
+    end = await stage.run("true", env={"API_KEY": LONG}, after_run=(hook,))
+    assert "it exited with 1: " in end.hook_errors[0]
+    assert part_of(LONG, stage.log.read_text() + repr(end)) == ""
+
+
+async def test_a_line_whose_beginning_is_passed_over_shows_no_half_of_a_secret(
+    stage: Stage,
+) -> None:
+    agent = f"""
+        import os, sys, time
+        key = os.environ["API_KEY"]
+        sys.stdout.write("full" * 1000 + "\\n" + key[:16]); sys.stdout.flush()
+        while os.path.getsize({str(stage.path / "logs" / "1.jsonl")!r}) == 0:
+            time.sleep(0.01)
+        sys.stdout.write(key[16:] + "y" * 1000)
+    """
+    end = await stage.run(*stage.script(agent), env={"API_KEY": LONG}, output_limit=100)
+    assert end.summary.endswith("y" * 900)
+    assert part_of(LONG, stage.log.read_text() + repr(end)) == ""
+
+
+def part_of(secret: str, text: str) -> str:
+    """Eight characters of it that are to be seen there, if any are."""
+    parts = (secret[at : at + 8] for at in range(len(secret) - 7))
+    return next((part for part in parts if part in text), "")
 
 
 async def test_the_canary_would_be_seen(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.model.fleet import Hook, RuntimeKind
 from rota.model.runs import RunStatus
 from tests.integration.runner_stage import Stage
 
@@ -100,6 +101,23 @@ async def test_the_summary_is_the_end_of_what_was_printed(stage: Stage) -> None:
     end = await stage.run("sh", "-c", "seq 1 5000; echo done")
     assert end.summary.endswith("\n4999\n5000\ndone")
     assert len(end.summary) <= 4000
+
+
+async def test_words_that_no_database_can_hold_are_cleaned(stage: Stage) -> None:
+    hook = Hook("noisy", command="printf 'hook\\0ed' >&2; exit 1")
+    end = await stage.run("printf", "do\\0ne", after_run=(hook,))
+    assert end.summary == "done"
+    assert end.hook_errors == ("hook noisy: it exited with 1: hooked",)
+    end = await stage.run("sh", "-c", "printf 'bo\\0om' >&2; exit 3")
+    assert end.error == "it exited with 3: boom"
+
+
+async def test_half_a_character_in_a_stream_is_replaced(stage: Stage) -> None:
+    told = '{"type": "result", "subtype": "success", "result": "see https://g.test/\\ud83d/pull/3"}'
+    end = await stage.run("sh", "-c", f"echo '{told}'", runtime=RuntimeKind.CLAUDE)
+    assert end.status is RunStatus.SUCCEEDED
+    assert end.summary == "see https://g.test/?/pull/3"
+    assert end.artifacts == ("https://g.test/?/pull/3",)
 
 
 async def test_artifacts_are_found_in_what_was_said(stage: Stage) -> None:

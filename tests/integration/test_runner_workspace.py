@@ -1,14 +1,20 @@
 """A git worktree for each run."""
 
 import asyncio
+import fcntl
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rota.model.fleet import Keep, Workspace
+import rota.runner.git
+from rota.model.fleet import Keep, Limits, Workspace
 from rota.model.runs import RunStatus
 from rota.runner import clean_worktrees
 from tests.integration.runner_stage import ENVIRON, Stage, until
@@ -69,6 +75,91 @@ async def test_commits_that_nobody_holds_are_kept_on_a_branch(stage: Stage) -> N
         "its commits are kept on the branch rota/tester/run-1"
     ]
     assert git(stage.place, "show", "main:sub/file") == "one"
+
+
+@pytest.mark.parametrize(
+    ("agent", "taken"),
+    [("tester", "rota"), ("tester", "rota/tester"), ("smith.lock", None), ("a..b", None)],
+)
+async def test_commits_are_kept_where_there_can_be_no_such_branch(
+    stage: Stage, agent: str, taken: str | None
+) -> None:
+    if taken:
+        git(stage.place, "branch", taken)
+    request = stage.request("sh", "-c", f"echo two > sub/file; {COMMIT} -am two", **TREE)
+    await stage.runner.execute(replace(request, agent=agent))
+    assert git(stage.place, "show", "refs/rota/kept/run-1:sub/file") == "two"
+    assert stage.texts("rota") == ["its commits are kept on the ref refs/rota/kept/run-1"]
+    assert len(trees(stage)) == 1
+
+
+async def test_a_worktree_whose_commits_nothing_can_hold_stays(stage: Stage) -> None:
+    git(stage.place, "branch", "rota")
+    git(stage.place, "update-ref", "refs/rota/kept", "main")
+    await stage.run("sh", "-c", f"echo two > sub/file; {COMMIT} -am two", **TREE)
+    worktree = stage.path / "state" / "worktrees" / "run-1"
+    (said,) = stage.texts("rota", "warning")
+    assert said.endswith(f"so it stays: {worktree}")
+    assert await clean_worktrees(stage.path / "state", environ=ENVIRON) == ()
+    assert git(worktree, "show", "HEAD:sub/file") == "two"
+    git(stage.place, "branch", "-m", "rota", "other")  # and the next start finds a way
+    (removed,) = await clean_worktrees(stage.path / "state", environ=ENVIRON)
+    assert removed.ref == "rota/recovered/run-1"
+    assert git(stage.place, "show", "rota/recovered/run-1:sub/file") == "two"
+    assert not worktree.exists()
+
+
+@pytest.mark.parametrize("line", ["kill -9 $$", "exec sleep 60"])
+async def test_a_worktree_stays_when_git_cannot_say_where_it_stands(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    worktree = stage.path / "state" / "worktrees" / "run-1"
+    git(stage.place, "worktree", "add", "-q", "--detach", str(worktree))
+    ill = stage.path / "ill" / "git"
+    ill.parent.mkdir()
+    ill.write_text(f"#!/bin/sh\n{line}\n")
+    ill.chmod(0o755)
+    monkeypatch.setattr(rota.runner.git, "GIT_PATIENCE", 0.5)
+    environ = {**ENVIRON, "PATH": f"{ill.parent}:{ENVIRON['PATH']}"}
+    assert await clean_worktrees(stage.path / "state", environ=environ) == ()
+    assert worktree.exists()
+
+
+@pytest.mark.parametrize("harm", ["echo gone > .git", 'rm -r "$PWD"'])
+async def test_commits_of_a_worktree_that_its_agent_broke_are_kept(stage: Stage, harm: str) -> None:
+    await stage.run("sh", "-c", f"echo two > sub/file; {COMMIT} -am two; {harm}", **TREE)
+    assert git(stage.place, "show", "rota/tester/run-1:sub/file") == "two"
+    assert len(trees(stage)) == 1
+
+
+async def test_what_goes_with_the_worktree_holds_no_commits(stage: Stage) -> None:
+    line = f"echo two > sub/file; {COMMIT} -am two; git update-ref refs/bisect/bad HEAD"
+    await stage.run("sh", "-c", line, **TREE)
+    assert git(stage.place, "show", "rota/tester/run-1:sub/file") == "two"
+
+
+async def test_a_worktree_that_has_no_commit_any_more_is_removed(stage: Stage) -> None:
+    await stage.run("sh", "-c", "git switch -q --orphan fresh", **TREE)
+    assert stage.texts("rota") == []
+    assert len(trees(stage)) == 1
+
+
+async def test_a_repository_of_the_agents_own_making_is_not_removed(stage: Stage) -> None:
+    line = f"rm .git; git init -q; git add .; {COMMIT} -m own"
+    await stage.run("sh", "-c", line, **TREE)
+    (said,) = stage.texts("rota", "warning")
+    worktree = stage.path / "state" / "worktrees" / "run-1"
+    assert said.endswith(f"so it stays: {worktree}")
+    assert git(worktree, "log", "-1", "--format=%s") == "own"
+
+
+async def test_a_worktree_whose_repository_is_gone_is_removed(stage: Stage) -> None:
+    worktree = stage.path / "state" / "worktrees" / "run-1"
+    git(stage.place, "worktree", "add", "-q", "--detach", str(worktree))
+    shutil.rmtree(stage.place)
+    (removed,) = await clean_worktrees(stage.path / "state", environ=ENVIRON)
+    assert removed.ref is None
+    assert not worktree.exists()
 
 
 async def test_commits_on_a_branch_of_the_agents_need_no_other(stage: Stage) -> None:
@@ -166,7 +257,7 @@ async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: St
 
     removed = await clean_worktrees(state, ["alive"], environ=ENVIRON)
 
-    assert {(one.path.name, one.branch) for one in removed} == {
+    assert {(one.path.name, one.ref) for one in removed} == {
         ("crashed", "rota/recovered/crashed"),
         ("half-made", None),
     }
@@ -174,6 +265,74 @@ async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: St
     assert elsewhere.exists()
     assert git(stage.place, "show", "rota/recovered/crashed:sub/file") == "precious"
     assert len(trees(stage)) == 2
+
+
+@pytest.fixture
+def lock(stage: Stage) -> Iterator[int]:
+    """The repository is in other hands; let it go by `flock`."""
+    handle = os.open(stage.place / ".git", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    yield handle
+    os.close(handle)
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "why"),
+    [
+        (Limits(), RunStatus.TIMED_OUT, "its timeout of 0.5 s"),
+        (Limits(wall_time=timedelta(seconds=0.1)), RunStatus.FAILED, "(budget wall_time)"),
+    ],
+)
+async def test_a_run_does_not_wait_for_a_repository_beyond_its_timeout(
+    stage: Stage, lock: int, limits: Limits, status: RunStatus, why: str
+) -> None:
+    run = stage.run("true", **TREE, timeout=timedelta(seconds=0.5), limits=limits)
+    end = await asyncio.wait_for(run, 30)
+    assert end.status is status
+    assert why in (end.error or "")
+    assert (end.error or "").endswith(f"another process holds the lock on {stage.place / '.git'}")
+
+
+async def test_a_run_that_waits_for_a_repository_says_so(stage: Stage, lock: int) -> None:
+    run = asyncio.create_task(stage.run("echo", "done", **TREE))
+    said = f"it waits for the lock on {stage.place / '.git'}, which another process holds"
+    await until(lambda: stage.log.exists() and stage.texts("rota"), "a word of it")
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    assert (await run).summary == "done"
+    assert stage.texts("rota", "warning") == [said]
+
+
+async def test_a_run_that_is_cancelled_while_it_waits_for_a_repository_ends_at_once(
+    stage: Stage, lock: int
+) -> None:
+    run = asyncio.create_task(stage.run("true", **TREE))
+    await until(lambda: stage.log.exists() and stage.texts("rota"), "a word of it")
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, 30)
+
+
+async def test_a_worktree_stays_while_others_keep_its_repository(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that has ended does not wait for ever, nor does the start of a server."""
+    monkeypatch.setattr(rota.runner.git, "LOCK_PATIENCE", 0.1)
+    state, worktree = stage.path / "state", stage.path / "state" / "worktrees" / "run-1"
+    line = "touch there; until [ -e go ]; do sleep 0.01; done"
+    run = asyncio.create_task(stage.run("sh", "-c", line, **TREE))
+    await until((worktree / "there").exists, "the agent")
+    handle = os.open(stage.place / ".git", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        (worktree / "go").touch()
+        assert (await asyncio.wait_for(run, 30)).status is RunStatus.SUCCEEDED
+        (said,) = stage.texts("rota", "warning")
+        assert said.startswith("its worktree could not be removed: another process holds the lock")
+        assert await clean_worktrees(state, environ=ENVIRON) == ()
+    finally:
+        os.close(handle)
+    assert [one.path for one in await clean_worktrees(state, environ=ENVIRON)] == [worktree]
+    assert not worktree.exists()
 
 
 async def test_hooks_of_the_repository_are_not_run_by_making_a_worktree(stage: Stage) -> None:

@@ -233,6 +233,18 @@ def hook(
     return httpx2.post(served.url + path, content=body, headers=sent)
 
 
+@pytest.mark.parametrize("length", [149, 150, 3000])
+def test_long_ids_that_differ_at_their_ends_are_two_deliveries(
+    served: Served, fleet: Fleet, length: int
+) -> None:
+    fleet.tick()
+    for end in ("1", "2"):
+        for status in (202, 200):
+            headers = {"x_github_delivery": "", "idempotency_key": "x" * length + end}
+            assert hook(served, **headers).status_code == status
+    assert [len(fleet.tick()) for _ in range(3)] == [1, 1, 0]
+
+
 def test_a_signed_delivery_wakes_its_agent_once(served: Served, fleet: Fleet) -> None:
     fleet.tick()
     first, again = hook(served, x_github_event="push"), hook(served, x_github_event="push")

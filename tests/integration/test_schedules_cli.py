@@ -13,6 +13,8 @@ from rota.model.fleet import AgentSpec
 from rota.model.runs import RunEnd, RunStatus
 from rota.model.schedules import Schedule, ScheduleType, SkipReason, TriggerKind
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
+from rota.scheduler.roster import Roster
+from rota.scheduler.syncing import let_others_rest
 from tests.acceptance.terminal import ThisProcess
 
 ADA = AgentSpec(
@@ -140,6 +142,25 @@ def test_a_schedule_is_forgotten(here: ThisProcess, fleet: Fleet) -> None:
     fleet()
     assert here.json("schedule", "forget", "ada/yearly")["result"] == "forgotten"
     assert len(here.json("schedule", "list")) == 2
+
+
+def test_who_forgets_what_a_file_may_still_name_is_warned(
+    here: ThisProcess, fleet: Fleet, tmp_path: Path
+) -> None:
+    fleet()
+    warning = "warning: a server whose rota.yaml still names it brings it back"
+    assert warning in here.run("schedule", "forget", "ada/yearly").stderr
+    here.type("schedule", "disable", "ada/poll")
+    assert warning in here.run("schedule", "forget", "ada/poll").stderr
+    fleet()
+    asyncio.run(_rested(tmp_path / ".rota" / "rota.db"))
+    assert here.run("schedule", "forget", "ada/poll").stderr == ""
+
+
+async def _rested(database: Path) -> None:
+    """By a server that does not know ada, when nobody else is there who does."""
+    async with open_store(str(database)) as store:
+        await store.transact(lambda tx: let_others_rest(tx, Roster.of([]), "n2"))
 
 
 def test_an_agent_is_woken_by_hand(here: ThisProcess, fleet: Fleet) -> None:

@@ -123,7 +123,7 @@ def test_a_time_from_now_is_the_same_in_every_zone(here: Terminal) -> None:
     ("words", "said"),
     [
         ("--max-fires 0", "'0' is not allowed; write 1, 2, 3, … or unlimited"),
-        ("--then notify --to ftp://x", "rota: action.url: 'ftp://x' is not an http or https"),
+        ("--then notify --to ftp://x", "rota: --to: 'ftp://x' is not an http or https"),
     ],
 )
 def test_what_is_wrong_is_called_by_its_name(here: Terminal, words: str, said: str) -> None:
@@ -219,6 +219,60 @@ def test_what_is_wrong_is_usage_and_nothing_is_stored(here: Terminal, tmp_path: 
         assert done.returncode == 2, (words, done.stdout, done.stderr)
         assert done.stderr.startswith("rota: "), (words, done.stderr)
     assert here.json("signal", "list") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--on-status failed --item none-such", "--item: there is no work item 'none-such'"),
+        ("--on-status failed --of-agent A!", "--of-agent: 'A!' is not a name; "),
+        ("--on-status failed --of-agent a --item b", "--item: one item needs no --project, "),
+        ("--on-status failed --then dispatch", "--agent: --then dispatch needs it\n"),
+        ("--on-status failed --then dispatch --agent A!", "--agent: 'A!' is not a name; "),
+        ("--on-status failed --then notify", "--to: --then notify needs it, or --channel\n"),
+        ("--on-status failed --then notify --to ftp://x", "--to: 'ftp://x' is not an http"),
+        (
+            "--on-status failed --then dispatch --agent a --title b",
+            "--title: it does not go with --then dispatch\n",
+        ),
+        (
+            "--on-status failed --then submit --title a --schedule b",
+            "--schedule: it does not go with --then submit; --agent, --body, --label, --priority,"
+            " --title, --type do\n",
+        ),
+        ("--on-run any --nth 3", "--nth: it does not go with --on-run; --of-agent, --of-schedule"),
+        ("--when-all-in failed", "name either --item or --project\n"),
+        (
+            "--when-all-in failed --of-type a",
+            "--of-type: it does not go with --when-all-in; --item",
+        ),
+        ("--after 5x", '--after: Invalid time unit "x"'),
+        ("--after 2h --of-type a", "--in: say in which status: --in in_review\n"),
+        ("--after 2h --timezone X", "--timezone: goes with --at\n"),
+        ("--at +2h --in failed", "--at: goes with none of --in, --project, --of-type"),
+        ("--on-status failed --expires 2001-01-01", "--expires: 2001-01-01T"),
+        (
+            "--on-status failed --then submit --title {item.secret}",
+            "--title: there is no field 'item.secret'; ",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_the_options_that_were_given(
+    here: Terminal, words: str, told: str
+) -> None:
+    for command in ("add", "test"):
+        if command == "test" and "--expires" in words:
+            continue  # nothing is stored that could
+        done = here.run("signal", command, *words.split())
+        assert (done.returncode, done.stderr[: len(told) + 6]) == (2, f"rota: {told}")
+
+
+def test_whoever_writes_or_reads_json_is_told_by_its_names(here: Terminal, tmp_path: Path) -> None:
+    fields = '{"trigger": {"kind": "run.finished", "agent": "A!"}}'
+    done = here.run("signal", "add", "--spec", "-", stdin=fields)
+    assert done.stderr.startswith("rota: trigger.agent: 'A!' is not a name")
+    told = here.json("signal", "add", "--on-run", "any", "--of-agent", "A!", code=2)
+    assert told["message"].startswith("trigger.agent: 'A!' is not a name")
 
 
 # looking, cancelling, trying

@@ -280,6 +280,24 @@ async def test_an_issue_that_cannot_be_read_does_not_hide_the_others(
     assert "/issues/1: it answered 500" in ((await scene.source_state()).poll_error or "")
 
 
+@pytest.mark.parametrize("times", [1, None], ids=["once", "with_all_of_it"])
+async def test_what_is_not_found_for_a_moment_has_not_left_the_repository(
+    scene: Tended, control: Control, tending: Tending, times: int | None
+) -> None:
+    """To cancel it would be for ever: what waits for it here would wait for nothing."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    control.label(REPO, 1, remove=["ready"])
+    path = "/issues/1$" if times else f"/repos/{REPO}($|/issues/1$)"
+    control.fault(FaultKind.ERROR_BEFORE, method="GET", path=path, status=404, times=times)
+    await tick_later(scene, tending)
+    assert (await scene.item()).status is Status.QUEUED
+    assert (await scene.source_state()).poll_error is not None
+    control.clear_faults()
+    await tick_later(scene, tending)
+    assert await board(scene) == {"1": ("Mend the mill", True)}
+
+
 async def test_a_failed_item_that_is_retried_here_is_ready_there(
     scene: Tended, control: Control, tending: Tending
 ) -> None:
@@ -422,6 +440,25 @@ async def test_a_claim_that_cannot_be_read_keeps_nobody_from_looking_at_the_othe
     await tick_later(scene, tending, 100)
     assert [await scene.may_go_on(one) for one in held] == [True, True, False]
     assert "/issues/1/comments" in ((await scene.source_state()).poll_error or "")
+
+
+@pytest.mark.parametrize("path", ["/issues/1/comments", "/issues/1$", f"/repos/{REPO}"])
+async def test_a_claim_that_is_not_found_for_a_moment_is_not_lost(
+    scene: Tended, control: Control, tending: Tending, path: str
+) -> None:
+    """On the tracker, or with the whole repository, which the token may not see just now."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    times = None if path.endswith(REPO) else 1
+    control.fault(FaultKind.ERROR_BEFORE, method="GET", path=path, status=404, times=times)
+    await tick_later(scene, tending, 100)
+    assert await scene.may_go_on(held)
+    assert (await scene.source_state()).poll_error is not None
+    control.clear_faults()
+    await tick_later(scene, tending, 100)
+    assert await scene.may_go_on(held)
+    assert (await scene.source_state()).poll_error is None
 
 
 # after a claim that was revoked
@@ -716,6 +753,28 @@ async def test_what_waited_for_too_long_is_too_late_once_the_tracker_has_given_i
     holder = scene.standing().holder
     assert holder is not None
     assert holder.id == foreign.grant.claim_id
+    detail = await scene.ledger.views.detail((await scene.item()).id)
+    assert [one.data["artifact_url"] for one in detail.late_results] == [*DONE.artifacts]
+
+
+async def test_what_was_given_back_for_a_dead_run_does_not_fail_when_its_report_is_found(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    """The tracker has a release of its claim: not the one that the report speaks of."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    held = await scene.take()
+    await swept_up(scene, tending)
+    assert scene.standing().is_free
+    firing = held.grant.claimant.firing_id
+    with pytest.raises(ClaimLost):
+        await (await scene.desk()).finish(
+            1, "lucius", WorkResult("failure", "No iron.", claim=firing)
+        )
+    item = await scene.item()
+    assert item.status is Status.QUEUED
+    detail = await scene.ledger.views.detail(item.id)
+    assert [one.data["verb"] for one in detail.late_results] == ["fail"]
 
 
 async def test_a_deadline_does_not_wait_for_a_tracker_that_hangs(
@@ -1452,7 +1511,7 @@ async def test_the_end_of_the_server_does_not_wait_for_a_tracker(
     monkeypatch.setattr(daemon, "CHORE_SECONDS", 0.05)
     stopping, stuck = asyncio.Event(), Stuck()
     api = create_app(scene.ledger, stopping=stopping)
-    face = daemon.Face(api, 1, lambda: None)
+    face = daemon.Face(api, lambda: None, request_seconds=1)
     async with asyncio.timeout(30):
         running = asyncio.ensure_future(
             daemon.run(face, daemon.bind("127.0.0.1", 0), daemon.Crew([stuck], stopping), stopping)

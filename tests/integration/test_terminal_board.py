@@ -330,6 +330,26 @@ async def test_filters_narrow_the_board_from_outside_and_inside(
         await seat.until(lambda: "Red door" in seat.screen)
 
 
+async def test_what_a_filter_leaves_out_is_not_said_to_be_missing(
+    http: httpx2.Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.terminal.app._TICK_SECONDS", 3600)  # which draws it all anew
+    moved(http, add(http, "Broken"), "dispatch", "start", "fail")
+
+    def says(words: str) -> bool:
+        return words in " ".join(seat.screen.split())
+
+    async with sitting(served.url, NARROW) as seat:
+        await seat.until(lambda: says("Nothing waits. Press a"))
+        await seat.press("slash")
+        await seat.write("gate")
+        await seat.until(lambda: says("Nothing here matches the"))
+        assert not says("Nothing waits")
+        await seat.press("slash")
+        await seat.write("")
+        await seat.until(lambda: says("Nothing waits. Press a"))
+
+
 async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
     http: httpx2.Client, served: Served
 ) -> None:

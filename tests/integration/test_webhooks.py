@@ -218,6 +218,17 @@ def test_a_delivery_wakes_its_repository_once(served: Served, woken: Woken) -> N
     assert woken.count == {"github": 2, "gitea": 0, "forgejo": 0, "silent": 0}
 
 
+@pytest.mark.parametrize("length", [149, 150, 3000])
+def test_long_ids_that_differ_at_their_ends_are_two_deliveries(
+    served: Served, woken: Woken, length: int
+) -> None:
+    for end in ("1", "2"):
+        for status in (202, 200):
+            answer = post(served, x_github_delivery="x" * length + end)
+            assert answer.status_code == status
+    assert woken.count["github"] == 2
+
+
 def named(repo: str) -> bytes:
     return json.dumps({"repository": {"full_name": repo}}).encode()
 

@@ -77,6 +77,17 @@ def test_a_worker_may_open_the_database_itself(yard: Yard, server: Server) -> No
     assert idle.join() == 0
 
 
+def test_a_worker_hides_what_its_configuration_names_as_a_secret(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEAL", "canary-5f3a9c")
+    hook = "{type: webhook, url: 'https://e.org', secret_env: SEAL, when: [failed]}"
+    yard.configure(more=f"env_pass: [SEAL]\nhooks: {{after_run: [{hook}]}}\n")
+    item = yard.add("ENV SEAL")
+    assert yard.once()["status"] == "succeeded"
+    assert yard.run(item)["summary"] == "SEAL is [hidden]"
+
+
 def test_nothing_to_do_is_a_negative_answer(yard: Yard) -> None:
     worker = yard.worker("--once")
     assert worker.hear_all()[-1]["meta"]["reason"] == "nothing_ready"
@@ -158,6 +169,32 @@ def test_a_worker_takes_only_the_types_it_is_asked_for(yard: Yard) -> None:
     worker = yard.worker("--once", "--types", "review")
     worker.hear_all()
     assert worker.join() == 1
+
+
+def test_a_worker_takes_what_its_work_source_says_and_no_more(yard: Yard) -> None:
+    yard.configure(more="work_source: {type: queue, types: [chore], labels: [garden]}")
+    yard.add("SAY no")
+    yard.client.work_add("review", "Look at it", labels=["garden"])
+    nothing = yard.worker("--once")
+    nothing.hear_all()
+    assert nothing.join() == 1
+    item = yard.add("SAY yes", labels=["garden", "gate"])
+    assert yard.once()["work_item_id"] == item
+
+
+def test_a_worker_of_an_agent_with_issues_is_refused_unless_it_is_told_what_to_take(
+    yard: Yard,
+) -> None:
+    yard.configure(more="work_source: {type: github, repo: octocat/hello}")
+    item = yard.add("SAY hello")
+    refused = yard.worker("--once")
+    said = refused.hear_all()
+    assert refused.join() == 2
+    assert "ann takes its work from github:octocat/hello" in said[-1]["error"]["message"]
+    assert yard.item(item)["status"] == "queued"
+    worker = yard.worker("--once", "--type", "chore")
+    worker.hear_all()
+    assert worker.join() == 0
 
 
 # while it runs
@@ -386,6 +423,22 @@ def test_a_worker_rests_when_its_runtime_says_that_the_quota_is_used_up(yard: Ya
     assert shown["reason"].startswith("the agent's quota is used up")
     assert shown["attempts"] == 0
     assert yard.client.get_agent("ann")["failures"] == 0
+
+
+def test_the_third_time_in_a_row_that_a_quota_is_said_to_be_used_up_counts(yard: Yard) -> None:
+    (yard.path / "agent.py").write_text(
+        "import json\n"
+        "print(json.dumps({'type': 'result', 'subtype': 'success', 'is_error': True,"
+        " 'result': 'Claude AI usage limit reached|9999999999', 'session_id': 's-1'}))\n"
+        "raise SystemExit(1)\n"
+    )
+    yard.configure(runtime="claude", more="pause_on_usage_limit: false")
+    item = yard.add("SAY anything")
+    counted = []
+    for _ in range(3):
+        yard.once()
+        counted.append(yard.item(item)["attempts"])
+    assert counted == [0, 0, 1]
 
 
 def test_a_worker_rests_when_the_day_is_spent(yard: Yard) -> None:

@@ -36,6 +36,7 @@ def test_killed_workers_lose_no_item_and_complete_none_twice(
     yard: Yard, figure: Callable[[str], None]
 ) -> None:
     chance = random.Random(4711)
+    yard.configure(attempts=100)  # of its agent: a kill costs one
     yard.client.set_agent("ann", max_concurrent=SLOTS)
     options = ("--slots", str(SLOTS), "--lease", "2s")
     items = []

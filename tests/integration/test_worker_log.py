@@ -2,18 +2,25 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rota.api import runs
 from rota.client import SyncWorkQueueClient, WorkQueueClient
+from rota.client.errors import ConnectionFailed
+from rota.client.retries import Retries
 from rota.client.shipping import LONGEST_LINE, PIECE, LogShipping
+from rota.client.transport import Answer, Request, SyncTransport
 from rota.model.errors import NotFound
 from rota.model.runs import RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.testing.served import Served
+
+Json = dict[str, Any]
 
 
 @pytest.fixture
@@ -141,3 +148,62 @@ def test_the_sync_client_reads_logs_too(served: Served) -> None:
         assert [one["text"] for one in rest] == ["two"]
         with pytest.raises(NotFound):
             list(client.read_log("none-such"))
+
+
+class Scripted:
+    """A way to a server that answers by a script: a log in pieces, a run, or not at all."""
+
+    def __init__(self, *answers: str | Json | None) -> None:
+        self._answers = iter(answers)
+
+    def open(self, request: Request) -> "Piece":
+        log = self._answer()
+        assert isinstance(log, str), request
+        return Piece([log.encode()])
+
+    def send(self, request: Request) -> Answer:
+        return Answer(200, {}, json.dumps(self._answer()).encode())
+
+    def _answer(self) -> str | Json:
+        answer = next(self._answers)
+        if answer is None:
+            raise ConnectionFailed("nobody is there", sent=False)
+        return answer
+
+    def close(self) -> None:
+        pass
+
+    def beside(self) -> SyncTransport:
+        return self
+
+
+@dataclass
+class Piece:
+    chunks: list[bytes]
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.chunks)
+
+    def close(self) -> None:
+        pass
+
+
+def test_who_follows_a_log_hears_of_a_server_that_is_away_and_of_a_run_that_is_lost() -> None:
+    away = [None] * 20
+    going = {"status": "running"}
+    lost = {"status": "lost", "error": "its server died", "ended_at": "2026-05-01T12:00:09Z"}
+    script = Scripted(line("one"), *away, line("two"), going, *away, "", lost)
+    said: list[str] = []
+    with SyncWorkQueueClient(transport=script, retries=Retries(base_seconds=0)) as client:
+        one, two, last = client.read_log("r", follow=True, tell=said.append)
+    assert [one["text"], two["text"]] == ["one", "two"]
+    assert last == {
+        "ts": "2026-05-01T12:00:09Z",
+        "stream": "rota",
+        "text": "the run is lost: its server died",
+        "gone": True,
+    }
+    gone = "the server does not answer; trying again until it does"
+    assert said == [gone, "the server answers again"] * 2

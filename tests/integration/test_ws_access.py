@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from rota.api import ApiSettings, strictness
 from rota.api.ws_limits import WsLimits
 from rota.model.work import NewItem
+from rota.queue.views import Query
 from rota.testing.served import Served, serve
 from tests.integration.wired import Wired, wired
 
@@ -183,6 +184,20 @@ def test_a_revoked_token_ends_also_who_only_listens(
         (known,) = guarded.run(tokens.list)
         guarded.run(lambda: tokens.revoke(known.id))
         assert {closed_with(ws) for ws in sockets} == {(1008, "unauthenticated")}
+
+
+def test_a_request_by_a_token_that_was_revoked_meanwhile_is_refused(database: str) -> None:
+    settings, limits = ApiSettings(remember_seconds=0), WsLimits(recheck_seconds=600)
+    with serve(database, settings, ws=limits) as served:
+        tokens = served.ledger.tokens
+        token, secret = served.run(lambda: tokens.create("t", ["work", "dispatch"]))
+        with wired(served.url, bearer(secret)) as ws:
+            ws.get("work.create", type="chore", description="By a friend")
+            served.run(lambda: tokens.revoke(token.id))
+            refused = ws.ask("work.create", type="chore", description="By a stranger")
+            assert refused["error"]["code"] == "unauthenticated"
+        items = served.run(lambda: served.ledger.views.items(Query())).items
+        assert [one.description for one in items] == ["By a friend"]
 
 
 def test_a_waiting_claim_is_answered_by_the_token_that_was_said_and_not_after_its_end(

@@ -2,15 +2,19 @@
 
 import queue
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx2
 import pytest
 
+from rota.cli import feed
 from rota.cli.feed import NoFeed, follow
 from rota.model.errors import InvalidInput, Unauthenticated
 from rota.model.work import NewItem
 from rota.testing.served import Served, serve
+from tests.acceptance.terminal import ThisProcess
 
 
 def add(http: httpx2.Client) -> str:
@@ -46,6 +50,39 @@ def test_it_goes_on_behind_what_it_was_told(http: httpx2.Client, served: Served)
     events.close()
 
 
+def test_whoever_has_heard_enough_leaves_the_rest_unread(served: Served) -> None:
+    new = [NewItem("chore", str(number)) for number in range(200)]
+    served.run(lambda: _submit(served, new))
+    events = follow(served.url, None, 0, {})
+    next(events)
+    begun = time.monotonic()
+    events.close()
+    assert time.monotonic() - begun < 5  # to say farewell in form takes ten
+
+
+async def _submit(served: Served, new: list[NewItem]) -> None:
+    for one in new:
+        await served.ledger.queue.submit(one)
+
+
+def test_ctrl_c_while_it_says_farewell_is_one_as_any_other(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> Iterator[dict[str, object]]:
+        try:
+            yield from real(served.url, None, 0, {})
+        finally:
+            raise KeyboardInterrupt
+
+    real = feed.follow
+    monkeypatch.setattr(feed, "follow", interrupted)
+    here = ThisProcess(tmp_path, {"ROTA_URL": served.url})
+    item = here.type("add", "Mend the gate").strip()
+    ended = here.run("watch", "--since", "0", "--limit", "1")
+    assert (ended.returncode, ended.stderr) == (130, "")
+    assert item in ended.stdout
+
+
 def _cut(served: Served) -> None:
     """As soon as there is something to cut."""
     while not served.run(lambda: _end_all(served)):
@@ -72,6 +109,8 @@ def test_a_token_is_wanted_where_there_are_tokens(database: str) -> None:
         secret = served.run(lambda: ledger.tokens.create("t", ("read",)))[1]
         with pytest.raises(Unauthenticated):
             next(follow(served.url, "rota_wrong", 0, {}))
+        with pytest.raises(Unauthenticated, match="wants a token: set ROTA_TOKEN"):
+            next(follow(served.url, None, 0, {}))
         events = follow(served.url, f" {secret}\n", 0, {})
         assert next(events)["work_item_id"] == item
         events.close()

@@ -39,7 +39,7 @@ agents:
     working_directory: {place}
     default_prompt: Do what the item says.
     instances: {{max_concurrent: 1}}
-    retry: {{max_attempts: 2, backoff: 60s}}
+    retry: {{max_attempts: {attempts}, backoff: 60s}}
     breaker: {{failures: {failures}, cooldown: 1h}}
     env: {{COLOUR: red}}
     timeout: 60s
@@ -62,20 +62,23 @@ class Yard:
         (path / "agent.py").write_text(textwrap.dedent(AGENT))
         self.configure()
 
-    def configure(self, failures: int = 5, runtime: str = "command", more: str = "") -> None:
+    def configure(
+        self, failures: int = 5, runtime: str = "command", more: str = "", attempts: int = 2
+    ) -> None:
         text = CONFIG.format(
             place=self.place,
             python=sys.executable,
             agent=self.path / "agent.py",
             failures=failures,
             runtime=runtime,
+            attempts=attempts,
         )
         (self.path / "rota.yaml").write_text(text + textwrap.indent(more, "    "))
 
     def worker(self, *options: str, url: str | None = None, database: str | None = None) -> Process:
         where = ("--db", database) if database else ("--url", url or self.server.url)
         process: Process = self._start(
-            "-m", "rota.cli", "worker", "--json", *where, "--agent", "ann",
+            "-m", "rota", "worker", "--json", *where, "--agent", "ann",
             "--state-dir", str(self.path / "state"), *options, cwd=self.path,
         )  # fmt: skip
         return process

@@ -161,6 +161,12 @@ def test_compose_pins_images_and_keeps_what_it_stores() -> None:
             assert volume.split(":")[0] in compose["volumes"]
 
 
+def test_a_new_container_is_called_as_the_one_before_it() -> None:
+    """Else what that one had in its hands would wait for its leases."""
+    services = load("docker-compose.yml")["services"]
+    assert {one.get("hostname") for one in services.values() if "build" in one} == {"rota"}
+
+
 def test_compose_checks_the_health_of_every_service() -> None:
     for service in load("docker-compose.yml")["services"].values():
         assert "healthcheck" in service or "build" in service  # our own image brings its check

@@ -550,6 +550,10 @@ AGENT = "agents:\n  - name: smith\n"
             AGENT + "  - name: smith\n",
             "3:5: agents[1].name: there is an agent 'smith' already, in {}:2",
         ),
+        (
+            AGENT.replace("- name", "- &a\n    name") + "  - *a\n",
+            "2:5: agents[1]: there is an agent 'smith' already, in {}:3",
+        ),
         (AGENT + "  - smith\n", "3:5: agents[1]: write keys and values: `key: value`"),
         (
             "agents: {name: smith}\n",
@@ -617,6 +621,10 @@ AGENT = "agents:\n  - name: smith\n"
         (
             "agents:\n  - {path: smit.yaml}\n",
             "2:6: agents[0].path: there is no file {folder}/smit.yaml; did you mean smith.yaml?",
+        ),
+        (
+            "agents:\n  - {path: rota.yml}\n",
+            "2:6: agents[0].path: there is no file {folder}/rota.yml",
         ),
         (
             "agents:\n  - {path: smith.yaml, model: a}\n",
@@ -970,3 +978,60 @@ def _read_or_refused(path: Path) -> None:
     except InvalidInput as error:
         told = error.message
     assert all(one.startswith(f"{path}:") for one in told.splitlines())
+
+
+def test_attempts_that_nobody_counts_are_warned_of(write: Write) -> None:
+    tasks = "work_source: {type: markdown, path: .}"
+    path = write(f"agents:\n  - name: smith\n    {tasks}\n    retry: {{max_attempts: 5}}\n")
+    (told,) = loaded(path).warnings
+    assert told.startswith(f"{path}:4:5: agents[0].retry: not acted on: a Markdown file counts no")
+    by_schedule = "{morning: {type: interval, interval: 5m, work_source: {type: queue}}}"
+    path.write_text(f"{path.read_text()}    schedules: {by_schedule}\n")
+    assert loaded(path).warnings == (), "the queue counts"
+    assert loaded(write("agents: [{name: smith, retry: {max_attempts: 5}}]\n")).warnings == ()
+    shared = "defaults: {retry: {max_attempts: 5}}\n"
+    assert loaded(write(f"{shared}agents: [{{name: smith, {tasks}}}]\n")).warnings == ()
+
+
+WARNED = """
+    working_directory: nowhere
+    max_turns: 3
+    runtime: {type: command, command: [no-such-program]}
+    instances: {max_concurrent: 3}
+    schedules: {often: {type: interval, interval: 5m}}
+    work_source: {type: markdown, path: .}
+    retry: {max_attempts: 5}
+"""
+
+
+OF_ALL = {"working_directory", "max_turns", "runtime.command", "instances.max_concurrent", "retry"}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "quiet"),
+    [
+        ("max_turns", "wrong: 1\n    max_turns", set()),
+        ("smith", "A B", set()),
+        ("max_attempts: 5", "max_attempts: x", set()),
+        ("[no-such-program]", "1", {"max_turns", "runtime.command"}),
+        ("nowhere", "[]", {"working_directory", "runtime.command"}),
+        ("max_concurrent: 3", "max_concurrent: x", {"instances.max_concurrent"}),
+        ("interval: 5m", "interval: x", {"instances.max_concurrent", "retry"}),
+        ("path: .", "path: 1", set()),
+        (
+            "5m}}\n    work_source: {type: markdown, path: .}",
+            "5m, work_source: {type: markdown, path: .}}}\n    work_source: 1",
+            {"retry"},
+        ),
+    ],
+)
+def test_warnings_of_an_agent_are_told_beside_its_mistakes(
+    write: Write, right: str, wrong: str, quiet: set[str]
+) -> None:
+    text = f"agents:\n  - name: smith{WARNED}"
+    sound = load_fleet(write(text), {"PATH": "/nowhere"}, runs_here=True)
+    assert {one.split(": ")[1] for one in sound.warnings} == {f"agents[0].{one}" for one in OF_ALL}
+    with pytest.raises(InvalidInput) as refused:
+        load_fleet(write(text.replace(right, wrong)), {"PATH": "/nowhere"}, runs_here=True)
+    told = {one["key"] for one in refused.value.details["warnings"]}
+    assert told == {f"agents[0].{one}" for one in OF_ALL - quiet}

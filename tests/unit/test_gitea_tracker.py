@@ -145,8 +145,12 @@ async def test_dependencies_that_are_switched_off_block_nothing() -> None:
 
 async def test_of_an_issue_that_is_gone_gitea_says_500() -> None:
     broken = reply({"message": "issue does not exist"}, 500)
-    tracker, _ = scripted(broken, broken, reply({"message": "not found"}, 404))
+    gone = reply({"message": "not found"}, 404)
+    tracker, _ = scripted(broken, broken, gone, gone, reply(repository()))
     with pytest.raises(IssueNotFound):
+        await tracker.comments(5)
+    tracker, _ = scripted(broken, broken, gone, reply(issue()))
+    with pytest.raises(GiteaAPIError, match="404"):
         await tracker.comments(5)
     tracker, _ = scripted(broken, broken, reply(issue()))
     with pytest.raises(GiteaAPIError, match="500"):
@@ -315,6 +319,7 @@ async def test_a_label_deleted_while_it_is_taken_off_is_off() -> None:
     carried = reply([{"id": 4, "name": "ready"}])
     tracker, _ = scripted(carried, reply({"message": "label does not exist"}, 422))
     await tracker.remove_label(5, "ready")
-    tracker, _ = scripted(carried, reply(None, 404))
+    gone = reply(None, 404)
+    tracker, _ = scripted(carried, gone, gone, reply(repository()))
     with pytest.raises(IssueNotFound):
         await tracker.remove_label(5, "ready")

@@ -1,5 +1,6 @@
 """What is read from GitHub's answers: issues, comments, events, edits, rights, references."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -193,9 +194,71 @@ async def test_a_label_that_is_not_there_is_fine_but_an_issue_that_is_not_there_
     gone = reply({"message": "Not Found"}, 404)
     tracker, _ = connect(gone, reply(issue()))
     await tracker.remove_label(5, "ready")
-    tracker, _ = connect(gone)
+    tracker, _ = connect(gone, gone, gone, reply(repository()))
     with pytest.raises(IssueNotFound):
         await tracker.remove_label(5, "ready")
+    tracker, _ = connect(reply({"message": "Must have triage rights"}, 403), reply(issue()))
+    with pytest.raises(GitHubAPIError, match="403"):
+        await tracker.remove_label(5, "ready")
+
+
+GONE = reply({"message": "Not Found"}, 404)
+DELETED = reply({"message": "This issue was deleted"}, 410)
+ASKS: dict[str, tuple[Callable[[GitHubTracker], Awaitable[Any]], str]] = {
+    "issue": (lambda tracker: tracker.issue(5), "issues/5"),
+    "comments": (lambda tracker: tracker.comments(5), "issues/5"),
+    "comment": (lambda tracker: tracker.comment(5, "mine"), "issues/5"),
+    "add_labels": (lambda tracker: tracker.add_labels(5, ["blue"]), "issues/5"),
+    "close": (lambda tracker: tracker.close(5), "issues/5"),
+    "labellings": (lambda tracker: tracker.labellings(5), "issues/5"),
+    "pull_request": (lambda tracker: tracker.pull_request(5), "pulls/5"),
+}
+
+
+@pytest.mark.parametrize("verb", ASKS)
+async def test_one_not_found_is_not_believed(verb: str) -> None:
+    """A replica that lags says it of what is there."""
+    ask, again = ASKS[verb]
+    tracker, script = connect(GONE, reply(issue()))
+    with pytest.raises(GitHubAPIError, match="404"):
+        await ask(tracker)
+    assert script.paths[1:] == [f"GET /repos/ada/engine/{again}"]
+
+
+@pytest.mark.parametrize("verb", ASKS)
+async def test_what_is_not_found_twice_where_the_repository_is_seen_is_gone(verb: str) -> None:
+    ask, again = ASKS[verb]
+    tracker, script = connect(GONE, GONE, reply(repository()))
+    with pytest.raises(IssueNotFound, match="is not there"):
+        await ask(tracker)
+    assert script.paths[1:] == [f"GET /repos/ada/engine/{again}", "GET /repos/ada/engine"]
+
+
+@pytest.mark.parametrize("verb", ASKS)
+async def test_who_does_not_see_the_repository_cannot_tell_what_is_gone(verb: str) -> None:
+    """A token that was taken away from it is told "not found" of everything."""
+    ask, _ = ASKS[verb]
+    tracker, _ = connect(GONE)
+    with pytest.raises(GitHubAPIError, match="GITHUB_TOKEN does not see ada/engine now"):
+        await ask(tracker)
+
+
+async def test_a_second_look_that_fails_decides_nothing() -> None:
+    for replies in ([GONE, reply(None, 500)], [GONE, GONE, reply(None, 502)]):
+        tracker, _ = connect(*replies)
+        with pytest.raises(GitHubAPIError, match="50"):
+            await tracker.comments(5)
+
+
+async def test_a_deleted_issue_is_gone_when_it_says_so_itself() -> None:
+    for first in (DELETED, GONE):
+        tracker, script = connect(first, DELETED)
+        with pytest.raises(IssueNotFound):
+            await tracker.comments(5)
+        assert len(script.asked) == 2
+    tracker, _ = connect(DELETED, reply(issue()))
+    with pytest.raises(GitHubAPIError, match="410"):
+        await tracker.comments(5)
 
 
 async def test_who_put_labels_on_is_told_oldest_first() -> None:
@@ -298,16 +361,23 @@ async def test_a_tracker_without_graphql_does_not_say(status: int) -> None:
     assert await tracker.last_edit(5) is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    [("NOT_FOUND", IssueNotFound), ("FORBIDDEN", GitHubAPIError), ("RATE_LIMITED", GitHubAPIError)],
-)
-async def test_graphql_says_no_with_200(kind: str, error: type[Exception]) -> None:
+def refused_by_graphql(kind: str) -> httpx2.Response:
     no = {"type": kind, "message": "because"}
-    tracker, _ = connect(reply({"data": {"repository": None}, "errors": [no]}))
-    with pytest.raises(error) as failed:
+    return reply({"data": {"repository": None}, "errors": [no]})
+
+
+@pytest.mark.parametrize("kind", ["NOT_FOUND", "FORBIDDEN", "RATE_LIMITED"])
+async def test_graphql_says_no_with_200(kind: str) -> None:
+    tracker, _ = connect(refused_by_graphql(kind), reply(issue()))
+    with pytest.raises(GitHubAPIError, match="because") as failed:
         await tracker.last_edit(5)
-    assert getattr(failed.value, "is_rate_limit_error", False) is (kind == "RATE_LIMITED")
+    assert failed.value.is_rate_limit_error is (kind == "RATE_LIMITED")
+
+
+async def test_what_graphql_does_not_find_is_gone_when_it_is_found_nowhere() -> None:
+    tracker, _ = connect(refused_by_graphql("NOT_FOUND"), GONE, reply(repository()))
+    with pytest.raises(IssueNotFound):
+        await tracker.last_edit(5)
 
 
 # accounts and rights

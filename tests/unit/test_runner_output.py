@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from rota.runner.logs import LONGEST_TEXT, RunLog, for_people
 from rota.runner.output import LONGEST, LastLines, Lines, shortened
-from rota.runner.redaction import HIDDEN, Redactor
+from rota.runner.redaction import HIDDEN, Redactor, variables_named_in
+from rota.runner.runtimes.gemini import LONGEST_MESSAGE, GeminiRuntime
 from rota.testing.clock import ManualClock
 
 
@@ -72,6 +73,15 @@ def test_the_last_lines_are_bounded() -> None:
     assert last.text == "y" * 100
 
 
+def test_a_message_of_gemini_that_grows_too_long_is_cut_between_its_pieces() -> None:
+    listener = GeminiRuntime().listener()
+    for piece in ("x" * (LONGEST_MESSAGE - 4), "secret", "more"):
+        event = {"type": "message", "role": "assistant", "delta": True, "content": piece}
+        assert list(listener.hear(json.dumps(event))) == []
+    (told,) = listener.finish()
+    assert told["text"].endswith("xsecret")
+
+
 def test_people_see_no_control_characters() -> None:
     assert for_people("\x1b[31mred\x1b[0m\x07 a\tb\nc\x9b2J\x7f") == "red a\tb\nc2J"
 
@@ -91,6 +101,15 @@ def test_values_of_variables_that_sound_secret_are_hidden() -> None:
     assert redactor.text("/usr/bin:/bin short") == "/usr/bin:/bin short"
     assert redactor.text("MIIcanary2") == HIDDEN
     assert redactor.text("postgresql://rota:hunter2@db/x") == f"postgresql://{HIDDEN}@db/x"
+
+
+def test_values_of_variables_that_a_configuration_names_are_hidden() -> None:
+    agent = {"work_source": {"auth": {"token_env": "GH_PAT"}}, "hooks": [{"secret_env": "SEAL"}]}
+    names = variables_named_in({"agents": [agent], "url_env": None, "environment": "PLAIN"})
+    assert names == {"GH_PAT", "SEAL"}
+    redactor = Redactor({"GH_PAT": "canary-one", "PLAIN": "canary-two"}, names=names)
+    assert redactor.text("canary-one canary-two") == f"{HIDDEN} canary-two"
+    assert redactor.knowing({"SEAL": "canary-six"}).text("canary-six") == HIDDEN
 
 
 def test_secrets_are_hidden_in_structures_too() -> None:

@@ -66,6 +66,15 @@ def test_claude_that_is_refused_says_until_when() -> None:
     assert report.resets_at.isoformat() == "2026-05-01T19:00:00+00:00"
 
 
+@pytest.mark.parametrize("subtype", ["success", "error_during_execution"])
+def test_a_result_of_claude_that_is_no_text_is_told_as_one(subtype: str) -> None:
+    listener = RUNTIMES[RuntimeKind.CLAUDE].listener()
+    event = {"type": "result", "subtype": subtype, "result": {"fixed": ["é"]}}
+    (told,) = listener.hear(json.dumps(event))
+    assert told["text"] == listener.report.result == '{"fixed": ["é"]}'
+    assert listener.report.error == (None if subtype == "success" else '{"fixed": ["é"]}')
+
+
 def test_codex_tells_texts_tools_session_and_usage() -> None:
     events, report = heard("codex-success")
     assert events == [

@@ -361,6 +361,30 @@ async def test_a_lost_claim_sets_its_retired_adapter_free(fleet: Fleet) -> None:
     assert old.closed == 1
 
 
+async def test_who_lets_go_of_a_claim_sets_its_adapter_free(fleet: Fleet) -> None:
+    """And that of no other claim; the adapter that is in use stays open."""
+    items = [fleet.place.add(title) for title in ("Mend the gate", "Oil it", "Paint it")]
+    found = [await fleet.manager.get_next_work_item(Agent()) for _ in items[:2]]
+    old = await fleet.adapter()
+    await fleet.manager.clear_cache()
+    third = await fleet.manager.get_next_work_item(Agent())
+    new = await fleet.adapter()
+    for one in found:
+        assert one.claim_result is not None
+        claim = one.claim_result.claim
+        await fleet.manager.let_go(items[2].id, agent=Agent(), claim=claim)
+        assert old.closed == 0
+        await fleet.manager.let_go(one.item.id if one.item else "", agent=Agent(), claim=claim)
+    assert old.closed == 1
+    assert third.claim_result is not None
+    await fleet.manager.let_go(items[2].id, agent=Agent(), claim=third.claim_result.claim)
+    await fleet.manager.let_go("memory-9", agent=Agent("bob"))
+    assert new.closed == 0
+    await fleet.manager.clear_cache()
+    assert new.closed == 1
+    assert {entry.status for entry in fleet.place.entries.values()} == {Status.IN_PROGRESS}
+
+
 async def test_clearing_the_cache_closes_idle_adapters(fleet: Fleet) -> None:
     old = await fleet.adapter()
     await fleet.manager.clear_cache()

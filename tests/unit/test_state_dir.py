@@ -62,7 +62,7 @@ def test_a_directory_that_may_not_be_written_is_told_in_one_line(tmp_path: Path)
     state = tmp_path / "state"
     state.mkdir()
     state.chmod(0o500)
-    command = [sys.executable, "-m", "rota.cli", "up", "--port", "0", "--state-dir", str(state)]
+    command = [sys.executable, "-m", "rota", "up", "--port", "0", "--state-dir", str(state)]
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("setpriv, which takes root's privileges away, is missing")

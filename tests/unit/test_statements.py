@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from rota.storage.postgres import _without_password
 from rota.storage.select import candidates, item_columns
 from rota.storage.statements import load_statements, numbered
 
@@ -61,23 +60,3 @@ def test_a_claim_asks_only_for_what_it_is_given(dialect: str) -> None:
         assert asked == {"want", "type_0", "type_1", "label_0", "project_id"} | (
             {"agent"} if named else set()
         )
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("postgresql://me:secret@host/db", "postgresql://me@host/db"),
-        ("postgresql://me:se:c@ret@host:5432/db?x=1", "postgresql://me@host:5432/db?x=1"),
-        ("postgresql://me@host/db", "postgresql://me@host/db"),
-        ("postgresql:///db", "postgresql:///db"),
-        ("postgresql://host/db?password=secret&x=1", "postgresql://host/db?x=1"),
-        ("postgresql://host/db?password=secret", "postgresql://host/db"),
-        ("postgresql://me:secret@host/db?user=x@y", "postgresql://me@host/db?user=x@y"),
-        ("postgresql://me:sec#secret@host?sslmode=require", "postgresql://me@host?sslmode=require"),
-        ("postgresql://host?sslpassword=secret", "postgresql://host"),
-        ("postgres://[::1]:5432/db", "postgres://[::1]:5432/db"),
-    ],
-)
-def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert "secret" not in _without_password(url)
-    assert _without_password(url) == shown

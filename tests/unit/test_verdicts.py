@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.model.fleet import Retry
-from rota.model.runs import RunEnd, RunStatus
+from rota.model.runs import Run, RunEnd, RunStatus
+from rota.model.schedules import TriggerKind
 from rota.sources.port import ReleaseOptions, WorkResult
-from rota.sources.verdicts import SHUT_DOWN, verdict
+from rota.sources.verdicts import SHUT_DOWN, refusals_before, verdict
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RETRY = Retry(max_attempts=3, backoff=timedelta(minutes=1), max_backoff=timedelta(minutes=90))
@@ -79,6 +80,30 @@ def test_a_used_up_quota_is_no_failure_of_the_item(attempt: int) -> None:
     end = RunEnd(RunStatus.FAILED, error="limit reached", usage_limit=True)
     back = ReleaseOptions("the agent's quota is used up: limit reached", counted=False)
     assert said(end, attempt) == back
+
+
+@pytest.mark.parametrize(("refusals", "counted"), [(0, False), (1, False), (2, True), (9, True)])
+def test_the_third_refusal_in_a_row_is_counted(refusals: int, counted: bool) -> None:
+    end = RunEnd(RunStatus.FAILED, error="limit reached", usage_limit=True)
+    found = verdict(end, RETRY, NOW, 1, 10, refusals=refusals)
+    assert isinstance(found, ReleaseOptions)
+    assert found.counted is counted
+    last = verdict(end, RETRY, NOW, 3, 10, refusals=refusals)
+    assert isinstance(last, WorkResult) is counted
+
+
+def test_refusals_are_the_failures_whose_attempt_was_taken_back() -> None:
+    def run(attempt: int, status: RunStatus = RunStatus.FAILED) -> Run:
+        return Run(
+            "r", "smith", None, TriggerKind.SCHEDULE, None, "here", "w", 1, None, attempt, "now",
+            status=status,
+        )  # fmt: skip
+
+    now, lost = run(2, RunStatus.RUNNING), run(2, RunStatus.LOST)
+    assert refusals_before(now, []) == 0
+    assert refusals_before(now, [run(2), run(2), run(1)]) == 2
+    assert refusals_before(now, [run(1), run(2)]) == 0
+    assert refusals_before(now, [run(2), lost, run(2)]) == 1
 
 
 def test_a_server_that_stops_gives_back_and_a_person_who_cancels_wants_to_look() -> None:

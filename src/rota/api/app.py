@@ -36,7 +36,7 @@ from rota.api.ws import PATH as WS_PATH
 from rota.api.ws import Handshake, Sockets, refuse, socket_endpoints
 from rota.api.ws_limits import WsLimits
 from rota.feed import Feed
-from rota.model.access import Caller, everyone
+from rota.model.access import ANYONE, Caller, everyone
 from rota.model.errors import ClaimLost, NotFound, RotaError
 from rota.model.fleet import Fleet
 from rota.queue.ledger import Ledger
@@ -213,7 +213,7 @@ class Api:
                 scope.get("method", "GET"), headers, protected=closed, cookie=cookie, form=form
             )
         if needed is None:
-            return everyone("anyone")
+            return everyone(ANYONE)
         caller = await self._gate.caller(headers, (scope.get("client") or ("",))[0])
         scope["rota.caller"] = caller
         if needed:

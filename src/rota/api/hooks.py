@@ -22,6 +22,7 @@ from rota.model.errors import InvalidInput, NotFound, Unauthenticated
 from rota.queue.hearing import Heard
 
 TAG = "hooks"
+LONGEST_DELIVERY = 150  # of a sender's own id; the ledger adds to it whose it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,18 @@ async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answ
     if not delivery:
         raise InvalidInput(f"{_DELIVERIES[kind][0].decode()} is missing", field="delivery")
     heard = Heard(f"{kind}:{receiver.repo}", _first(call, _EVENTS[kind])[:100], payload)
-    if not await call.ledger.outside.remember_delivery(f"{kind}:{delivery[:180]}", heard):
+    if not await call.ledger.outside.remember_delivery(f"{kind}:{known_as(delivery)}", heard):
         return json_answer(Delivery("seen before"))
     receiver.wake()
     return json_answer(Delivery("accepted"), 202)
+
+
+def known_as(delivery: str) -> str:
+    """The id by which a delivery is remembered. One that is too long is not cut: two that differ
+    only at their ends are two deliveries."""
+    if len(delivery) <= LONGEST_DELIVERY:
+        return delivery
+    return f"sha256:{hashlib.sha256(delivery.encode('utf-8', 'replace')).hexdigest()}"
 
 
 def _read(raw: bytes) -> tuple[Mapping[str, Any], str]:

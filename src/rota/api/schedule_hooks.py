@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from rota.api import schedule_wire as wire
 from rota.api.answers import Answer, json_answer
 from rota.api.call import LONGEST_ID, Call
+from rota.api.hooks import known_as
 from rota.api.routing import endpoint
 from rota.api.schedule_wire import ChatMessage
 from rota.model.access import DISPATCH
@@ -83,7 +84,7 @@ async def hear_webhook(call: Call) -> Answer:
             " Idempotency-Key",
             field="delivery",
         )
-    ask = Ask(agent, name, TriggerKind.WEBHOOK, _told(call, raw), delivery[:150])
+    ask = Ask(agent, name, TriggerKind.WEBHOOK, _told(call, raw), known_as(delivery))
     return _heard(await call.ledger.schedules.ask(ask))
 
 

@@ -1,9 +1,9 @@
 """How the HTTP face behaves: given once, when the app is made."""
 
-import ipaddress
 from dataclasses import dataclass
 
 from rota import __version__
+from rota.config.settings import is_loopback
 
 RECHECK_SECONDS = 10.0  # a revoked token is noticed by then, also by who only listens
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -27,12 +27,7 @@ class ApiSettings:
 
     @property
     def on_loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def open_without_tokens(self) -> bool:

@@ -1,4 +1,4 @@
-"""Composition root: the only module that knows which database and which adapters there are."""
+"""Composition root: the only room that knows which databases there are."""
 
 import os
 import sys
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota import __version__
 from rota.config import Settings, StateDir
+from rota.config.settings import is_postgres
 from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, Refused, StorageUnavailable
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 def make_store(url: str, clock: Clock | None = None) -> "Store":
     """A store for `postgresql://…`, `sqlite:///path` or a bare path; it is not opened yet."""
-    if url.startswith(("postgresql://", "postgres://")):
+    if is_postgres(url):
         from rota.storage.postgres import PostgresStore
 
         return PostgresStore(url, clock=clock)
@@ -272,7 +273,7 @@ def up(settings: Settings) -> None:
     # Whoever wants the file to be read again before it was read at all must not end the server.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     loaded = None
-    if settings.sweeper:  # what is wrong with the file is said before anything is touched
+    if not settings.faces_only:  # what is wrong with the file is said before anything is touched
         loaded = read_fleet(settings)
         settings = _as_the_file_says(settings, loaded)
     with (
@@ -323,7 +324,7 @@ async def _serve(settings: Settings, loaded: "Loaded | None") -> None:
             )
         api = make_asgi(ledger, signals, settings, stopping, fleet)
         collect_rarely()
-        face = daemon.Face(api, settings.drain_seconds, lambda: _announce(settings, ledger, fleet))
+        face = daemon.Face(api, lambda: _announce(settings, ledger, fleet))
         if fleet is None:
             await daemon.run(face, listener, crew, stopping)
             return
@@ -446,7 +447,7 @@ def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None")
     wish = wish_of(fleet.fleet if fleet else Fleet())
     lines = [
         f"Rota {__version__}",
-        f"  dashboard  {settings.url}/",
+        *([f"  dashboard  {settings.url}/"] if settings.dashboard else []),
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
         f"  fleet      {fleet.in_words if fleet else _NOT_HERE}",

@@ -20,6 +20,7 @@ from rota.config.sources import AnySource, Forge
 from rota.config.state_dir import StateDir
 from rota.daemon import Crew
 from rota.journey import Journey
+from rota.model.access import CONFIGURATION
 from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
 from rota.model.fleet import Fleet
 from rota.model.runs import OutboxEntry
@@ -32,6 +33,7 @@ from rota.queue.recovery import Recovery
 from rota.runner import LocalRunner, clean_worktrees, end_orphans
 from rota.runner.admission import Admission
 from rota.runner.records import RunBook
+from rota.runner.redaction import variables_named_in
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.actions import NOTIFY
@@ -86,6 +88,7 @@ class FleetAtWork:
             environ=os.environ,
             clock=clock,
             allowed_hosts=settings.hook_hosts,
+            secret_names=lambda: variables_named_in(self._loaded.shown),
         )
         self._signals = signals
         self._home = state.home()
@@ -295,7 +298,7 @@ class FleetAtWork:
                     agent.name,
                     max_concurrent=agent.max_concurrent,
                     max_in_review=agent.max_in_review,
-                    actor="configuration",
+                    actor=CONFIGURATION,
                 )
 
     async def let_go(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.app import make_store, sqlite_path
 from rota.config import Settings, StateDir
+from rota.config.settings import is_postgres
 from rota.model.errors import InvalidInput, Refused, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _hold(state: StateDir, held: ExitStack) -> None:
 
 def _is_elsewhere(database: str) -> bool:
     make_store(database)  # names what is not known at all
-    return database.startswith(("postgresql://", "postgres://"))
+    return is_postgres(database)
 
 
 def fault_in(database: str) -> str | None:

@@ -8,6 +8,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from rota.cli.findings import FAIL, OK, WARN, Finding, failed
 from rota.cli.fleet_checks import left_runs
 from rota.cli.source_checks import configuration, source_errors
 from rota.config import Settings, StateDir
-from rota.model.errors import NoLedger, RotaError
+from rota.model.errors import InvalidInput, NoLedger, RotaError
 
 if TYPE_CHECKING:
     from rota.client.transport import Answer
@@ -36,6 +37,8 @@ def examine(settings: Settings) -> list[Finding]:
 
 def environment(settings: Settings) -> Iterator[Finding]:
     """The settings themselves were read already; here what they do not cover."""
+    from rota.app import make_store
+
     token, url = os.environ.get("ROTA_TOKEN"), os.environ.get("ROTA_URL")
     if token is not None and not token.startswith("rota_"):
         yield Finding(
@@ -49,7 +52,8 @@ def environment(settings: Settings) -> Iterator[Finding]:
             "environment", WARN, f"ROTA_HOST {settings.host} can be reached by other machines",
             "rota up will want a token: rota token create NAME --scope admin",
         )  # fmt: skip
-    yield Finding("environment", OK, f"database {_without_secret(settings.database)}")
+    with suppress(InvalidInput):  # of the database itself it is told next
+        yield Finding("environment", OK, f"database {make_store(settings.database).url}")
 
 
 def state_dir(settings: Settings) -> Iterator[Finding]:
@@ -196,19 +200,37 @@ def clock(settings: Settings) -> Iterator[Finding]:
 
 
 def port(settings: Settings) -> Iterator[Finding]:
+    """The one that `rota up` would take; that it is taken is well if it is by ours."""
+    settings = _listening(settings)
     where = f"{settings.host}:{settings.port}"
     busy = _is_busy(settings.host, settings.port)
     if busy is None:
         yield Finding("port", OK, f"{where} is free")
         return
     answer = _health(settings.url) if busy == errno.EADDRINUSE else None
-    if _is_ours(answer):
-        yield Finding("port", OK, f"{where} is taken by a Rota server")
+    running = StateDir(settings.state_dir).running()
+    if _is_ours(answer) and running is not None and running.url == settings.url:
+        yield Finding("port", OK, f"{where} is taken by the server of {settings.state_dir}")
         return
+    who = (
+        f"it is a Rota server that answers there, but not that of {settings.state_dir}"
+        if _is_ours(answer)
+        else "it is no Rota server that answers there"
+    )
     yield Finding(
-        "port", FAIL, f"{where}: {os.strerror(busy)}; it is no Rota server that answers there",
-        "take another with --port or PORT",
+        "port", FAIL, f"{where}: {os.strerror(busy)}; {who}",
+        "have `rota up` take another: set PORT=…, or write web: {port: …} in rota.yaml",
     )  # fmt: skip
+
+
+def _listening(settings: Settings) -> Settings:
+    from rota.config.loading import load_fleet
+
+    try:
+        web = load_fleet(settings.config).web
+    except InvalidInput:
+        return settings  # what is wrong with it is said where it is looked at
+    return settings.listening(web.host, web.port)
 
 
 def _is_busy(host: str, number: int) -> int | None:
@@ -264,11 +286,6 @@ def disk(settings: Settings) -> Iterator[Finding]:
         yield Finding("disk", status, size, "free some space; no restart is needed afterwards")
     else:
         yield Finding("disk", OK, size)
-
-
-def _without_secret(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if separator else url
 
 
 CHECKS: tuple[Check, ...] = (

@@ -173,7 +173,9 @@ async def _play(client: "WorkQueueClient", session: Session, seconds: float) -> 
 
     story = Story(client, session.output)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(story.tell(), _bring_work(client)), seconds)
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as parts:
+            parts.create_task(story.tell())
+            parts.create_task(_bring_work(client))
 
 
 async def _bring_work(client: "WorkQueueClient") -> None:

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from rota.client._sync.calls import plain_token
 from rota.client.errors import error_of
 from rota.client.retries import Retries
 from rota.client.transport import Answer
-from rota.model.errors import RotaError
+from rota.model.errors import RotaError, Unauthenticated
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -21,6 +21,8 @@ Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
+# Whoever has heard enough has frames left unread, behind which the server's farewell is stuck.
+FAREWELL_SECONDS = 0.2
 LONGEST_FRAME = 16 * 1024 * 1024
 _REFUSED = frozenset({401, 403, 421})  # by our server, and for good
 _PASSING = frozenset({429, 503})
@@ -42,7 +44,7 @@ def follow(
     sleep: Callable[[float], object] = time.sleep,
     *,
     tell: Callable[[str], object] = log.info,
-) -> Iterator[Json]:
+) -> Generator[Json, None, None]:
     """Events as they happen, for ever; behind `after`, or from now on.
 
     A connection that breaks is opened anew behind the last event seen; `tell` hears of it.
@@ -78,6 +80,7 @@ def _connected(url: str, token: str | None) -> "Iterator[ClientConnection]":
             address,
             additional_headers=headers,
             open_timeout=CONNECT_SECONDS,
+            close_timeout=FAREWELL_SECONDS,
             max_size=LONGEST_FRAME,
             compression=None,
             user_agent_header=None,
@@ -102,7 +105,10 @@ def _subscribe(connection: "ClientConnection", after: int | None, wanted: Mappin
     connection.send(json.dumps(frame))
     answer = json.loads(connection.recv(timeout=CONNECT_SECONDS))
     if not answer["ok"]:
-        raise _told(answer["error"])
+        error = _told(answer["error"])
+        if isinstance(error, Unauthenticated):  # it speaks of frames, which nobody here sends
+            raise Unauthenticated("this server wants a token: set ROTA_TOKEN", **error.details)
+        raise error
     begun: int = answer["result"]["after"]
     return begun
 

@@ -59,7 +59,7 @@ def this_program() -> list[str]:
     here = Path(sys.argv[0])
     if here.name == "rota" and here.is_file():
         return [str(here.absolute())]
-    return [sys.executable, "-m", "rota.cli"]
+    return [sys.executable, "-m", "rota"]
 
 
 @hook.member("uninstall", example="rota hook uninstall")

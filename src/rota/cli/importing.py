@@ -17,13 +17,15 @@ from rota.cli.destination import missing_file
 from rota.cli.exporting import STANDARD, Progress
 from rota.cli.output import column
 from rota.cli.session import config_option, group
-from rota.model.errors import Refused
+from rota.model.errors import Refused, RotaError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
     from rota.exchange.importing import Imported
     from rota.exchange.incoming import Reading
     from rota.exchange.landing import Landed
+
+STANDARD_INPUT = "standard input"
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,7 +117,15 @@ def _given(path: str) -> Iterator[Path]:
     with tempfile.NamedTemporaryFile(prefix="rota-import-") as kept:
         shutil.copyfileobj(sys.stdin.buffer, kept)
         kept.flush()
-        yield Path(kept.name)
+        file = Path(kept.name)
+        try:
+            yield file
+        except RotaError as error:  # of a file that nobody has named
+            for name in (str(file), file.name):
+                error.message = error.message.replace(name, STANDARD_INPUT)
+            if "file" in error.details:
+                error.details = {**error.details, "file": STANDARD_INPUT}
+            raise
 
 
 @import_.member("beads", example="rota import beads .beads/issues.jsonl --project mill")

@@ -1,6 +1,5 @@
 """Submitting items and listing them."""
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +9,9 @@ from rota.cli.columns import ITEMS
 from rota.cli.parsing import JsonValue, Moment, Priority, Text
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
-from rota.model.clock import to_text
 from rota.model.status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rota.cli.session import Session
 
 STATUSES = [str(status) for status in Status]
@@ -90,30 +86,8 @@ def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
 @_limit
 def ready(session: "Session", /, agent: str | None, limit: int, **filters: Any) -> None:
     """List what could be claimed now; exit code 1 when there is nothing."""
-    found = list(islice(_claimable(session, agent, filters), limit))
+    found = list(islice(session.client.work_ready(agent, **filters), limit))
     if not found:
         whose = f" for {agent}" if agent else ""
         session.output.negative([], "nothing_ready", f"nothing is ready{whose}")
     session.output.table(found, ITEMS)
-
-
-def _claimable(
-    session: "Session", agent: str | None, filters: dict[str, Any]
-) -> "Iterator[dict[str, Any]]":
-    """In the order of a claim: what is dispatched to the agent, then what is queued."""
-    now = to_text(datetime.now(UTC))
-    if agent is not None:
-        mine = session.client.work_each("dispatched", agent, **filters)
-        yield from (item for item in mine if _is_free(item, now))
-    for item in session.client.work_each("queued", **filters):
-        named = item["assigned_agent"]
-        if _is_free(item, now) and (agent is None or named in (None, agent)):
-            yield item
-
-
-def _is_free(item: dict[str, Any], now: str) -> bool:
-    return (
-        item["hold_reason"] is None
-        and item["open_blockers"] == 0
-        and (item["available_at"] or "") <= now
-    )

@@ -111,6 +111,15 @@ async def _tried(session: "Session", loaded: "Loaded", names: list[str]) -> list
         courier.close()
 
 
+def _address(session: "Session", loaded: "Loaded") -> str:
+    """Of the server that runs here, or else of the one that would."""
+    from rota.config import StateDir
+
+    running = StateDir(session.settings.state_dir).running()
+    planned = session.settings.listening(loaded.web.host, loaded.web.port)
+    return running.url if running is not None else planned.url
+
+
 async def _try(session: "Session", courier: Any, loaded: "Loaded", name: str) -> dict[str, Any]:
     from uuid import uuid4
 
@@ -118,7 +127,7 @@ async def _try(session: "Session", courier: Any, loaded: "Loaded", name: str) ->
     from rota.notify.messages import Message
     from rota.notify.sending import trial_facts
 
-    facts = trial_facts(name, loaded.web.public_url or session.settings.url)
+    facts = trial_facts(name, loaded.web.public_url or _address(session, loaded))
     row = {"channel": name, "type": loaded.notify.channels[name].type}
     try:
         said = await courier.send(name, Message.of(f"test-{uuid4().hex}", [facts]))

@@ -132,9 +132,10 @@ def _tokens(one: dict[str, Any]) -> str:
 def log(session: "Session", /, id: str, follow: bool) -> None:  # noqa: A002 - the word in the help
     """Print what a run has said; with --json, every line with its time and where it came from.
 
-    --follow also ends when the run's server is gone, and says so in the last line.
+    With --follow, a server that does not answer is waited for. It also ends when the run is lost,
+    or its server is gone while another one answers, and says so in the last line.
     """
-    for line in session.client.read_log(id, follow=follow):
+    for line in session.client.read_log(id, follow=follow, tell=session.output.say):
         session.output.stream(line, _spoken(line))
 
 

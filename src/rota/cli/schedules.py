@@ -10,6 +10,7 @@ from rota.cli.output import Column, Json, column
 from rota.cli.parsing import Span
 from rota.cli.session import group
 from rota.cli.text import age, local_time, one_line, shortened
+from rota.model.schedules import ScheduleType
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -113,10 +114,26 @@ def disable(session: "Session", /, name: tuple[str, str]) -> None:
 @schedule.member("forget", example="rota schedule forget smith/morning")
 @click.argument("name", type=Name())
 def forget(session: "Session", /, name: tuple[str, str]) -> None:
-    """Forget a schedule that no configuration names any more."""
+    """Forget a schedule that no configuration names any more.
+
+    One that the rota.yaml of a server still names comes back, as new: take it out there.
+    """
+    rests = _rests(session.client.get_schedule(*name))
     session.client.forget_schedule(*name)
     told = {"schedule": "/".join(name), "result": "forgotten"}
     session.output.facts(told, told.items())
+    if not rests:
+        session.output.say(
+            "warning: a server whose rota.yaml still names it brings it back, as new and enabled;"
+            f" take it out there, or keep it and say rota schedule disable {'/'.join(name)}"
+        )
+
+
+def _rests(one: Json) -> bool:
+    """Whether a server has seen that none has it any more. It can tell so of what wakes by the
+    clock, and nobody has disabled."""
+    by_clock = ScheduleType(one["type"]).by_clock
+    return by_clock and one["status"] != "disabled" and one["next_run_at"] is None
 
 
 def _show(session: "Session", one: Json) -> None:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rota.config.settings import is_postgres
 from rota.model.errors import InvalidInput
 from rota.model.work import check_name
 
@@ -40,11 +41,7 @@ async def seated(session: "Session", agent: str | None) -> AsyncIterator["tuple[
 def _database(session: "Session") -> str:
     """Without what a URL may hold beside the name."""
     database = session.settings.database
-    return "a PostgreSQL database" if _is_remote(database) else f"the database {database}"
-
-
-def _is_remote(database: str) -> bool:
-    return database.startswith(("postgresql://", "postgres://"))
+    return "a PostgreSQL database" if is_postgres(database) else f"the database {database}"
 
 
 def has_ledger(session: "Session") -> bool:

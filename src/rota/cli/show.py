@@ -48,7 +48,10 @@ def facts_of(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("source", one_line(" ".join(filter(None, (item["source"], item["source_ref"]))))),
         ("created", f"{local_time(item['created_at'])} {_by(item)}"),
         ("updated", local_time(item["updated_at"])),
-        ("completed", local_time(item["completed_at"])),
+        (
+            "completed" if item["status"] == "completed" else "ended",
+            local_time(item["completed_at"]),
+        ),
         ("payload", json.dumps(item["payload"]) if item["payload"] is not None else ""),
         ("body", item["body"]),
         ("notes", item["notes"]),

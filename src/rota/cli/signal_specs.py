@@ -128,7 +128,7 @@ _OPTIONS = [
     click.option("--spec", type=SpecFile(), help="All of it as JSON, as POST /signals takes it."),
 ]
 
-_KINDS = {
+KINDS = {
     "on_status": (TriggerOn.TRANSITION, "to"),
     "when_all_in": (TriggerOn.ALL_IN, "in"),
     "when_any_in": (TriggerOn.ANY_IN, "in"),
@@ -137,7 +137,7 @@ _KINDS = {
     "on_run": (TriggerOn.RUN_FINISHED, "outcome"),
     "on_source": (TriggerOn.SOURCE_EVENT, "source"),
 }
-_WHICH = {
+WHICH = {
     "in_": "in",
     "timezone": "timezone",
     "project": "project_id",
@@ -150,7 +150,7 @@ _WHICH = {
     "nth": "nth",
     "fields": "fields",
 }
-_THEN = {
+THEN = {
     "title": "title",
     "body": "body",
     "type_": "type",
@@ -162,7 +162,7 @@ _THEN = {
     "channel": "channel",
     "reason": "reason",
 }
-_HOW_OFTEN = {
+HOW_OFTEN = {
     "max_fires": "max_fires",
     "expires": "expires_at",
     "max_depth": "max_depth",
@@ -188,7 +188,7 @@ def body_of(options: Mapping[str, Any]) -> dict[str, Any]:
         if named:
             raise click.UsageError("--spec says it all: leave the other options out")
         return dict(spec)
-    body = {"trigger": _trigger(named), **_about(named), **_renamed(named, _HOW_OFTEN)}
+    body = {"trigger": _trigger(named), **_about(named), **_renamed(named, HOW_OFTEN)}
     if "max_fires" in body:
         body["max_fires"] = body["max_fires"] or None
     action = _action(named)
@@ -200,12 +200,12 @@ def _renamed(named: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _trigger(named: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = [option for option in _KINDS if option in named]
+    chosen = [option for option in KINDS if option in named]
     if len(chosen) != 1:
-        known = ", ".join(f"--{option.replace('_', '-')}" for option in _KINDS)
+        known = ", ".join(f"--{option.replace('_', '-')}" for option in KINDS)
         raise click.UsageError(f"say when, by exactly one of {known}; or all of it by --spec")
-    kind, key = _KINDS[chosen[0]]
-    trigger = {"kind": str(kind), key: named[chosen[0]], **_renamed(named, _WHICH)}
+    kind, key = KINDS[chosen[0]]
+    trigger = {"kind": str(kind), key: named[chosen[0]], **_renamed(named, WHICH)}
     if "fields" in trigger:
         trigger["fields"] = dict(trigger["fields"])
     if "at" in named and ("timezone" not in named or _from_now(named["at"])):
@@ -234,7 +234,7 @@ def _about(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _action(named: Mapping[str, Any]) -> dict[str, Any] | None:
-    facts = _renamed(named, _THEN)
+    facts = _renamed(named, THEN)
     if "then" in named:
         return {"kind": named["then"].replace("-", "_"), **facts}
     if facts:

@@ -9,6 +9,7 @@ from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.session import group
 from rota.cli.signal_specs import body_of, in_words, signal_options
+from rota.cli.signal_wording import told_by_options
 from rota.cli.text import local_time, one_line, shortened
 from rota.model.signals import SignalStatus
 
@@ -72,7 +73,8 @@ def add(session: "Session", /, **options: Any) -> None:
     rota signal add --on-run failed --of-agent smith --then submit --title "Look at {run.id}"
     rota signal add --spec signal.json
     """
-    made = session.client.create_signal(**body_of(options))
+    with told_by_options(options, as_json=session.as_json):
+        made = session.client.create_signal(**body_of(options))
     session.output.facts(made, facts_of(made))
 
 
@@ -85,7 +87,8 @@ def test(session: "Session", /, **options: Any) -> None:
     """
     body = body_of(options)
     kept = {name: body[name] for name in ("action", "work_item_id") if name in body}
-    found = session.client.test_signal(body["trigger"], **kept)
+    with told_by_options(options, as_json=session.as_json):
+        found = session.client.test_signal(body["trigger"], **kept)
     if not found:
         session.output.negative([], "no_event", "none of the last 1,000 events would have fired it")
     if session.as_json:

@@ -7,11 +7,13 @@ import click
 from rota.cli.output import column, time_column
 from rota.cli.parsing import Moment
 from rota.cli.session import group
+from rota.model.clock import SystemClock, to_text
+from rota.model.errors import NoLedger
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-token = group("token", "Who may reach the API.", "rota token create ci --scope work")
+token = group("token", "Who may reach the API.", "rota token create ops --scope admin")
 
 _COLUMNS = [
     column("id", whole=True),
@@ -39,14 +41,38 @@ def create(
 ) -> None:
     """Make a token; its secret is printed this once, and kept only as a hash.
 
-    From the first token on, every request to a server needs one.
+    From the first token on, every request to a server needs one: let the first have --scope admin,
+    which may make others.
     """
+    is_managed = "admin" in scopes or _is_managed(session)
     made = session.client.create_token(name, scopes, expires_at)
     if session.as_json:
         session.output.document(made)
         return
     print(made["secret"])
     session.output.say(f"token {made['id']} is made; keep the secret, it is not shown again")
+    if not is_managed:
+        session.output.say(
+            "warning: every request to a server needs a token now, and no token may make or revoke"
+            " others; make one that may straight on the database:"
+            " rota token create NAME --scope admin --db DATABASE"
+        )
+
+
+def _is_managed(session: "Session") -> bool:
+    """Whether a token may manage tokens. Asked before one more is made: afterwards it may be that
+    nobody gets an answer."""
+    now = to_text(SystemClock().now())
+    try:
+        found = session.client.tokens()
+    except NoLedger:
+        return False
+    return any(
+        "admin" in one["scopes"]
+        and one["revoked_at"] is None
+        and (one["expires_at"] is None or one["expires_at"] > now)
+        for one in found
+    )
 
 
 @token.member("list", example="rota token list")

@@ -33,11 +33,6 @@ def _address(function: Any) -> Any:
 
 @command("up", example="rota up --port 8080 --db postgresql://rota@db/rota")
 @_address
-@click.option(
-    "--no-sweeper",
-    is_flag=True,
-    help="Serve only: no agents, schedules, signals or sweeping here; another `rota up` does that.",
-)
 @click.option("--no-agents", is_flag=True, help="Wake no agents here, whatever rota.yaml says.")
 @click.option("--no-signals", is_flag=True, help="Let signals wait.  [env: ROTA_SIGNALS=off]")
 @click.option(
@@ -48,21 +43,13 @@ def _address(function: Any) -> Any:
     show_default=True,
     help="Seconds that runs have to end by themselves when the server is stopped.",
 )
-def up(
-    session: "Session", /, no_sweeper: bool, no_agents: bool, no_signals: bool, **options: Any
-) -> None:
+def up(session: "Session", /, no_agents: bool, no_signals: bool, **options: Any) -> None:
     """Wake the agents of rota.yaml, and serve the queue, its API and the dashboard.
 
     Ctrl-C ends it: runs have a while to finish, and what is left goes back to the queue.
     SIGHUP reads rota.yaml again, without dropping any run.
     """
-    _serve(
-        session,
-        sweeper=not no_sweeper,
-        agents=not no_agents,
-        signals=not no_signals,
-        **options,
-    )
+    _serve(session, agents=not no_agents, signals=not no_signals, **options)
 
 
 @command("serve", example="rota serve --host 0.0.0.0 --port 8080")
@@ -73,7 +60,7 @@ def serve(session: "Session", /, **options: Any) -> None:
     No agents are woken here, no schedules kept, no signals fired, and stale items are not brought
     back: another `rota up` on the same database does that.
     """
-    _serve(session, sweeper=False, **options)
+    _serve(session, faces_only=True, **options)
 
 
 def _serve(session: "Session", *, no_dashboard: bool, **options: Any) -> None:
@@ -89,7 +76,7 @@ def _serve(session: "Session", *, no_dashboard: bool, **options: Any) -> None:
         dashboard=not no_dashboard,
         **options,
     )
-    if not settings.sweeper:
+    if settings.faces_only:
         _warn_of_agents(session, settings)
     app.up(settings)
 

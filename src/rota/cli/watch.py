@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +37,14 @@ def watch(
     if since is None and not no_follow:  # else the past is shown at once
         session.output.waiting("events")
     events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
-    for event in islice(events, limit):
-        session.output.stream(event, event_line(event))
+    with contextlib.closing(events):  # here, where a Ctrl-C meanwhile is one as any other
+        for event in islice(events, limit):
+            session.output.stream(event, event_line(event))
 
 
 def _live(
     session: "Session", after: int | None, wanted: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """By the server's feed; without a server, or through a proxy that knows no WebSocket, by the
     stream that every way to the ledger has."""
     from rota.cli.feed import NoFeed, follow
@@ -56,7 +57,9 @@ def _live(
     yield from client.watch(after, **wanted)
 
 
-def _past(session: "Session", after: int, wanted: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _past(
+    session: "Session", after: int, wanted: dict[str, Any]
+) -> Generator[dict[str, Any], None, None]:
     while page := session.client.events(after, limit=MAX_PAGE, **wanted):
         yield from page
         after = page[-1]["seq"]

@@ -9,6 +9,7 @@ from rota.model.status import RULES, Status, Verb
 
 _FIELD = re.compile(r"(?P<field>[A-Za-z_-]+)(?:\[\d+\])?: ")
 _NEED = re.compile(r"\bneeds (?P<field>[a-z_]+): ")
+_BEYOND = re.compile(r"([0-9.e+-]+) is out of range; use ([0-9.]+) to ([0-9.]+)")
 _WANTED = re.compile(r"; (?P<wanted>\w+) is not possible from there")
 
 # Fields whose option or argument is called otherwise, here and there.
@@ -40,8 +41,19 @@ def _by_options(message: str, command: click.Command) -> str:
     shown = _shown(found["field"], command)
     if shown is None:
         return message
-    unit = " seconds" if found["field"].endswith("_seconds") and message[-1].isdigit() else ""
-    return f"{message[: found.start('field')]}{shown}: {message[found.end() :]}{unit}"
+    rest = message[found.end() :]
+    if found["field"].endswith("_seconds") and (beyond := _BEYOND.fullmatch(rest)):
+        said, least, most = (_span(float(number)) for number in beyond.groups())
+        rest = f"{said} is out of range; use {least} to {most}"
+    return f"{message[: found.start('field')]}{shown}: {rest}"
+
+
+def _span(seconds: float) -> str:
+    """As one would write it: 691200 is 8d."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.15g}s"
 
 
 def _shown(field: str, command: click.Command) -> str | None:

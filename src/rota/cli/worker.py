@@ -6,7 +6,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rota.client import WorkQueueClient
     from rota.model.fleet import AgentSpec, Limits
     from rota.model.schedules import Schedule
+    from rota.model.wanted import WorkWanted
 
 _MOST_WORKERS = 1_000  # of one agent, on one machine
 _SAID_WIDTH = 100
@@ -37,7 +38,13 @@ _SAID_WIDTH = 100
 @click.option("--token", help="The server's token.  [env: ROTA_TOKEN]")
 @click.option("--schedule", help="With the prompt and the settings of this schedule of the agent.")
 @click.option("--slots", type=click.IntRange(1, 1000), help="Items at once.  [default: the file's]")
-@click.option("--type", "--types", "types", multiple=True, help="Only this kind; repeatable.")
+@click.option(
+    "--type",
+    "--types",
+    "types",
+    multiple=True,
+    help="Only this kind; repeatable.  [default: what work_source of the file says]",
+)
 @click.option(
     "--lease",
     type=Span(),
@@ -64,7 +71,7 @@ def worker(session: "Session", /, **options: Any) -> None:
 
     _configure_logging()
     url = _server(session)
-    part = _configured(session, options["agent"], options["schedule"])
+    part = _configured(session, options["agent"], options["schedule"], options["types"])
     name = part.agent.name
     with (
         _home(session, name) as home,
@@ -81,7 +88,6 @@ def _configure_logging() -> None:
     from rota.config.logs import configure_logging
 
     configure_logging(logging.WARNING)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
 
 
 def _server(session: "Session") -> str | None:
@@ -114,9 +120,12 @@ class Part:
     agent: "AgentSpec"
     schedule: "Schedule | None"
     limits: "Limits"  # of one run
+    wanted: "WorkWanted"  # what it takes
 
 
-def _configured(session: "Session", name: str, schedule: str | None) -> Part:
+def _configured(
+    session: "Session", name: str, schedule: str | None, types: tuple[str, ...]
+) -> Part:
     from rota.config.loading import load_fleet
     from rota.runner.budget import tighter
 
@@ -138,7 +147,25 @@ def _configured(session: "Session", name: str, schedule: str | None) -> Part:
     if schedule is not None and chosen is None:
         known = ", ".join(one.name for one in found.schedules) or "none"
         raise InvalidInput(f"{name} has no schedule {schedule!r}; it has {known}", field="schedule")
-    return Part(found, chosen, tighter(found.budget.per_run, loaded.fleet.budget.per_run))
+    limits = tighter(found.budget.per_run, loaded.fleet.budget.per_run)
+    return Part(found, chosen, limits, _wanted(found, chosen, types))
+
+
+def _wanted(
+    agent: "AgentSpec", schedule: "Schedule | None", types: tuple[str, ...]
+) -> "WorkWanted":
+    """As on a server; who names types here knows better."""
+    from rota.model.wanted import WorkWanted
+
+    source = (schedule.work_source if schedule else None) or agent.work_source
+    wanted = WorkWanted("queue") if source is None else WorkWanted.of(source)
+    if wanted.kind != "queue" and not types:
+        raise InvalidInput(
+            f"{agent.name} takes its work from {wanted.in_words}, and a worker takes items of the"
+            " queue alone: let a server run it, or name what it shall take here with --type",
+            field="work_source",
+        )
+    return replace(wanted, types=types) if types else wanted
 
 
 @contextmanager
@@ -169,12 +196,18 @@ async def _work(
     from rota.client.worker_run import Equipment
     from rota.model.clock import SystemClock
     from rota.runner import LocalRunner
+    from rota.runner.redaction import variables_named_in
 
     await _tidy(session, home)
     async with AsyncExitStack() as opened:
         client = _client(session, url, options["token"])
         await opened.enter_async_context(client)
-        runner = LocalRunner(home, environ=os.environ, clock=SystemClock())
+        runner = LocalRunner(
+            home,
+            environ=os.environ,
+            clock=SystemClock(),
+            secret_names=lambda: variables_named_in(asdict(part.agent)),
+        )
         opened.callback(runner.close)
         one = Worker(
             Equipment(
@@ -188,7 +221,7 @@ async def _work(
                 SystemClock(),
             ),
             slots=options["slots"] or part.agent.max_concurrent,
-            types=options["types"],
+            wanted=part.wanted,
             lease_seconds=options["lease"],
             once=options["once"],
             heard=lambda what, facts: _say(session, what, facts),

@@ -7,7 +7,7 @@ so that all workers of one agent rest together, and `rota agent resume` wakes th
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from rota.client import ClaimedItem
@@ -20,6 +20,7 @@ from rota.client.worker_run import Equipment, WorkerRun
 from rota.model.agents import room_for_reviews
 from rota.model.errors import NotFound, RotaError
 from rota.model.runs import Run, RunEnd, Spent, in_a_row
+from rota.model.wanted import WorkWanted
 from rota.runner.budget import exceeded
 
 log = logging.getLogger("rota.client")
@@ -27,6 +28,7 @@ log = logging.getLogger("rota.client")
 DEFAULT_LEASE_SECONDS = 300.0
 ASK_AGAIN_SECONDS = 5.0
 _SHORTEST_POLL = 0.5
+_ANYTHING = WorkWanted("queue")
 _AGAIN = Retries(base_seconds=0.5, cap_seconds=15.0)
 
 Json = dict[str, Any]
@@ -41,7 +43,7 @@ class Worker:
         equipment: Equipment,
         *,
         slots: int = 1,
-        types: Sequence[str] = (),
+        wanted: WorkWanted = _ANYTHING,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         once: bool = False,
         heard: Heard = lambda _what, _facts: None,
@@ -49,7 +51,7 @@ class Worker:
         self._with = equipment
         self._client = equipment.client
         self._slots = 1 if once else slots
-        self._types = list(types) or None
+        self._wanted = wanted
         self._lease_seconds = lease_seconds
         self._once = once
         self._heard = heard
@@ -149,7 +151,9 @@ class Worker:
     async def _claim(self) -> list[Json]:
         return await self._client.claim(
             self._with.agent.name,
-            types=self._types,
+            types=self._wanted.types or None,
+            labels=self._wanted.labels or None,
+            project_id=self._wanted.project_id,
             lease_seconds=self._lease_seconds,
             wait_seconds=0.0 if self._once else runtime.POLL_SECONDS,
         )

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +31,7 @@ from rota.runner.port import Meter, Runner
 from rota.runner.telling import request_for, settings_for
 from rota.sources.local_mapping import address_of, clean, item_of, notes_of
 from rota.sources.port import ReleaseOptions, WorkItem, WorkResult
-from rota.sources.verdicts import SHUT_DOWN, verdict
+from rota.sources.verdicts import MOST_REFUSALS, SHUT_DOWN, not_to_begin, refusals_before, verdict
 
 if TYPE_CHECKING:
     from rota.client import ClaimedItem, WorkQueueClient
@@ -110,6 +110,8 @@ class WorkerRun:
 
     async def _executed(self, run: Run, path: Path, meter: Meter) -> RunEnd:
         agent, schedule = self._with.agent, self._with.schedule
+        if (over := not_to_begin(agent.retry, run.attempt)) is not None:
+            return over
         resumes = settings_for(agent, schedule).resume_session
         request = request_for(
             agent,
@@ -173,6 +175,7 @@ class WorkerRun:
             run.attempt,
             self._item["max_attempts"],
             review_gate=self._with.agent.review_gate,
+            refusals=await self._refusals(run) if end.usage_limit else 0,
         )
         if said is None or self._item.lost:
             return
@@ -184,6 +187,14 @@ class WorkerRun:
             return
         if not accepted:
             log.warning("the verdict on %s came too late", self._item.id)
+
+    async def _refusals(self, run: Run) -> int:
+        with contextlib.suppress(RotaError):  # then it is the first, as far as we know
+            found = await self._client.list_runs(
+                agent=run.agent, work_item_id=run.work_item_id, limit=MOST_REFUSALS + 1
+            )
+            return refusals_before(run, [_past(one) for one in found if one["id"] < run.id])
+        return 0
 
     async def _leave(
         self,
@@ -251,6 +262,10 @@ async def _over(task: "asyncio.Future[None]") -> None:
 
 async def _once(call: Callable[[], Awaitable[Any]]) -> Any:
     return await call()
+
+
+def _past(data: Json) -> Run:
+    return replace(run_of(data), status=RunStatus(data["status"]))
 
 
 def run_of(data: Json) -> Run:

@@ -24,7 +24,12 @@ from rota.config.shown import shown
 from rota.config.slots import warn_of_idle_slots
 from rota.config.sources import Section
 from rota.config.tree import Place, PlacedList, PlacedMap
-from rota.config.work_sources import InstalledTypes, check_sources, with_repositories
+from rota.config.work_sources import (
+    InstalledTypes,
+    check_sources,
+    warn_of_uncounted_attempts,
+    with_repositories,
+)
 from rota.model.fleet import AgentSpec
 from rota.model.work import NAME
 
@@ -35,6 +40,9 @@ _A_LIST = {
 }
 
 S = TypeVar("S", bound=Section)
+
+# What decides which program is run, and where it is looked for.
+_OF_A_PROGRAM = frozenset({"runtime", "env", "working_directory", "workspace"})
 
 ONLY_IN_THE_FIRST_FILE = ("sources", "budgets", "signals", "notify", "web")
 
@@ -133,21 +141,48 @@ class Crew:
         layers = with_repositories(layers)
         check_sources(layers, self._findings, self._types)
         self._warn_of_open_hooks(layers)
-        config = self._checked(AgentConfig, layers)
+        config, wrong = self._sound(layers)
         name = stand.called(str(layers.get("name")))
-        is_free = "name" not in layers or self._is_free(name, layers.places["name"], config is None)
-        if config is None or not is_free:
+        is_free = "name" not in layers or self._is_free(
+            name, layers.places["name"], place, config is None or bool(wrong)
+        )
+        if config is None:
             return
-        directory = self._directory(layers)
-        data = {"name": name} | config.model_dump(mode="json")
-        data |= {"name": name, "working_directory": str(directory)}
-        data = shown(data, {**layers, "name": name})
+        directory = self._directory(layers, wrong)
         spec = agent_spec(config, name, directory)
-        self.members.append(Member(spec, place, data))
-        if self._programs is not None:
+        if is_free and not wrong:
+            data = {"name": name} | config.model_dump(mode="json")
+            data |= {"name": name, "working_directory": str(directory)}
+            self.members.append(Member(spec, place, shown(data, {**layers, "name": name})))
+        self._warn(spec, layers, wrong)
+
+    def _sound(self, layers: PlacedMap) -> tuple[AgentConfig | None, frozenset[str]]:
+        """The agent, as far as it can be read, and the keys that are left out because of their
+        mistakes: there may be something to say of the rest."""
+        try:
+            return AgentConfig.model_validate(layers), frozenset()
+        except ValidationError as error:
+            self._findings.refused(error, AgentConfig, layers)
+            wrong = frozenset(str(one["loc"][0]) for one in error.errors() if one["loc"])
+        rest = layers.copied()
+        for name in wrong:
+            rest.take(name)
+        rest.setdefault("name", "nameless")
+        try:
+            return AgentConfig.model_validate(rest), wrong
+        except ValidationError:
+            return None, wrong
+
+    def _warn(self, spec: AgentSpec, layers: PlacedMap, wrong: frozenset[str]) -> None:
+        """Nothing is said that a key which could not be read might have made good."""
+        if self._programs is not None and not wrong & _OF_A_PROGRAM:
             warn_of_missing_program(spec, layers, self._programs, self._findings)
-        warn_of_unused(config.runtime.type, layers, self._findings)
-        warn_of_idle_slots(spec, layers, self._findings)
+        if "runtime" not in wrong:
+            warn_of_unused(spec.run.runtime, layers, self._findings)
+        if not wrong & {"instances", "schedules"}:
+            warn_of_idle_slots(spec, layers, self._findings)
+        if not wrong & {"work_source", "schedules"}:
+            warn_of_uncounted_attempts(layers, self._findings)
 
     def _checked(self, model: type[S], tree: PlacedMap) -> S | None:
         try:
@@ -156,23 +191,27 @@ class Crew:
             self._findings.refused(error, model, tree)
             return None
 
-    def _is_free(self, name: str, place: Place, is_wrong: bool) -> bool:
+    def _is_free(self, name: str, place: Place, entry: Place, is_wrong: bool) -> bool:
         """`is_wrong`: there are other mistakes in it, and its name may be one of them."""
         if not NAME.fullmatch(name):
             if not is_wrong:
                 self._findings.mistake(place, f"'{name}' is longer than a name may be; at most 64")
             return False
-        first = self._seen.setdefault(name, place)
-        if first is not place:
+        first = self._seen.get(name)
+        if first is not None:
+            # An alias, or a file that is named twice, has its name where the first one has it.
             self._findings.mistake(
-                place, f"there is an agent '{name}' already, in {first.file}:{first.line}"
+                entry if first is place else place,
+                f"there is an agent '{name}' already, in {first.file}:{first.line}",
             )
-        return first is place
+            return False
+        self._seen[name] = place
+        return True
 
-    def _directory(self, layers: PlacedMap) -> Path:
+    def _directory(self, layers: PlacedMap, wrong: frozenset[str]) -> Path:
         """Relative to the file that says so; where none does, that of the agent itself."""
         place = layers.places.get("working_directory", layers.place)
-        said = layers.get("working_directory", "")
+        said = "" if "working_directory" in wrong else layers.get("working_directory", "")
         directory = Path(os.path.normpath((place.file.parent / Path(said).expanduser()).absolute()))
         if not directory.is_dir():
             told = said.written if isinstance(said, FromEnvironment) else directory

@@ -49,19 +49,22 @@ class Files:
             )
             return None
         if not path.exists():
-            self._findings.mistake(place, f"there is no file {_missing(text, path)}")
+            self._findings.mistake(place, f"there is no file {_missing(text, path, place.file)}")
             return None
         tree = self.read(path)
         return None if tree is None else (path, tree)
 
 
-def _missing(text: str, path: Path) -> str:
-    return text.written if isinstance(text, FromEnvironment) else f"{path}{_near(path)}"
+def _missing(text: str, path: Path, asking: Path) -> str:
+    return text.written if isinstance(text, FromEnvironment) else f"{path}{_near(path, asking)}"
 
 
-def _near(path: Path) -> str:
+def _near(path: Path, asking: Path) -> str:
+    """Nobody means the file that he is writing."""
     try:
-        names = [one.name for one in path.parent.iterdir() if one.is_file()]
+        names = [
+            one.name for one in path.parent.iterdir() if one.is_file() and not one.samefile(asking)
+        ]
     except OSError:
         return f"; nor is there a directory {path.parent}"
     near = difflib.get_close_matches(path.name, names, 1)

@@ -1,6 +1,7 @@
 """Logging: one line per fact on stderr, for people on a terminal and as JSON elsewhere."""
 
 import logging
+import os
 import re
 import sys
 from collections.abc import MutableMapping
@@ -25,17 +26,35 @@ def _redact(
 
 
 def configure_logging(level: int = logging.INFO) -> None:
-    people = sys.stderr.isatty()
-    render: Any = structlog.dev.ConsoleRenderer() if people else structlog.processors.JSONRenderer()
+    render: Any = structlog.processors.JSONRenderer()
+    if sys.stderr.isatty():
+        render = structlog.dev.ConsoleRenderer(colors=not os.environ.get("NO_COLOR"))
+    noting: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            _redact,
-            render,
-        ],
+        processors=[*noting, _redact, render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,  # whoever logged before would keep the old ways
     )
+    _take_in(level, noting, render)
+
+
+def _take_in(level: int, noting: list[Any], render: Any) -> None:
+    """What libraries and our own client say by the standard library's logging looks the same, and
+    is redacted the same. Of others, warnings."""
+    finish = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _redact, render]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=noting, processors=finish)
+    )
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        if isinstance(old.formatter, structlog.stdlib.ProcessorFormatter):
+            root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(max(level, logging.WARNING))
+    logging.getLogger("rota").setLevel(level)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rota.model.errors import InvalidInput
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_ON = frozenset({"on", "1", "true", "yes"})
+_OFF = frozenset({"off", "0", "false", "no"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Settings:
     state_dir: Path = Path(".rota")
     database: str = ".rota/rota.db"
     insecure: bool = False
-    sweeper: bool = True
+    faces_only: bool = False  # it answers, and does nothing by itself
     dashboard: bool = True
     drain_seconds: float = 10.0
     allowed_hosts: frozenset[str] = frozenset()  # names the server is called by, beyond its own
@@ -38,7 +39,7 @@ class Settings:
         database: str | None = None,
         state_dir: str | Path | None = None,
         insecure: bool = False,
-        sweeper: bool = True,
+        faces_only: bool = False,
         dashboard: bool = True,
         allowed_hosts: Sequence[str] = (),
         config: str | Path | None = None,
@@ -55,7 +56,7 @@ class Settings:
             state_dir=state,
             database=database or env.get("DATABASE_URL") or str(state / "rota.db"),
             insecure=insecure,
-            sweeper=sweeper,
+            faces_only=faces_only,
             dashboard=dashboard,
             allowed_hosts=_hosts(allowed_hosts or env.get("ROTA_ALLOWED_HOSTS", "").split(",")),
             config=_config(config or env.get("ROTA_CONFIG")),
@@ -65,10 +66,10 @@ class Settings:
                     ("host", host or env.get("ROTA_HOST")),
                     ("port", port if port is not None else env.get("PORT")),
                 )
-                if said is not None
+                if said not in (None, "")
             ),
             agents=agents,
-            signals=signals and env.get("ROTA_SIGNALS", "on").lower() not in ("off", "0", "false"),
+            signals=signals and switch(env, "ROTA_SIGNALS", default=True),
             drain_seconds=drain_seconds,
             hook_hosts=tuple(sorted(_hosts(env.get("ROTA_HOOK_HOSTS", "").split(",")))),
         )
@@ -87,12 +88,36 @@ class Settings:
 
     @property
     def on_loopback(self) -> bool:
-        return self.host in LOOPBACK
+        return is_loopback(self.host)
 
     @property
     def url(self) -> str:
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def is_postgres(database: str) -> bool:
+    return database.startswith(("postgresql://", "postgres://"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what listens there can be reached from this machine alone."""
+    import ipaddress  # noqa: PLC0415 - most commands need it never
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def switch(environ: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """A variable that is on or off; empty is as good as not set."""
+    said = environ.get(name, "").strip().lower()
+    if said and said not in _ON | _OFF:
+        raise InvalidInput(f"{name}: {said[:40]!r} is not known; write on or off", field=name)
+    return said in _ON if said else default
 
 
 def _config(named: str | Path | None) -> Path:

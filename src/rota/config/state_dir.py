@@ -34,7 +34,7 @@ class RunningServer:
 
 
 class StateDir:
-    """Private to its owner (0700): it holds the ledger and, later, logs of agents."""
+    """Private to its owner (0700): it holds the ledger and the logs of agents."""
 
     def __init__(self, path: Path, machine: Path = _MACHINE) -> None:
         self.path = path

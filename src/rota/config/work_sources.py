@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from rota.config.interpolation import FromEnvironment, hidden
 from rota.config.mistakes import Findings, suggestion
 from rota.config.sources import OURS, AnySource
-from rota.config.tree import Place, PlacedMap
+from rota.config.tree import Place, PlacedMap, find
 
 # The types that there are adapters for. Asked only where one is not of ours: it takes a while.
 InstalledTypes = Callable[[], Collection[str]]
@@ -89,6 +89,18 @@ def check_source(source: Any, findings: Findings, types: InstalledTypes | None) 
             findings.warning(
                 source.places["path"], f"there is no folder {told}; no work can come of it"
             )
+
+
+def warn_of_uncounted_attempts(agent: PlacedMap, findings: Findings) -> None:
+    """Attempts are counted in the ledger, which knows nothing of the tasks of Markdown files."""
+    place, said = find(agent, ("retry",))
+    types = {source.get("type") for source in _sources(agent)}
+    if said is not None and "defaults" not in place.loc and types == {"markdown"}:
+        findings.warning(
+            place,
+            "not acted on: a Markdown file counts no attempts, so that a task whose run failed has"
+            " failed, and waits for a person",
+        )
 
 
 def _sources(agent: PlacedMap) -> Iterator[PlacedMap]:

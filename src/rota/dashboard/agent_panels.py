@@ -72,6 +72,8 @@ class Panel:
     limits: AgentLimits
     spending: Spending
     last: Run | None
+    schedules: int | None  # None: this server cannot say how many
+    woken: bool
 
     @property
     def free(self) -> int:

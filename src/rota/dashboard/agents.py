@@ -88,9 +88,14 @@ class Desk:
     async def panels(self, call: Call, names: Sequence[str]) -> list[Panel]:
         slots = _by_agent(await call.ledger.runs.slots(names))
         latest = await call.ledger.runs.latest(names)
-        return [self._panel(name, slots.get(name, []), latest.get(name)) for name in names]
+        strangers = [name for name in names if self.fleet.agent(name) is None]
+        woken = {name for name in strangers if await _is_woken(call, name)}
+        return [
+            self._panel(name, slots.get(name, []), latest.get(name), name in woken)
+            for name in names
+        ]
 
-    def _panel(self, name: str, slots: Sequence[Slot], last: Run | None) -> Panel:
+    def _panel(self, name: str, slots: Sequence[Slot], last: Run | None, woken: bool) -> Panel:
         load = self.loads.get(name) or AgentLoad(Agent(name), 0, 0)
         spec = self.fleet.agent(name)
         limits = self.limits.get(name) or AgentLimits(name)
@@ -109,11 +114,22 @@ class Desk:
             limits,
             own,
             last,
+            len(spec.schedules) if spec else None,
+            bool(spec.schedules) if spec else woken,
         )
 
     def _spending(self, spec: AgentSpec) -> Spending:
         tallies = self.days.get(spec.budget.timezone, [])
         return spending(spec.budget, [one for one in tallies if one.agent == spec.name], self.now)
+
+
+async def _is_woken(call: Call, name: str) -> bool:
+    """An agent that this server does not know, by schedules of another. Those of an agent that
+    nobody knows any more are left in the ledger, and rest."""
+    return any(
+        one.enabled and (one.next_run_at is not None or not one.type.by_clock)
+        for one in await call.ledger.schedules.find(name)
+    )
 
 
 def _by_agent(found: Iterable[OfAgent]) -> dict[str, list[OfAgent]]:

@@ -244,7 +244,8 @@ class _Landing:
         if verb is Verb.DISPATCH:
             return {"agent": record.agent or NOBODY}
         if verb is Verb.START:
-            return {"in_passing": True}
+            # It has begun elsewhere, long ago: no time that is still to come keeps it from that.
+            return {"in_passing": True, "force": True}
         if verb is Verb.BLOCK:
             return {"notes": record.why}
         outcomes = {Verb.COMPLETE: "success", Verb.FAIL: "failed", Verb.CANCEL: "cancelled"}

@@ -115,15 +115,16 @@ class Feed:
     # the reader
 
     async def _read_on(self) -> None:
-        soon = FIRST_PAUSE_SECONDS
+        soon, waits = FIRST_PAUSE_SECONDS, False
         while True:
             seen = self.log.events_seen()
             try:
                 async with self.lock:
-                    held_back = await self.advance()
+                    held_back, waits = await self.advance(), False
             except StorageError as error:
-                log.info("the feed waits for the database: %s", error.message)
-                held_back = False
+                if not waits:
+                    log.warning("the feed waits for the database: %s", error.message)
+                held_back, waits = False, True
             pause = soon if held_back else LOOK_AGAIN_SECONDS
             woken = await self.log.wait_for_events(seen, pause) > seen
             soon = FIRST_PAUSE_SECONDS if woken else min(soon * 2, LOOK_AGAIN_SECONDS)

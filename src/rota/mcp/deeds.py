@@ -1,12 +1,10 @@
 """What the tools do, each by the calls of the client."""
 
 from collections.abc import AsyncIterator, Awaitable
-from datetime import UTC, datetime
 from typing import Any
 
 from rota.mcp import arguments, telling
 from rota.mcp.seat import Seat
-from rota.model.clock import to_text
 from rota.model.errors import ClaimLost, MissingRequirement, NotFound
 from rota.model.signals import ActionKind, TriggerOn
 
@@ -17,7 +15,7 @@ Json = dict[str, Any]
 
 
 async def list_items(seat: Seat, wanted: arguments.List) -> Json:
-    found = ready(seat, wanted) if wanted.ready else _listed(seat, wanted)
+    found = _ready(seat, wanted) if wanted.ready else _listed(seat, wanted)
     items: list[Json] = []
     async for item in found:
         if len(items) == wanted.limit:
@@ -32,30 +30,13 @@ def _listed(seat: Seat, wanted: arguments.List) -> AsyncIterator[Json]:
     )
 
 
-async def ready(seat: Seat, wanted: arguments.List) -> AsyncIterator[Json]:
-    """In the order of a claim: what is dispatched to the agent, then what is queued."""
-    now, agent = to_text(datetime.now(UTC)), wanted.agent or seat.agent
-    if agent is not None:
-        async for item in seat.client.work_each(
-            "dispatched", agent, q=wanted.search, **_filters(wanted)
-        ):
-            if _is_free(item, now):
-                yield item
-    async for item in seat.client.work_each("queued", q=wanted.search, **_filters(wanted)):
-        if _is_free(item, now) and (agent is None or item["assigned_agent"] in (None, agent)):
-            yield item
+def _ready(seat: Seat, wanted: arguments.List) -> AsyncIterator[Json]:
+    whose = wanted.agent or seat.agent
+    return seat.client.work_ready(whose, q=wanted.search, **_filters(wanted))
 
 
 def _filters(wanted: arguments.List) -> Json:
     return {"project_id": wanted.project_id, "type": wanted.type, "label": wanted.label}
-
-
-def _is_free(item: Json, now: str) -> bool:
-    return (
-        item["hold_reason"] is None
-        and item["open_blockers"] == 0
-        and (item["available_at"] or "") <= now
-    )
 
 
 async def show(seat: Seat, wanted: arguments.Show) -> Json:

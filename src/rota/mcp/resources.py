@@ -7,13 +7,12 @@ from typing import Any
 from rota.mcp import prime, telling
 from rota.mcp.seat import Seat
 from rota.model.errors import NotFound
-from rota.model.status import Status
+from rota.model.status import TERMINAL, Status
 
 Json = dict[str, Any]
 
 BOARD, PRIME, ITEM = "rota://board", "rota://prime", "rota://item/"
 _PER_COLUMN = 20
-_ENDED = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
 
 
 async def read(seat: Seat, uri: str, ledger: str) -> tuple[str, str]:
@@ -33,7 +32,7 @@ async def _board(seat: Seat) -> tuple[str, str]:
     """Columns of what is open; what has ended fills no board."""
     columns: Json = {}
     for status in Status:
-        if status not in _ENDED:
+        if status not in TERMINAL:
             found = await seat.client.work_list(str(status), limit=_PER_COLUMN)
             columns[str(status)] = [telling.short(one) for one in found]
     return _json(columns)

@@ -9,9 +9,12 @@ from rota.model.work import check_name, check_text
 READ, WORK, DISPATCH, ADMIN = "read", "work", "dispatch", "admin"
 PLAIN_SCOPES = frozenset({READ, WORK, DISPATCH, ADMIN})
 AGENT_PREFIX = "agent:"
-# Who stands in the log where nobody's token does: Rota itself, and callers without one.
+# Who stands in the log where nobody's token does: callers without one, and Rota itself.
+ANYONE, LOCAL = "anyone", "local"
+CONFIGURATION, QUEUE, RECOVERY = "configuration", "queue", "recovery"
+SIGNALS, SUPERVISOR, SWEEPER = "signals", "supervisor", "sweeper"
 OWN_ACTORS = frozenset(
-    {"anyone", "configuration", "local", "queue", "signals", "source", "supervisor", "sweeper"}
+    {ANYONE, LOCAL, CONFIGURATION, QUEUE, RECOVERY, SIGNALS, SUPERVISOR, SWEEPER, "source"}
 )
 OWN_PREFIX = "signal:"
 
@@ -68,7 +71,7 @@ class ApiToken:
     last_used_at: str | None
 
 
-def everyone(name: str = "local") -> Caller:
+def everyone(name: str = LOCAL) -> Caller:
     """The caller when no token exists: whoever reaches a loopback port may do all."""
     return Caller(name, _IMPLIED[ADMIN])
 

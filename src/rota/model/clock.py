@@ -20,6 +20,20 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+class Hindsight:
+    """The time of the look before this one, unless the clock has been put behind that since. What
+    is forgotten by it is not lost to a clock that is wrong for one look."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._before: datetime | None = None
+
+    def look(self) -> datetime | None:
+        """None the first time."""
+        before, self._before = self._before, self._clock.now()
+        return None if before is None else min(before, self._before)
+
+
 def to_text(moment: datetime) -> str:
     """The one spelling of a time in the database and on the wire.
 

@@ -157,6 +157,12 @@ def check_name(value: str, what: str) -> str:
     return value
 
 
+def storable(text: str) -> str:
+    """Without what every database, or JSON, would refuse: for the words of those whom nobody can
+    ask again. Half a character becomes a question mark, and NUL goes."""
+    return text.replace("\0", "").encode(errors="replace").decode()
+
+
 def check_text(value: str, what: str, longest: int, *, empty: bool = False) -> str:
     """Refuse what one of the databases, or JSON, could not give back unchanged."""
     if not empty and not value.strip():

@@ -1,12 +1,12 @@
 """What an event of the log means to people."""
 
+from rota.model.access import RECOVERY, SWEEPER
 from rota.model.events import Event, EventType
 from rota.model.notices import Happening
 from rota.model.runs import in_a_row
 from rota.model.status import Verb
 from rota.model.work import WorkItem
 from rota.queue.recovery import RUN_LOST
-from rota.queue.sweeper import ACTOR as SWEEPER
 
 # All that may ever be of interest: the position in the log moves with these, whatever the rules
 # are, so that a new rule finds none of the past.
@@ -28,7 +28,7 @@ _PLAIN = {
     EventType.USAGE_LIMITED: Happening.USAGE_LIMIT,
     EventType.SIGNAL_FIRED: Happening.SIGNAL_FIRED,
 }
-_TIDYING = frozenset({SWEEPER, "recovery"})
+_TIDYING = frozenset({SWEEPER, RECOVERY})
 _NOBODY_AT_WORK = frozenset({"lease_expired", RUN_LOST})
 WORDS = {
     Happening.BLOCKED: "Blocked",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rota.model.clock import from_text, to_text
-from rota.model.status import Status
+from rota.model.status import RULES, Status, Verb
 from rota.model.work import MAX_PAGE, WorkItem
 from rota.queue import moves
 from rota.queue.explain_agents import kept_by_itself
@@ -116,7 +116,9 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
                     "blocked_by",
                     f"it waits for {link.blocker_id} ({link.blocker_status}):"
                     f" {link.blocker_description[:80]}",
-                    f"complete {link.blocker_id}",
+                    f"rota done {link.blocker_id}"
+                    if link.blocker_status in RULES[Verb.COMPLETE].sources
+                    else f"see what keeps that one: rota explain {link.blocker_id}",
                 )
             )
     return reasons

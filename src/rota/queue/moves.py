@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from rota.model.access import QUEUE
 from rota.model.claims import Claim, ClaimRequest, ClaimResult
 from rota.model.clock import from_text, later, to_text
 from rota.model.errors import (
@@ -275,7 +276,7 @@ def unblocked(tx: Transaction, blocker: WorkItem, now: str) -> list[NewEvent]:
         NewEvent(
             EventType.UNBLOCKED,
             now,
-            actor="queue",
+            actor=QUEUE,
             work_item_id=item.id,
             project_id=item.project_id,
             agent=item.assigned_agent,

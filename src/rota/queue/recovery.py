@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import structlog
 
+from rota.model.access import RECOVERY
 from rota.model.clock import Clock, to_text
 from rota.model.errors import NotFound, Refused, VersionMismatch
 from rota.model.runs import Run
@@ -47,8 +48,9 @@ class Recovery:
 
     async def tick(self) -> float:
         before = to_text(self._clock.now() - timedelta(seconds=WORKER_SECONDS))
-        lost = await self._runs.bury(self._place, before)
-        for run in await self._runs.unreported(lost) if lost else ():
+        await self._runs.bury(self._place, before)
+        # Not what was buried just now: who did that before may have ended before this.
+        for run in await self._runs.lost_at_work():
             await self._give_back(run)
         return LOOK_SECONDS
 
@@ -67,7 +69,7 @@ def _order(run: Run, item: WorkItem) -> Order:
     return Order(
         Verb.FAIL if spent else Verb.RELEASE,
         item.id,
-        "recovery",
+        RECOVERY,
         outcome=Outcome.FAILED if spent else None,
         reason=ATTEMPTS_EXHAUSTED if spent else RUN_LOST,
         version=item.version,

@@ -8,7 +8,8 @@ blocked, with a note, for a person to look at.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from rota.model.clock import Clock, IdFactory, from_text, to_text
+from rota.model.access import SWEEPER
+from rota.model.clock import Clock, Hindsight, IdFactory, from_text, to_text
 from rota.model.status import Outcome, Verb
 from rota.model.work import WorkItem
 from rota.queue import moves
@@ -19,7 +20,6 @@ STALE_AFTER = timedelta(minutes=30)
 KEEP_KEYS = timedelta(days=30)
 KEEP_DELIVERIES = timedelta(days=30)
 BATCH = 500
-ACTOR = "sweeper"
 ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 
 
@@ -51,7 +51,7 @@ def _lapse(tx: Transaction, item: WorkItem, now: str) -> tuple[Verb, str]:
     order = Order(
         verb,
         item.id,
-        ACTOR,
+        SWEEPER,
         token=item.claim_token,
         outcome=Outcome.FAILED if spent else None,
         reason=ATTEMPTS_EXHAUSTED if spent else "lease_expired",
@@ -70,7 +70,7 @@ def _block(tx: Transaction, item: WorkItem, quiet_for: timedelta, now: str) -> s
     note = f"No update since {item.updated_at}: blocked after {minutes} minutes without one." + (
         f"\nLast note: {item.notes}" if item.notes else ""
     )
-    order = Order(Verb.BLOCK, item.id, ACTOR, notes=note, reason="stale", version=item.version)
+    order = Order(Verb.BLOCK, item.id, SWEEPER, notes=note, reason="stale", version=item.version)
     moves.apply(tx, order, "", now)
     return item.id
 
@@ -82,6 +82,7 @@ class Sweeper:
         self._store = store
         self._clock = clock
         self._ids = IdFactory(clock)
+        self._hindsight = Hindsight(clock)
         self.stale_after = stale_after
 
     async def tick(self) -> Swept:
@@ -119,7 +120,9 @@ class Sweeper:
 
     async def prune(self) -> int:
         """Forget Idempotency-Keys and deliveries that nobody will repeat any more."""
-        moment = self._clock.now()
+        moment = self._hindsight.look()
+        if moment is None:
+            return 0
         keys, deliveries = to_text(moment - KEEP_KEYS), to_text(moment - KEEP_DELIVERIES)
         return await self._store.transact(
             lambda tx: tx.forget_keys(keys) + tx.forget_deliveries(deliveries)

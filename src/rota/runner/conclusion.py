@@ -26,6 +26,7 @@ def conclude(
     report = hearing.report
     status, error = _verdict(finished, hearing, told, limits)
     words = report.result or report.said or ("" if report.session_id else hearing.printed)
+    words = hearing.redactor.text(words)  # here, because below it is cut
     refused = _refused(finished, hearing, now) if status is RunStatus.FAILED else None
     until = refused.until if refused else None
     return RunEnd(
@@ -58,7 +59,7 @@ def _verdict(
 
 
 def _failure(finished: Finished, hearing: Hearing) -> str:
-    why = hearing.report.error or hearing.complained
+    why = hearing.redactor.text(hearing.report.error or hearing.complained)
     if finished.exit_code == 0:
         return why or "its runtime reported an error"
     ended = ended_by(finished.exit_code)
@@ -70,11 +71,18 @@ def _refused(finished: Finished, hearing: Hearing, now: datetime) -> Refusal | N
     report: Report = hearing.report
     if finished.stopped is not None:
         return None
-    words = "\n".join((hearing.printed, hearing.complained, report.said, report.error or ""))
-    found = refusal(words, now)
+    found = refusal(_runtimes_own_words(hearing), now)
     if report.refused and report.resets_at and is_sane(report.resets_at, now):
         return Refusal(report.resets_at)
     return found or (Refusal() if report.refused else None)
+
+
+def _runtimes_own_words(hearing: Hearing) -> str:
+    """A stream tells apart what the runtime says and what its agent does: an agent may well work
+    on somebody else's limits. Of other programs all that they said may be meant."""
+    if hearing.streams:
+        return hearing.report.error or hearing.complained
+    return f"{hearing.printed}\n{hearing.complained}"
 
 
 def _united(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.runs import RunEnd, RunStatus
+from rota.model.work import storable
 from rota.runner.addresses import Allowed
 from rota.runner.conclusion import conclude
 from rota.runner.environment import ITEM_FILE, RESULT_FILE, environment
 from rota.runner.execution import Finished, Order, Stop, Stopped, run_program, unbroken
+from rota.runner.git import NeverOurTurn
 from rota.runner.hearing import Hearing
 from rota.runner.hooks import Hooks, Surroundings
 from rota.runner.logs import RunLog
@@ -40,7 +42,8 @@ class LocalRunner:
     `directory` is private to the server (its state directory): scratch files and worktrees
     lie there, and the processes of its runs carry its path. `environ` is the server's.
     `allowed_hosts` are names and networks (CIDR) that webhooks may reach though they are not
-    on the public internet.
+    on the public internet. `secret_names` tells which variables hold secrets though they are not
+    called so, whenever it is asked.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class LocalRunner:
         clock: Clock,
         grace: float = GRACE,
         allowed_hosts: Collection[str] = (),
+        secret_names: Callable[[], frozenset[str]] = frozenset,
         transport: "httpx2.AsyncBaseTransport | None" = None,
     ) -> None:
         self._directory = directory.resolve()
@@ -59,7 +63,7 @@ class LocalRunner:
         self._grace = grace
         self._allowed = Allowed.of(allowed_hosts)
         self._transport = transport
-        self._secrets = Redactor(environ)
+        self._secret_names = secret_names
         self._nursery = Nursery()
         self._workspaces = Workspaces(worktrees_in(self._directory), environ)
 
@@ -68,7 +72,8 @@ class LocalRunner:
 
     async def execute(self, request: RunRequest) -> RunEnd:
         settings = request.settings
-        redactor = self._secrets.knowing(settings.env, request.environ)
+        secrets = Redactor(self._environ, names=self._secret_names())
+        redactor = secrets.knowing(settings.env, request.environ)
         log = RunLog(request.log, settings.output_limit, redactor, self._clock)
         try:
             log.open()
@@ -76,15 +81,18 @@ class LocalRunner:
             return RunEnd(RunStatus.FAILED, error=f"its log cannot be written: {error}")
         with log:
             end = await self._execute(request, log)
-        return _without_secrets(end, redactor)
+        return _for_keeping(end, redactor)
 
     async def _execute(self, request: RunRequest, log: RunLog) -> RunEnd:
         place, status = _ELSEWHERE, RunStatus.CANCELLED
         try:
             try:
                 _demand_id(request.run_id)
-                place = await self._workspaces.prepare(request.run_id, request.settings)
+                place = await self._prepared(request, log)
                 end = await self._resume(request, place, log)
+            except NeverOurTurn as error:
+                _, late = _patience(request)
+                end = RunEnd(late.status, error=f"{late.why}, and has not begun: {error}")
             except (RotaError, OSError) as error:
                 end = RunEnd(RunStatus.FAILED, error=_words(error))
             if end.error:
@@ -94,6 +102,12 @@ class LocalRunner:
         finally:
             await unbroken(self._leave(place, request, status, log))
         return end
+
+    async def _prepared(self, request: RunRequest, log: RunLog) -> Place:
+        seconds, _ = _patience(request)
+        return await self._workspaces.prepare(
+            request.run_id, request.settings, seconds, lambda why: log.say(why, type="warning")
+        )
 
     async def _resume(self, request: RunRequest, place: Place, log: RunLog) -> RunEnd:
         """Programs forget sessions, and some know them only in the directory that they began in.
@@ -155,8 +169,9 @@ class LocalRunner:
         except (RotaError, OSError) as error:
             log.say(f"its worktree could not be removed: {error}", type="warning")
             return
-        if removed is not None and removed.branch is not None:
-            log.say(f"its commits are kept on the branch {removed.branch}", type="worktree")
+        if removed is not None and removed.ref is not None:
+            kind = "ref" if removed.ref.startswith("refs/") else "branch"
+            log.say(f"its commits are kept on the {kind} {removed.ref}", type="worktree")
 
 
 def _demand_id(run_id: str) -> None:
@@ -165,6 +180,12 @@ def _demand_id(run_id: str) -> None:
 
 
 def _order(request: RunRequest, program: Program, stdin: bytes, hearing: Hearing) -> Order:
+    seconds, late = _patience(request)
+    return Order(program, stdin, hearing.out, hearing.err, seconds, late, request.run_id)
+
+
+def _patience(request: RunRequest) -> tuple[float, Stopped]:
+    """How many seconds it may take, and what it is ended for when it takes longer."""
     seconds = request.settings.timeout.total_seconds()
     late = Stopped(RunStatus.TIMED_OUT, f"it ran longer than its timeout of {seconds:g} s")
     limit = request.limits.wall_time
@@ -172,7 +193,7 @@ def _order(request: RunRequest, program: Program, stdin: bytes, hearing: Hearing
         seconds = limit.total_seconds()
         why = f"it ran longer than its limit of {seconds:g} s (budget wall_time)"
         late = Stopped(RunStatus.FAILED, why)
-    return Order(program, stdin, hearing.out, hearing.err, seconds, late, request.run_id)
+    return seconds, late
 
 
 def _files(request: RunRequest, scratch: Scratch) -> dict[str, Path]:
@@ -186,7 +207,7 @@ def _files(request: RunRequest, scratch: Scratch) -> dict[str, Path]:
 
 def _told(path: Path, log: RunLog) -> Told | None:
     try:
-        return read_result(path)
+        return read_result(path, log.redactor)
     except InvalidInput as error:
         log.say(f"{error.message}; it is ignored", type="warning")
         return None
@@ -202,10 +223,17 @@ def _note_survivors(finished: Finished, log: RunLog) -> None:
         log.say(f"these processes could not be killed: {pids}", type="warning")
 
 
-def _without_secrets(end: RunEnd, redactor: Redactor) -> RunEnd:
+def _for_keeping(end: RunEnd, redactor: Redactor) -> RunEnd:
+    """Without secrets, and without what no database can hold: the end of a run must not be lost
+    over the words of its agent. What is taken out comes first, as it may have parted a secret."""
+
+    def clean(text: str) -> str:
+        return redactor.text(storable(text))
+
     return replace(
         end,
-        summary=redactor.text(end.summary),
-        error=redactor.text(end.error) if end.error else None,
-        artifacts=tuple(redactor.text(one) for one in end.artifacts),
+        summary=clean(end.summary),
+        error=clean(end.error) if end.error else None,
+        artifacts=tuple(clean(one) for one in end.artifacts),
+        hook_errors=tuple(clean(one) for one in end.hook_errors),
     )

@@ -3,32 +3,60 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from rota.model.errors import InvalidInput
 from rota.runner.environment import inherited
 
 GIT_PATIENCE = 120.0  # seconds; a large tree takes its time
+LOCK_PATIENCE = 120.0  # seconds, where nobody says otherwise
 TURN = 0.02  # seconds between two looks whether it is our turn
+SAID_AFTER = 1.0  # seconds until a wait is worth a word
+
+
+class NeverOurTurn(TimeoutError):
+    """Somebody else kept a repository for too long."""
 
 
 @asynccontextmanager
-async def alone_in(repository: Path) -> AsyncIterator[None]:
+async def alone_in(
+    repository: Path,
+    seconds: float | None = None,
+    waiting: Callable[[str], None] | None = None,
+) -> AsyncIterator[None]:
     """One at a time, also of several servers: git stumbles over a worktree that another is just
-    making. The lock is on the directory itself, so that nothing is written there."""
+    making. The lock is on the directory itself, so that nothing is written there.
+
+    `waiting` is told what it waits for. NeverOurTurn after so many seconds.
+    """
     try:
         handle = os.open(repository, os.O_RDONLY)
     except OSError:
         yield  # git will say what is wrong with it
         return
     try:
-        while not _locked(handle):  # noqa: ASYNC110 (another process may hold it)
-            await asyncio.sleep(TURN)
+        await _our_turn(handle, repository, LOCK_PATIENCE if seconds is None else seconds, waiting)
         yield
     finally:
         os.close(handle)
+
+
+async def _our_turn(
+    handle: int, repository: Path, seconds: float, waiting: Callable[[str], None] | None
+) -> None:
+    """By looking: another process may hold it."""
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    while not _locked(handle):
+        waited = clock() - began
+        if waited >= seconds:
+            raise NeverOurTurn(f"another process holds the lock on {repository}")
+        if waiting is not None and waited >= SAID_AFTER:
+            waiting(f"it waits for the lock on {repository}, which another process holds")
+            waiting = None
+        await asyncio.sleep(TURN)
 
 
 def _locked(handle: int) -> bool:
@@ -47,6 +75,20 @@ class Git:
 
     async def run(self, place: Path, *arguments: str) -> str:
         """What it printed. InvalidInput with git's own words when it refuses."""
+        code, out, err = await self._called(place, arguments)
+        if code:
+            raise _refused(err)
+        return out
+
+    async def asked(self, place: Path, *arguments: str) -> str | None:
+        """What it printed; None when git says no. InvalidInput when it does not get to say it."""
+        code, out, err = await self._called(place, arguments)
+        if code < 0:
+            raise _refused(err)
+        return None if code else out
+
+    async def _called(self, place: Path, arguments: tuple[str, ...]) -> tuple[int, str, str]:
+        """Its exit code, what it printed, and what it complained of."""
         try:
             process = await asyncio.create_subprocess_exec(
                 "git", *arguments,
@@ -63,12 +105,16 @@ class Git:
         try:
             out, err = await asyncio.wait_for(process.communicate(), GIT_PATIENCE)
         except (TimeoutError, asyncio.CancelledError) as error:
-            process.kill()
+            with suppress(ProcessLookupError):  # it was about to end
+                process.kill()
             await process.wait()
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise InvalidInput(f"git took longer than {GIT_PATIENCE:g} s in {place}") from None
-        if process.returncode:
-            said = err.decode(errors="replace").strip().splitlines() or ["git failed"]
-            raise InvalidInput(said[-1][:500])
-        return out.decode(errors="replace").strip("\n")
+        code = process.returncode or 0
+        return code, out.decode(errors="replace").strip("\n"), err.decode(errors="replace")
+
+
+def _refused(complaint: str) -> InvalidInput:
+    said = complaint.strip().splitlines() or ["git failed"]
+    return InvalidInput(said[-1][:500])

@@ -8,6 +8,7 @@ from rota.model.runs import RunStatus, Usage
 from rota.runner.execution import Stop
 from rota.runner.logs import END_KEPT, RunLog, for_people
 from rota.runner.output import LastLines, Lines
+from rota.runner.redaction import Redactor
 from rota.runner.results import LONGEST_SUMMARY
 from rota.runner.runtimes.port import Event, Listener
 
@@ -24,9 +25,9 @@ class Ear:
         self._log = log
         self._understand = understand
         self._must_parse = must_parse
-        self._lines = Lines()
+        self._lines = Lines(log.redactor)
         self._unread = b""  # the end of what was passed over
-        self.last = LastLines(LONGEST_SUMMARY)
+        self.last = LastLines(LONGEST_SUMMARY, log.redactor)
 
     def hear(self, data: bytes) -> str:
         """Returns the latest text."""
@@ -37,7 +38,10 @@ class Ear:
 
     def finish(self) -> None:
         if self._unread:
-            whole = self._unread[self._unread.find(b"\n") + 1 :]
+            _, newline, whole = self._unread.partition(b"\n")
+            if not newline:
+                cut = self._unread.decode(errors="replace")
+                whole = self._log.redactor.end(cut).encode()
             self._log.drop(-len(whole))
             self._take(self._lines.feed(whole))
         self._take(self._lines.finish())
@@ -53,7 +57,7 @@ class Ear:
     def _pass_over(self, data: bytes) -> None:
         """A program that floods us is only counted, and its last words are kept."""
         if not self._unread:
-            self._lines = Lines()
+            self._lines = Lines(self._log.redactor)
         self._log.drop(len(data))
         self._unread = (self._unread + data)[-END_KEPT:]
 
@@ -70,6 +74,7 @@ class Hearing:
         heard: Callable[[str], None] | None,
     ) -> None:
         self.report = listener.report
+        self.streams = streams
         self._listener = listener
         self._log = log
         self._limits = limits
@@ -86,6 +91,10 @@ class Hearing:
 
     def err(self, data: bytes) -> None:
         self._tell(self._err.hear(data))
+
+    @property
+    def redactor(self) -> Redactor:
+        return self._log.redactor
 
     def finish(self) -> None:
         self._out.finish()

@@ -147,8 +147,8 @@ class Words:
     def __init__(self, name: str, log: RunLog) -> None:
         self._name = name
         self._log = log
-        self._lines = Lines()
-        self.last = LastLines(LONGEST_WORDS)
+        self._lines = Lines(log.redactor)
+        self.last = LastLines(LONGEST_WORDS, log.redactor)
 
     def hear(self, data: bytes) -> None:
         for line in self._lines.feed(data):

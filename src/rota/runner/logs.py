@@ -22,6 +22,7 @@ from rota.runner.redaction import Redactor
 
 END_KEPT = 64 * 1024  # bytes of the log's end that are kept beyond its limit
 LONGEST_TEXT = 64 * 1024  # characters of one line's text
+LONGEST_CALL = 500  # characters of what a tool was called with
 LONGEST_LINE = 1024 * 1024  # bytes of one line that somebody sends us
 PIECE = 256 * 1024
 PATIENCE = 0.25  # seconds between two looks at a growing file
@@ -115,7 +116,8 @@ class RunLog:
 
     def _encoded(self, event: Mapping[str, Any]) -> bytes:
         clean: dict[str, Any] = self.redactor.value(event)
-        text, left_out = shortened(str(clean.get("text", "")), LONGEST_TEXT)
+        longest = LONGEST_CALL if clean.get("type") == "tool" else LONGEST_TEXT
+        text, left_out = shortened(str(clean.get("text", "")), longest)
         if left_out:
             clean |= {"text": text, "left_out": left_out}
         line = {"ts": to_text(self._clock.now()), **clean}

@@ -6,6 +6,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from rota.runner.redaction import NOTHING, Redactor
+
 CHUNK = 64 * 1024
 LONGEST = 1024 * 1024  # bytes of a line that are looked at
 _CONTINUED = bytes(range(0x80, 0xC0))  # in UTF-8: no character begins with one of these
@@ -31,7 +33,8 @@ class Lines:
     """Bytes in, lines of text out. What is not UTF-8 becomes U+FFFD; of a line that is too
     long the rest is left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor = NOTHING) -> None:
+        self._redactor = redactor
         self._rest = bytearray()
         self._skipped = 0  # characters
 
@@ -54,29 +57,33 @@ class Lines:
     def _taken(self) -> str:
         text = self._rest.decode(errors="replace").removesuffix("\r")
         if self._skipped:
-            text = marked(text, self._skipped)
+            kept = self._redactor.beginning(text)
+            text = marked(kept, self._skipped + len(text) - len(kept))
         self._rest.clear()
         self._skipped = 0
         return text
 
 
 class LastLines:
-    """The end of what was said, bounded."""
+    """The end of what was said, bounded, and without its secrets."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, redactor: Redactor = NOTHING) -> None:
         self._size = size
+        self._redactor = redactor
         self._lines: deque[str] = deque()
         self._used = 0
 
     def add(self, line: str) -> None:
-        self._lines.append(line[-self._size :])
+        if len(line) > self._size:
+            line = self._redactor.text(line)[-self._size :]
+        self._lines.append(line)
         self._used += len(self._lines[-1]) + 1
         while self._used > self._size and len(self._lines) > 1:
             self._used -= len(self._lines.popleft()) + 1
 
     @property
     def text(self) -> str:
-        return "\n".join(self._lines).strip()
+        return self._redactor.text("\n".join(self._lines)).strip()
 
 
 async def read_to_end(handle: int, heard: Callable[[bytes], None]) -> None:

@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ def main(target: str) -> int:
     try:
         returned = _called(_function(target), Call(**json.load(sys.stdin)))
         _write(returned)
-    except Exception:  # noqa: BLE001 (whatever it is, it belongs into the log)
+    except Exception as error:  # noqa: BLE001 (whatever it is, it belongs into the log)
         traceback.print_exc()
+        with suppress(Exception):  # the log has it in any case
+            _write_error(error)
         return 1
     return 0
 
@@ -71,6 +74,14 @@ def _write(returned: Any) -> None:
         kind = type(returned).__name__
         raise TypeError(f"the function returned a {kind}; return None, a text or a mapping")
     Path(os.environ["ROTA_RESULT_FILE"]).write_text(json.dumps(dict(returned)))
+
+
+def _write_error(error: Exception) -> None:
+    """What went wrong, in one line; where, the log tells. A result that the function has written
+    itself stays."""
+    name, said = type(error).__name__, str(error)
+    with Path(os.environ["ROTA_RESULT_FILE"]).open("x") as file:
+        json.dump({"outcome": "failure", "error": f"{name}: {said}" if said else name}, file)
 
 
 if __name__ == "__main__":

@@ -244,21 +244,31 @@ class RunBook:
         lost = RunEnd(RunStatus.LOST, error="its server died; nobody knows how it ended")
 
         def body(tx: Transaction) -> list[Run]:
+            dead = tx.dead_runs(begun_before, place, self._node)
+            # Its time ended with its server: what has passed since then is nobody's to pay for.
+            seen = {node.id: node.seen_at for node in tx.some_nodes(run.node for run in dead)}
+            lasted = {run.id: _seconds(run, min(now, seen.get(run.node, now))) for run in dead}
             ended = [
                 one
-                for run in tx.dead_runs(begun_before, place, self._node)
-                if (one := tx.end_run(run.id, lost, now, _seconds(run, now))) is not None
+                for run in dead
+                if (one := tx.end_run(run.id, lost, now, lasted[run.id])) is not None
             ]
             tx.append([_finished(run) for run in ended])
             return ended
 
         return await self._store.transact(body)
 
-    async def unreported(self, runs: Sequence[Run]) -> list[Run]:
-        """Those of which no result waits to be delivered: their items may be given back."""
-        items = [run.work_item_id for run in runs if run.work_item_id]
-        pending = await self._store.read(lambda tx: tx.pending_subjects(items))
-        return [run for run in runs if run.work_item_id and run.work_item_id not in pending]
+    async def lost_at_work(self) -> list[Run]:
+        """Lost runs whose items may be given back: they are still theirs, and no result of them
+        waits to be delivered."""
+
+        def body(tx: Transaction) -> list[Run]:
+            runs = tx.lost_at_work()
+            items = [run.work_item_id for run in runs if run.work_item_id]
+            pending = tx.pending_subjects(items) if items else ()
+            return [run for run in runs if run.work_item_id not in pending]
+
+        return await self._store.read(body)
 
     def _now(self) -> str:
         return to_text(self._clock.now())

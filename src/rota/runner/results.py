@@ -12,6 +12,8 @@ from typing import Any
 
 from rota.model.errors import InvalidInput
 from rota.model.runs import RunStatus
+from rota.model.work import storable
+from rota.runner.redaction import Redactor
 
 LONGEST_FILE = 1024 * 1024
 LONGEST_SUMMARY = 4000
@@ -41,8 +43,8 @@ class Told:
     error: str | None = None
 
 
-def read_result(path: Path) -> Told | None:
-    """None when there is none; InvalidInput when it cannot be used, and why."""
+def read_result(path: Path, redactor: Redactor) -> Told | None:
+    """Without secrets. None when there is none; InvalidInput when it cannot be used, and why."""
     try:
         raw = _content(path)
     except FileNotFoundError:
@@ -51,7 +53,7 @@ def read_result(path: Path) -> Told | None:
         raise InvalidInput(f"the result file cannot be read: {error.strerror}") from error
     if len(raw) > LONGEST_FILE:
         raise InvalidInput(f"the result file is larger than {LONGEST_FILE} bytes")
-    return _told(_decoded(raw)) if raw.strip() else None
+    return _told(redactor.value(_decoded(raw))) if raw.strip() else None
 
 
 def _content(path: Path) -> bytes:
@@ -94,9 +96,8 @@ def _told(found: Mapping[str, Any]) -> Told:
 
 
 def _text(value: object) -> str:
-    """Half a character cannot be stored anywhere."""
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
-    return text.encode(errors="replace").decode().replace("\0", "").strip()
+    return storable(text).strip()
 
 
 def shortened(text: str, longest: int = LONGEST_SUMMARY) -> str:

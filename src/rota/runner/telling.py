@@ -84,7 +84,6 @@ def _branch(item: Told | None, claim: int | None) -> str | None:
 
 def _environ(run: Run, item: Told | None, claim: int | None) -> dict[str, str]:
     facts = {
-        "ROTA_AGENT": run.agent,
         "ROTA_SCHEDULE": run.schedule,
         "ROTA_WORK_ITEM_ID": run.work_item_id,
         "ROTA_ATTEMPT": str(run.attempt) if run.attempt is not None else None,

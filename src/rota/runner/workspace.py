@@ -1,22 +1,28 @@
 """Where a run works: its agent's directory, or a git worktree of it for this run alone.
 
 A worktree begins detached, so that no branch is made for a run that commits nothing. Commits
-that no branch or tag holds when it is removed are kept by one: `rota/<agent>/<run>`.
+that no branch or tag holds when it is removed are kept by one: `rota/<agent>/<run>`. Where there
+can be no such branch, they are kept by `refs/rota/kept/<run>`; and where there can be nothing at
+all, the worktree stays.
 """
 
 import asyncio
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import structlog
 
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.fleet import Keep, RunSettings, Workspace
 from rota.model.runs import RunStatus
 from rota.runner.execution import unbroken
-from rota.runner.git import Git, alone_in
+from rota.runner.git import Git, NeverOurTurn, alone_in
+
+log = structlog.get_logger()
 
 KEPT = ".kept"  # a file beside a worktree that outlives its run
 
@@ -34,10 +40,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """`branch` holds what the run had committed and nobody else had."""
+    """`ref` holds what the run had committed and nobody else had: a branch, or what stands in for
+    one."""
 
     path: Path
-    branch: str | None = None
+    ref: str | None = None
 
 
 class Workspaces:
@@ -46,7 +53,15 @@ class Workspaces:
         self._directory = directory
         self._git = Git(environ)
 
-    async def prepare(self, run_id: str, settings: RunSettings) -> Place:
+    async def prepare(
+        self,
+        run_id: str,
+        settings: RunSettings,
+        seconds: float | None = None,
+        waiting: Callable[[str], None] | None = None,
+    ) -> Place:
+        """NeverOurTurn when others have kept the repository for so many seconds; `waiting` is told
+        before that it has to wait."""
         place = settings.working_directory
         if not place.is_dir():
             raise InvalidInput(
@@ -55,22 +70,23 @@ class Workspaces:
             )
         if settings.workspace is Workspace.SHARED:
             return Place(place.resolve())
-        return await self._add(run_id, place.resolve(), settings.base_branch)
+        top, prefix, repository = await self._repository(place.resolve())
+        commit = await self._commit(top, settings.base_branch)
+        async with alone_in(repository, seconds, waiting):
+            path = await self._add(run_id, top, repository, commit)
+        return Place(path / prefix, path, repository)
 
-    async def _add(self, run_id: str, place: Path, base: str | None) -> Place:
-        top, prefix, repository = await self._repository(place)
-        commit = await self._commit(top, base)
+    async def _add(self, run_id: str, top: Path, repository: Path, commit: str) -> Path:
         path = self._directory / run_id
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The repository's own hooks are for people who check something out.
         quietly = ("-c", f"core.hooksPath={os.devnull}")
         try:
-            async with alone_in(repository):
-                await self._git.run(top, *quietly, "worktree", "add", "--detach", str(path), commit)
+            await self._git.run(top, *quietly, "worktree", "add", "--detach", str(path), commit)
         except asyncio.CancelledError:
-            await unbroken(self._discard(path, repository))
+            await unbroken(self._drop(path, repository))
             raise
-        return Place(path / prefix, path, repository)
+        return path
 
     async def _repository(self, place: Path) -> tuple[Path, str, Path]:
         wanted = ("--show-toplevel", "--show-prefix", "--git-common-dir")
@@ -107,47 +123,83 @@ class Workspaces:
         return kept
 
     async def remove(self, place: Place, agent: str) -> Removed | None:
+        """InvalidInput when it has commits that cannot be held: then it is left as it is."""
         if place.worktree is None or place.repository is None:
             return None
-        run_id = place.worktree.name
-        branch = await self._rescue(place.worktree, f"rota/{_NAME.sub('-', agent)}/{run_id}")
+        head = await self._head(place.worktree, place.repository)
+        ref = None
+        if head is not None and not await self._is_held(place.repository, head):
+            branch = f"rota/{_NAME.sub('-', agent)}/{place.worktree.name}"
+            ref = await self._hold(place.worktree, place.repository, branch, head)
         await self._discard(place.worktree, place.repository)
-        return Removed(place.worktree, branch)
+        return Removed(place.worktree, ref)
 
-    async def _rescue(self, worktree: Path, branch: str) -> str | None:
-        """A branch for commits that would be lost."""
+    async def _head(self, worktree: Path, repository: Path) -> str | None:
+        """The commit that it stands at. None: git itself says that there is none."""
+        if _is_there(worktree):
+            head = await self._git.asked(worktree, "rev-parse", "--verify", "HEAD")
+            if head is not None:
+                return head
+        if not _is_there(repository):
+            return None
+        # The agent has broken it. Where it stood is known to the repository, too.
+        listed = await self._git.asked(repository, "worktree", "list", "--porcelain")
+        return _listed_head(listed or "", worktree)
+
+    async def _is_held(self, repository: Path, commit: str) -> bool:
+        """Asked of the repository: refs of the worktree's own, as of a bisection, go with it. A
+        wrong no costs a branch, so no answer is taken for one."""
+        wanted = ("--count=1", "--contains", commit, "--format=%(refname)")
         try:
-            head = await self._git.run(worktree, "rev-parse", "--verify", "HEAD")
-            holders = await self._git.run(
-                worktree, "for-each-ref", "--count=1", "--contains", head, "--format=%(refname)"
-            )
-            if holders:
-                return None
-            await self._git.run(worktree, "branch", branch, head)
+            return bool(await self._git.run(repository, "for-each-ref", *wanted))
         except InvalidInput:
-            return None  # the agent has broken it; there is nothing to hold
+            return False
+
+    async def _hold(self, worktree: Path, repository: Path, branch: str, commit: str) -> str:
+        """A ref for commits that would be lost. No branch can be called `rota/…` beside one that
+        is called `rota`, and not every name of an agent may be part of one."""
+        try:
+            await self._git.run(repository, "branch", branch, commit)
+        except InvalidInput as refused:
+            ref = f"refs/rota/kept/{worktree.name}"
+            try:
+                await self._git.run(repository, "update-ref", ref, commit)
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"its commits up to {commit[:12]} can be held by no branch ({refused.message})"
+                    f" and by no other ref ({error.message}), so it stays: {worktree}"
+                ) from error
+            return ref
         return branch
 
     async def _discard(self, worktree: Path, repository: Path) -> None:
-        remove = ("worktree", "remove", "--force", "--force", str(worktree))
         async with alone_in(repository):
-            try:
-                await self._git.run(repository, *remove)
-            except InvalidInput:  # its .git is gone, or the repository is
-                await asyncio.to_thread(shutil.rmtree, worktree, True)
+            await self._drop(worktree, repository)
+
+    async def _drop(self, worktree: Path, repository: Path) -> None:
+        """For who is alone in the repository."""
+        remove = ("worktree", "remove", "--force", "--force", str(worktree))
+        try:
+            await self._git.run(repository, *remove)
+        except InvalidInput:  # its .git is gone, or the repository is
+            await asyncio.to_thread(shutil.rmtree, worktree, True)
+            if _is_there(repository):
                 await self._git.run(repository, "worktree", "prune")
 
     async def clean(self, alive: Collection[str] = ()) -> tuple[Removed, ...]:
-        """Remove what servers that crashed have left; what was kept on purpose stays."""
+        """Remove what servers that crashed have left; what was kept on purpose stays, and so does
+        what has commits that cannot be held."""
         removed = []
         for worktree in self._leftovers(alive):
             place = Place(worktree, worktree, _repository_of(worktree))
             try:
-                removed.append(await self.remove(place, "recovered") or Removed(worktree))
-            except RotaError:
+                done = await self.remove(place, "recovered")
+            except (RotaError, NeverOurTurn) as error:
+                log.warning("a worktree stays", path=str(worktree), why=str(error))
                 continue
-            finally:
+            if done is None:  # it is no worktree, or not any more
                 shutil.rmtree(worktree, ignore_errors=True)
+            removed.append(done or Removed(worktree))
         return tuple(removed)
 
     def _leftovers(self, alive: Collection[str]) -> Iterator[Path]:
@@ -168,6 +220,21 @@ async def clean_worktrees(
 
 def worktrees_in(directory: Path) -> Path:
     return directory / "worktrees"
+
+
+def _is_there(directory: Path) -> bool:
+    return directory.is_dir()
+
+
+def _listed_head(listed: str, worktree: Path) -> str | None:
+    """Of this one among all that git has listed; zeros stand for no commit."""
+    wanted = str(worktree.resolve())
+    for one in listed.split("\n\n"):
+        facts = dict(line.partition(" ")[::2] for line in one.splitlines())
+        if facts.get("worktree") == wanted:
+            head = facts.get("HEAD", "")
+            return head if head.strip("0") else None
+    return None
 
 
 def _repository_of(worktree: Path) -> Path | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from rota.model.clock import Clock, to_text
+from rota.model.work import storable
 from rota.queue.gathering import Gathering
 from rota.scheduler.due import Rhythm, Rng, waking
 from rota.scheduler.triggering import TriggerInfo, TriggerOutcome
@@ -41,17 +42,11 @@ def trigger_end(
         trigger.agent,
         trigger.schedule,
         str(outcome.outcome),
-        None if error is None else _storable(error),
+        None if error is None else storable(error)[:LONGEST_ERROR],
         outcome.skip_reason,
         slot,
         at,
     )
-
-
-def _storable(error: str) -> str:
-    """An agent's error may hold what no database can."""
-    plain = error.encode("utf-8", "replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    return plain[:LONGEST_ERROR]
 
 
 def _counted_from(

@@ -15,7 +15,7 @@ from functools import partial
 
 import structlog
 
-from rota.model.clock import Clock, IdFactory, SystemClock, from_text, to_text
+from rota.model.clock import Clock, Hindsight, IdFactory, SystemClock, from_text, to_text
 from rota.model.errors import SchedulerError, SchedulerShutdownError, StorageError
 from rota.model.fleet import AgentSpec
 from rota.model.schedules import ScheduleCheck, Trigger
@@ -103,6 +103,7 @@ class Scheduler:
         self._stopping = asyncio.Event()
         self._ticking = asyncio.Lock()
         self._tidied_at: datetime | None = None
+        self._hindsight = Hindsight(self._clock)
         self.woken = asyncio.Event()
 
     # life
@@ -255,9 +256,9 @@ class Scheduler:
 
     async def _tidy(self, now: datetime) -> None:
         if self._tidied_at is None or not timedelta(0) <= now - self._tidied_at < TIDY_EVERY:
-            before = to_text(now - KEEP_TRIGGERS)
+            moment, self._tidied_at = self._hindsight.look(), now
+            before = "" if moment is None else to_text(moment - KEEP_TRIGGERS)
             await self._store.transact(lambda tx: tx.prune_triggers(before, to_text(now)))
-            self._tidied_at = now
 
     async def _mind_the_clock(self, now: datetime) -> None:
         before = self._last_check_at

@@ -12,14 +12,18 @@ from rota.storage.port import Store, Transaction
 _MOST = 1_000
 
 
-async def get_schedule_state(store: Store, agent: str, name: str) -> ScheduleState | None:
+async def get_schedule_state(
+    store: Store, agent: str, name: str, *, clock: Clock | None = None
+) -> ScheduleState | None:
     """None when there is no such schedule."""
-    since = _alive_since()
+    since = _alive_since(_now(clock))
     return await store.read(lambda tx: tx.schedule_state(agent, name, since))
 
 
-async def get_agent_schedule_states(store: Store, agent: str) -> dict[str, ScheduleState]:
-    since = _alive_since()
+async def get_agent_schedule_states(
+    store: Store, agent: str, *, clock: Clock | None = None
+) -> dict[str, ScheduleState]:
+    since = _alive_since(_now(clock))
     found = await store.read(lambda tx: tx.schedule_states(agent, None, _MOST, since))
     return {state.name: state for state in found}
 
@@ -44,7 +48,8 @@ async def update_schedule_state(
     if last_error is not None:
         changes["last_error"] = last_error
     at = None if next_run_at is None else _moment(next_run_at, "next_run_at")
-    now, since = (clock or SystemClock()).now(), _alive_since()
+    now = _now(clock)
+    since = _alive_since(now)
 
     def body(tx: Transaction) -> ScheduleState | None:
         state = tx.schedule_state(agent, name, since)
@@ -95,5 +100,9 @@ def _moment(text: str, field: str) -> str:
     return to_text(parse_time(text, field))
 
 
-def _alive_since() -> str:
-    return to_text(SystemClock().now() - DEAD_AFTER)
+def _now(clock: Clock | None) -> datetime:
+    return (clock or SystemClock()).now()
+
+
+def _alive_since(now: datetime) -> str:
+    return to_text(now - DEAD_AFTER)

@@ -47,7 +47,7 @@ def _is_our_server(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("args"), list):
         return False
     command, arguments = Path(str(value.get("command"))).name, value["args"]
-    return "mcp" in arguments and (command == "rota" or "rota.cli" in arguments)
+    return "mcp" in arguments and (command == "rota" or arguments[:2] == ["-m", "rota"])
 
 
 def _servers(path: Path, place: Place, *more: ListEntry) -> JsonFile:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from rota.model.access import SIGNALS
 from rota.model.clock import IdFactory
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import FiringRecord, FiringStatus, Signal, SignalStatus
@@ -108,7 +109,7 @@ def _told(
     return NewEvent(
         kind,
         now,
-        actor="signals",
+        actor=SIGNALS,
         work_item_id=firing.work_item_id or signal.work_item_id,
         data={name: value for name, value in known.items() if value is not None},
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rota.model.access import CONFIGURATION
 from rota.model.clock import IdFactory
 from rota.model.signals import NewSignal, Signal, SignalStatus
 from rota.queue.declarations import Declarations
@@ -10,8 +11,6 @@ from rota.signals.making import cancel, insert, signal_of
 from rota.storage.declaration_port import DeclarationKind
 from rota.storage.port import Transaction
 from rota.storage.signalling import spelled
-
-ACTOR = "configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +60,10 @@ def _begin_anew(
 ) -> bool:
     """False: its time has passed."""
     if old is not None:
-        cancel(tx, old, ACTOR, now)
+        cancel(tx, old, CONFIGURATION, now)
     if has_passed(new, now):
         return False
-    insert(tx, signal_of(new, ids.new(), ACTOR, now), now)
+    insert(tx, signal_of(new, ids.new(), CONFIGURATION, now), now)
     return True
 
 
@@ -79,7 +78,7 @@ def _stands(old: Signal, new: NewSignal, files: Declarations) -> bool:
 def _take_away(tx: Transaction, files: Declarations, now: str) -> None:
     for name in files.abandoned():
         if (old := tx.declared_signal(name)) is not None:
-            cancel(tx, old, ACTOR, now)
+            cancel(tx, old, CONFIGURATION, now)
         files.forget(name)
 
 

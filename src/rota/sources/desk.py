@@ -122,6 +122,12 @@ class IssueDesk:
 
     # take
 
+    async def listed(self) -> list[Issue]:
+        """What is marked as ready there, whether it may be taken or not."""
+        found = await self.tracker.issues(labels=[self.keeper.labels.ready])
+        self.keeper.forget_all_but({issue.number for issue in found})
+        return found
+
     async def kept_back(self, numbers: Iterable[int], codename: str) -> dict[int, str]:
         """Which of these the ledger would not give this agent now, and why."""
         if self.ledger is None:
@@ -283,10 +289,11 @@ class IssueDesk:
                 return
             if await self._finished_late(codename, result):
                 return
+            await self._keep_late(number, codename, result)
             raise
         await self._beat(held, codename)
         if not await self._end_on_tracker(held, result):
-            await self._lost(held, codename)
+            await self._lost(held, codename, result)
         await self._record(held, codename, result)
 
     async def _was_told(self, number: int, codename: str, result: WorkResult) -> bool:
@@ -353,7 +360,8 @@ class IssueDesk:
         if not await self.claims.finish(held.grant, pr, report(result)):
             return False
         if pr is None or (self._always_closes and not result.review):
-            await self._close(held.grant.number)
+            with suppress(IssueNotFound):  # deleted since; what was accepted stays accepted
+                await self._close(held.grant.number)
         return True
 
     async def _close(self, number: int) -> None:
@@ -363,18 +371,34 @@ class IssueDesk:
             labels = self.keeper.labels
             await project(self.tracker, number, Repair((labels.done,), (labels.pr_open,)))
 
-    async def _lost(self, held: Held, codename: str) -> None:
-        self._held.pop((held.grant.number, codename), None)
+    async def _lost(self, held: Held, codename: str, result: WorkResult) -> None:
         if self.ledger is not None and held.item_id:
             order = Order(
                 Verb.RELEASE, held.item_id, codename, token=held.token, reason="claim_lost"
             )
+            with suppress(Refused):  # somebody has ended it just now
+                await self.ledger.queue.apply(order)
+            await _keep_as_late(self.ledger, _order(held, codename, result))
             await self.ledger.outside.ended(held.grant.claimant.firing_id, "lost")
-            await self.ledger.queue.apply(order)
+        self._held.pop((held.grant.number, codename), None)
         raise ClaimLost(
             f"claim {held.grant.claim_id} on #{held.grant.number} has ended; its result was not"
             " accepted"
         )
+
+    async def _keep_late(self, number: int, codename: str, result: WorkResult) -> None:
+        """Its claim has ended, here or on the tracker: what it says is not believed, but kept."""
+        kept = self._held.get((number, codename))
+        firing = result.claim or (kept.grant.claimant.firing_id if kept is not None else None)
+        if self.ledger is None or firing is None:
+            return
+        made = await self.ledger.outside.find_claim(firing)
+        if made is None or made.codename != codename or not made.over:
+            return  # of one that has only lapsed the ledger would believe it, and the tracker not
+        claim = await self.ledger.views.claim_at(made.work_item_id, made.epoch)
+        if claim is not None:
+            held = replace(held_by(made), token=claim.token)
+            await _keep_as_late(self.ledger, _order(held, codename, result))
 
     async def _record(self, held: Held, codename: str, result: WorkResult) -> None:
         self._held.pop((held.grant.number, codename), None)
@@ -454,6 +478,12 @@ def _order(held: Held, codename: str, result: WorkResult) -> Order:
         notes=notes_of(result),
         artifact_url=pull_request(result.artifacts) or address_of(result),
     )
+
+
+async def _keep_as_late(ledger: Ledger, order: Order) -> None:
+    """Said with a token that has ended, it is written down and refused."""
+    with suppress(Refused):
+        await ledger.queue.apply(order)
 
 
 def _claimed(why: str) -> Refusal:

@@ -66,11 +66,10 @@ class ForgeWorkSource:
         return page(items, options)
 
     async def _candidates(self, desk: IssueDesk, options: FetchOptions) -> list[Issue]:
-        ready = desk.keeper.labels.ready
         now = desk.pace.elapsed()
         found = [
             issue
-            for issue in await desk.tracker.issues(labels=[ready])
+            for issue in await desk.listed()
             if self._waiting.get(issue.number, now) <= now
             and await desk.keeper.judge(issue) is None
         ]
@@ -84,7 +83,7 @@ class ForgeWorkSource:
     async def held_back(self) -> list[str]:
         """What is marked as ready and yet not available: each with its reason, for people."""
         desk = await self.desk()
-        marked = await desk.tracker.issues(labels=[desk.keeper.labels.ready])
+        marked = await desk.listed()
         kept = await desk.kept_back((issue.number for issue in marked), self._agent)
         reasons = [
             (issue, await desk.keeper.judge(issue) or kept.get(issue.number)) for issue in marked

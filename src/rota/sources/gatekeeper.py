@@ -1,5 +1,6 @@
 """Lets issues through, or says why not: the one predicate with all it needs to know."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -49,6 +50,12 @@ class Gatekeeper:
         if refused is None:
             self._passed[issue.number] = issue
         return refused
+
+    def forget_all_but(self, listed: Collection[int]) -> None:
+        """What is not offered any more need not be known. It is judged again when it comes back."""
+        for known in (self._passed, self._distrusted):
+            for number in known.keys() - listed:
+                del known[number]
 
     def as_judged(self, issue: Issue) -> Issue:
         """The text that was let through: what an agent reads must be nothing newer."""

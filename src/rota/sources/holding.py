@@ -11,7 +11,7 @@ from rota.model.schedules import SkipReason
 from rota.prompts import Note, notes_in
 from rota.queue.ledger import Ledger
 from rota.queue.views import Views
-from rota.sources.manager import NextWorkItem
+from rota.sources.manager import NextWorkItem, WorkSourceManager
 from rota.sources.port import ClaimFailureReason, WorkItem
 
 # Who has lost a claim hears it at the next beat at the latest, and the sources' `margin` for ending
@@ -47,6 +47,15 @@ def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
     if not found.claimed or found.item is None or made is None:
         return None
     return Taken(agent, found.item, made.ledger_id, made.token, made.epoch, made.claim, made.number)
+
+
+async def give_back(sources: WorkSourceManager, taken: Taken | None, why: str | None) -> None:
+    """What nobody has worked on, if there is anything."""
+    if taken is None:
+        return
+    await sources.release_work_item(
+        taken.item.id, agent=taken.agent, reason=why, counted=False, claim=taken.claim
+    )
 
 
 async def notes_so_far(ledger: Ledger, item_id: str | None) -> list[Note]:

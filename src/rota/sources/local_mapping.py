@@ -8,7 +8,7 @@ from rota.model import work
 from rota.model.clock import from_text
 from rota.model.errors import InvalidInput, MalformedReference
 from rota.model.status import Verb
-from rota.model.work import Priority
+from rota.model.work import Priority, storable
 from rota.queue.intake import LONGEST, check_url
 from rota.sources.paging import bad_cursor, unpack
 from rota.sources.port import ClaimFailureReason, ClaimResult, WorkItem, WorkResult
@@ -108,5 +108,5 @@ def address_of(result: WorkResult) -> str | None:
 
 def clean(text: str, longest: int) -> str:
     """What the ledger would refuse is an agent's slip, and must not cost its result."""
-    plain = text.replace("\x00", "").encode(errors="replace").decode().strip()
+    plain = storable(text).strip()
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"

@@ -155,6 +155,18 @@ class WorkSourceManager:
                 cached.ended(work_item_id, claim)
             return released
 
+    async def let_go(
+        self, work_item_id: str, *, agent: SourcedAgent, claim: str | None = None
+    ) -> None:
+        """Nothing will be reported by this claim: it was lost, or its report was given up. The
+        source is not told; an adapter that was kept for it is closed."""
+        kept = [*self._retired.get(agent.name, ()), self._cache.get(agent.name)]
+        for cached in reversed(kept):
+            if cached is not None and cached.has(work_item_id, claim):
+                async with self._using(agent.name, cached):
+                    cached.ended(work_item_id, claim)
+                return
+
     async def clear_cache(self) -> None:
         """Close the adapters; those with open claims when the last of these is reported."""
         names, self._cache = self._cache, {}
@@ -249,7 +261,9 @@ class WorkSourceManager:
             cached.calls -= 1
             (result,) = await asyncio.gather(claiming, return_exceptions=True)
             if isinstance(result, ClaimResult) and result.success:
-                releasing = cached.adapter.release_work(item_id, ReleaseOptions("claimer_gone"))
+                # Nobody has worked on it, so it was no attempt.
+                back = ReleaseOptions("claimer_gone", counted=False)
+                releasing = cached.adapter.release_work(item_id, back)
                 # There is nobody left to tell; a claim that cannot be given back lapses.
                 await asyncio.gather(releasing, return_exceptions=True)
 

@@ -52,7 +52,7 @@ class Mirror:
         """Raises the first error of a single issue, when everything else is done."""
         waiting = await self._outside.waiting(self._tracker.source)
         picture = Picture()
-        for issue in await self._tracker.issues(labels=[self._labels.ready]):
+        for issue in await self._desk.listed():
             await self._add(picture, issue)
         for ref in waiting:
             if ref not in picture.shown and ref not in picture.unknown:

@@ -200,6 +200,10 @@ class Outbox:
         log.error(f"{entry.kind} given up", item=entry.subject, id=entry.id, error=error)
         now = to_text(self._clock.now())
         await self._store.transact(lambda tx: tx.bury(entry.id, now, error))
+        if entry.kind == REPORT:
+            said = entry.payload.get("result") or entry.payload["give_back"]
+            agent = Sourced(entry.agent or "", entry.payload["work_source"])
+            await self._manager.let_go(entry.payload["item"], agent=agent, claim=said["claim"])
 
     async def _put_off(self, entry: OutboxEntry, error: str, wish: float = 0.0) -> None:
         """`wish`: so many seconds at least, the receiver said."""

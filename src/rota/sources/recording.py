@@ -1,20 +1,21 @@
 """The end of a run is recorded: together with what is to be reported of its item."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rota.model.clock import Clock
-from rota.model.errors import StorageUnavailable
+from rota.model.errors import InvalidInput, StorageUnavailable
 from rota.model.fleet import AgentSpec
-from rota.model.runs import OutboxEntry, Run, RunEnd
+from rota.model.runs import OutboxEntry, Run, RunEnd, RunFilter
 from rota.queue.ledger import Ledger
 from rota.runner.records import RunBook
 from rota.sources.holding import Taken
 from rota.sources.outbox import letter
 from rota.sources.port import ReleaseOptions, WorkResult
-from rota.sources.verdicts import verdict
+from rota.sources.verdicts import MOST_REFUSALS, refusals_before, verdict
 
 RETRY_SECONDS = 1.0
+UNTOLD = "(what it said cannot be stored)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class Recorder:
         self, agent: AgentSpec, run: Run, taken: Taken | None, end: RunEnd
     ) -> list[OutboxEntry]:
         """What is to be delivered now. A database that is away is waited for: nobody else knows
-        how it ended."""
+        how it ended. Words that it refuses are left out: that the run has ended must be known."""
+        plain = _plain(end)
         while True:
             try:
                 said = await self._said(agent, run, taken, end) if taken is not None else None
@@ -35,6 +37,10 @@ class Recorder:
                 ended = await self.runs.end(run, end, agent, letters)
             except StorageUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
+            except InvalidInput:
+                if end == plain:
+                    raise
+                end = plain
             else:
                 return letters if ended is not None else []
 
@@ -44,6 +50,39 @@ class Recorder:
         most = None
         if taken.ledger_id:
             most = (await self.ledger.views.item(taken.ledger_id)).max_attempts
-        gate = agent.review_gate
-        now = self.clock.now()
-        return verdict(end, agent.retry, now, run.attempt, most, review_gate=gate)
+        return verdict(
+            end,
+            agent.retry,
+            self.clock.now(),
+            run.attempt,
+            most,
+            review_gate=agent.review_gate,
+            refusals=await self._refusals(run) if end.usage_limit else 0,
+        )
+
+    async def _refusals(self, run: Run) -> int:
+        if run.work_item_id is None:
+            return 0
+        wanted = RunFilter(agent=run.agent, work_item_id=run.work_item_id, before=run.id)
+        return refusals_before(run, await self.runs.find(wanted, MOST_REFUSALS))
+
+
+def _plain(end: RunEnd) -> RunEnd:
+    """The same end in words of our own. Addresses that any database can hold stay: by a pull
+    request among them the item waits for a review."""
+    return replace(
+        end,
+        summary=_told(end.summary),
+        error=_told(end.error) if end.error else None,
+        artifacts=tuple(one for one in end.artifacts if _is_plain(one)),
+        hook_errors=tuple(_told(one) for one in end.hook_errors),
+        session_id=end.session_id if end.session_id and _is_plain(end.session_id) else None,
+    )
+
+
+def _told(text: str) -> str:
+    return text if _is_plain(text) else UNTOLD
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()

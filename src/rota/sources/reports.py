@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from rota.model.work import storable
 from rota.sources.port import WorkResult
 
 LONGEST_REPORT = 60_000  # GitHub takes 65,536 characters in a comment
@@ -54,7 +55,7 @@ def _code(text: str) -> str:
 
 def _fit(text: str) -> str:
     """What no tracker takes is an agent's slip, and must not cost its report."""
-    text = text.replace("\x00", "").encode(errors="replace").decode()
+    text = storable(text)
     if len(text) <= LONGEST_REPORT:
         return text
     return f"{text[:LONGEST_REPORT]}\n\n[cut: {len(text) - LONGEST_REPORT} more characters]"

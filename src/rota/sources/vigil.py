@@ -12,6 +12,7 @@ from datetime import datetime
 import structlog
 
 from rota.claims.timing import Pace, Times
+from rota.model.access import SUPERVISOR
 from rota.model.clock import from_text
 from rota.model.errors import Refused
 from rota.model.sources import SourceClaim
@@ -22,7 +23,6 @@ from rota.queue.moves import Order
 log = structlog.get_logger()
 
 LOOK_SECONDS = 5.0
-SUPERVISOR = "supervisor"
 CLAIM_LOST = "claim_lost"
 
 

@@ -100,6 +100,6 @@ class Herald:
             for notice in connection.notifies(timeout=0.5):
                 if self._is_stopping():
                     return
-                sender, *topics = notice.payload.split()
+                sender, *topics = notice.payload.split() or [""]  # anybody may notify
                 if sender != self._name:
                     self._heard({Topic(topic) for topic in topics if topic in set(Topic)})

@@ -9,14 +9,15 @@ import asyncio
 import contextlib
 import os
 import random
-import re
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import psycopg
 from psycopg import errors
@@ -69,7 +70,7 @@ class PostgresStore:
     width = 3  # while the server works on one, the next is being made ready here
 
     def __init__(self, url: str, *, lanes: int = LANES, clock: Clock | None = None) -> None:
-        self.url = _without_password(url)
+        self.url = _shown(url)
         self._conninfo = url
         self._lanes = lanes
         self._clock = clock or SystemClock()
@@ -401,12 +402,32 @@ def _translate(error: Exception, url: str) -> RotaError:
     return StorageError(f"{url}: {text}")
 
 
-def _without_password(url: str) -> str:
-    """The address as it may be shown: in logs, errors and `rota doctor`."""
-    scheme, slashes, rest = url.partition("://")
-    authority = re.split("[/?]", rest, maxsplit=1)[0]
-    user, at, host = authority.rpartition("@")
-    path, _, query = rest[len(authority) :].partition("?")
-    kept = "&".join(one for one in query.split("&") if not re.match("(ssl)?password=", one))
-    shown = f"{user.partition(':')[0]}{at}{host}{path}"
-    return f"{scheme}{slashes}{shown}{'?' if kept else ''}{kept}"
+def _shown(url: str) -> str:
+    """The address as it may be shown: in logs, errors and `rota doctor`. Made of what the library
+    has read, and of nothing that could be part of a password."""
+    try:
+        where = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except psycopg.ProgrammingError:  # which would say what it has read so far
+        raise _unreadable() from None
+    ports, hosts = where.get("port", "").split(","), where.get("host", "").split(",")
+    # An unescaped / ? or @ of a password ends up in one of these.
+    name = where.get("dbname", "")
+    if not all(port.isdigit() or not port for port in ports) or "@" in "".join([*hosts, name]):
+        raise _unreadable()
+    places = zip_longest(hosts, ports if len(ports) == len(hosts) else ports * len(hosts))
+    shown = ",".join(_place(host or "", port or "") for host, port in places)
+    user = f"{quote(where['user'], safe='')}@" if "user" in where else ""
+    return f"postgresql://{user}{shown}/{quote(name)}"
+
+
+def _place(host: str, port: str) -> str:
+    named = f"[{host}]" if ":" in host else quote(host, safe="")
+    return f"{named}:{port}" if port else named
+
+
+def _unreadable() -> InvalidInput:
+    return InvalidInput(
+        "the address of the database cannot be read: it is postgresql://user:password@host:port/name,"
+        " and of a password / ? # @ : and % are written as %2F %3F %23 %40 %3A and %25",
+        field="database",
+    )

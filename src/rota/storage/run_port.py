@@ -19,13 +19,13 @@ class RunVerbs(Protocol):
     def list_runs(self, wanted: RunFilter, limit: int) -> list[Run]:
         """Newest first."""
 
-    def runs_of_node(self, node: str) -> list[Run]:
-        """Those that have not ended."""
-
     def request_cancel(self, run_id: str) -> bool:
         """Ask for the end of a run; False when it has ended, or is not there."""
 
     def runs_to_cancel(self, node: str) -> list[str]: ...
+    def lost_at_work(self) -> list[Run]:
+        """Runs that were lost while their item is still in their hands."""
+
     def dead_runs(self, before: str, place: str, node: str) -> list[Run]:
         """Open runs of nodes that stood at `place` before this `node` did; and of nodes that have
         ended, and of workers that began `before`, once their claims have ended."""

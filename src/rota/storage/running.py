@@ -69,14 +69,14 @@ class RunStatements(Primitives):
         rows = self._text(f"{head}{chosen} ORDER BY id DESC LIMIT :want", {**values, "want": limit})
         return [run_of(row) for row in rows]
 
-    def runs_of_node(self, node: str) -> list[Run]:
-        return [run_of(row) for row in self._rows("runs_of_node", node=node)]
-
     def request_cancel(self, run_id: str) -> bool:
         return bool(self._rows("request_cancel", id=run_id))
 
     def runs_to_cancel(self, node: str) -> list[str]:
         return [row[0] for row in self._rows("runs_to_cancel", node=node)]
+
+    def lost_at_work(self) -> list[Run]:
+        return [run_of(row) for row in self._rows("lost_at_work")]
 
     def dead_runs(self, before: str, place: str, node: str) -> list[Run]:
         rows = self._rows("dead_runs", before=before, place=place, node=node)

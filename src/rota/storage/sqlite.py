@@ -94,8 +94,10 @@ class SqliteStore:
         self._reader = self._connect(readonly=True)
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="rota-read")
         self._stopping = False
+        # Not in the thread: what is moved away before that has begun would not be missed.
+        writing = (self._connect(), Presence(self.path))
         self._writer = threading.Thread(
-            target=self._write_loop, args=(self._connect(),), name="rota-write", daemon=True
+            target=self._write_loop, args=writing, name="rota-write", daemon=True
         )
         self._writer.start()
 
@@ -191,8 +193,8 @@ class SqliteStore:
 
     # the writer thread
 
-    def _write_loop(self, connection: apsw.Connection) -> None:
-        foreign, presence = _data_version(connection), Presence(self.path)
+    def _write_loop(self, connection: apsw.Connection, presence: Presence) -> None:
+        foreign = _data_version(connection)
         while True:
             requests = [request for request in self._next_group() if request is not None]
             answers, topics = self._run_group(connection, requests, presence)

@@ -36,6 +36,7 @@ EMPTY: Mapping[Status, str] = {
     Status.COMPLETED: "Nothing is done yet today.",
     Status.FAILED: "Nothing has failed.",
 }
+FILTERED = "Nothing here matches the filter. Press / to change it."
 # The API lists what has ended in the order of its making. Where more has ended today than a page
 # holds, the latest are found by looking back less far.
 _LOOKING_BACK = tuple(timedelta(minutes=minutes) for minutes in (24 * 60, 240, 60, 15, 4, 1))
@@ -82,6 +83,7 @@ class Column:
     cursor: str | None = None  # where its next page begins
     cut: bool = False  # older ones are not shown, and cannot be paged to
     total: int | None = None
+    narrowed: bool = False  # by a filter, so that not all there is stands here
 
     @property
     def title(self) -> str:
@@ -99,9 +101,14 @@ class Column:
             return f"{max(self.total, len(self.items)):,}"
         return f"{len(self.items):,}+"
 
+    @property
+    def empty(self) -> str:
+        """What is said where it has no items."""
+        return FILTERED if self.narrowed else EMPTY[self.status]
+
     def become(self, other: "Column") -> None:
         self.items, self.cursor, self.cut = other.items, other.cursor, other.cut
-        self.total = other.total
+        self.total, self.narrowed = other.total, other.narrowed
 
     def place_of(self, item_id: str | None) -> int | None:
         return next((n for n, item in enumerate(self.items) if item["id"] == item_id), None)
@@ -161,7 +168,7 @@ class Board:
             cursor = page.cursor
             if cursor is None:
                 break
-        return Column(status, list(found.values()), cursor)
+        return Column(status, list(found.values()), cursor, narrowed=self._is_narrow)
 
     async def _ended(self) -> Column:
         page, today, since = Page([], None), _midnight(), None
@@ -172,7 +179,12 @@ class Board:
             if page.cursor is None:
                 break
         items = sorted(page.items, key=lambda item: item["completed_at"], reverse=True)
-        return Column(Status.COMPLETED, items, cut=since != today or page.cursor is not None)
+        cut = since != today or page.cursor is not None
+        return Column(Status.COMPLETED, items, cut=cut, narrowed=self._is_narrow)
+
+    @property
+    def _is_narrow(self) -> bool:
+        return bool(self.filters.query())
 
     async def _read(
         self, status: Status, limit: int, cursor: str | None = None, since: str | None = None
@@ -183,7 +195,7 @@ class Board:
     async def _count(self, columns: Collection[Column]) -> None:
         """Only where pages are left to be read, and the figures are of all items."""
         unread = any(column.cursor is not None for column in columns)
-        totals = await self.client.counts() if unread and not self.filters.query() else {}
+        totals = await self.client.counts() if unread and not self._is_narrow else {}
         for column in columns:
             ended = column.status is Status.COMPLETED  # the figure is not of today
             column.total = None if ended else totals.get(column.status)

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from rota.terminal.board import EMPTY, Column
+from rota.terminal.board import Column
 from rota.terminal.card import card_lines, wrapped
 
 _TALL = 30  # a terminal with room for another line on each card
@@ -71,7 +71,8 @@ class ColumnView(ScrollView, can_focus=False):
         self.place = max(0, min(self.place, len(self.column.items) - 1))
         self._current_id = self.current_id
         title = f"{self.column.title} {self.column.count}"
-        shown = (self.column.items, len(self.column.items), picked, self.place, title)
+        column = self.column
+        shown = (column.items, len(column.items), picked, self.place, title, column.empty)
         if self._shown and all(a is b or a == b for a, b in zip(shown, self._shown, strict=True)):
             return
         self._shown = shown
@@ -118,7 +119,7 @@ class ColumnView(ScrollView, can_focus=False):
         width = self.size.width
         place, row = divmod(y + self.scroll_offset.y, self.lines + 1)
         if not self.column.items:
-            return self._told(EMPTY[self.column.status], y, width)
+            return self._told(self.column.empty, y, width)
         if place >= len(self.column.items):
             # Behind the last card; what it says is at the end of the list.
             return self._told("… there are more" if self.column.has_more else "", row, width)

@@ -79,7 +79,7 @@ def serve(
             listener = bind("127.0.0.1", 0)
             port, loop = listener.getsockname()[1], asyncio.get_running_loop()
             served = Served(port, api, ledger, store, signals, loop)
-            face = Face(api, 5, lambda: ready.set_result(served))
+            face = Face(api, lambda: ready.set_result(served), request_seconds=5)
             serving = asyncio.ensure_future(face.serve(sockets=[listener]))
             await asyncio.wait(
                 (serving, asyncio.ensure_future(api.stopping.wait())),

@@ -6,6 +6,7 @@ from typing import Any
 from weakref import WeakSet
 
 from rota.client._async import runtime
+from rota.client._async.calls import DEFAULT_TIMEOUT
 from rota.client._async.follow_ups import DEFAULT_POLL_SECONDS, FollowUps
 from rota.client._async.loop import DEFAULT_LEASE_SECONDS, Work
 from rota.client._async.records import RecordCalls
@@ -15,6 +16,8 @@ from rota.client._async.signals import SignalCalls
 from rota.client._async.taking import Taking
 from rota.client._async.verbs import VerbCalls
 from rota.client.heartbeats import Heartbeats
+from rota.client.retries import Retries
+from rota.client.transport import AsyncTransport
 
 
 class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCalls):
@@ -25,8 +28,19 @@ class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCal
     writes are not, because whether they were carried out is not known.
     """
 
-    def __init__(self, url: str | None = None, token: str | None = None, **how: Any) -> None:
-        super().__init__(url, token, **how)
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        actor: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        retries: Retries | None = None,
+        transport: AsyncTransport | None = None,
+    ) -> None:
+        super().__init__(
+            url, token, actor=actor, timeout=timeout, retries=retries, transport=transport
+        )
         self._loops: WeakSet[Taking[Any]] = WeakSet()
         self._heartbeats: Heartbeats | None = None
 

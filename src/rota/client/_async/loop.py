@@ -22,6 +22,7 @@ from rota.client._async.calls import Json
 from rota.client._async.claimed import ClaimedItem
 from rota.client._async.taking import Taking, reason_of
 from rota.model.clock import to_text
+from rota.model.work import storable
 
 if TYPE_CHECKING:
     from rota.client._async.client import WorkQueueClient
@@ -121,7 +122,8 @@ class Work(Taking[ClaimedItem]):
 
 
 def _notes_of(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:2_000]
+    """Names of files, for one, may hold what no ledger takes."""
+    return storable(f"{type(error).__name__}: {error}"[:2_000])
 
 
 def _later(item: ClaimedItem) -> str:

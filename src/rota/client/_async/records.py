@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from types import EllipsisType
 from typing import Any
 
 from rota.client._async import runtime
@@ -50,10 +51,12 @@ class RecordCalls(Calls):
         *,
         max_concurrent: int | None = None,
         paused: bool | None = None,
-        **more: Any,
+        max_in_review: int | EllipsisType | None = ...,
     ) -> Json:
-        """`set_agent(name, max_in_review=3)`; None takes that limit off."""
-        body = {**given(max_concurrent=max_concurrent, paused=paused), **more}
+        """What is not given stays; `max_in_review=None` takes that limit off."""
+        body = given(max_concurrent=max_concurrent, paused=paused)
+        if max_in_review is not ...:
+            body["max_in_review"] = max_in_review
         return await self._one("PATCH", f"/agents/{check_name(name, 'agent')}", body)
 
     # tokens

@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from rota.client._sync import runtime
+from rota.client._sync.calls import DEFAULT_TIMEOUT
 from rota.client._sync.follow_ups import DEFAULT_POLL_SECONDS, FollowUps
 from rota.client._sync.loop import DEFAULT_LEASE_SECONDS, Work
 from rota.client._sync.records import RecordCalls
@@ -17,6 +18,8 @@ from rota.client._sync.signals import SignalCalls
 from rota.client._sync.taking import Taking
 from rota.client._sync.verbs import VerbCalls
 from rota.client.heartbeats import Heartbeats
+from rota.client.retries import Retries
+from rota.client.transport import SyncTransport
 
 
 class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCalls):
@@ -27,8 +30,19 @@ class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, Signa
     writes are not, because whether they were carried out is not known.
     """
 
-    def __init__(self, url: str | None = None, token: str | None = None, **how: Any) -> None:
-        super().__init__(url, token, **how)
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        actor: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        retries: Retries | None = None,
+        transport: SyncTransport | None = None,
+    ) -> None:
+        super().__init__(
+            url, token, actor=actor, timeout=timeout, retries=retries, transport=transport
+        )
         self._loops: WeakSet[Taking[Any]] = WeakSet()
         self._heartbeats: Heartbeats | None = None
 

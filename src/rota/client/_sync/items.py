@@ -4,9 +4,11 @@
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rota.client._sync.calls import Calls, Json, given, segment
+from rota.model.clock import to_text
 from rota.model.errors import InvalidInput
 from rota.model.work import KEY, NO_KEY
 
@@ -106,6 +108,24 @@ class ItemCalls(Calls):
         )
         return list(found)
 
+    def work_ready(
+        self,
+        agent: str | None = None,
+        project_id: str | None = None,
+        *,
+        type: str | None = None,  # noqa: A002 - the field's name in the ledger
+        label: str | None = None,
+        q: str | None = None,
+    ) -> Iterator[Json]:
+        """What a claim would take now, in its order: what is dispatched to the agent comes first.
+        Without an agent, whatever somebody could take."""
+        now = to_text(datetime.now(UTC))
+        named = [("dispatched", agent)] if agent is not None else []
+        for status, whose in [*named, ("queued", None)]:
+            for item in self.work_each(status, whose, project_id, type=type, label=label, q=q):
+                if _is_free(item, now) and agent in (None, item["assigned_agent"] or agent):
+                    yield item
+
     def work_get(self, work_item_id: str) -> Json:
         """The item with its dispatch log, events, claim and links."""
         return self._item("GET", work_item_id)
@@ -172,3 +192,13 @@ def _keyed(key: str | None) -> dict[str, Any]:
         raise InvalidInput(f"idempotency_key: {NO_KEY}", field="idempotency_key")
     sent = secrets.token_hex(16) if key is None else key
     return {"headers": {"Idempotency-Key": sent}, "repeatable": True}
+
+
+def _is_free(item: Json, now: str) -> bool:
+    """Nothing keeps it from a claim. What has a source is taken through that."""
+    return (
+        item["hold_reason"] is None
+        and item["open_blockers"] == 0
+        and (item["available_at"] or "") <= now
+        and item["source"] is None
+    )

@@ -24,6 +24,7 @@ from rota.client._sync.calls import Json
 from rota.client._sync.claimed import ClaimedItem
 from rota.client._sync.taking import Taking, reason_of
 from rota.model.clock import to_text
+from rota.model.work import storable
 
 if TYPE_CHECKING:
     from rota.client._sync.client import SyncWorkQueueClient
@@ -123,7 +124,8 @@ class Work(Taking[ClaimedItem]):
 
 
 def _notes_of(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:2_000]
+    """Names of files, for one, may hold what no ledger takes."""
+    return storable(f"{type(error).__name__}: {error}"[:2_000])
 
 
 def _later(item: ClaimedItem) -> str:

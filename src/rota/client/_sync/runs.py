@@ -4,7 +4,7 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rota.client._sync import runtime
@@ -46,17 +46,28 @@ class RunCalls(Calls):
         """Ask for its end; `Refused` when it has ended."""
         return self._run("POST", run_id, "/cancel", {}, repeatable=True)
 
-    def read_log(self, run_id: str, *, follow: bool = False, offset: int = 0) -> Iterator[Json]:
+    def read_log(
+        self,
+        run_id: str,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        tell: Callable[[str], object] = log.info,
+    ) -> Iterator[Json]:
         """What the run has said, line by line; with `follow` until it has ended, or its server
         is not seen any more.
 
-        A connection that breaks is opened anew behind the last line seen.
+        A connection that breaks is opened anew behind the last line seen; with `follow` for as long
+        as it takes, and `tell` hears of it. The last line of a run that is lost says so.
         """
-        attempt, seen = 0, False
+        attempt, seen, away = 0, False, False
         while True:
             try:
                 stream = self._opened(run_id, follow, offset)
                 seen = True
+                if away:
+                    tell("the server answers again")
+                    away = False
                 try:
                     for line in _lines(stream):
                         attempt = 0
@@ -64,13 +75,21 @@ class RunCalls(Calls):
                         yield _object(line)
                 finally:
                     stream.close()
-                if not follow or _is_over(self.get_run(run_id)):
+                if not follow:
+                    return
+                run = self.get_run(run_id)
+                if run["status"] == "lost":
+                    yield _farewell(run)
+                if _is_over(run):
                     return
             except PASSING as error:
                 log.info("the log's stream broke: %s", error.message)
                 attempt += 1
                 if attempt >= self._retries.attempts and not (seen and follow):
                     raise
+                if seen and follow and not away:
+                    tell("the server does not answer; trying again until it does")
+                    away = True
             runtime.sleep(self._retries.pause(attempt))
 
     def _opened(self, run_id: str, follow: bool, offset: int) -> SyncStream:
@@ -159,6 +178,12 @@ def _object(line: bytes) -> Json:
         return {**json.loads(line)}
     except (ValueError, TypeError, RecursionError):
         raise not_ours() from None
+
+
+def _farewell(run: Json) -> Json:
+    """In the form of a line of the log, in which nobody was left to write it."""
+    text = f"the run is lost: {run['error'] or 'nobody knows how it ended'}"
+    return {"ts": run["ended_at"], "stream": "rota", "text": text, "gone": True}
 
 
 def _is_over(run: Json) -> bool:

@@ -21,7 +21,7 @@ export function complain(text) {
   messages.replaceChildren(line);
 }
 
-export class Refusal extends Error {
+class Refusal extends Error {
   constructor(problem, status) {
     super(explain(problem, status));
     this.problem = problem;
@@ -31,7 +31,7 @@ export class Refusal extends Error {
 
 function explain(problem, status) {
   const text = problem.detail || problem.title || `the server answered ${status}`;
-  const errors = (Array.isArray(problem.errors) ? problem.errors : []).map((one) => one.detail || one.message || "").filter((one) => one && one !== text);
+  const errors = (Array.isArray(problem.errors) ? problem.errors : []).map((one) => one.message).filter((one) => one && one !== text);
   return `${text[0].toUpperCase()}${text.slice(1)}.${errors.length ? ` ${errors.join("; ")}` : ""}`.replace("..", ".");
 }
 
@@ -58,7 +58,7 @@ export async function call(what, body) {
 }
 
 // A form's fields by name: empty ones are left out, numbers are numbers, lists are split at commas.
-export function bodyOf(form) {
+function bodyOf(form) {
   const body = {};
   for (const field of form.elements) {
     if (!field.name || field.disabled || (field.type === "checkbox" && !field.checked)) continue;
@@ -75,11 +75,10 @@ export function bodyOf(form) {
 async function send(button, body) {
   button.disabled = true;
   try {
-    const content = await call(button.dataset.call, body);
+    await call(button.dataset.call, body);
     messages.replaceChildren();
     announce(button.dataset.done || `${button.textContent.trim()}: done`);
     refreshSoon();
-    if (button.dataset.then) location.assign(button.dataset.then.replace("{id}", encodeURIComponent(content?.id ?? "")));
     return true;
   } finally {
     button.disabled = false;

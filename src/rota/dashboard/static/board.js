@@ -207,21 +207,22 @@ function propose(cards, verb) {
   ask(dialog, (body) => act(cards, verb, body));
 }
 
+const verbTo = (card, target) => moves[card.dataset.status]?.[target];
+
 function moveTo(cards, target) {
-  const staying = cards.filter((card) => card.dataset.status !== target);
-  const verbs = new Set(staying.map((card) => moves[card.dataset.status]?.[target]));
-  if (!staying.length) return;
-  if (verbs.size === 1 && !verbs.has(undefined)) { propose(staying, [...verbs][0]); return; }
-  explain(staying.find((card) => !moves[card.dataset.status]?.[target]) || staying[0], target);
+  const moving = cards.filter((card) => card.dataset.status !== target);
+  const verbs = [...new Set(moving.map((card) => verbTo(card, target)))];
+  if (verbs.includes(undefined)) complain(whyNot(moving.find((card) => !verbTo(card, target)), target));
+  else if (verbs.length > 1) complain(`These become ${spoken(target)} by different moves (${verbs.map((verb) => words[verb][0]).join(", ")}). Move those of one column at a time.`);
+  else if (moving.length) propose(moving, verbs[0]);
 }
 
-// The server knows best why not, and what is allowed instead.
-async function explain(card, target) {
-  try {
-    await call(`PATCH /work/${card.dataset.id}`, { status: target });
-  } catch (error) {
-    complain(`${nameOf(card)}: ${error.message}`);
-  }
+const spoken = (status) => status.replace("_", " ");
+
+function whyNot(card, target) {
+  const ways = Object.entries(moves[card.dataset.status] || {}).map(([to, verb]) => `${words[verb][0]} → ${spoken(to)}`);
+  const instead = ways.length ? `possible: ${ways.join(", ")}` : "nothing is: this status is final";
+  return `${nameOf(card)} is ${spoken(card.dataset.status)}; ${spoken(target)} is not possible from there (${instead}).`;
 }
 
 // by mouse
@@ -237,7 +238,7 @@ board.addEventListener("dragstart", (event) => {
   for (const one of dragged) one.classList.add("dragged");
   for (const column of board.querySelectorAll(".column")) {
     const target = column.dataset.status;
-    const may = dragged.every((one) => one.dataset.status === target || moves[one.dataset.status]?.[target]);
+    const may = dragged.every((one) => one.dataset.status === target || verbTo(one, target));
     column.classList.add(may ? "may" : "may-not");
   }
 });

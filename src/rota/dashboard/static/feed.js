@@ -66,7 +66,6 @@ function connect() {
 function lost() {
   clearTimeout(answer);
   say("off", "Not connected: this may be old. Trying again …");
-  tell({ lost: true });
   retry = setTimeout(connect, pause * (0.5 + Math.random()));
   pause = Math.min(pause * 2, LONGEST_PAUSE);
 }

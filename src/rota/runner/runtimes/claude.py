@@ -14,6 +14,7 @@ from rota.runner.runtimes.port import (
     Launch,
     Stream,
     encoded,
+    in_words,
     money,
     number,
     session,
@@ -107,7 +108,7 @@ class ClaudeStream(Stream):
 
     def _result(self, event: Mapping[str, Any]) -> Event:
         report = self.report
-        report.result = event.get("result") or None
+        report.result = in_words(event["result"]) if event.get("result") else None
         report.failed = bool(event.get("is_error")) or event.get("subtype") != "success"
         if report.failed:
             report.error = _why(event)
@@ -127,9 +128,10 @@ class ClaudeStream(Stream):
 def _why(event: Mapping[str, Any]) -> str:
     if event.get("subtype") == "error_max_turns":
         return f"it used up its {number(event.get('num_turns'))} turns; raise max_turns"
-    errors = event.get("errors") or []
-    said = event.get("result") or "; ".join(str(one) for one in errors)
-    return str(said or event.get("subtype") or "claude reported an error")
+    if event.get("result"):
+        return in_words(event["result"])
+    said = "; ".join(str(one) for one in event.get("errors") or [])
+    return said or str(event.get("subtype") or "claude reported an error")
 
 
 def _tokens(usage: Mapping[str, Any]) -> Usage:

@@ -81,7 +81,8 @@ class GeminiStream(Stream):
     def _message(self, event: Mapping[str, Any]) -> Iterator[Event]:
         if not event.get("delta"):
             yield from self.finish()
-        self._pieces = (self._pieces + str(event["content"]))[:LONGEST_MESSAGE]
+        if len(self._pieces) < LONGEST_MESSAGE:  # in whole pieces: a cut may part a secret
+            self._pieces += str(event["content"])
 
     def finish(self) -> Iterator[Event]:
         """The message that was told in pieces is complete."""

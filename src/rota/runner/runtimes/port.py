@@ -15,7 +15,6 @@ from rota.runner.scratch import Scratch
 Event = dict[str, Any]  # a line of the log: `type`, `text`, and what else there is
 
 MOST = 2**31  # of anything that is counted; more would not fit everywhere, and is not believed
-LONGEST_CALL = 500  # characters of a tool's input that the log keeps
 
 # A session's id comes from an agent's output and goes into the next one's arguments: it must
 # not be an option there.
@@ -102,8 +101,12 @@ def text_event(text: str) -> Event:
 
 
 def tool_event(name: str, call: object) -> Event:
-    told = call if isinstance(call, str) else json.dumps(call, ensure_ascii=False)
-    return {"stream": "stdout", "type": "tool", "tool": name, "text": told[:LONGEST_CALL]}
+    return {"stream": "stdout", "type": "tool", "tool": name, "text": in_words(call)}
+
+
+def in_words(value: object) -> str:
+    """A text as it is; of anything else its JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def session(value: object) -> str | None:

@@ -95,7 +95,7 @@ class GiteaTracker(HttpTracker):
             raise
 
     async def close(self, number: int) -> None:
-        with self._about(number):
+        async with self._about(number):
             await self._client.write("PATCH", self._issue(number), {"state": "closed"})
 
     # Labels
@@ -114,7 +114,7 @@ class GiteaTracker(HttpTracker):
 
     async def _add(self, number: int, labels: Sequence[str]) -> bool:
         numbers = await self._labels.numbers(labels)
-        with self._about(number):
+        async with self._about(number):
             answer = await self._client.write(
                 "POST", f"{self._issue(number)}/labels", {"labels": numbers}
             )
@@ -123,7 +123,7 @@ class GiteaTracker(HttpTracker):
 
     async def remove_label(self, number: int, label: str) -> None:
         path = f"{self._issue(number)}/labels"
-        with self._about(number):
+        async with self._about(number):
             carried = self._client.mapped(labels_of, await self._client.get(path))
             for name, label_id in carried:
                 if name.lower() == label.lower():
@@ -137,7 +137,7 @@ class GiteaTracker(HttpTracker):
                 raise  # else the label itself was deleted meanwhile
 
     async def labellings(self, number: int) -> list[Labelling]:
-        with self._about(number):
+        async with self._about(number):
             found = await self._pages.numbered(
                 f"{self._issue(number)}/timeline", labelling_of, SIZE, trust_total=False
             )

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from rota import __version__
 from rota.claims.port import Account, Comment, Issue, Labelling, Ref, TextEdit
-from rota.model.errors import InvalidInput, IssueNotFound
+from rota.model.errors import InvalidInput
 from rota.sources.github.errors import GitHubAPIError, GitHubAuthError
 from rota.sources.github.mapping import EDITS_QUERY, labelling_of, last_edit_of
 from rota.sources.github.refs import GitRefs
@@ -18,7 +18,7 @@ from rota.sources.http.errors import ApiError
 from rota.sources.http.labels import LOOKS
 from rota.sources.http.listing import label_query, ready
 from rota.sources.http.records import account_of, comment_of, issue_of
-from rota.sources.http.tracker import HttpTracker, repository_of
+from rota.sources.http.tracker import HttpTracker, is_absent, repository_of
 from rota.sources.http.wire import Address, address_of
 
 GITHUB = Service(
@@ -112,7 +112,7 @@ class GitHubTracker(HttpTracker):
         )
 
     async def close(self, number: int) -> None:
-        with self._about(number):
+        async with self._about(number):
             await self._client.write(
                 "PATCH", self._issue(number), {"state": "closed", "state_reason": "completed"}
             )
@@ -124,7 +124,7 @@ class GitHubTracker(HttpTracker):
             return
         for label in labels:
             await self._make(label)
-        with self._about(number):
+        async with self._about(number):
             await self._client.write(
                 "POST", f"{self._issue(number)}/labels", {"labels": list(labels)}
             )
@@ -134,13 +134,14 @@ class GitHubTracker(HttpTracker):
             raise InvalidInput("a label's name is missing", field="label")  # this means all labels
         path = f"{self._issue(number)}/labels/{quote(label, safe='')}"
         try:
-            with self._about(number):
-                await self._client.write("DELETE", path)
-        except IssueNotFound:
+            await self._client.write("DELETE", path)
+        except ApiError as error:
+            if not is_absent(error):
+                raise
             await self.issue(number)  # which of the two is not there?
 
     async def labellings(self, number: int) -> list[Labelling]:
-        with self._about(number):
+        async with self._about(number):
             found = await self._pages.linked(f"{self._issue(number)}/events", labelling_of)
         return sorted((one for one in found if one is not None), key=lambda one: one.at)
 
@@ -171,21 +172,20 @@ class GitHubTracker(HttpTracker):
             if error.status_code in _NO_GRAPHQL:
                 return None
             raise
-        self._check_graphql(self._client.mapped(dict, answer), number)
+        async with self._about(number):
+            self._check_graphql(self._client.mapped(dict, answer))
         return self._client.mapped(
             lambda raw: last_edit_of(raw["data"]["repository"]["issue"], but), answer
         )
 
-    def _check_graphql(self, raw: dict[str, Any], number: int) -> None:
+    def _check_graphql(self, raw: dict[str, Any]) -> None:
         """GraphQL says no with 200."""
         errors = raw.get("errors") or ()
         kinds = {one.get("type") for one in errors}
-        if "NOT_FOUND" in kinds:
-            raise IssueNotFound(f"{self.repo}#{number} is not there", repo=self.repo, number=number)
         if errors:
             raise GitHubAPIError(
                 f"GitHub, POST /graphql: {errors[0].get('message')}",
-                status_code=HTTPStatus.OK,
+                status_code=HTTPStatus.NOT_FOUND if "NOT_FOUND" in kinds else HTTPStatus.OK,
                 endpoint="POST /graphql",
                 is_rate_limit_error="RATE_LIMITED" in kinds,
             )

@@ -2,8 +2,9 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Unpack
 from urllib.parse import quote, unquote
 
@@ -131,22 +132,23 @@ class HttpTracker(ABC):
     # Issues
 
     async def issue(self, number: int) -> Issue:
-        with self._about(number):
+        async with self._about(number):
             answer = await self._client.get(self._issue(number))
         return self._client.mapped(issue_of, answer)
 
     async def pull_request(self, number: int) -> PullRequest:
-        with self._about(number):
-            answer = await self._client.get(f"{self._root}/pulls/{number}")
+        path = f"{self._root}/pulls/{number}"
+        async with self._about(number, path):
+            answer = await self._client.get(path)
         return self._client.mapped(pull_request_of, answer)
 
     async def comments(self, number: int) -> list[Comment]:
-        with self._about(number):
+        async with self._about(number):
             found = await self._all_comments(number)
         return [comment for _, comment in sorted({one.id: one for one in found}.items())]
 
     async def comment(self, number: int, body: str) -> Comment:
-        with self._about(number):
+        async with self._about(number):
             answer = await self._client.write(
                 "POST", f"{self._issue(number)}/comments", {"body": body}, repeatable=False
             )
@@ -165,13 +167,15 @@ class HttpTracker(ABC):
     def _issue(self, number: int) -> str:
         return f"{self._root}/issues/{number}"
 
-    @contextmanager
-    def _about(self, number: int) -> Iterator[None]:
-        """Not to be found here any more: deleted, hidden from us, or transferred."""
+    @asynccontextmanager
+    async def _about(self, number: int, path: str | None = None) -> AsyncIterator[None]:
+        """Not to be found here any more: deleted, hidden from us, or transferred. What is gone is
+        looked for once more, at `path`, before anybody is told: on that word runs are ended and
+        items cancelled. A "not found" that does not last is an error that passes."""
         try:
             yield
         except ApiError as error:
-            if error.has_moved or error.status_code in (404, 410):
+            if is_absent(error) and await self._is_gone(path or self._issue(number), error):
                 raise IssueNotFound(
                     f"{self.repo}#{number} is not there: deleted, transferred, or hidden from the"
                     f" token in {self._token_env}",
@@ -179,6 +183,42 @@ class HttpTracker(ABC):
                     number=number,
                 ) from error
             raise
+
+    async def _is_gone(self, path: str, said: ApiError) -> bool:
+        """Trackers say "not found" of all that a token may not see, and some say it for a moment of
+        what is there. A deleted issue of GitHub is "gone", which is said of nothing else."""
+        if said.has_moved:
+            return True
+        try:
+            await self._client.get(path)
+        except ApiError as error:
+            if not is_absent(error):
+                raise
+            if not error.is_not_found():
+                return True
+        else:
+            return False
+        await self._demand_sight()
+        return True
+
+    async def _demand_sight(self) -> None:
+        """Who does not see the repository cannot tell what is in it."""
+        try:
+            await self._repository()
+        except ApiError as error:
+            if not is_absent(error):
+                raise
+            raise self._service.api_error(
+                f"the token in {self._token_env} does not see {self.repo} now; check `repo`, and"
+                " which repositories the token is for",
+                status_code=error.status_code,
+                endpoint=error.endpoint,
+            ) from error
+
+
+def is_absent(error: ApiError) -> bool:
+    """What was asked for is not where it was looked for; why, is not said."""
+    return error.has_moved or error.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
 def check_repo(repo: str) -> str:

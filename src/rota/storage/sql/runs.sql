@@ -21,9 +21,6 @@ WHERE id = :id AND ended_at IS NULL RETURNING @run
 -- name: get_run
 SELECT @run FROM runs WHERE id = :id
 
--- name: runs_of_node
-SELECT @run FROM runs WHERE ended_at IS NULL AND node = :node ORDER BY id
-
 -- name: request_cancel
 UPDATE runs SET cancel_requested = 1 WHERE id = :id AND ended_at IS NULL RETURNING id
 
@@ -40,6 +37,14 @@ SELECT @run FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
        OR EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node AND n.ended_at IS NOT NULL))
       AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.id = r.work_item_id
                       AND w.status = 'in_progress' AND w.epoch = r.epoch)))
+ORDER BY id
+
+-- name: lost_at_work
+-- Runs that were given up, and whose item nobody has been told of yet.
+SELECT @run FROM runs WHERE status = 'lost'
+  AND work_item_id IN (SELECT id FROM work_items WHERE status = 'in_progress')
+  AND EXISTS (SELECT 1 FROM work_items w WHERE w.id = runs.work_item_id
+              AND w.status = 'in_progress' AND w.epoch = runs.epoch)
 ORDER BY id
 
 -- name: last_session_of_item

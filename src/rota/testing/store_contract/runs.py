@@ -166,12 +166,6 @@ class RunsContract:
         both = (RunStatus.FAILED, RunStatus.RUNNING)
         assert await found(store, statuses=both, agent="ada") == [failed.id, nightly.id]
 
-    async def test_runs_of_node_are_those_that_have_not_ended(self, store: Store) -> None:
-        mine = await begun(store)
-        await begun(store, node="node-2")
-        await ended(store, await begun(store))
-        assert await store.read(lambda tx: tx.runs_of_node("node-1")) == [mine]
-
     async def test_request_cancel_is_for_runs_that_go_on(self, store: Store) -> None:
         mine, other = await begun(store), await begun(store, node="node-2")
         over = await begun(store)

@@ -61,7 +61,7 @@ class Fault(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     share: Annotated[float, Meta(ge=0, le=1)] = 0.5  # chance of a young entry to be missed
     entries: frozenset[Entry] = frozenset({"comments", "labels", "issues"})
     size: Annotated[int, Meta(ge=1)] = 2
-    status: Annotated[int, Meta(ge=500, le=599)] = 502
+    status: Annotated[int, Meta(ge=400, le=599)] = 502
     retry_after: int | None = None
     answer: Literal["first", "second"] = "second"  # which one the client of a duplicate gets
     id: int = 0

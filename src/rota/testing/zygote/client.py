@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self
 
-import rota.cli
+import rota
 from rota.testing.zygote import shim
 from rota.testing.zygote.wire import NUMBER, Order, ask, read_exactly
 
@@ -233,15 +233,15 @@ def start(
 
 
 def true_program(entry: str = ROTA) -> list[str]:
-    module, _, name = entry.partition(":")
     if entry == ROTA:
-        return [sys.executable, "-m", module]
+        return [sys.executable, "-m", "rota"]
+    module, _, name = entry.partition(":")
     return [sys.executable, "-c", f"import sys; from {module} import {name}; sys.exit({name}())"]
 
 
 def _program(entry: str) -> str:
     """What the interpreter would put first into sys.argv."""
-    return str(Path(rota.cli.__file__).with_name("__main__.py")) if entry == ROTA else "-c"
+    return str(Path(rota.__file__).with_name("__main__.py")) if entry == ROTA else "-c"
 
 
 class _Streams:

@@ -17,6 +17,14 @@ FROM jsonb_array_elements_text(CAST(:subjects AS jsonb)) AS s (value)
 JOIN outbox o ON o.subject = s.value
 WHERE o.delivered_at IS NULL AND o.failed_at IS NULL
 
+-- name: lost_at_work
+-- By an array the planner looks the items up; by a join it may read the whole table.
+SELECT @run FROM runs WHERE status = 'lost'
+  AND work_item_id = ANY (ARRAY(SELECT id FROM work_items WHERE status = 'in_progress'))
+  AND EXISTS (SELECT 1 FROM work_items w WHERE w.id = runs.work_item_id
+              AND w.status = 'in_progress' AND w.epoch = runs.epoch)
+ORDER BY id
+
 -- name: open_runs
 SELECT @run FROM runs WHERE ended_at IS NULL ORDER BY id DESC LIMIT :want
 
