@@ -96,6 +96,7 @@ def test_what_is_closed_is_as_nothing(place: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_still_no_error(place: Path) -> None:
+    Terminal(place).type("add", "More than a pipe holds", "--body", "x" * 100_000)
     line = "{ rota export; echo $? >code; } | head -c 1 >/dev/null; cat code >&2"
     assert shell(place, line) == (0, "141\n")
 
