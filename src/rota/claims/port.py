@@ -114,6 +114,10 @@ class Tracker(Protocol):
     async def pull_request(self, number: int) -> PullRequest:
         """Raises `IssueNotFound`, also where the number is an issue's."""
 
+    async def is_open(self, repo: str, number: int) -> bool:
+        """Whether an issue or pull request is open, in any repository of this host; raises
+        `IssueNotFound`, also where the token does not see it."""
+
     async def issues(self, *, labels: Sequence[str] = ()) -> list[Issue]:
         """The open issues that carry all of these labels, oldest first, from every page;
         never pull requests."""

@@ -20,6 +20,7 @@ from rota.config.sources import Forge, GiteaSource, GitHubSource
 from rota.model.clock import from_text, to_text
 from rota.model.errors import InvalidInput
 from rota.queue.ledger import Ledger
+from rota.sources.blockers import Blockers
 from rota.sources.desk import Claims, IssueDesk
 from rota.sources.gatekeeper import Gatekeeper
 from rota.sources.gitea.tracker import GiteaTracker
@@ -100,6 +101,7 @@ async def _open_desk(
             settings.trust_required,
         ),
         PausedRepos(context.paused_repos),
+        Blockers(tracker, pace),
         pace,
     )
     async with explained(tracker):

@@ -11,6 +11,7 @@ from rota.claims.pickup import AN_AGENT, Asker, Objection, objection
 from rota.claims.port import Issue
 from rota.claims.timing import Pace
 from rota.claims.trust import TrustGate, text_hash
+from rota.sources.blockers import Blockers
 
 LOOK_AGAIN_SECONDS = 600.0
 
@@ -30,6 +31,7 @@ class Gatekeeper:
     labels: LabelSet
     gate: TrustGate
     pauses: PausedRepos
+    blockers: Blockers
     pace: Pace = field(default_factory=Pace)
     _public: tuple[float, bool] | None = None
     _passed: dict[int, Issue] = field(default_factory=dict)
@@ -38,10 +40,12 @@ class Gatekeeper:
     async def judge(
         self, issue: Issue, standing: Standing | None = None, asker: Asker = AN_AGENT
     ) -> Objection | None:
-        """Trust is asked last: it alone may cost requests. People need none to read for
-        themselves."""
+        """What may cost requests is asked last: what the text names, and trust. People read that
+        for themselves."""
         paused = self.pauses.is_paused(self.repo)
         refused = objection(issue, self.labels, standing=standing, paused=paused, asker=asker)
+        if refused is None and asker.login is None:
+            refused = await self.blockers.objection(issue, afresh=standing is not None)
         if refused is None and asker.login is None:
             distrust = await self._distrust(issue)
             refused = objection(

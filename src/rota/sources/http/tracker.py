@@ -136,6 +136,21 @@ class HttpTracker(ABC):
             answer = await self._client.get(self._issue(number))
         return self._client.mapped(issue_of, answer)
 
+    async def is_open(self, repo: str, number: int) -> bool:
+        if repo.lower() == self.repo.lower():
+            return (await self.issue(number)).is_open
+        try:
+            answer = await self._client.get(f"/repos/{check_repo(repo)}/issues/{number}")
+        except ApiError as error:
+            if not (is_absent(error) or error.is_permission_denied()):
+                raise
+            raise IssueNotFound(
+                f"{repo}#{number} is not there, or hidden from the token in {self._token_env}",
+                repo=repo,
+                number=number,
+            ) from error
+        return self._client.mapped(issue_of, answer).is_open
+
     async def pull_request(self, number: int) -> PullRequest:
         path = f"{self._root}/pulls/{number}"
         async with self._about(number, path):

@@ -72,6 +72,9 @@ class SimulatedTracker:
         await self._latency()
         return found
 
+    async def is_open(self, repo: str, number: int) -> bool:
+        return (await self.issue(number)).is_open
+
     async def pull_request(self, number: int) -> PullRequest:
         await self._read()
         raise IssueNotFound(f"#{number} is no pull request here")
