@@ -137,6 +137,32 @@ def test_a_project_can_be_named_wherever_it_is_asked_for(here: ThisProcess) -> N
     assert len(here.json("list")) == 1
 
 
+def test_the_beginning_of_an_id_is_enough_where_it_is_one_item_s(here: ThisProcess) -> None:
+    first = here.type("add", "Milk").strip()
+    short = first[:13]  # the moment it was made, in thousandths of a second
+    assert here.json("show", short)["id"] == first
+    assert here.json("explain", short.upper())["id"] == first
+    second = here.json("add", "Bread", "--blocked-by", short)
+    assert second["open_blockers"] == 1
+    assert here.json("edit", second["id"], "--blocked-by", "none")["open_blockers"] == 0
+    [claimed] = here.json("claim", "--agent", "ann")
+    assert f"{first} completed" in here.type("done", short, "--token", claimed["claim"]["token"])
+    assert here.json("run", "list", "--item", short) == []
+    seen = here.type("watch", "--since", "0", "--item", short, "--limit", "4").splitlines()
+    assert [first in line for line in seen] == [True] * 4
+
+
+def test_an_id_that_is_not_said_far_enough_changes_nothing(here: ThisProcess) -> None:
+    items = [here.type("add", f"Number {n}").strip() for n in range(6)]
+    told = here.json("cancel", items[0][:3], code=1)  # too short to be meant as one
+    assert told["message"] == f"there is no work item '{items[0][:3]}'"
+    told = here.json("cancel", items[0][:6], code=2)
+    assert told["message"].startswith(f"item: more than 5 ids begin with '{items[0][:6]}'; write")
+    assert items[0] in told["message"]
+    assert {item["status"] for item in here.json("list")} == {"queued"}
+    assert here.json("show", "ffff-", code=1)["message"] == "there is no work item 'ffff-'"
+
+
 def test_what_was_not_completed_is_shown_as_ended(here: ThisProcess) -> None:
     item = here.type("add", "Mend the gate").strip()
     here.type("cancel", item)

@@ -86,6 +86,7 @@ LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
         "work_items_by_status",
     ),
     "a list of everything": (lists(), "work_items_by_status"),
+    "a list by the beginning of ids": (lists(id_prefix="0190", by_age=True), "work_items_pkey|id"),
     "a page further on": (
         lists(statuses=(Status.COMPLETED,), after=PLACE),
         "work_items_by_status",

@@ -119,6 +119,23 @@ async def test_updated_since(queue: WorkQueue, views: Views, clock: ManualClock)
     assert await listed(views, updated_since=moment) == [old.id]
 
 
+async def test_an_id_is_found_by_its_beginning(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    first = await bring_to(queue, Status.COMPLETED)
+    clock.advance(3600)
+    second, third = [await bring_to(queue, Status.QUEUED) for _ in range(2)]
+    begins = second.id[:13]  # of one moment
+    assert begins != first.id[: len(begins)]
+    assert await listed(views, id_prefix=first.id[: len(begins)]) == [first.id]
+    assert await listed(views, id_prefix=begins) == [second.id, third.id]
+    assert await listed(views, id_prefix=begins, statuses=("completed",)) == []
+    assert await listed(views, id_prefix=second.id) == [second.id]
+    page = await views.items(Query(id_prefix=begins, limit=1))
+    behind = await views.items(Query(id_prefix=begins, limit=1, cursor=page.cursor))
+    assert [item.id for item in page.items + behind.items] == [second.id, third.id]
+
+
 async def test_since_reads_every_way_to_write_a_time(queue: WorkQueue, views: Views) -> None:
     item = await bring_to(queue, Status.QUEUED)
     for text in ("2026-05-01T11:59:59Z", "2026-05-01T13:59:59+02:00", "2026-05-01", "0001-01-01"):
@@ -135,6 +152,8 @@ async def test_since_reads_every_way_to_write_a_time(queue: WorkQueue, views: Vi
         ("limit", {"limit": 1_001}),
         ("since", {"since": "yesterday"}),
         ("updated_since", {"updated_since": "2026-13-01"}),
+        ("id_prefix", {"id_prefix": "0190%"}),
+        ("id_prefix", {"id_prefix": ""}),
         ("q", {"q": ""}),
         ("q", {"q": "a\x00b"}),
         ("agent", {"agent": "\ud800"}),

@@ -241,6 +241,7 @@ def test_every_filter_narrows_the_list(http: httpx2.Client, clock: ManualClock) 
         ("status=queued,blocked", every),
         ("status=blocked&status=queued", every),
         ("agent=nobody", []),
+        (f"id_prefix={every[2]}", every[2:]),
     ):
         assert ids(http.get(f"/work?{query}")) == expected, query
     clock.advance(60)

@@ -43,6 +43,15 @@ Id = Annotated[
     str,
     Meta(min_length=1, max_length=100, pattern=PLAIN, extra={"wrong": "is not an id of ours"}),
 ]
+IdPrefix = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=36,
+        pattern="^[0-9a-f-]+$",
+        extra={"wrong": "is not the beginning of an id"},
+    ),
+]
 ClaimToken = Annotated[
     str,
     Meta(
@@ -360,6 +369,7 @@ class WorkQuery(Strict, frozen=True):
     q: Wanted | None = None
     since: Moment | None = None
     updated_since: Moment | None = None
+    id_prefix: IdPrefix | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 

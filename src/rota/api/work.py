@@ -113,6 +113,7 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
 
     Several statuses by repeating `status` or with commas. With `since` the list goes by age;
     it means "created after", and where only final statuses are asked for, "ended after".
+    With `id_prefix`, too: those whose id begins so.
     """
     wanted = Query(
         query.status,
@@ -123,6 +124,7 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
         query.q,
         query.since,
         query.updated_since,
+        query.id_prefix,
     )
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[WorkItem], bool]:
@@ -135,7 +137,7 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
         query.cursor,
         ask,
         written=wire.item_of,
-        place=lambda item: place_of(item, by_age=query.since is not None),
+        place=lambda item: place_of(item, by_age=wanted.by_age),
     )
 
 

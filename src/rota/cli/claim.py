@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli import item_ids
 from rota.cli.output import Column, column
 from rota.cli.parsing import Span, Text
 from rota.cli.project_names import ProjectName
@@ -152,7 +153,7 @@ def how_to_go_on(item: dict[str, Any]) -> str:
 
 
 @command("heartbeat", example="rota heartbeat ITEM --token TOKEN --progress '2 of 5 tests'")
-@click.argument("item")
+@item_ids.item
 @click.option("--token", required=True, help="The claim's token.")
 @click.option("--progress", help="How far it is.")
 @click.option("--notes", type=Text(), help="Leave a note: text, @file or -.")

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli import item_ids
+from rota.cli.item_ids import ItemId
 from rota.cli.moved import moved
 from rota.cli.parsing import NONE, JsonValue, Moment, Priority, Text, cleared
 from rota.cli.project_names import ProjectName
@@ -21,7 +23,7 @@ class MomentOrNone(Moment):
 
 
 @command("edit", example="rota edit ITEM --priority critical --agent none --label urgent")
-@click.argument("item")
+@item_ids.item
 @click.option("--description", help="The title.")
 @click.option("--type", help="What kind of work it is.")
 @click.option("--priority", type=Priority(), help="1 (highest) to 5, or critical … lowest.")
@@ -35,7 +37,7 @@ class MomentOrNone(Moment):
     help="That it belongs to; none: no project.",
 )
 @click.option("--label", "labels", multiple=True, help="The new labels; none takes all off.")
-@click.option("--blocked-by", multiple=True, metavar="ID", help="Wait for these; none: nothing.")
+@click.option("--blocked-by", multiple=True, type=ItemId(), help="Wait for these; none: nothing.")
 @click.option("--max-attempts", type=int, help="How often it may be taken.")
 @click.option("--available-at", type=MomentOrNone(), help="Not before: ISO 8601, +2h or now.")
 @click.option("--if-version", "version", type=int, help="Only if it is still at this version.")
@@ -60,7 +62,7 @@ def _listed(given: tuple[str, ...], option: str) -> list[str]:
 
 
 @command("note", example="rota note ITEM 'The gate is open, the hinge is next' --token TOKEN")
-@click.argument("item")
+@item_ids.item
 @click.argument("notes", type=Text())
 @click.option("--token", help="The claim's token, when it is yours.")
 def note(session: "Session", /, item: str, notes: str, token: str | None) -> None:
@@ -69,7 +71,7 @@ def note(session: "Session", /, item: str, notes: str, token: str | None) -> Non
 
 
 @command("hold", example="rota hold ITEM --reason 'wait for the new budget'")
-@click.argument("item")
+@item_ids.item
 @click.option("--reason", required=True, help="Why nobody shall pick it up.")
 def hold(session: "Session", /, item: str, reason: str) -> None:
     """Keep an item from being picked up; its status stays as it is."""
@@ -77,7 +79,7 @@ def hold(session: "Session", /, item: str, reason: str) -> None:
 
 
 @command("unhold", example="rota unhold ITEM")
-@click.argument("item")
+@item_ids.item
 def unhold(session: "Session", /, item: str) -> None:
     """Take the hold off an item."""
     held = session.client.work_get(item)["hold_reason"] is not None

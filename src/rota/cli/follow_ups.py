@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.item_ids import ItemId
 from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.parsing import Span, Text
@@ -42,7 +43,7 @@ _COLUMNS = [
 @click.option(
     "--status", type=click.Choice([str(one) for one in FollowUpStatus]), help="Only these."
 )
-@click.option("--item", "work_item_id", help="Of this item.")
+@click.option("--item", "work_item_id", type=ItemId(), help="Of this item.")
 @click.option("--agent", help="Those that this agent may have.")
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."

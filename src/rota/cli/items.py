@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import ITEMS
+from rota.cli.item_ids import ItemId
 from rota.cli.parsing import JsonValue, Moment, Priority, Text
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
@@ -29,7 +30,7 @@ STATUSES = [str(status) for status in Status]
 @click.option("--agent", help="Only this agent may take it.")
 @click.option("--project", "project_id", type=ProjectName(), help="That it belongs to.")
 @click.option("--label", "labels", multiple=True, help="May be given several times.")
-@click.option("--blocked-by", multiple=True, metavar="ID", help="Wait for this item; repeatable.")
+@click.option("--blocked-by", multiple=True, type=ItemId(), help="Wait for this item; repeatable.")
 @click.option("--max-attempts", type=int, help="How often it may be taken.  [default: 3]")
 @click.option("--available-at", type=Moment(), help="Not before: ISO 8601, or +2h.")
 @click.option("--created-by", help="Who wants it.  [default: the actor]")

@@ -3,15 +3,19 @@
 import json
 import re
 import sys
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rota.model.clock import parse_time, to_text
 from rota.model.errors import InvalidInput
 from rota.model.work import Priority as Level
+
+if TYPE_CHECKING:
+    from rota.client import SyncWorkQueueClient
 
 NONE = "none"  # how a field is emptied: --agent none
 
@@ -21,6 +25,17 @@ _PATHS = frozenset({"path", "output", "target", "file"})
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+
+
+class LookedUp(click.ParamType[str], ABC):
+    """How people name something. The command gets its id (see `Command.invoke`): where to ask for
+    it is known only when all options are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value)
+
+    @abstractmethod
+    def id_of(self, client: "SyncWorkQueueClient", text: str) -> str: ...
 
 
 class Priority(click.ParamType[int]):

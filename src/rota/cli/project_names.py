@@ -1,28 +1,22 @@
 """Projects by the names that people give them; everything behind the command line has their ids."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from rota.cli.parsing import NONE
+from rota.cli.parsing import NONE, LookedUp
 from rota.client.project_ids import is_id, the_one_named, unknown
 
 if TYPE_CHECKING:
     from rota.client import SyncWorkQueueClient
 
 
-class ProjectName(click.ParamType[str]):
-    """A name or an id. The command gets the id (see `Command.invoke`): where to ask for it is known
-    only when all options are."""
+class ProjectName(LookedUp):
+    """A name or an id."""
 
     name = "name|id"
 
     def __init__(self, *, clears: bool = False) -> None:
         """`clears`: `none` is no name, but takes an item out of its project."""
         self._clears = clears
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(value)
 
     def id_of(self, client: "SyncWorkQueueClient", text: str) -> str:
         if self._clears and text == NONE:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.item_ids import ItemId
 from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.session import group
@@ -58,7 +59,7 @@ _COLUMNS = [
 @run.member("list", example="rota run list --agent smith --status failed --limit 20")
 @click.option("--agent", help="Runs of this agent.")
 @click.option("--schedule", help="Runs of this schedule.")
-@click.option("--item", "work_item_id", help="Runs on this item.")
+@click.option("--item", "work_item_id", type=ItemId(), help="Runs on this item.")
 @click.option(
     "--status", multiple=True, type=click.Choice(STATUSES), help="May be given several times."
 )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rota.cli.output import Output
-from rota.cli.parsing import check_words
-from rota.cli.project_names import ProjectName
+from rota.cli.parsing import LookedUp, check_words
 from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
@@ -152,8 +151,12 @@ class Command(click.Command):
         for parameter in self.params:
             named = ctx.params.get(parameter.name or "")
             check_words(parameter, named, ctx)
-            if isinstance(parameter.type, ProjectName) and named is not None:
-                ctx.params[parameter.name or ""] = parameter.type.id_of(session.client, named)
+            if isinstance(kind := parameter.type, LookedUp) and named is not None:
+                ctx.params[parameter.name or ""] = (
+                    tuple(kind.id_of(session.client, one) for one in named)
+                    if isinstance(named, tuple)
+                    else kind.id_of(session.client, named)
+                )
 
 
 def command(name: str, *, example: str, **facts: Any) -> Callable[[Callable[..., Any]], Command]:

@@ -3,8 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from rota.cli import item_ids
 from rota.cli.columns import event_line
 from rota.cli.session import command
 from rota.cli.signal_specs import in_words
@@ -19,7 +18,7 @@ _SIGNALS_SHOWN = 50
 
 
 @command("show", example="rota show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
-@click.argument("item")
+@item_ids.item
 def show(session: "Session", /, item: str) -> None:
     """Show one item with its claim, links, signals, follow-ups, dispatches and latest events."""
     client = session.client
@@ -95,7 +94,7 @@ def _dispatch(one: dict[str, Any]) -> str:
 
 
 @command("explain", example="rota explain 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
-@click.argument("item")
+@item_ids.item
 def explain(session: "Session", /, item: str) -> None:
     """Say why nobody works on an item, and what would change that."""
     told = session.client.explain(item)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from rota.cli.item_ids import ItemId
 from rota.cli.parsing import JsonValue, Moment, Priority, Text
 from rota.cli.project_names import ProjectName
 from rota.model.runs import RunStatus
@@ -93,7 +94,9 @@ _OPTIONS = [
     _several("--on-run", type=_ENDS, help="A run has ended so, or in any way."),
     click.option("--on-source", metavar="NAME|any", help="A webhook of this source was heard."),
     # which
-    _several("--item", help="This item; with --when-all-in and --when-any-in repeatable."),
+    _several(
+        "--item", type=ItemId(), help="This item; with --when-all-in and --when-any-in repeatable."
+    ),
     click.option("--project", type=ProjectName(), help="Items of this project."),
     _several("--of-type", help="Items of this type; repeatable."),
     _several("--of-label", help="Items with this label; repeatable."),

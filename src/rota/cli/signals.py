@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import event_line
+from rota.cli.item_ids import ItemId
 from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
 from rota.cli.session import group
@@ -100,7 +101,7 @@ def test(session: "Session", /, **options: Any) -> None:
 
 @signal.member("list", example="rota signal list --status active")
 @click.option("--status", type=click.Choice([str(one) for one in SignalStatus]), help="Only these.")
-@click.option("--item", "work_item_id", help="Signals of this item.")
+@click.option("--item", "work_item_id", type=ItemId(), help="Signals of this item.")
 @click.option("--failed", is_flag=True, help="Firings that failed for good, to be retried.")
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli import item_ids
 from rota.cli.claim import how_to_go_on
 from rota.cli.moved import moved
 from rota.cli.parsing import Moment, Span, Text
@@ -33,7 +34,7 @@ def _notes(help: str) -> Decorator:  # noqa: A002 - click's word for it
 
 
 @command("start", example="rota start ITEM --lease 15m")
-@click.argument("item")
+@item_ids.item
 @click.option("--agent", help="Who begins; it must be the one it is dispatched to.")
 @_lease
 def start(session: "Session", /, item: str, **how: Any) -> None:
@@ -42,7 +43,7 @@ def start(session: "Session", /, item: str, **how: Any) -> None:
 
 
 @command("resume", example="rota resume ITEM")
-@click.argument("item")
+@item_ids.item
 @_notes("What has changed")
 @_lease
 @click.option(
@@ -64,7 +65,7 @@ def _begun(session: "Session", item: dict[str, Any]) -> None:
 
 
 @command("done", example="rota done ITEM --token TOKEN --notes 'merged as #12'")
-@click.argument("item")
+@item_ids.item
 @_token
 @_notes("The result")
 @_force
@@ -74,7 +75,7 @@ def done(session: "Session", /, item: str, **how: Any) -> None:
 
 
 @command("fail", example="rota fail ITEM --token TOKEN --notes 'the repository is gone'")
-@click.argument("item")
+@item_ids.item
 @_token
 @_notes("What went wrong")
 @_force
@@ -84,7 +85,7 @@ def fail(session: "Session", /, item: str, **how: Any) -> None:
 
 
 @command("block", example="rota block ITEM --token TOKEN --notes 'which of the two formats?'")
-@click.argument("item")
+@item_ids.item
 @_token
 @click.option("--notes", type=Text(), required=True, help="What it waits for: text, @file or -.")
 @_force
@@ -94,7 +95,7 @@ def block(session: "Session", /, item: str, **how: Any) -> None:
 
 
 @command("release", example="rota release ITEM --token TOKEN --reason 'too large for me'")
-@click.argument("item")
+@item_ids.item
 @_token
 @click.option("--reason", help="Why it is given back.")
 @_notes("What was found out")
@@ -106,7 +107,7 @@ def release(session: "Session", /, item: str, **how: Any) -> None:
 
 
 @command("hand-over", example="rota hand-over ITEM https://example.org/pull/12 --token TOKEN")
-@click.argument("item")
+@item_ids.item
 @click.argument("artifact_url", metavar="URL")
 @_token
 @_notes("What to look at")
@@ -117,7 +118,7 @@ def hand_over(session: "Session", /, item: str, **how: Any) -> None:
 
 
 @command("dispatch", example="rota dispatch ITEM smith --start")
-@click.argument("item")
+@item_ids.item
 @click.argument("agent", required=False)
 @click.option("--start", "and_start", is_flag=True, help="Mark it as picked up, too.")
 def dispatch(session: "Session", /, item: str, agent: str | None, and_start: bool) -> None:
@@ -127,7 +128,7 @@ def dispatch(session: "Session", /, item: str, agent: str | None, and_start: boo
 
 
 @command("retry", example="rota retry ITEM")
-@click.argument("item")
+@item_ids.item
 @_notes("Why it may work now")
 def retry(session: "Session", /, item: str, notes: str | None) -> None:
     """Queue a failed item again, with fresh attempts."""
@@ -135,7 +136,7 @@ def retry(session: "Session", /, item: str, notes: str | None) -> None:
 
 
 @command("cancel", example="rota cancel ITEM")
-@click.argument("item")
+@item_ids.item
 @_notes("Why")
 def cancel(session: "Session", /, item: str, notes: str | None) -> None:
     """Cancel an item before work on it has begun."""
@@ -143,7 +144,7 @@ def cancel(session: "Session", /, item: str, notes: str | None) -> None:
 
 
 @command("reopen", example="rota reopen ITEM --notes 'the tests are missing'")
-@click.argument("item")
+@item_ids.item
 @_notes("What is missing")
 def reopen(session: "Session", /, item: str, notes: str | None) -> None:
     """Send an item in review back to the queue."""

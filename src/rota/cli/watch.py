@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.columns import event_line
+from rota.cli.item_ids import ItemId
 from rota.cli.known import demand_item
 from rota.cli.session import command
 from rota.cli.text import local_time
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @command("watch", example="rota watch --since 0 --type work.failed --json")
 @click.option("--since", type=click.IntRange(0), help="Behind this event number; 0 is the past.")
-@click.option("--item", "work_item_id", help="Only events of this item.")
+@click.option("--item", "work_item_id", type=ItemId(), help="Only events of this item.")
 @click.option("--type", "types", multiple=True, help="Only this type; repeatable.")
 @click.option("--limit", type=click.IntRange(1), help="End after so many.")
 @click.option("--no-follow", is_flag=True, help="Print what there is behind --since, and end.")

@@ -135,6 +135,7 @@ class ItemFilter:
     """Which items a list shows, and from where on."""
 
     statuses: tuple[Status, ...] = ()
+    id_prefix: str | None = None
     agent: str | None = None
     project_id: str | None = None
     type: str | None = None

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,7 @@ from rota.storage.port import Store, Topic, Transaction
 # A page up to this size is read on the event loop; see rota.storage.sqlite.
 SHORT_PAGE = 100
 EVENTS_SHOWN = 200
+_DIGITS = re.compile(r"[0-9a-f-]{1,36}")
 FOLLOWING_SHOWN = 50  # follow-ups, and signals, of one item
 
 
@@ -79,8 +81,14 @@ class Query:
     q: str | None = None
     since: str | None = None
     updated_since: str | None = None
+    id_prefix: str | None = None
     limit: int = 50
     cursor: str | None = None
+
+    @property
+    def by_age(self) -> bool:
+        """Else by priority, and then by age."""
+        return self.since is not None or self.id_prefix is not None
 
 
 class Views:
@@ -255,9 +263,13 @@ def _filter(query: Query) -> ItemFilter:
         value = getattr(query, field)
         if value is not None:
             check_text(value, field, 500)
-    by_age = since is not None
+    if query.id_prefix is not None and not _DIGITS.fullmatch(query.id_prefix):
+        raise InvalidInput(
+            f"id_prefix: {query.id_prefix[:40]!r} is not the beginning of an id", field="id_prefix"
+        )
     return ItemFilter(
         statuses=statuses,
+        id_prefix=query.id_prefix,
         agent=query.agent,
         project_id=query.project_id,
         type=query.type,
@@ -266,8 +278,8 @@ def _filter(query: Query) -> ItemFilter:
         created_after=None if ended else since,
         completed_after=since if ended else None,
         updated_after=intake.check_moment(query.updated_since, "updated_since"),
-        by_age=by_age,
-        after=None if query.cursor is None else _position(query.cursor, by_age),
+        by_age=query.by_age,
+        after=None if query.cursor is None else _position(query.cursor, query.by_age),
         limit=query.limit + 1,
     )
 
@@ -290,7 +302,7 @@ def _check_limit(limit: int) -> None:
 
 
 def place_of(item: WorkItem, *, by_age: bool) -> str:
-    """Where the page behind this item begins; lists with `since` go by age."""
+    """Where the page behind this item begins."""
     return _pack(["a" if by_age else "w", item.priority, item.id])
 
 

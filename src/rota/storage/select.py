@@ -102,6 +102,10 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
         # An id is never older than its item, so the scan may begin at the first id of that time.
         terms.append("id >= :first_id")
         parameters["first_id"] = first_id(wanted.created_after)
+    if wanted.id_prefix is not None:
+        terms.append("id >= :id_prefix AND id < :id_behind")
+        parameters["id_prefix"] = wanted.id_prefix
+        parameters["id_behind"] = wanted.id_prefix + "g"  # behind every digit that an id has
     if wanted.label is not None:
         terms.append(_labels(1).removeprefix(" AND "))
         parameters["label_0"] = wanted.label

@@ -64,6 +64,7 @@ class ItemCalls(Calls):
         q: str | None = None,
         since: str | None = None,
         updated_since: str | None = None,
+        id_prefix: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[Json]:
         """Items by priority and age, fetched page by page as you go."""
@@ -76,6 +77,7 @@ class ItemCalls(Calls):
             "q": q,
             "since": since,
             "updated_since": updated_since,
+            "id_prefix": id_prefix,
         }
         async for item in self._each("/work", query, limit):
             yield item
@@ -91,6 +93,7 @@ class ItemCalls(Calls):
         q: str | None = None,
         since: str | None = None,
         updated_since: str | None = None,
+        id_prefix: str | None = None,
         limit: int | None = None,
     ) -> list[Json]:
         """All items that match, or the first `limit` of them."""
@@ -103,6 +106,7 @@ class ItemCalls(Calls):
             q=q,
             since=since,
             updated_since=updated_since,
+            id_prefix=id_prefix,
             limit=limit,
         )
         return [item async for item in found]

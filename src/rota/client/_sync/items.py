@@ -66,6 +66,7 @@ class ItemCalls(Calls):
         q: str | None = None,
         since: str | None = None,
         updated_since: str | None = None,
+        id_prefix: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Json]:
         """Items by priority and age, fetched page by page as you go."""
@@ -78,6 +79,7 @@ class ItemCalls(Calls):
             "q": q,
             "since": since,
             "updated_since": updated_since,
+            "id_prefix": id_prefix,
         }
         yield from self._each("/work", query, limit)
 
@@ -92,6 +94,7 @@ class ItemCalls(Calls):
         q: str | None = None,
         since: str | None = None,
         updated_since: str | None = None,
+        id_prefix: str | None = None,
         limit: int | None = None,
     ) -> list[Json]:
         """All items that match, or the first `limit` of them."""
@@ -104,6 +107,7 @@ class ItemCalls(Calls):
             q=q,
             since=since,
             updated_since=updated_since,
+            id_prefix=id_prefix,
             limit=limit,
         )
         return list(found)

@@ -155,6 +155,9 @@ class ItemsContract:
             (ItemFilter(created_after=BEFORE, by_age=True), {a, b, c, d}),
             (ItemFilter(created_after=NOW, by_age=True), set()),
             (ItemFilter(agent="nobody"), set()),
+            (ItemFilter(id_prefix=c, by_age=True), {c}),
+            (ItemFilter(id_prefix=c[:-1], type="bug", by_age=True), set()),
+            (ItemFilter(id_prefix="f", by_age=True), set()),
         ]
         for asked, expected in cases:
             assert {row.id for row in await listed(store, asked)} == expected, asked
