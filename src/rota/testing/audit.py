@@ -8,7 +8,7 @@ that open and close it, the claim with the epoch. `lost` and `doubled` compare a
 its callers were told.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from rota.model.work import Dispatch, ItemFilter, WorkItem
 from rota.storage.port import Transaction
 
 PAGE = 1_000
+EVERY = 1_000_000
 AT_WORK = frozenset({Status.DISPATCHED, Status.IN_PROGRESS, Status.BLOCKED, Status.IN_REVIEW})
 _ENTERS_WORK = (EventType.STARTED, EventType.RESUMED)
 
@@ -34,13 +35,15 @@ class Record:
 
 
 def read_ledger(tx: Transaction) -> list[Record]:
-    events = defaultdict(list)
-    # By number: of two events that hang on each other the first has the lower one, while on
-    # PostgreSQL the order of `events_after` is that of transactions.
-    for event in sorted(all_events(tx), key=lambda event: event.seq):
-        events[event.work_item_id].append(event)
+    """Events item by item and not by `events_after`: on PostgreSQL that has them in the order of
+    transactions, and holds some back while any older one is open, if only an ANALYZE."""
     return [
-        Record(item, events[item.id], tx.dispatches_of(item.id), tx.live_claim(item.id))
+        Record(
+            item,
+            tx.events_of(item.id, EVERY),
+            tx.dispatches_of(item.id),
+            tx.live_claim(item.id),
+        )
         for item in all_items(tx)
     ]
 
