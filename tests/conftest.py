@@ -1,6 +1,7 @@
 """Fixtures for all tests, and the list of what was not run."""
 
 import functools
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +23,11 @@ httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 # Nor does it know how busy the machine is: five seconds may be too few, and only what fails waits
 # longer. Rota's clients say themselves how long they wait.
 DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.pool = 30.0
+
+# A shell that runs `make test &` has it ignore Ctrl-C, and so would every process that a test
+# starts to interrupt it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something about the machine, and what else it does.
 hypothesis.settings.register_profile("rota", deadline=None)
