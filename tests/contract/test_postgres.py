@@ -28,7 +28,7 @@ from rota.model.runs import Run
 from rota.model.sources import Firing, Mirrored, Mirroring
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
-from rota.queue import Ledger, WorkQueue, collecting, moves
+from rota.queue import Ledger, WorkQueue, collecting, editing, moves
 from rota.queue.outside import OutsideWork
 from rota.storage import herald, postgres, postgres_connection
 from rota.storage.dialogue import Dialogue
@@ -299,6 +299,26 @@ async def test_links_and_completions_at_once_leave_nobody_waiting(
             row = await store.read(lambda tx, item_id=item_id: tx.get_item(item_id))
             assert row is not None
             assert row.open_blockers == 0
+
+
+async def test_links_that_two_take_off_at_once_are_taken_off_once(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    blocker = await bring_to(queue, Status.QUEUED)
+    dependent = await queue.submit(NewItem("chore", "after it", blocked_by=(blocker.id,)))
+    off, nothing = order(Verb.RELEASE, dependent.id), editing.Patch({}, (), None)
+    with gate() as (reached, let_go):
+        one = store.transact(
+            held(lambda tx: editing.patch(tx, off, nothing, "", NOW), reached, let_go)
+        )
+        await reach(reached)
+        another = asyncio.ensure_future(queue.change(off, None, {}, ()))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await asyncio.gather(one, another)
+    row = await store.read(lambda tx: tx.get_item(blocker.id))
+    assert row is not None
+    assert row.dependents == 0
 
 
 def take(agent: str, token: str) -> Take:
