@@ -77,11 +77,9 @@ class WorkQueue:
         now = self._now()
 
         def body(tx: Transaction) -> Project:
-            old = tx.get_project(project_id)
-            if old is None:
+            project = tx.update_project(project_id, changes, now)
+            if project is None:
                 raise _no_project(project_id)
-            project = replace(old, **changes, updated_at=now)
-            tx.update_project(project)
             tx.append([_project_event(EventType.PROJECT_UPDATED, project, actor)])
             return project
 
@@ -114,6 +112,7 @@ class WorkQueue:
         now = self._now()
 
         def body(tx: Transaction) -> Agent:
+            tx.lock_agents([name])  # what another says meanwhile of what is not named here stays
             old = tx.get_agent(name) or Agent(name, created_at=now)
             agent = replace(
                 old,
