@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from rota.model.claims import ClaimedItem, ClaimRequest, Completion, NothingClaimed
-from rota.model.errors import ClaimLost, InvalidInput, NotFound, TransitionRefused
+from rota.model.errors import ClaimLost, InvalidInput, NoFreeSlot, NotFound, TransitionRefused
 from rota.model.sources import Firing
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
@@ -149,9 +149,28 @@ async def test_an_agent_gets_as_many_as_it_has_slots(queue: WorkQueue, store: St
     assert (none.items, none.reason) == ([], NothingClaimed.NO_FREE_SLOT)
     await queue.complete(first.items[1].item.id, token=first.items[1].claim.token)
     assert (await claim(queue, limit=5)).item.slot == 1
+    await agrees(store)
+
+
+async def test_an_agent_that_may_do_less_than_it_does_gets_nothing_new(
+    queue: WorkQueue, store: Store
+) -> None:
+    waiting = await bring_to(queue, Status.DISPATCHED, "ada")
+    await submit(queue, 4)
+    await queue.hold(waiting.id, "for later")
+    await queue.set_agent("ada", max_concurrent=3)
+    first, *rest = (await queue.claim(ClaimRequest("ada", limit=3))).items
+    await queue.complete(first.item.id, token=first.claim.token)
     await queue.set_agent("ada", max_concurrent=1)
-    await queue.complete(first.items[0].item.id, token=first.items[0].claim.token)
-    # Slot 0 is free, and it is the only one that still counts.
+    await queue.unhold(waiting.id)
+    # Its lowest slot is free, and it is at work in two that it had when it might do more.
+    assert first.claim.slot == 0
+    none = await queue.claim(ClaimRequest("ada"))
+    assert (none.items, none.reason) == ([], NothingClaimed.NO_FREE_SLOT)
+    with pytest.raises(NoFreeSlot, match="2 of 1"):
+        await queue.apply(order(Verb.START, waiting.id))
+    for one in rest:
+        await queue.complete(one.item.id, token=one.claim.token)
     assert (await claim(queue)).item.slot == 0
     await agrees(store)
 
