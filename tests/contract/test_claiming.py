@@ -17,7 +17,7 @@ from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, claiming
 from rota.queue.moves import Order
 from rota.queue.sweeper import Sweeper, Swept
-from rota.queue.views import Views
+from rota.queue.views import Query, Views
 from rota.storage.port import Store, Transaction
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
@@ -100,6 +100,41 @@ async def test_so_does_that_of_a_start_and_of_what_is_taken_through_its_source(
     assert (await ledger.queue.heartbeat(taken.item.id, taken.claim.token)).expires_at == (
         clock.text(60)
     )
+
+
+async def test_what_waits_for_the_database_happens_when_it_is_done_and_not_when_it_was_asked_for(
+    one_lane: Store, clock: ManualClock
+) -> None:
+    """Else who looks meanwhile for what was completed since his last look never sees it."""
+    ledger = Ledger.on(one_lane, clock)
+    queue = ledger.queue
+    mine = await bring_to(queue, Status.IN_PROGRESS, "ada")
+    await submit(queue, max_attempts=1)
+    lapsed = (await claim(queue, "bob", lease_seconds=1)).item
+    issue = NewItem("issue", "x", source="github:owner/repo", source_ref="42")
+    theirs = (await ledger.outside.take(issue, "cy", 600, Firing("f1", "cy", "home", "n1"))).item
+    noted, held = await submit(queue, 2)
+    clock.advance(1)
+    gate = threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    waiting = asyncio.gather(
+        queue.change(order(Verb.RELEASE, mine.id, outcome="success"), Status.COMPLETED, {}),
+        ledger.outside.finished("f1", "found_done"),
+        ledger.sweeper.tick(),
+        queue.note(noted.id, "Look here"),
+        queue.hold(held.id, "Not yet"),
+    )
+    await asyncio.sleep(0)  # all have asked
+    clock.advance(50)
+    looked_at = clock.text()
+    clock.advance(10)
+    gate.set()
+    await held_up
+    await waiting
+    ended = await ledger.views.items(Query(("completed", "failed"), since=looked_at))
+    assert {item.id for item in ended.items} == {mine.id, theirs.id, lapsed.id}
+    for item in (noted, held):
+        assert (await ledger.views.item(item.id)).updated_at == clock.text()
 
 
 async def test_a_claim_says_what_was_taken_and_until_when(

@@ -243,10 +243,10 @@ class WorkQueue:
                 "outcome can only be set together with a terminal status", field="outcome"
             )
         wanted = editing.Patch(editing.checked_edits(changes), blocked_by, target)
-        dispatch_id, now = self._ids.new(), self._now()
+        dispatch_id = self._ids.new()
         return moves.given(
             await self._store.transact(
-                lambda tx: editing.patch(tx, order, wanted, dispatch_id, now)
+                lambda tx: editing.patch(tx, order, wanted, dispatch_id, self._now())
             )
         ).item
 
@@ -254,9 +254,8 @@ class WorkQueue:
         self, item_id: str, notes: str, *, actor: str | None = None, token: str | None = None
     ) -> WorkItem:
         check_text(notes, "notes", LONGEST["notes"])
-        now = self._now()
         return await self._store.transact(
-            lambda tx: editing.note(tx, item_id, notes, actor=actor, token=token, now=now)
+            lambda tx: editing.note(tx, item_id, notes, actor=actor, token=token, now=self._now())
         )
 
     async def hold(self, item_id: str, reason: str, *, actor: str | None = None) -> WorkItem:
@@ -268,9 +267,8 @@ class WorkQueue:
         return await self._set_hold(item_id, None, actor)
 
     async def _set_hold(self, item_id: str, reason: str | None, actor: str | None) -> WorkItem:
-        now = self._now()
         return await self._store.transact(
-            lambda tx: editing.set_hold(tx, item_id, reason, actor, now)
+            lambda tx: editing.set_hold(tx, item_id, reason, actor, self._now())
         )
 
     # claims
