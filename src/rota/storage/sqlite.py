@@ -25,7 +25,7 @@ from rota.model.errors import StorageUnavailable
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import SchemaState, Topic, Transaction
 from rota.storage.sqlite_errors import translate, translated
-from rota.storage.sqlite_presence import Presence
+from rota.storage.sqlite_presence import Presence, log_of
 from rota.storage.sqlite_transaction import SqliteTransaction
 from rota.storage.wakeups import Wakeups
 
@@ -339,11 +339,7 @@ class SqliteStore:
                 partial.unlink()
 
     async def size(self) -> int:
-        return sum(
-            file.stat().st_size
-            for file in (self.path, self.path.with_name(self.path.name + "-wal"))
-            if file.exists()
-        )
+        return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())
 
 
 def _switch_to_wal(connection: apsw.Connection, patience: float) -> None:
