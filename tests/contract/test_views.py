@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from rota.model.status import Status, Verb
 from rota.model.work import NewItem
 from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Query, Views
+from rota.storage.port import Store, Transaction
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to, order
 
@@ -46,6 +47,70 @@ async def test_a_list_goes_by_priority_then_age(queue: WorkQueue, views: Views) 
     high = await bring_to(queue, Status.FAILED, "c", priority=1)
     assert await listed(views) == [high.id, first.id, second.id, low.id]
     assert await listed(views, statuses=("completed", "in_progress")) == [second.id, low.id]
+
+
+LATELY = ManualClock().text(-60)
+QUICK = {
+    "everything": Query(),
+    "by status": Query(("queued", "completed")),
+    "by project": Query(("completed",), project_id="p"),
+    "what an agent has to do": Query(("dispatched", "in_progress"), agent="ada"),
+    "what is new": Query(since=LATELY),
+    "by the beginning of ids": Query(id_prefix="019d"),
+}
+SLOW = {
+    "many": Query(limit=101),
+    "by type": Query(type="bug"),
+    "by label": Query(("completed",), label="red"),
+    "by text": Query(q="gate"),
+    "by agent": Query(agent="ada"),
+    "what an agent has done": Query(("completed",), agent="ada"),
+    "by agent and project": Query(("queued",), agent="ada", project_id="p"),
+    "by status and age": Query(("blocked",), since=LATELY),
+    "what has ended lately": Query(("completed",), since=LATELY),
+    "by project and age": Query(project_id="p", since=LATELY),
+    "by status and the beginning of ids": Query(("failed",), id_prefix="019d"),
+    "what has changed lately": Query(updated_since=LATELY),
+}
+
+
+@pytest.fixture
+def beside(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each read, whether it is kept off the event loop."""
+    found, read = list[bool](), store.read
+
+    async def noted(body: Callable[[Transaction], Any], *, long: bool = False) -> Any:
+        found.append(long)
+        return await read(body, long=long)
+
+    monkeypatch.setattr(store, "read", noted)
+    return found
+
+
+@pytest.mark.parametrize("query", QUICK.values(), ids=QUICK)
+async def test_a_list_that_stands_together_in_an_index_is_read_at_once(
+    views: Views, beside: list[bool], query: Query
+) -> None:
+    await views.items(query)
+    assert beside == [False]
+
+
+@pytest.mark.parametrize("query", SLOW.values(), ids=SLOW)
+async def test_a_list_that_may_pass_over_much_finished_work_keeps_nobody_waiting(
+    views: Views, beside: list[bool], query: Query
+) -> None:
+    await views.items(query)
+    assert beside == [True]
+
+
+async def test_events_that_are_looked_for_by_type_keep_nobody_waiting(
+    views: Views, beside: list[bool]
+) -> None:
+    """The log is read from there to its end where none is of that type."""
+    await views.events(types=("project.created",), limit=1)
+    await views.events(work_item_id="x")
+    await views.events(5)
+    assert beside == [True, False, False]
 
 
 async def test_a_list_is_narrowed_by_what_is_asked(queue: WorkQueue, views: Views) -> None:
