@@ -327,8 +327,9 @@ class SqliteStore:
             with self._borrowed() as source, translated(partial):
                 copy = apsw.Connection(str(partial))
                 with copy.backup("main", source, "main") as backup:
+                    # In one step: between two, it would begin anew where others have committed.
                     while not backup.done:
-                        backup.step(1_000)
+                        backup.step()
                 copy.execute("PRAGMA journal_mode = DELETE")
                 copy.close()
             partial.replace(target)
