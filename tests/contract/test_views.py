@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +10,14 @@ import pytest
 
 from rota.model.claims import ClaimRequest
 from rota.model.errors import BadCursor, InvalidInput, NotFound, VersionMismatch
+from rota.model.runs import RunFilter, RunStatus
+from rota.model.signals import FollowUpStatus
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem
 from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Query, Views
-from rota.storage.port import Store, Transaction
+from rota.signals import Signals
+from rota.storage.port import Store
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to, order
 
@@ -74,19 +77,6 @@ SLOW = {
 }
 
 
-@pytest.fixture
-def beside(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each read, whether it is kept off the event loop."""
-    found, read = list[bool](), store.read
-
-    async def noted(body: Callable[[Transaction], Any], *, long: bool = False) -> Any:
-        found.append(long)
-        return await read(body, long=long)
-
-    monkeypatch.setattr(store, "read", noted)
-    return found
-
-
 @pytest.mark.parametrize("query", QUICK.values(), ids=QUICK)
 async def test_a_list_that_stands_together_in_an_index_is_read_at_once(
     views: Views, beside: list[bool], query: Query
@@ -111,6 +101,17 @@ async def test_events_that_are_looked_for_by_type_keep_nobody_waiting(
     await views.events(work_item_id="x")
     await views.events(5)
     assert beside == [True, False, False]
+
+
+async def test_what_is_looked_for_among_all_that_ever_ran_or_followed_keeps_nobody_waiting(
+    ledger: Ledger, store: Store, beside: list[bool]
+) -> None:
+    signals = Signals(store)
+    await ledger.runs.find(RunFilter(statuses=(RunStatus.LOST,)))
+    await ledger.admission.standing("ada")
+    await signals.find(work_item_id="x")
+    await signals.follow_ups(FollowUpStatus.OPEN)
+    assert beside == [True] * 4
 
 
 async def test_a_list_is_narrowed_by_what_is_asked(queue: WorkQueue, views: Views) -> None:

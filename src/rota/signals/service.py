@@ -94,7 +94,7 @@ class Signals:
     ) -> list[Signal]:
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(
-            lambda tx: tx.list_signals(status, work_item_id, after, most, newest=newest)
+            lambda tx: tx.list_signals(status, work_item_id, after, most, newest=newest), long=True
         )
 
     async def failed(self, limit: int = 50) -> list[FiringRecord]:
@@ -165,7 +165,7 @@ class Signals:
     ) -> list[FollowUp]:
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(
-            lambda tx: tx.list_follow_ups(status, work_item_id, agent, after, most)
+            lambda tx: tx.list_follow_ups(status, work_item_id, agent, after, most), long=True
         )
 
     async def follow_up(self, follow_up_id: str) -> FollowUp:
