@@ -18,7 +18,7 @@ from rota.model.fleet import AgentSpec
 from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Views
 from rota.scheduler import Scheduler
-from rota.storage.port import Store, Topic
+from rota.storage.port import Store, Topic, Transaction
 from rota.storage.postgres import PostgresStore
 from rota.testing.clock import ManualClock
 from rota.testing.emptying import empty
@@ -87,6 +87,19 @@ async def _opened(database: str, clock: ManualClock) -> AsyncIterator[Store]:
 async def store(database: str, clock: ManualClock) -> AsyncIterator[Store]:
     async with _opened(database, clock) as opened:
         yield opened
+
+
+@pytest.fixture
+def beside(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each read, whether it is kept off the event loop."""
+    found, read = list[bool](), store.read
+
+    async def noted(body: Callable[[Transaction], Any], *, long: bool = False) -> Any:
+        found.append(long)
+        return await read(body, long=long)
+
+    monkeypatch.setattr(store, "read", noted)
+    return found
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from datetime import timedelta
 import pytest
 
 from rota.model.claims import ClaimedItem, ClaimRequest, Completion, NothingClaimed
-from rota.model.errors import ClaimLost, InvalidInput, NotFound, TransitionRefused
+from rota.model.errors import ClaimLost, InvalidInput, NoFreeSlot, NotFound, TransitionRefused
 from rota.model.sources import Firing
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, claiming
 from rota.queue.moves import Order
 from rota.queue.sweeper import Sweeper, Swept
-from rota.queue.views import Views
+from rota.queue.views import Query, Views
 from rota.storage.port import Store, Transaction
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
@@ -102,6 +102,41 @@ async def test_so_does_that_of_a_start_and_of_what_is_taken_through_its_source(
     )
 
 
+async def test_what_waits_for_the_database_happens_when_it_is_done_and_not_when_it_was_asked_for(
+    one_lane: Store, clock: ManualClock
+) -> None:
+    """Else who looks meanwhile for what was completed since his last look never sees it."""
+    ledger = Ledger.on(one_lane, clock)
+    queue = ledger.queue
+    mine = await bring_to(queue, Status.IN_PROGRESS, "ada")
+    await submit(queue, max_attempts=1)
+    lapsed = (await claim(queue, "bob", lease_seconds=1)).item
+    issue = NewItem("issue", "x", source="github:owner/repo", source_ref="42")
+    theirs = (await ledger.outside.take(issue, "cy", 600, Firing("f1", "cy", "home", "n1"))).item
+    noted, held = await submit(queue, 2)
+    clock.advance(1)
+    gate = threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    waiting = asyncio.gather(
+        queue.change(order(Verb.RELEASE, mine.id, outcome="success"), Status.COMPLETED, {}),
+        ledger.outside.finished("f1", "found_done"),
+        ledger.sweeper.tick(),
+        queue.note(noted.id, "Look here"),
+        queue.hold(held.id, "Not yet"),
+    )
+    await asyncio.sleep(0)  # all have asked
+    clock.advance(50)
+    looked_at = clock.text()
+    clock.advance(10)
+    gate.set()
+    await held_up
+    await waiting
+    ended = await ledger.views.items(Query(("completed", "failed"), since=looked_at))
+    assert {item.id for item in ended.items} == {mine.id, theirs.id, lapsed.id}
+    for item in (noted, held):
+        assert (await ledger.views.item(item.id)).updated_at == clock.text()
+
+
 async def test_a_claim_says_what_was_taken_and_until_when(
     queue: WorkQueue, views: Views, clock: ManualClock
 ) -> None:
@@ -149,9 +184,28 @@ async def test_an_agent_gets_as_many_as_it_has_slots(queue: WorkQueue, store: St
     assert (none.items, none.reason) == ([], NothingClaimed.NO_FREE_SLOT)
     await queue.complete(first.items[1].item.id, token=first.items[1].claim.token)
     assert (await claim(queue, limit=5)).item.slot == 1
+    await agrees(store)
+
+
+async def test_an_agent_that_may_do_less_than_it_does_gets_nothing_new(
+    queue: WorkQueue, store: Store
+) -> None:
+    waiting = await bring_to(queue, Status.DISPATCHED, "ada")
+    await submit(queue, 4)
+    await queue.hold(waiting.id, "for later")
+    await queue.set_agent("ada", max_concurrent=3)
+    first, *rest = (await queue.claim(ClaimRequest("ada", limit=3))).items
+    await queue.complete(first.item.id, token=first.claim.token)
     await queue.set_agent("ada", max_concurrent=1)
-    await queue.complete(first.items[0].item.id, token=first.items[0].claim.token)
-    # Slot 0 is free, and it is the only one that still counts.
+    await queue.unhold(waiting.id)
+    # Its lowest slot is free, and it is at work in two that it had when it might do more.
+    assert first.claim.slot == 0
+    none = await queue.claim(ClaimRequest("ada"))
+    assert (none.items, none.reason) == ([], NothingClaimed.NO_FREE_SLOT)
+    with pytest.raises(NoFreeSlot, match="2 of 1"):
+        await queue.apply(order(Verb.START, waiting.id))
+    for one in rest:
+        await queue.complete(one.item.id, token=one.claim.token)
     assert (await claim(queue)).item.slot == 0
     await agrees(store)
 

@@ -34,6 +34,7 @@ class Watched:
     def __init__(self, views: Views) -> None:
         self.asked = 0
         self.fails = 0
+        self.fails_behind: int | None = None  # once, when it is asked for what comes after that
         self.behind_a_look: Callable[[], Awaitable[None]] | None = None
         self._views = views
         self.last_event = views.last_event
@@ -52,6 +53,9 @@ class Watched:
         self, after: int, limit: int, work_item_id: str | None = None, types: Sequence[str] = ()
     ) -> list[Event]:
         self.asked += 1
+        if after == self.fails_behind:
+            self.fails_behind = None
+            raise StorageUnavailable("gone for a moment")
         found = await self._views.events(after, limit, work_item_id, types)
         if self.behind_a_look is not None and limit == PAST_PAGE and not found:
             act, self.behind_a_look = self.behind_a_look, None
@@ -136,6 +140,18 @@ async def test_a_database_that_is_away_costs_nothing_but_time(
         log.fails = 2
         await tell(store, "a")
         assert await take(reading, 1) == ["a"]
+
+
+@pytest.mark.parametrize("wanted", [Wanted(), Wanted(types=(EventType.NOTED,))], ids=str)
+async def test_a_database_that_goes_away_between_two_looks_at_the_past_costs_nothing_but_time(
+    store: Store, feed: Feed, log: Watched, views: Views, wanted: Wanted
+) -> None:
+    await tell(store, "a", "b")
+    log.fails_behind = await views.last_event()
+    async with feed.follow(wanted, after=0) as reading:
+        with pytest.raises(StorageUnavailable):
+            await reading.next(SECONDS)
+        assert await take(reading, 2) == ["a", "b"]
 
 
 async def test_a_lost_wake_up_costs_nothing_but_time(

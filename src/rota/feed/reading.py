@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.feed.shelf import Entry
 from rota.feed.wanted import Wanted
+from rota.model.errors import StorageError
 from rota.model.events import Event
 
 if TYPE_CHECKING:
@@ -105,9 +106,14 @@ class Reading:
             self._place, self.position = self._feed.shelf.head, self._feed.position
 
     async def _past(self) -> list[Entry]:
+        began = self.position
         page = await self._page()
         if len(page) < PAST_PAGE:
-            page += await self._hand_over()
+            try:
+                page += await self._hand_over()
+            except StorageError:
+                self.position = began  # the page is not handed out, so it is asked for again
+                raise
         return [self._feed.entry(one) for one in page if self._wanted.holds(one)]
 
     async def _page(self) -> list[Event]:

@@ -83,9 +83,8 @@ def in_review_words(agent: Agent, waiting: int, busy: int) -> str:
 def free_slot(tx: Transaction, agent: str, *, in_passing: bool = False) -> int:
     slots = (tx.get_agent(agent) or Agent(agent)).max_concurrent
     busy = tx.busy_slots(agent)
-    for slot in range(len(busy) + 1 if in_passing else slots):
-        if slot not in busy:
-            return slot
+    if in_passing or len(busy) < slots:
+        return next(slot for slot in range(len(busy) + 1) if slot not in busy)
     raise NoFreeSlot(
         f"agent '{agent}' already works on {len(busy)} of {slots} items; finish or release one,"
         f" or raise its limit with `rota agent set {agent} --max-concurrent N`",

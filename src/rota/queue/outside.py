@@ -99,14 +99,13 @@ class OutsideWork:
 
     async def _mirror(self, source: str, batch: Sequence[Mirrored]) -> Counter[str]:
         """Most of the time nothing has changed, and then no writer waits for us."""
-        now = self._now()
         pending = await self._store.read(
             lambda tx: mirroring.outdated(tx, source, batch), long=True
         )
         if not pending:
             return Counter()
         return await self._store.transact(
-            lambda tx: mirroring.update(tx, source, pending, self._ids, now)
+            lambda tx: mirroring.update(tx, source, pending, self._ids, self._now())
         )
 
     async def gone(
@@ -119,7 +118,7 @@ class OutsideWork:
         With `among`, only those can be meant: what came to wait here after the
         source was listed has not left it.
         """
-        seen, now = frozenset(seen_refs), self._now()
+        seen = frozenset(seen_refs)
         asked = None if among is None else frozenset(among)
 
         def there(tx: Transaction) -> frozenset[str]:
@@ -131,7 +130,9 @@ class OutsideWork:
             lambda tx: mirroring.unseen(tx, source, there(tx)), long=True
         ):
             return []
-        return await self._store.transact(lambda tx: mirroring.cancel(tx, source, there(tx), now))
+        return await self._store.transact(
+            lambda tx: mirroring.cancel(tx, source, there(tx), self._now())
+        )
 
     async def standing(self, source: str, ref: str) -> WorkItem | None:
         """The item that stands for a reference: the live one, else the latest."""
@@ -166,8 +167,7 @@ class OutsideWork:
     async def give_back(self, firing_id: str, why: str) -> None:
         """Its source did not grant the claim: nobody has worked, and it was no attempt."""
         check_text(why, "reason", LONGEST["reason"])
-        now = self._now()
-        await self._store.transact(lambda tx: collecting.give_back(tx, firing_id, why, now))
+        await self._store.transact(lambda tx: collecting.give_back(tx, firing_id, why, self._now()))
 
     async def finished(
         self,
@@ -184,8 +184,9 @@ class OutsideWork:
         check_text(reason, "reason", LONGEST["reason"])
         intake.check_optional(notes, "notes")
         end = collecting.LateEnd(firing_id, outcome, reason, notes, artifact_url, review)
-        now = self._now()
-        return await self._store.transact(lambda tx: collecting.finish(tx, end, self._ids, now))
+        return await self._store.transact(
+            lambda tx: collecting.finish(tx, end, self._ids, self._now())
+        )
 
     async def entered(self, firing_id: str, entry_id: int) -> None:
         """The tracker has answered: this is its number of our claim. May be said again."""

@@ -77,11 +77,9 @@ class WorkQueue:
         now = self._now()
 
         def body(tx: Transaction) -> Project:
-            old = tx.get_project(project_id)
-            if old is None:
+            project = tx.update_project(project_id, changes, now)
+            if project is None:
                 raise _no_project(project_id)
-            project = replace(old, **changes, updated_at=now)
-            tx.update_project(project)
             tx.append([_project_event(EventType.PROJECT_UPDATED, project, actor)])
             return project
 
@@ -114,6 +112,7 @@ class WorkQueue:
         now = self._now()
 
         def body(tx: Transaction) -> Agent:
+            tx.lock_agents([name])  # what another says meanwhile of what is not named here stays
             old = tx.get_agent(name) or Agent(name, created_at=now)
             agent = replace(
                 old,
@@ -244,10 +243,10 @@ class WorkQueue:
                 "outcome can only be set together with a terminal status", field="outcome"
             )
         wanted = editing.Patch(editing.checked_edits(changes), blocked_by, target)
-        dispatch_id, now = self._ids.new(), self._now()
+        dispatch_id = self._ids.new()
         return moves.given(
             await self._store.transact(
-                lambda tx: editing.patch(tx, order, wanted, dispatch_id, now)
+                lambda tx: editing.patch(tx, order, wanted, dispatch_id, self._now())
             )
         ).item
 
@@ -255,9 +254,8 @@ class WorkQueue:
         self, item_id: str, notes: str, *, actor: str | None = None, token: str | None = None
     ) -> WorkItem:
         check_text(notes, "notes", LONGEST["notes"])
-        now = self._now()
         return await self._store.transact(
-            lambda tx: editing.note(tx, item_id, notes, actor=actor, token=token, now=now)
+            lambda tx: editing.note(tx, item_id, notes, actor=actor, token=token, now=self._now())
         )
 
     async def hold(self, item_id: str, reason: str, *, actor: str | None = None) -> WorkItem:
@@ -269,9 +267,8 @@ class WorkQueue:
         return await self._set_hold(item_id, None, actor)
 
     async def _set_hold(self, item_id: str, reason: str | None, actor: str | None) -> WorkItem:
-        now = self._now()
         return await self._store.transact(
-            lambda tx: editing.set_hold(tx, item_id, reason, actor, now)
+            lambda tx: editing.set_hold(tx, item_id, reason, actor, self._now())
         )
 
     # claims

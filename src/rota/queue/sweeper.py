@@ -86,10 +86,9 @@ class Sweeper:
         self.stale_after = stale_after
 
     async def tick(self) -> Swept:
-        moment = self._clock.now()
-        now, before = to_text(moment), to_text(moment - self.stale_after)
-
         def body(tx: Transaction) -> Swept:
+            moment = self._clock.now()  # not before: what ends here ends when the database has us
+            now, before = to_text(moment), to_text(moment - self.stale_after)
             due = tx.promote_due(now)
             if due:
                 tx.wake(Topic.READY)

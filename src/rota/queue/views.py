@@ -111,7 +111,7 @@ class Views:
         def body(tx: Transaction) -> list[WorkItem]:
             return tx.list_items(wanted)
 
-        short = query.limit <= SHORT_PAGE and wanted.text is None and wanted.updated_after is None
+        short = query.limit <= SHORT_PAGE and _stands_together(wanted)
         found = await self._store.read(body, long=not short)
         more = len(found) > query.limit
         page = found[: query.limit]
@@ -227,9 +227,9 @@ class Views:
                     field="type",
                 )
         wanted = EventFilter(work_item_id, tuple(types))
-        return await self._store.read(
-            lambda tx: tx.events_after(after, limit, wanted), long=limit > SHORT_PAGE
-        )
+        # By type the log is read to its end, where there are none.
+        long = limit > SHORT_PAGE or bool(types)
+        return await self._store.read(lambda tx: tx.events_after(after, limit, wanted), long=long)
 
     async def events_on(self, after: int, limit: int) -> tuple[list[Event], bool]:
         """All of them, and whether some are held back; see `Transaction.events_on`."""
@@ -282,6 +282,20 @@ def _filter(query: Query) -> ItemFilter:
         after=None if query.cursor is None else _position(query.cursor, query.by_age),
         limit=query.limit + 1,
     )
+
+
+def _stands_together(wanted: ItemFilter) -> bool:
+    """An index has the page side by side. Else the work of years may be passed over for it, and
+    whoever else asks, by a heartbeat for one, would wait meanwhile."""
+    picked = (wanted.type, wanted.label, wanted.text, wanted.updated_after)
+    if any(one is not None for one in picked):
+        return False
+    if wanted.by_age:
+        return not (wanted.statuses or wanted.agent or wanted.project_id)
+    if wanted.agent is None:
+        return True
+    at_hand = bool(wanted.statuses) and TERMINAL.isdisjoint(wanted.statuses)
+    return at_hand and wanted.project_id is None
 
 
 def _status(text: str) -> Status:

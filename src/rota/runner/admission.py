@@ -87,7 +87,7 @@ class Admission:
         """The day begins at midnight there."""
         now = self._clock.now()
         demand_zone(timezone)
-        return await self._store.read(lambda tx: _standing(tx, agent, now, timezone))
+        return await self._store.read(lambda tx: _standing(tx, agent, now, timezone), long=True)
 
     async def resume(self, agent: str) -> bool:
         """Close the breaker and forget the quota; whether there was anything to forget."""

@@ -201,7 +201,9 @@ class RunBook:
 
     async def find(self, wanted: RunFilter = RunFilter(), limit: int = 50) -> list[Run]:  # noqa: B008
         most = max(1, min(limit, MAX_PAGE))
-        return await self._store.read(lambda tx: self._seen(tx, tx.list_runs(wanted, most)))
+        return await self._store.read(
+            lambda tx: self._seen(tx, tx.list_runs(wanted, most)), long=True
+        )
 
     async def open(self) -> list[Run]:
         """Those that have not ended, newest first."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from rota.model.claims import DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS
+from rota.model.claims import DEFAULT_LEASE_SECONDS
 from rota.model.clock import Clock, IdFactory, SystemClock, to_text
-from rota.model.errors import ClaimLost, InvalidInput, NotFound, Refused
+from rota.model.errors import ClaimLost, NotFound, Refused
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import (
     FiringRecord,
@@ -19,6 +19,7 @@ from rota.model.signals import (
     SignalStatus,
 )
 from rota.model.work import MAX_PAGE, check_name
+from rota.queue.claiming import check_lease
 from rota.queue.declarations import may_go
 from rota.queue.intake import check_optional
 from rota.signals.conditions import Case, Holds, judge, keys
@@ -93,7 +94,7 @@ class Signals:
     ) -> list[Signal]:
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(
-            lambda tx: tx.list_signals(status, work_item_id, after, most, newest=newest)
+            lambda tx: tx.list_signals(status, work_item_id, after, most, newest=newest), long=True
         )
 
     async def failed(self, limit: int = 50) -> list[FiringRecord]:
@@ -164,7 +165,7 @@ class Signals:
     ) -> list[FollowUp]:
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(
-            lambda tx: tx.list_follow_ups(status, work_item_id, agent, after, most)
+            lambda tx: tx.list_follow_ups(status, work_item_id, agent, after, most), long=True
         )
 
     async def follow_up(self, follow_up_id: str) -> FollowUp:
@@ -181,20 +182,24 @@ class Signals:
     ) -> FollowUp | None:
         """The oldest that this agent may have, or the one that is named."""
         check_name(agent, "agent")
-        now, until = self._now(), self._until(lease_seconds)
+        check_lease(lease_seconds)
         token = self._ids.token()
-        return await self._store.transact(
-            lambda tx: tx.lease_follow_up(agent, token, now, until, follow_up_id)
-        )
+
+        def body(tx: Transaction) -> FollowUp | None:
+            # The time is asked inside: the lease begins when the database has us.
+            now, until = self._now(), self._until(lease_seconds)
+            return tx.lease_follow_up(agent, token, now, until, follow_up_id)
+
+        return await self._store.transact(body)
 
     async def extend_follow_up(
         self, follow_up_id: str, token: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS
     ) -> FollowUp:
         """A heartbeat. A lease that is over is extended too, unless another has the follow-up."""
-        until = self._until(lease_seconds)
+        check_lease(lease_seconds)
 
         def body(tx: Transaction) -> FollowUp:
-            extended = tx.extend_follow_up(follow_up_id, token, until)
+            extended = tx.extend_follow_up(follow_up_id, token, self._until(lease_seconds))
             if extended is None:
                 raise _lost(tx, follow_up_id)
             return extended
@@ -239,10 +244,6 @@ class Signals:
         return to_text(self._clock.now())
 
     def _until(self, lease_seconds: float) -> str:
-        if not 1 <= lease_seconds <= MAX_LEASE_SECONDS:
-            raise InvalidInput(
-                f"lease_seconds: use 1 to {MAX_LEASE_SECONDS}", field="lease_seconds"
-            )
         return to_text(self._clock.now() + timedelta(seconds=lease_seconds))
 
 

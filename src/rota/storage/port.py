@@ -6,7 +6,7 @@ Both databases pass one contract suite; these docstrings are the contract.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -143,7 +143,11 @@ class Transaction(
     def list_projects(self, after: str | None, limit: int) -> list[Project]:
         """In the order of their ids, which is the order they were made in."""
 
-    def update_project(self, project: Project) -> bool: ...
+    def update_project(
+        self, project_id: str, changes: Mapping[str, str | None], now: str
+    ) -> Project | None:
+        """Change its name, its external reference or both, whichever is named; None when there is
+        no such project."""
 
     # agents
     def get_agent(self, name: str) -> Agent | None: ...

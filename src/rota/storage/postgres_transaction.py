@@ -147,6 +147,11 @@ class PostgresTransaction(SqlTransaction):
             )
         )
 
+    def clear_blockers(self, item_id: str) -> None:
+        """Two at once would each take off the blockers what only one of them has put there."""
+        self._do("lock_links")
+        super().clear_blockers(item_id)
+
     def reaches(self, start: str, target: str) -> bool:
         self._do("lock_links")
         return super().reaches(start, target)

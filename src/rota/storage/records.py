@@ -1,7 +1,7 @@
 """The verbs about projects, agents, idempotency keys and API tokens."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
@@ -32,16 +32,18 @@ class RecordStatements(Primitives):
             Project(*row) for row in self._rows("list_projects", after=after or "", limit=limit)
         ]
 
-    def update_project(self, project: Project) -> bool:
-        return bool(
-            self._rows(
-                "update_project",
-                id=project.id,
-                name=project.name,
-                external_ref=project.external_ref,
-                updated_at=project.updated_at,
-            )
+    def update_project(
+        self, project_id: str, changes: Mapping[str, str | None], now: str
+    ) -> Project | None:
+        row = self._one(
+            "update_project",
+            id=project_id,
+            name=changes.get("name"),
+            external_ref=changes.get("external_ref"),
+            keep_ref=int("external_ref" not in changes),
+            now=now,
         )
+        return Project(*row) if row else None
 
     # agents
 

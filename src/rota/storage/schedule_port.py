@@ -195,8 +195,8 @@ class ScheduleVerbs(Protocol):
         """Schedules of these agents that wake later than now."""
 
     def lock_agents(self, agents: Iterable[str]) -> None:
-        """Until the end of the transaction, nobody else counts or opens triggers of these, or
-        counts what they have in review."""
+        """Until the end of the transaction, nobody else counts or opens triggers of these, counts
+        what they have in review, or says how much they may do."""
 
     def open_triggers(self, agents: Iterable[str]) -> dict[tuple[str, str], int]:
         """How many triggers of each (agent, schedule) are taken up and have not ended."""

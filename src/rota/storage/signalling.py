@@ -266,13 +266,13 @@ class SignalStatements(EventStatements):
         after: str | None,
         limit: int,
     ) -> list[FollowUp]:
-        rows = self._rows(
-            "list_follow_ups",
-            status=status or "",
-            item=work_item_id or "",
-            agent=agent or "",
-            after=after or "",
-            want=limit,
+        asked = {
+            "status": status or "", "agent": agent or "", "after": after or "", "want": limit,
+        }  # fmt: skip
+        rows = (
+            self._rows("list_follow_ups", **asked)
+            if work_item_id is None
+            else self._rows("follow_ups_of", item=work_item_id, **asked)
         )
         return [follow_up_of(row) for row in rows]
 

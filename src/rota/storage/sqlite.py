@@ -25,7 +25,7 @@ from rota.model.errors import StorageUnavailable
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
 from rota.storage.port import SchemaState, Topic, Transaction
 from rota.storage.sqlite_errors import translate, translated
-from rota.storage.sqlite_presence import Presence
+from rota.storage.sqlite_presence import Presence, log_of
 from rota.storage.sqlite_transaction import SqliteTransaction
 from rota.storage.wakeups import Wakeups
 
@@ -327,8 +327,9 @@ class SqliteStore:
             with self._borrowed() as source, translated(partial):
                 copy = apsw.Connection(str(partial))
                 with copy.backup("main", source, "main") as backup:
+                    # In one step: between two, it would begin anew where others have committed.
                     while not backup.done:
-                        backup.step(1_000)
+                        backup.step()
                 copy.execute("PRAGMA journal_mode = DELETE")
                 copy.close()
             partial.replace(target)
@@ -339,11 +340,7 @@ class SqliteStore:
                 partial.unlink()
 
     async def size(self) -> int:
-        return sum(
-            file.stat().st_size
-            for file in (self.path, self.path.with_name(self.path.name + "-wal"))
-            if file.exists()
-        )
+        return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())
 
 
 def _switch_to_wal(connection: apsw.Connection, patience: float) -> None:

@@ -7,6 +7,12 @@ from rota.model.errors import StorageUnavailable
 _Identity = tuple[int, int] | None
 
 
+def log_of(path: Path) -> Path:
+    """SQLite follows links, and keeps its log beside the file that it finds."""
+    real = path.resolve() if path.is_symlink() else path
+    return real.with_name(real.name + "-wal")
+
+
 class Presence:
     """The files of one open database, known by their inodes.
 
@@ -16,7 +22,7 @@ class Presence:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._files = (path, path.with_name(path.name + "-wal"))
+        self._files = (path, log_of(path))
         self._seen = [_identity(file) for file in self._files]
 
     def demand(self) -> None:

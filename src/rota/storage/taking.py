@@ -57,6 +57,8 @@ def seat(  # noqa: PLR0917 - a row of the statement `seats`
         return Seat([], is_named, NothingClaimed.AGENT_PAUSED)
     taken = {int(slot) for slot in busy.split(",")} if busy else ()
     free = [slot for slot in range(max_concurrent) if slot not in taken]
+    # It may be at work in slots beyond these, which it had when it might do more.
+    del free[max(0, max_concurrent - len(taken)) :]
     room = room_for_reviews(max_in_review, in_review, len(taken))
     if room is None or room >= len(free):
         return Seat(free, is_named, NothingClaimed.NO_FREE_SLOT)

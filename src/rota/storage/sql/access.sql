@@ -10,8 +10,11 @@ SELECT id, name, external_ref, created_at, updated_at FROM projects
 WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: update_project
-UPDATE projects SET name = :name, external_ref = :external_ref, updated_at = :updated_at
-WHERE id = :id RETURNING id
+-- What is not named is kept as the row has it by then, which on PostgreSQL another may just have
+-- changed.
+UPDATE projects SET name = coalesce(:name, name),
+  external_ref = CASE WHEN :keep_ref = 1 THEN external_ref ELSE :external_ref END, updated_at = :now
+WHERE id = :id RETURNING id, name, external_ref, created_at, updated_at
 
 -- name: get_agent
 SELECT name, max_concurrent, paused, created_at, updated_at, max_in_review FROM agents

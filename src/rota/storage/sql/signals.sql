@@ -174,14 +174,21 @@ SELECT @follow_up FROM work_item_tasks WHERE id = :id
 
 -- name: list_follow_ups
 SELECT @follow_up FROM work_item_tasks WHERE id > :after AND (:status = '' OR status = :status)
-  AND (:item = '' OR work_item_id = :item) AND (:agent = '' OR agent IS NULL OR agent = :agent)
+  AND (:agent = '' OR agent IS NULL OR agent = :agent)
+ORDER BY id LIMIT :want
+
+-- name: follow_ups_of
+-- The same, of one item: in one text for both, the index by item would serve neither.
+SELECT @follow_up FROM work_item_tasks WHERE work_item_id = :item AND id > :after
+  AND (:status = '' OR status = :status) AND (:agent = '' OR agent IS NULL OR agent = :agent)
 ORDER BY id LIMIT :want
 
 -- name: lease_follow_up
+-- The first condition says no more than the second; but it is in the words of an index.
 UPDATE work_item_tasks SET status = 'leased', holder = :agent, lease_token = :token,
   lease_expires_at = :until, attempts = attempts + 1
-WHERE id = (SELECT id FROM work_item_tasks WHERE (status = 'open'
-              OR (status = 'leased' AND lease_expires_at <= :now))
+WHERE id = (SELECT id FROM work_item_tasks WHERE status IN ('open', 'leased')
+            AND (status = 'open' OR lease_expires_at <= :now)
             AND (:named = '' OR id = :named)
             AND (agent IS NULL OR agent = :agent) ORDER BY id LIMIT 1)
 RETURNING @follow_up

@@ -14,14 +14,24 @@ class ProjectsAndAgentsContract:
         project = Project(new_id(), "Größe ✓", "https://example.org/1", NOW, NOW)
         await store.transact(lambda tx: tx.insert_project(project))
         assert await store.read(lambda tx: tx.get_project(project.id)) == project
-        changed = replace(project, name="Other", external_ref=None, updated_at=LATER)
-        assert await store.transact(lambda tx: tx.update_project(changed)) is True
-        assert await store.read(lambda tx: tx.get_project(project.id)) == changed
+
+    async def test_update_project_changes_what_it_names(self, store: Store) -> None:
+        project = Project(new_id(), "One", "https://example.org/1", NOW, NOW)
+
+        def body(tx: Transaction) -> list[Project | None]:
+            tx.insert_project(project)
+            named = tx.update_project(project.id, {"name": "Other"}, LATER)
+            return [named, tx.update_project(project.id, {"external_ref": None}, LATER)]
+
+        named = replace(project, name="Other", updated_at=LATER)
+        bare = replace(named, external_ref=None)
+        assert await store.transact(body) == [named, bare]
+        assert await store.read(lambda tx: tx.get_project(project.id)) == bare
 
     async def test_a_project_that_is_not_there(self, store: Store) -> None:
-        ghost = Project("ghost", "Ghost", None, NOW, NOW)
         assert await store.read(lambda tx: tx.get_project("ghost")) is None
-        assert await store.transact(lambda tx: tx.update_project(ghost)) is False
+        changes = {"name": "Ghost"}
+        assert await store.transact(lambda tx: tx.update_project("ghost", changes, NOW)) is None
 
     async def test_list_projects_goes_by_id_and_pages(self, store: Store) -> None:
         projects = [Project(new_id(), f"p{n}", None, NOW, NOW) for n in range(5)]

@@ -75,15 +75,20 @@ WHERE status IN ('queued', 'processing')
 -- name: list_follow_ups
 SELECT @follow_up FROM work_item_tasks WHERE id > :after
   AND (CAST(:status AS text) = '' OR status = :status)
-  AND (CAST(:item AS text) = '' OR work_item_id = :item)
+  AND (CAST(:agent AS text) = '' OR agent IS NULL OR agent = :agent)
+ORDER BY id LIMIT :want
+
+-- name: follow_ups_of
+SELECT @follow_up FROM work_item_tasks WHERE work_item_id = :item AND id > :after
+  AND (CAST(:status AS text) = '' OR status = :status)
   AND (CAST(:agent AS text) = '' OR agent IS NULL OR agent = :agent)
 ORDER BY id LIMIT :want
 
 -- name: lease_follow_up
 UPDATE work_item_tasks SET status = 'leased', holder = :agent, lease_token = :token,
   lease_expires_at = :until, attempts = attempts + 1
-WHERE id = (SELECT id FROM work_item_tasks WHERE (status = 'open'
-              OR (status = 'leased' AND lease_expires_at <= :now))
+WHERE id = (SELECT id FROM work_item_tasks WHERE status IN ('open', 'leased')
+            AND (status = 'open' OR lease_expires_at <= :now)
             AND (CAST(:named AS text) = '' OR id = :named)
             AND (agent IS NULL OR agent = :agent) ORDER BY id LIMIT 1
             FOR UPDATE SKIP LOCKED)
