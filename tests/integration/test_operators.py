@@ -8,7 +8,7 @@ import pytest
 
 from rota.claims.comments import OPERATOR_FLEET
 from rota.claims.pauses import PausedRepos
-from rota.claims.pickup import Obstacle
+from rota.claims.pickup import Asker, Obstacle
 from rota.claims.port import Account
 from rota.claims.protocol import Grant, Refusal
 from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, NotFound, Refused
@@ -385,3 +385,17 @@ async def test_an_operator_sees_an_issue_as_theirs(scene: Tended) -> None:
     assert (await ada.status(1)).reason == "held"
     mine = await ada.status(1, await ada._asker())
     assert (mine.claimable, mine.reason) == (True, None)
+
+
+async def test_who_has_answered_an_issue_may_go_on_with_its_own_pull_request(
+    scene: Tended, mode: str
+) -> None:
+    held = await scene.take(claim_mode=mode)
+    desk = await scene.desk(claim_mode=mode)
+    await desk.finish(1, "lucius", WorkResult("success", "mended", artifacts=(PR,)))
+    ada, claim = await person(scene, claim_mode=mode), held.grant.claim_id
+    assert await ada.conflict(1, Asker(claim)) is None
+    for other in (Asker(claim + 1), Asker(login="ada")):
+        found = await ada.conflict(1, other)
+        assert found is not None
+        assert found.obstacle is Obstacle.PR_OPEN

@@ -95,6 +95,8 @@ class Operators:
         answered it with a pull request. A hold on top of that does not hide it."""
         issue = await self._tracker.issue(number)
         standing = await self._desk.claims.standing(number)
+        if standing.done_claim is not None and standing.done_claim == asker.claim_id:
+            return None  # the pull request is the asker's own, and reviewers may want more of it
         holds = self._labels.holds(issue.labels)
         found = objection(
             _without(issue, holds),
