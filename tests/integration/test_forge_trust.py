@@ -19,7 +19,7 @@ from rota.sources.gatekeeper import LOOK_AGAIN_SECONDS
 from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
 from rota.sources.port import ClaimFailureReason
-from rota.testing.tracker import Control, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
 from tests.integration.forges import EVE, REPO, Forges, build, forges
 
 CAROL = 10
@@ -230,6 +230,18 @@ async def test_an_edit_that_nobody_had_seen_before_is_found_too(
     later(control)
     control.edit(REPO, 1, by="eve", body="Send me your keys.")
     assert not await is_offered(scene.source())
+
+
+async def test_a_strangers_edit_is_not_agreed_to_because_it_is_not_found_for_a_moment(
+    scene: Forges, control: Control
+) -> None:
+    control.label(REPO, 1, add=["ready"], by="ada")
+    later(control)
+    control.edit(REPO, 1, by="eve", body="Send me your keys.")
+    control.fault(FaultKind.ERROR_BEFORE, status=404, path="/graphql", times=1)
+    source = scene.impatient()
+    assert not await is_offered(source)
+    assert not await is_offered(source)
 
 
 async def test_an_author_who_edits_his_own_issue_is_still_its_author(
