@@ -187,6 +187,20 @@ async def test_an_issue_that_waits_for_trust_hides_none_behind_it(
     ]
 
 
+@KINDS
+async def test_an_issue_that_is_deleted_while_it_is_judged_hides_none_behind_it(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    """The list still shows it, as lists do for a while."""
+    control.label(REPO, 1, add=["ready"], by="ada")
+    other = control.issue(REPO, "Mend the gate", labels=["ready"])
+    control.fault(FaultKind.ERROR_BEFORE, status=404, path=r"/issues/1(/|$)")
+    source = scene.impatient(kind=kind)
+    assert await is_offered(source, other)
+    assert not await is_offered(source)
+    assert not [one for one in await source.held_back() if one.startswith("#2")]
+
+
 # which text
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rota.claims.pickup import Obstacle
+from rota.claims.pickup import Objection, Obstacle
 from rota.claims.port import Issue
 from rota.claims.protocol import Refusal
 from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, TrackerError
@@ -70,8 +70,7 @@ class ForgeWorkSource:
         found = [
             issue
             for issue in await desk.listed()
-            if self._waiting.get(issue.number, now) <= now
-            and await desk.keeper.judge(issue) is None
+            if self._waiting.get(issue.number, now) <= now and await _judged(desk, issue) is None
         ]
         # Before any of them is tried: the first few would hide all that stand behind.
         kept = await desk.kept_back((issue.number for issue in found), self._agent)
@@ -86,7 +85,7 @@ class ForgeWorkSource:
         marked = await desk.listed()
         kept = await desk.kept_back((issue.number for issue in marked), self._agent)
         reasons = [
-            (issue, await desk.keeper.judge(issue) or kept.get(issue.number)) for issue in marked
+            (issue, await _judged(desk, issue) or kept.get(issue.number)) for issue in marked
         ]
         return [f"#{issue.number} {issue.title}: {why}" for issue, why in reasons if why]
 
@@ -150,6 +149,14 @@ class ForgeWorkSource:
                 f"{work_item_id[:80]!r} is no id of this source; write {self.type}-42 for issue 42"
             )
         return int(found[1])
+
+
+async def _judged(desk: IssueDesk, issue: Issue) -> Objection | str | None:
+    """Why it may not be taken. Lists show for a while what was deleted: that hides nothing else."""
+    try:
+        return await desk.keeper.judge(issue)
+    except IssueNotFound as error:
+        return error.message
 
 
 def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:

@@ -142,7 +142,7 @@ class HttpTracker(ABC):
         try:
             answer = await self._client.get(f"/repos/{check_repo(repo)}/issues/{number}")
         except ApiError as error:
-            if not (is_absent(error) or error.is_permission_denied()):
+            if error.is_retryable():
                 raise
             raise IssueNotFound(
                 f"{repo}#{number} is not there, or hidden from the token in {self._token_env}",
