@@ -1,6 +1,7 @@
 """How people name issues, and what a commit says it closes."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,30 @@ def test_dependency_lines_are_read_as_label_state_reads_them(case: dict[str, Any
 def test_a_body_may_wait_for_several() -> None:
     body = "Do it.\r\nDepends on: #1, lib#2\r\nrequires: https://github.com/o/x/issues/3 and #1\n"
     assert [str(ref) for ref in dependency_lines(body, "o/r")] == ["o/r#1", "o/lib#2", "o/x#3"]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("<!--\r\nWrite what it waits for:\r\nDepends on: #1\r\n-->\r\nDepends on: #2", [2]),
+        ("Depends on: #1 <!-- and not #2 -->, #3", [1, 3]),
+        ("a --> b\nDepends on: #1", [1]),
+        ("```text\nDepends on: #1\n```\nDepends on: #2", [2]),
+        ("~~~~\nDepends on: #1\n~~~\n```\nDepends on: #2\n~~~~~ \nDepends on: #3", [3]),
+        ("```\nDepends on: #1", []),
+        ("```Depends on: #1```\nDepends on: #2", [2]),
+        ("The parser stumbles over `<!--`.\n\nDepends on: #1", [1]),  # nothing is hidden here
+    ],
+)
+def test_what_the_page_does_not_show_as_text_is_no_dependency(body: str, found: list[int]) -> None:
+    assert [ref.number for ref in dependency_lines(body, "o/r")] == found
+
+
+def test_a_megabyte_of_comments_and_fences_is_read_in_one_go() -> None:
+    began = time.process_time()
+    for piece in ("<!--", "-->", "<!---->", "```\n", "~~~\n", "`" * 7):
+        assert dependency_lines(piece * (1_048_576 // len(piece)), "o/r") == []
+    assert time.process_time() - began < 5
 
 
 def test_a_dependency_in_code_or_in_a_sentence_is_none() -> None:
