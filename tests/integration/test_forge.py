@@ -1192,6 +1192,23 @@ async def test_the_manager_takes_the_best_issue_and_reports_it(
     assert "ready" in scene.labels()
 
 
+@KINDS
+async def test_an_issue_that_cannot_be_read_does_not_keep_agents_from_the_others(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    other = control.issue(REPO, "Mend the gate", labels=["ready"])
+    control.fault(FaultKind.ERROR_BEFORE, status=502, path="/issues/1/comments")
+    source = scene.impatient(kind=kind)
+    registry = WorkSourceRegistry()
+    registry.register("broken", lambda _config, _context: source)
+    async with WorkSourceManager(registry=registry) as manager:
+        found = await manager.get_next_work_item(Agent("ada", {"type": "broken"}))
+    assert found.claimed
+    assert found.item is not None
+    assert found.item.external_id == str(other)
+    assert (scene.labels(1), scene.comments(1)) == ({"ready", "bug"}, [])
+
+
 async def test_a_program_may_have_github_alone(scene: Forges) -> None:
     config = {name: value for name, value in scene.config().items() if name != "type"}
     source = GitHubWorkSource(config, scene.context("ada"))
