@@ -11,11 +11,13 @@ import pytest
 from rota.app import make_store, open_ledger
 from rota.claims.pickup import Objection, Obstacle
 from rota.claims.timing import Pace
+from rota.model.errors import TrackerError
 from rota.model.status import Status
 from rota.prompts import build_prompt
 from rota.queue import Ledger
 from rota.sources.forge import ForgeWorkSource
 from rota.sources.gatekeeper import LOOK_AGAIN_SECONDS
+from rota.sources.github import RetryOptions
 from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
 from rota.sources.port import ClaimFailureReason
@@ -199,6 +201,37 @@ async def test_an_issue_that_is_deleted_while_it_is_judged_hides_none_behind_it(
     assert await is_offered(source, other)
     assert not await is_offered(source)
     assert not [one for one in await source.held_back() if one.startswith("#2")]
+
+
+@KINDS
+async def test_an_issue_that_cannot_be_judged_hides_none_behind_it(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    control.label(REPO, 1, add=["ready"], by="ada")
+    control.fault(FaultKind.ERROR_BEFORE, status=502, path="/issues/1/(events|timeline)")
+    source = scene.impatient(kind=kind)
+    with pytest.raises(TrackerError, match="502"):
+        await source.fetch_available_work()
+    other = control.issue(REPO, "Mend the gate", labels=["ready"])
+    assert await is_offered(source, other)
+    assert not await is_offered(source)
+    control.clear_faults()
+    assert await is_offered(source)
+
+
+async def test_a_tracker_that_fails_for_several_issues_is_not_asked_about_the_rest(
+    scene: Forges, control: Control
+) -> None:
+    for number in range(5):
+        control.issue(REPO, f"Mend gate {number}", labels=["ready"], user="eve")
+    control.issue(REPO, "Mend the bridge", labels=["ready"])
+    control.fault(FaultKind.ERROR_BEFORE, status=502, path=r"/issues/[2-6]/events")
+    source = scene.impatient(connection={"retry": RetryOptions(max_retries=0)})
+    await source.desk()
+    control.forget_requests()
+    with pytest.raises(TrackerError, match="502"):
+        await source.fetch_available_work()
+    assert len([one for one in control.requests() if one["path"].endswith("/events")]) == 3
 
 
 # which text

@@ -36,6 +36,7 @@ PLAIN = ReleaseOptions()
 # Not every tracker tells in its lists what an issue waits for. One that was found waiting is not
 # offered for so long: else the first few of them would hide all that stand behind.
 WAITS_SECONDS = 600.0
+MOST_ERRORS = 3
 
 
 class ForgeWorkSource:
@@ -66,18 +67,32 @@ class ForgeWorkSource:
         return page(items, options)
 
     async def _candidates(self, desk: IssueDesk, options: FetchOptions) -> list[Issue]:
-        now = desk.pace.elapsed()
-        found = [
-            issue
-            for issue in await desk.listed()
-            if self._waiting.get(issue.number, now) <= now and await _judged(desk, issue) is None
-        ]
+        found = await self._passed(desk)
         # Before any of them is tried: the first few would hide all that stand behind.
         kept = await desk.kept_back((issue.number for issue in found), self._agent)
         found = [issue for issue in found if issue.number not in kept]
         if options.include_claimed:
             found += await desk.tracker.issues(labels=[desk.keeper.labels.in_flight])
         return list({issue.number: issue for issue in found}.values())
+
+    async def _passed(self, desk: IssueDesk) -> list[Issue]:
+        """One that cannot be judged now does not hide the others; several are a broken tracker."""
+        now = desk.pace.elapsed()
+        found: list[Issue] = []
+        errors: list[TrackerError] = []
+        for issue in await desk.listed():
+            if self._waiting.get(issue.number, now) > now:
+                continue
+            try:
+                if await _judged(desk, issue) is None:
+                    found.append(issue)
+            except TrackerError as error:
+                errors.append(error)
+            if len(errors) == MOST_ERRORS:
+                raise errors[0]
+        if errors and not found:
+            raise errors[0]
+        return found
 
     async def held_back(self) -> list[str]:
         """What is marked as ready and yet not available: each with its reason, for people."""
