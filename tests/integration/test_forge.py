@@ -672,6 +672,23 @@ async def test_what_is_no_address_of_a_pull_request_is_an_artifact_like_any_othe
     assert (await standing(source)).item.status is Status.COMPLETED
 
 
+@pytest.mark.parametrize("page", ["/", "/files", "/commits/abc1234", "#issuecomment-1", "?w=1"])
+@pytest.mark.parametrize("review", [False, True])
+async def test_any_page_of_a_pull_request_is_its_address(
+    scene: Forges, page: str, review: bool
+) -> None:
+    source = scene.source()
+    await taken(source)
+    told = replace(MENDED, artifacts=(f"{PR}{page}",), review=review)
+    await source.complete_work("github-1", told)
+    (report,) = reports(scene)
+    assert f" pr={PR} " in report.partition("\n")[0]
+    assert scene.state() == "open"
+    item = (await standing(source)).item
+    assert item.artifact_url == PR
+    assert item.status is (Status.IN_REVIEW if review else Status.COMPLETED)
+
+
 @dataclass(frozen=True)
 class End:
     labels: set[str]
