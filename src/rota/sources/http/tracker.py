@@ -51,6 +51,10 @@ class HttpTracker(ABC):
         return f"<{type(self).__name__} {self.repo} on {self.host}>"
 
     @property
+    def pages(self) -> str:
+        return self.host
+
+    @property
     def source(self) -> str:
         """In one spelling, whatever people write; with its host, but for the usual one."""
         place = "" if self.host == "github.com" else f"{self.host}/"
