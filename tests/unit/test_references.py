@@ -43,6 +43,7 @@ def closed(text: str) -> list[str]:
         ("http://git.local:3000/o/r/issues/5?a=b", IssueRef("o", "r", 5, "git.local:3000")),
         ("https://github.com/o/r/pull/5", IssueRef("o", "r", 5, "github.com", is_pull=True)),
         ("https://git.local/o/r/pulls/5", IssueRef("o", "r", 5, "git.local", is_pull=True)),
+        ("http://git.local:3000/our/git/o/r/issues/5", IssueRef("o", "r", 5, "git.local:3000")),
     ],
 )
 def test_an_issue_is_named_in_short_or_by_address(text: str, ref: IssueRef) -> None:
@@ -60,6 +61,7 @@ def test_an_owner_that_is_known_need_not_be_said() -> None:
         *("", "#4", "4", "backend", "backend#", "backend#0", "backend#-1", "backend#4x"),
         *("a/b/c#4", "/backend#4", "org/#4", "back end#4", "backend #4", "backend#٤"),
         *("https://github.com/o/r", "https://github.com/o/r/issues/", "ftp://h/o/r/issues/5"),
+        "https://github.com/o/r/tree/main/issues/5",
         *("x https://github.com/o/r/issues/5", "backend#1234567890123456789"),
     ],
 )
@@ -165,7 +167,10 @@ def test_no_text_is_too_strange(words: list[str]) -> None:
         assert ref.number == 3
 
 
-@pytest.mark.parametrize("filling", [" ", "\n", "a", "fixes ", "fixes #3, ", "a/", "https://", "-"])
+@pytest.mark.parametrize(
+    "filling",
+    [*(" ", "\n", "a", "fixes ", "fixes #3, ", "a/", "https://", "-"), "/a", "fixes https://h/a/"],
+)
 def test_a_hostile_message_is_read_in_one_go(filling: str) -> None:
     closing_references("fixes " + filling * 20_000 + "#3", "o/r")
     dependency_lines("Depends on: " + filling * 20_000 + "#3", "o/r")

@@ -9,9 +9,10 @@ from rota.model.errors import MalformedReference
 _OWNER = r"(?P<owner>[A-Za-z0-9_][A-Za-z0-9_.-]*)"
 _REPO = r"(?P<repo>\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)"
 _NUMBER = r"(?P<number>[1-9][0-9]{0,17})(?!\w)"
+# A tracker of one's own may have its pages below a path, as in https://example.org/git/.
 _URL = (
-    rf"(?P<address>https?://[^\s/@]+)/{_OWNER.replace('owner', 'url_owner')}"
-    rf"/{_REPO.replace('repo', 'url_repo')}"
+    r"(?P<address>https?://[^\s/@]+(?:(?<!github\.com)(?:/[\w.-]+)+?)??)"
+    rf"/{_OWNER.replace('owner', 'url_owner')}/{_REPO.replace('repo', 'url_repo')}"
     rf"/(?P<kind>issues|pulls?)/{_NUMBER.replace('number', 'url_number')}"
 )
 
