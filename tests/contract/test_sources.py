@@ -10,12 +10,15 @@ import pytest
 
 from rota.model.claims import ClaimRequest
 from rota.model.errors import ClaimLost, StorageUnavailable, WorkSourceError
+from rota.model.sources import Mirrored
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, Priority
 from rota.queue import Ledger, WorkQueue
 from rota.queue.moves import Moved, Order
 from rota.queue.views import Views
+from rota.sources.holding import Sourced
 from rota.sources.local import QueueWorkSource, create
+from rota.sources.manager import CANDIDATES, WorkSourceManager
 from rota.sources.markdown import MarkdownWorkSource
 from rota.sources.markdown.folder import Folder
 from rota.sources.memory import MemoryPlace, MemoryWorkSource
@@ -208,6 +211,36 @@ class TestQueueOnly:
         assert not refused.success
         assert refused.message
         assert await ledger.views.detail(item_id) == before
+
+    async def test_items_of_other_sources_do_not_hide_the_queues_own(
+        self, ledger: Ledger, ada: QueueWorkSource
+    ) -> None:
+        issues = [
+            Mirrored(
+                NewItem("issue", "Urgent", priority=1, source="github:a/b", source_ref=str(number)),
+                hold_reason=None,
+            )
+            for number in range(CANDIDATES)
+        ]
+        await ledger.outside.mirror(issues)
+        item_id = await submitted(ledger)
+        assert await shown(ada) == [item_id]
+        async with WorkSourceManager(SourceContext(ledger=ledger)) as manager:
+            found = await manager.get_next_work_item(Sourced("ada", {"type": "queue"}))
+        assert found.claimed
+        assert found.item is not None
+        assert found.item.external_id == item_id
+
+    async def test_an_item_of_another_source_is_refused_and_says_where_to_take_it(
+        self, ledger: Ledger, ada: QueueWorkSource
+    ) -> None:
+        new = NewItem("issue", "Urgent", source="github:a/b", source_ref="7")
+        await ledger.outside.mirror([Mirrored(new, hold_reason=None)])
+        item = await ledger.outside.standing("github:a/b", "7")
+        assert item is not None
+        refused = await ada.claim_work(f"queue-{item.id}")
+        assert refused.reason is ClaimFailureReason.INVALID_STATE
+        assert refused.message == "it is 7 of github:a/b: take it through its source"
 
     async def test_what_has_become_due_is_shown_and_given(
         self, ledger: Ledger, clock: ManualClock, ada: QueueWorkSource

@@ -672,6 +672,23 @@ async def test_what_is_no_address_of_a_pull_request_is_an_artifact_like_any_othe
     assert (await standing(source)).item.status is Status.COMPLETED
 
 
+@pytest.mark.parametrize("page", ["/", "/files", "/commits/abc1234", "#issuecomment-1", "?w=1"])
+@pytest.mark.parametrize("review", [False, True])
+async def test_any_page_of_a_pull_request_is_its_address(
+    scene: Forges, page: str, review: bool
+) -> None:
+    source = scene.source()
+    await taken(source)
+    told = replace(MENDED, artifacts=(f"{PR}{page}",), review=review)
+    await source.complete_work("github-1", told)
+    (report,) = reports(scene)
+    assert f" pr={PR} " in report.partition("\n")[0]
+    assert scene.state() == "open"
+    item = (await standing(source)).item
+    assert item.artifact_url == PR
+    assert item.status is (Status.IN_REVIEW if review else Status.COMPLETED)
+
+
 @dataclass(frozen=True)
 class End:
     labels: set[str]
@@ -1190,6 +1207,23 @@ async def test_the_manager_takes_the_best_issue_and_reports_it(
         assert (claimed, second.external_id) == (True, "1")
         await manager.release_work_item(second.id, agent=agent, reason="tired")
     assert "ready" in scene.labels()
+
+
+@KINDS
+async def test_an_issue_that_cannot_be_read_does_not_keep_agents_from_the_others(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    other = control.issue(REPO, "Mend the gate", labels=["ready"])
+    control.fault(FaultKind.ERROR_BEFORE, status=502, path="/issues/1/comments")
+    source = scene.impatient(kind=kind)
+    registry = WorkSourceRegistry()
+    registry.register("broken", lambda _config, _context: source)
+    async with WorkSourceManager(registry=registry) as manager:
+        found = await manager.get_next_work_item(Agent("ada", {"type": "broken"}))
+    assert found.claimed
+    assert found.item is not None
+    assert found.item.external_id == str(other)
+    assert (scene.labels(1), scene.comments(1)) == ({"ready", "bug"}, [])
 
 
 async def test_a_program_may_have_github_alone(scene: Forges) -> None:

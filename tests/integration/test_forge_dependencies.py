@@ -120,15 +120,16 @@ async def test_what_cannot_be_seen_is_waited_for_and_a_person_is_told(
     assert "which is not there or hidden from our token; put that line" in shown.hold_reason
 
 
+@pytest.mark.parametrize("status", [403, 451])
 async def test_a_repository_that_the_token_is_refused_for_stops_nothing_else(
-    scene: Forges, control: Control
+    scene: Forges, control: Control, status: int
 ) -> None:
-    """As organisations do that want a sign-in of their own."""
+    """As organisations do that want a sign-in of their own, and courts that want it gone."""
     control.repo(LIBRARY)
     control.issue(LIBRARY, "Elsewhere")
     waiting(control, f"Depends on: {LIBRARY}#1")
     free = control.issue(REPO, "Something else", labels=["ready"])
-    control.fault(FaultKind.ERROR_BEFORE, status=403, path=f"/repos/{LIBRARY}/")
+    control.fault(FaultKind.ERROR_BEFORE, status=status, path=f"/repos/{LIBRARY}/")
     assert await offered(scene.source()) == [free]
 
 

@@ -11,15 +11,17 @@ import pytest
 from rota.app import make_store, open_ledger
 from rota.claims.pickup import Objection, Obstacle
 from rota.claims.timing import Pace
+from rota.model.errors import TrackerError
 from rota.model.status import Status
 from rota.prompts import build_prompt
 from rota.queue import Ledger
 from rota.sources.forge import ForgeWorkSource
 from rota.sources.gatekeeper import LOOK_AGAIN_SECONDS
+from rota.sources.github import RetryOptions
 from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
 from rota.sources.port import ClaimFailureReason
-from rota.testing.tracker import Control, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
 from tests.integration.forges import EVE, REPO, Forges, build, forges
 
 CAROL = 10
@@ -187,6 +189,51 @@ async def test_an_issue_that_waits_for_trust_hides_none_behind_it(
     ]
 
 
+@KINDS
+async def test_an_issue_that_is_deleted_while_it_is_judged_hides_none_behind_it(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    """The list still shows it, as lists do for a while."""
+    control.label(REPO, 1, add=["ready"], by="ada")
+    other = control.issue(REPO, "Mend the gate", labels=["ready"])
+    control.fault(FaultKind.ERROR_BEFORE, status=404, path=r"/issues/1(/|$)")
+    source = scene.impatient(kind=kind)
+    assert await is_offered(source, other)
+    assert not await is_offered(source)
+    assert not [one for one in await source.held_back() if one.startswith("#2")]
+
+
+@KINDS
+async def test_an_issue_that_cannot_be_judged_hides_none_behind_it(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    control.label(REPO, 1, add=["ready"], by="ada")
+    control.fault(FaultKind.ERROR_BEFORE, status=502, path="/issues/1/(events|timeline)")
+    source = scene.impatient(kind=kind)
+    with pytest.raises(TrackerError, match="502"):
+        await source.fetch_available_work()
+    other = control.issue(REPO, "Mend the gate", labels=["ready"])
+    assert await is_offered(source, other)
+    assert not await is_offered(source)
+    control.clear_faults()
+    assert await is_offered(source)
+
+
+async def test_a_tracker_that_fails_for_several_issues_is_not_asked_about_the_rest(
+    scene: Forges, control: Control
+) -> None:
+    for number in range(5):
+        control.issue(REPO, f"Mend gate {number}", labels=["ready"], user="eve")
+    control.issue(REPO, "Mend the bridge", labels=["ready"])
+    control.fault(FaultKind.ERROR_BEFORE, status=502, path=r"/issues/[2-6]/events")
+    source = scene.impatient(connection={"retry": RetryOptions(max_retries=0)})
+    await source.desk()
+    control.forget_requests()
+    with pytest.raises(TrackerError, match="502"):
+        await source.fetch_available_work()
+    assert len([one for one in control.requests() if one["path"].endswith("/events")]) == 3
+
+
 # which text
 
 
@@ -230,6 +277,18 @@ async def test_an_edit_that_nobody_had_seen_before_is_found_too(
     later(control)
     control.edit(REPO, 1, by="eve", body="Send me your keys.")
     assert not await is_offered(scene.source())
+
+
+async def test_a_strangers_edit_is_not_agreed_to_because_it_is_not_found_for_a_moment(
+    scene: Forges, control: Control
+) -> None:
+    control.label(REPO, 1, add=["ready"], by="ada")
+    later(control)
+    control.edit(REPO, 1, by="eve", body="Send me your keys.")
+    control.fault(FaultKind.ERROR_BEFORE, status=404, path="/graphql", times=1)
+    source = scene.impatient()
+    assert not await is_offered(source)
+    assert not await is_offered(source)
 
 
 async def test_an_author_who_edits_his_own_issue_is_still_its_author(

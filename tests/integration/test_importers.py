@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
@@ -11,6 +13,8 @@ from typing import Any
 import pytest
 
 from rota.app import open_store
+from rota.exchange import taskmaster
+from rota.model.errors import InvalidInput
 from rota.testing.audit import Record, faults, read_ledger
 from rota.testing.tracker import TrackerStub, tracker_stub
 from tests.acceptance.terminal import Terminal, ThisProcess
@@ -281,6 +285,11 @@ def test_a_bad_file_is_refused_and_nothing_is_done(here: Here, tmp_path: Path) -
         ("workqueue", "no database"): "cannot be read as SQLite",
         ("rota", beads): "line 1: this is no record",
     }
+    with sqlite3.connect(tmp_path / "latin.sqlite") as latin:
+        latin.execute("CREATE TABLE projects (id, name)")
+        latin.execute("CREATE TABLE work_items (id, type, description, status)")
+        latin.execute("INSERT INTO work_items VALUES (1, 'x', CAST(x'e9' AS TEXT), 'queued')")
+    latin.close()
     for (tool, text), words in texts.items():
         file.write_text(text)
         error = here.json("import", tool, str(file), code=2)
@@ -291,6 +300,8 @@ def test_a_bad_file_is_refused_and_nothing_is_done(here: Here, tmp_path: Path) -
         ("backlog", str(folder)): "no folder of Backlog.md",
         ("workqueue", str(table)): "the table work_items lacks",
         ("workqueue", str(tmp_path / "other.sqlite")): "lacks description, status, type",
+        ("workqueue", str(tmp_path / "latin.sqlite")): "text that is not UTF-8",
+        ("beads", "/dev/zero"): "larger than 64 MiB",
     }
     for words_typed, words in named.items():
         assert words in here.json("import", *words_typed, code=2)["message"]
@@ -323,6 +334,46 @@ def test_what_the_ledger_does_not_take_is_left_out_and_named(here: Here, tmp_pat
     circle = [one["why"] for one in said["unmapped"] if one["record"] == "two"]
     assert any("a circle" in why for why in circle)
     assert sum(record.item.open_blockers for record in here.ledger().values()) == 1
+
+
+def test_values_of_another_kind_than_their_tool_writes_are_named_or_taken_as_text(
+    here: Here, tmp_path: Path
+) -> None:
+    beads, tasks, queue = tmp_path / "b.jsonl", tmp_path / "t.json", tmp_path / "q.sqlite"
+    beads.write_text('{"id":"b","title":"Beads","status":["open"]}')
+    assert here.bring("beads", str(beads))[1] == {("b", "status")}
+    tasks.write_text('{"tasks":[{"id":1,"title":"Tasks","subtasks":5}]}')
+    assert here.bring("taskmaster", str(tasks))[1] == {("master:1", "subtasks")}
+    with sqlite3.connect(queue) as table:
+        table.execute("CREATE TABLE projects (id, name)")
+        table.execute(
+            "CREATE TABLE work_items"
+            ' (id, type, description, status, payload, project_id, created_at, "a""b")'
+        )
+        table.execute("INSERT INTO projects VALUES (x'70', x'6d696c6c')")
+        table.execute(
+            "INSERT INTO work_items VALUES"
+            """ (x'31', 'chore', 'Queue', 'queued', x'7b2261223a317d', x'70', x'ff', 'x')"""
+        )
+    table.close()
+    assert here.bring("workqueue", str(queue))[1] == set()
+    assert here.standing() == {"Beads": "queued", "Tasks": "queued", "Queue": "queued"}
+    assert here.ledger()["Beads"].item.hold_reason == "its status in beads was \"['open']\""
+    assert here.ledger()["Queue"].item.payload["a"] == 1
+
+
+def test_subtasks_that_are_deeper_than_anybody_nests_them_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newer Pythons read such JSON, so here it need not be JSON."""
+    task: dict[str, Any] = {"id": 1}
+    for _ in range(sys.getrecursionlimit()):
+        task = {"id": 1, "subtasks": [task]}
+    monkeypatch.setattr(taskmaster, "json_text", lambda *_: {"tasks": [task]})
+    file = tmp_path / "tasks.json"
+    file.touch()
+    with pytest.raises(InvalidInput, match="nested too deeply"):
+        taskmaster.read(file)
 
 
 # by hand
@@ -360,6 +411,18 @@ def test_of_what_comes_by_standard_input_no_file_is_named(tmp_path: Path) -> Non
     assert (conflict.returncode, "rota-import-" in conflict.stderr) == (7, False)
     refused = shell.run("import", "rota", "-", "--json", stdin="")
     assert json.loads(refused.stdout)["error"]["details"]["file"] == "standard input"
+
+
+def test_an_export_that_can_be_read_only_once_is_refused_and_says_how_to_give_it(
+    tmp_path: Path,
+) -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    try:
+        refused = ThisProcess(tmp_path, {}).json("import", "rota", f"/dev/fd/{reading}", code=2)
+    finally:
+        os.close(reading)
+    assert "give it as standard input: rota import rota -" in refused["message"]
 
 
 def test_only_a_database_is_exported_not_a_server(tmp_path: Path) -> None:

@@ -917,6 +917,42 @@ def test_a_file_is_read_anew_before_it_is_written(backlog: Path, clock: ManualCl
     assert (backlog / "done/gate.md").read_text().endswith("And paint it.\n")
 
 
+@pytest.mark.parametrize("outcome", ["success", "failure"])
+def test_an_edit_while_the_result_is_written_is_kept(
+    backlog: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    ada = custody(backlog, clock)
+    held = ada.claim("gate", record("ada"))
+    assert isinstance(held, Held)
+
+    def slow(handle: int, mode: int) -> None:
+        monkeypatch.undo()
+        path.write_text(GATE + "And paint it.\n")
+
+    monkeypatch.setattr("rota.sources.markdown.tidying.os.fchmod", slow)
+    result = {"outcome": outcome, "summary": "said"}
+    assert ada.complete("gate", held, End(outcome, held.token, "ada", "now", result=result))
+    written = backlog / "done/gate.md" if outcome == "success" else path
+    assert written.read_text().endswith("And paint it.\n")
+    assert parsed(written)["result"]["summary"] == "said"
+
+
+def test_a_file_that_is_removed_while_the_result_is_written_does_not_come_back(
+    backlog: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = backlog / "gate.md"
+    path.write_text(GATE)
+    ada = custody(backlog, clock)
+    held = ada.claim("gate", record("ada"))
+    assert isinstance(held, Held)
+    monkeypatch.setattr("rota.sources.markdown.tidying.os.fchmod", lambda *_: path.unlink())
+    result = {"outcome": "failure", "summary": "said"}
+    assert ada.complete("gate", held, End("failure", held.token, "ada", "now", result=result))
+    assert not path.exists()
+
+
 def test_a_change_that_would_harm_another_key_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     split = frontmatter.split("---\nstatus: queued\nlast: 1\n---\n")
     monkeypatch.setattr(frontmatter, "_place", lambda matter, *_: (0, len(matter)))

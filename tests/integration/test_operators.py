@@ -1,6 +1,8 @@
 """What a person does with an issue, and what agents see of it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,9 @@ import pytest
 
 from rota.claims.comments import OPERATOR_FLEET
 from rota.claims.pauses import PausedRepos
-from rota.claims.pickup import Obstacle
+from rota.claims.pickup import Asker, Obstacle
 from rota.claims.port import Account
-from rota.claims.protocol import Grant, Refusal
+from rota.claims.protocol import CommentClaims, Grant, Refusal
 from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, NotFound, Refused
 from rota.sources.desk import Held
 from rota.sources.operators import Operators
@@ -76,6 +78,30 @@ async def test_a_person_s_claim_never_goes_stale(scene: Tended, control: Control
         await tending.tick()
     assert scene.standing().holder is not None
     assert not scene.standing().suspects
+
+
+async def test_a_person_who_does_not_wait_for_the_answer_leaves_no_claim_behind(
+    scene: Tended,
+) -> None:
+    """By Ctrl-C, while everything written before is waited for."""
+    ada, waits = await person(scene), asyncio.Event()
+
+    async def wait(seconds: float) -> None:
+        if not waits.is_set():
+            waits.set()
+            await asyncio.get_running_loop().create_future()
+        await scene.time.sleep(seconds)
+
+    claims = ada._desk.claims
+    assert isinstance(claims, CommentClaims)
+    claims.log.pace = replace(scene.time.pace, sleep=wait)
+    claiming = asyncio.create_task(ada.claim(1))
+    await waits.wait()
+    claiming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    assert scene.standing().is_free
+    assert scene.labels() == {"bug", "ready", "agent:managed"}
 
 
 async def test_a_claim_said_again_is_the_same_claim(
@@ -385,3 +411,17 @@ async def test_an_operator_sees_an_issue_as_theirs(scene: Tended) -> None:
     assert (await ada.status(1)).reason == "held"
     mine = await ada.status(1, await ada._asker())
     assert (mine.claimable, mine.reason) == (True, None)
+
+
+async def test_who_has_answered_an_issue_may_go_on_with_its_own_pull_request(
+    scene: Tended, mode: str
+) -> None:
+    held = await scene.take(claim_mode=mode)
+    desk = await scene.desk(claim_mode=mode)
+    await desk.finish(1, "lucius", WorkResult("success", "mended", artifacts=(PR,)))
+    ada, claim = await person(scene, claim_mode=mode), held.grant.claim_id
+    assert await ada.conflict(1, Asker(claim)) is None
+    for other in (Asker(claim + 1), Asker(login="ada")):
+        found = await ada.conflict(1, other)
+        assert found is not None
+        assert found.obstacle is Obstacle.PR_OPEN

@@ -13,6 +13,7 @@ from rota.model.status import Outcome, Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue.moves import Order
 from rota.sources.desk import Held
+from rota.sources.gitea import GiteaTracker
 from rota.sources.mirror import MOST_REOPENED
 from rota.sources.port import WorkResult
 from rota.sources.reviews import MOST_ERRORS, pull_number
@@ -99,6 +100,18 @@ async def test_a_merge_completes_the_item_and_a_closing_reopens_it(
     assert again.notes == f"{closed.artifact_url} was closed without being merged"
     event = (await scene.ledger.views.detail(merged.id)).events[-1]
     assert (event.actor, event.data["address"]) == (tending.source, good_address)
+
+
+async def test_pull_requests_of_a_gitea_below_a_path_are_looked_after(
+    scene: Tended, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GiteaTracker, "pages", "example.org/git")
+    tending = scene.tending(kind="gitea")
+    number, _ = pull(scene, "gitea")
+    item = await handed_over(scene, f"https://Example.org/git/{REPO}/pulls/{number}")
+    control.edit(REPO, number, merged=True)
+    await tending.tick()
+    assert (await stands(scene, item)).status is Status.COMPLETED
 
 
 async def test_an_issue_whose_pull_request_is_merged_is_closed(

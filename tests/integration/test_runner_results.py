@@ -58,6 +58,7 @@ async def test_who_exits_with_an_error_has_not_succeeded(stage: Stage) -> None:
         ("[1]", "does not hold a JSON object"),
         ("[" * 100_000, "does not hold a JSON object"),
         ('{"outcome": "great"}', "write success, failure or partial"),
+        ('{"outcome": ["success"]}', "write success, failure or partial"),
         ('{"artifacts": "x"}', "a list of texts"),
         (json.dumps({"summary": "x" * 1_100_000}), "larger than"),
     ],

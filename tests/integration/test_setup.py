@@ -323,6 +323,47 @@ def test_a_link_is_written_through(here: Terminal, site: Path) -> None:
     assert (site / "project/AGENTS.md").read_text() == "Shared.\n"
 
 
+@pytest.mark.parametrize("target", ["AGENTS.md", "docs/AGENTS.md"])
+def test_a_link_that_leads_nowhere_is_the_same_link_when_we_are_gone(
+    here: Terminal, site: Path, target: str
+) -> None:
+    link = site / "project/CLAUDE.md"
+    link.symlink_to(target)
+    here.type("setup", "claude")
+    assert "rota:begin" in (site / "project" / target).read_text()
+    here.type("setup", "claude", "--remove")
+    assert [one.name for one in (site / "project").iterdir()] == ["CLAUDE.md"]
+    assert str(link.readlink()) == target
+
+
+def test_a_file_that_two_tools_share_by_a_link_stays_until_both_are_removed(
+    here: Terminal, site: Path
+) -> None:
+    shared = site / "project/AGENTS.md"
+    shared.write_text("Shared.\n")
+    (site / "project/CLAUDE.md").symlink_to("AGENTS.md")
+    for tool in ("claude", "generic"):
+        here.type("setup", tool)
+    here.type("setup", "claude", "--remove")
+    assert "rota:begin" in shared.read_text()
+    here.type("setup", "generic", "--remove")
+    assert shared.read_text() == "Shared.\n"
+
+
+def test_nothing_is_written_where_a_link_of_the_repository_leads_on_the_way(
+    here: Terminal, site: Path
+) -> None:
+    """By its name it could be where a new text is put together."""
+    victim = site / "victim"
+    victim.write_text("mine\n")
+    for name in (".CLAUDE.md.rota-partial", ".CLAUDE.md.partial", ".CLAUDE.md.tmp"):
+        (site / "project" / name).symlink_to(victim)
+    (site / "project/CLAUDE.md").write_text("evil\n")
+    here.type("setup", "claude")
+    assert victim.read_text() == "mine\n"
+    assert not (site / "project/CLAUDE.md").is_symlink()
+
+
 def test_another_directory_and_answers_for_programs(here: Terminal, site: Path) -> None:
     (site / "other").mkdir()
     rows = here.json("setup", "generic", "--dir", "../other")

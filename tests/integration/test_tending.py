@@ -16,6 +16,7 @@ from rota import daemon
 from rota.api import ApiSettings, create_app
 from rota.claims.comments import Kind, marker
 from rota.claims.pauses import PausedRepos
+from rota.claims.pickup import Obstacle
 from rota.claims.protocol import CommentClaims, Refusal
 from rota.claims.sweep import Deed
 from rota.model.errors import ClaimLost, WorkSourceError
@@ -426,6 +427,24 @@ async def test_a_lost_claim_ends_in_the_ledger_and_on_the_tracker(
         assert (item.status, item.reason) == (Status.QUEUED, "claim_lost")
         assert scene.stages() == {"ready"}
         assert (item.hold_reason is not None) == (loss == "held"), "the board shows it at once"
+
+
+@pytest.mark.parametrize("mode", ["comments", "strict", "labels"])
+async def test_a_claim_is_not_lost_by_its_own_label(
+    scene: Tended, control: Control, mode: str
+) -> None:
+    """`wip` is among the labels that keep agents away where nothing else is said."""
+    called: dict[str, Any] = {"claim_mode": mode, "labels": {"in_progress": "WIP"}}
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    tending = scene.tending(**called)
+    await tending.tick()
+    held = await scene.take(**called)
+    await tick_later(scene, tending, LOOK)
+    assert await scene.may_go_on(held)
+    assert scene.labels() - {"agent:managed"} == {"WIP"}
+    refused = await (await scene.desk("north", ledger=False, **called)).take(1, "northerner")
+    assert isinstance(refused, Refusal)
+    assert refused.obstacle is Obstacle.CLAIMED
 
 
 async def test_a_claim_that_cannot_be_read_keeps_nobody_from_looking_at_the_others(

@@ -40,6 +40,19 @@ def scripted(*replies: Reply, **options: Any) -> tuple[GiteaTracker, Script]:
 
 
 @pytest.mark.parametrize(
+    ("api_url", "pages"),
+    [
+        ("https://git.example.org", "git.example.org"),
+        ("https://git.example.org/api/v1/", "git.example.org"),
+        ("http://Example.org:3000/git/", "example.org:3000/git"),
+        ("https://example.org/our/git/api/v1", "example.org/our/git"),
+    ],
+)
+def test_its_pages_are_where_the_api_is(api_url: str, pages: str) -> None:
+    assert scripted(api_url=api_url)[0].pages == pages
+
+
+@pytest.mark.parametrize(
     "api_url",
     ["https://git.example.org", "https://git.example.org/", "https://git.example.org/api/v1/"],
 )

@@ -357,8 +357,20 @@ async def test_an_editor_who_has_left_is_not_known() -> None:
 
 @pytest.mark.parametrize("status", [404, 405])
 async def test_a_tracker_without_graphql_does_not_say(status: int) -> None:
-    tracker, _ = connect(reply(None, status))
+    tracker, _ = connect(reply(None, status), reply(None, status))
     assert await tracker.last_edit(5) is None
+
+
+async def test_graphql_that_is_not_found_for_a_moment_is_asked_again() -> None:
+    tracker, _ = connect(reply(None, 404), edited_by(("eve", 9)))
+    assert await tracker.last_edit(5) == TextEdit(NOON, Account(9, "eve"))
+
+
+async def test_graphql_that_has_answered_before_is_not_taken_for_none() -> None:
+    tracker, _ = connect(edited_by(("eve", 9)), reply(None, 404))
+    await tracker.last_edit(5)
+    with pytest.raises(GitHubAPIError):
+        await tracker.last_edit(5)
 
 
 def refused_by_graphql(kind: str) -> httpx2.Response:

@@ -1,6 +1,7 @@
 """How people name issues, and what a commit says it closes."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def closed(text: str) -> list[str]:
         ("http://git.local:3000/o/r/issues/5?a=b", IssueRef("o", "r", 5, "git.local:3000")),
         ("https://github.com/o/r/pull/5", IssueRef("o", "r", 5, "github.com", is_pull=True)),
         ("https://git.local/o/r/pulls/5", IssueRef("o", "r", 5, "git.local", is_pull=True)),
+        ("http://git.local:3000/our/git/o/r/issues/5", IssueRef("o", "r", 5, "git.local:3000")),
     ],
 )
 def test_an_issue_is_named_in_short_or_by_address(text: str, ref: IssueRef) -> None:
@@ -59,6 +61,7 @@ def test_an_owner_that_is_known_need_not_be_said() -> None:
         *("", "#4", "4", "backend", "backend#", "backend#0", "backend#-1", "backend#4x"),
         *("a/b/c#4", "/backend#4", "org/#4", "back end#4", "backend #4", "backend#٤"),
         *("https://github.com/o/r", "https://github.com/o/r/issues/", "ftp://h/o/r/issues/5"),
+        "https://github.com/o/r/tree/main/issues/5",
         *("x https://github.com/o/r/issues/5", "backend#1234567890123456789"),
     ],
 )
@@ -164,7 +167,10 @@ def test_no_text_is_too_strange(words: list[str]) -> None:
         assert ref.number == 3
 
 
-@pytest.mark.parametrize("filling", [" ", "\n", "a", "fixes ", "fixes #3, ", "a/", "https://", "-"])
+@pytest.mark.parametrize(
+    "filling",
+    [*(" ", "\n", "a", "fixes ", "fixes #3, ", "a/", "https://", "-"), "/a", "fixes https://h/a/"],
+)
 def test_a_hostile_message_is_read_in_one_go(filling: str) -> None:
     closing_references("fixes " + filling * 20_000 + "#3", "o/r")
     dependency_lines("Depends on: " + filling * 20_000 + "#3", "o/r")
@@ -196,6 +202,30 @@ def test_dependency_lines_are_read_as_label_state_reads_them(case: dict[str, Any
 def test_a_body_may_wait_for_several() -> None:
     body = "Do it.\r\nDepends on: #1, lib#2\r\nrequires: https://github.com/o/x/issues/3 and #1\n"
     assert [str(ref) for ref in dependency_lines(body, "o/r")] == ["o/r#1", "o/lib#2", "o/x#3"]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("<!--\r\nWrite what it waits for:\r\nDepends on: #1\r\n-->\r\nDepends on: #2", [2]),
+        ("Depends on: #1 <!-- and not #2 -->, #3", [1, 3]),
+        ("a --> b\nDepends on: #1", [1]),
+        ("```text\nDepends on: #1\n```\nDepends on: #2", [2]),
+        ("~~~~\nDepends on: #1\n~~~\n```\nDepends on: #2\n~~~~~ \nDepends on: #3", [3]),
+        ("```\nDepends on: #1", []),
+        ("```Depends on: #1```\nDepends on: #2", [2]),
+        ("The parser stumbles over `<!--`.\n\nDepends on: #1", [1]),  # nothing is hidden here
+    ],
+)
+def test_what_the_page_does_not_show_as_text_is_no_dependency(body: str, found: list[int]) -> None:
+    assert [ref.number for ref in dependency_lines(body, "o/r")] == found
+
+
+def test_a_megabyte_of_comments_and_fences_is_read_in_one_go() -> None:
+    began = time.process_time()
+    for piece in ("<!--", "-->", "<!---->", "```\n", "~~~\n", "`" * 7):
+        assert dependency_lines(piece * (1_048_576 // len(piece)), "o/r") == []
+    assert time.process_time() - began < 5
 
 
 def test_a_dependency_in_code_or_in_a_sentence_is_none() -> None:

@@ -11,7 +11,7 @@ from rota.model.errors import ClaimLost, InvalidInput, UnknownWorkSourceError, W
 from rota.model.status import Status
 from rota.model.work import Priority
 from rota.sources import manager
-from rota.sources.manager import CANDIDATES, NextWorkItem, WorkSourceManager
+from rota.sources.manager import CANDIDATES, MOST_ERRORS, NextWorkItem, WorkSourceManager
 from rota.sources.memory import MemoryPlace, MemoryWorkSource
 from rota.sources.port import (
     ClaimFailureReason,
@@ -181,17 +181,17 @@ async def test_when_all_candidates_are_lost_the_last_refusal_is_told(fleet: Flee
 @pytest.mark.parametrize(
     ("reason", "tries"),
     [
-        (ClaimFailureReason.SOURCE_ERROR, 1),
+        (ClaimFailureReason.SOURCE_ERROR, MOST_ERRORS),
         (ClaimFailureReason.PERMISSION_DENIED, 1),
-        (ClaimFailureReason.ALREADY_CLAIMED, 3),
-        (ClaimFailureReason.NOT_FOUND, 3),
-        (ClaimFailureReason.INVALID_STATE, 3),
+        (ClaimFailureReason.ALREADY_CLAIMED, MOST_ERRORS + 2),
+        (ClaimFailureReason.NOT_FOUND, MOST_ERRORS + 2),
+        (ClaimFailureReason.INVALID_STATE, MOST_ERRORS + 2),
     ],
 )
 async def test_only_what_another_item_could_mend_is_tried_again(
     fleet: Fleet, reason: ClaimFailureReason, tries: int
 ) -> None:
-    for number in range(3):
+    for number in range(MOST_ERRORS + 2):
         fleet.place.add(f"item {number}")
     adapter = await fleet.adapter()
     refused = ClaimResult(False, reason=reason, message="no")

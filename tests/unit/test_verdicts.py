@@ -33,6 +33,7 @@ def test_behind_a_gate_a_pull_request_waits_for_its_review() -> None:
 
     pull = "https://e.org/o/r/pull/1"
     assert reviewed(RunStatus.SUCCEEDED, "https://e.org/o/r/commit/1234567", pull)
+    assert reviewed(RunStatus.SUCCEEDED, f"{pull}/files")
     assert not reviewed(RunStatus.SUCCEEDED, "https://e.org/o/r/commit/1234567")
     assert not reviewed(RunStatus.PARTIAL, pull)
     assert not reviewed(RunStatus.FAILED, pull)

@@ -95,6 +95,10 @@ class Tracker(Protocol):
     host: str  # of its web pages: "github.com"
 
     @property
+    def pages(self) -> str:
+        """Below which its repositories have theirs: the host, and a path where it has one."""
+
+    @property
     def source(self) -> str:
         """As the ledger names it: `github:owner/name`."""
 

@@ -9,9 +9,10 @@ from rota.model.errors import MalformedReference
 _OWNER = r"(?P<owner>[A-Za-z0-9_][A-Za-z0-9_.-]*)"
 _REPO = r"(?P<repo>\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)"
 _NUMBER = r"(?P<number>[1-9][0-9]{0,17})(?!\w)"
+# A tracker of one's own may have its pages below a path, as in https://example.org/git/.
 _URL = (
-    rf"(?P<address>https?://[^\s/@]+)/{_OWNER.replace('owner', 'url_owner')}"
-    rf"/{_REPO.replace('repo', 'url_repo')}"
+    r"(?P<address>https?://[^\s/@]+(?:(?<!github\.com)(?:/[\w.-]+)+?)??)"
+    rf"/{_OWNER.replace('owner', 'url_owner')}/{_REPO.replace('repo', 'url_repo')}"
     rf"/(?P<kind>issues|pulls?)/{_NUMBER.replace('number', 'url_number')}"
 )
 
@@ -25,6 +26,7 @@ _SEPARATOR = re.compile(r" ?\n? ?(?:[,;&+] ?\n? ?)?(?:(?:and|or) )?", re.I)
 
 _DEPENDENCY = re.compile(r" {0,3}(?:depends on|requires):(?P<those>.*)", re.IGNORECASE)
 _MENTIONED = re.compile(rf"(?<![\w/.#-])(?:{_URL}|(?:(?:{_OWNER}/)?{_REPO})?#{_NUMBER})", re.I)
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<behind>.*)")
 _NO_REPOSITORIES = frozenset({"pr", "mr", "pull"})  # "PR#8" is a pull request, of no repository
 
 
@@ -86,11 +88,32 @@ def _closed(text: str) -> Iterator[re.Match[str]]:
 
 
 def dependency_lines(body: str, default_repo: str) -> list[IssueRef]:
-    """What an issue waits for: lines `Depends on: …` or `Requires: …`, which begin so."""
+    """What an issue waits for: lines `Depends on: …` or `Requires: …`, which begin so. What is
+    code, or is not shown on the issue's page (the hints in a template), is no such line."""
     owner, _, repo = default_repo.partition("/")
-    those = (_DEPENDENCY.match(line) for line in body.splitlines())
+    those = (_DEPENDENCY.match(line) for line in _prose(_without_comments(body)))
     mentioned = (ref for line in those if line for ref in _MENTIONED.finditer(line["those"]))
     return _unique(_resolved(ref, owner, repo) for ref in mentioned if _names_an_issue(ref))
+
+
+def _without_comments(body: str) -> str:
+    """One that is never closed is left: to wait in vain is better than to begin too early."""
+    *closed, rest = body.split("-->")
+    return "".join(part.partition("<!--")[0] for part in closed) + rest
+
+
+def _prose(text: str) -> Iterator[str]:
+    """The lines that are not within fences."""
+    fence = ""
+    for line in text.splitlines():
+        found = _FENCE.match(line)
+        if fence:
+            ends = found and found["fence"].startswith(fence) and not found["behind"].strip()
+            fence = "" if ends else fence
+        elif found:
+            fence = found["fence"]
+        else:
+            yield line
 
 
 def _names_an_issue(found: re.Match[str]) -> bool:

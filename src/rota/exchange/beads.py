@@ -80,7 +80,7 @@ def _priority(reading: Reading, key: str, value: Any) -> int:
 def _standing(
     reading: Reading, key: str, record: dict[str, Any], waits: bool
 ) -> tuple[Standing, str | None]:
-    status = record.get("status") or "open"
+    status = str(record.get("status") or "open")
     if status == "closed":
         return Standing.COMPLETED, None
     if status == "blocked" and waits:
@@ -92,8 +92,8 @@ def _standing(
     if status in ("in_progress", "hooked"):
         reading.note(key, "status", f"{status}: nobody holds it here, so it was queued")
     elif status != "open":
-        reading.note(key, "status", f"{str(status)[:40]!r} is not known; it was held")
-        return Standing.HELD, f"its status in beads was {str(status)[:40]!r}"
+        reading.note(key, "status", f"{status[:40]!r} is not known; it was held")
+        return Standing.HELD, f"its status in beads was {status[:40]!r}"
     return Standing.OPEN, None
 
 

@@ -145,7 +145,9 @@ def whole_file(target: Path) -> Iterator[BinaryIO]:
     """A file that appears under its name when all of it is on disk, for its owner's eyes only."""
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        partial.unlink(missing_ok=True)
+        # Never what somebody else has put there: others may read that, or it leads elsewhere.
+        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             yield out
             out.flush()

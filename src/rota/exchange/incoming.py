@@ -159,11 +159,13 @@ def file_text(path: Path) -> str:
     try:
         if path.is_dir():
             raise InvalidInput(f"{path} is a directory; name the file")
-        if path.stat().st_size > LARGEST_FILE:
+        with path.open("rb") as file:  # its size is not told by what is no file, as a pipe
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
             raise InvalidInput(
                 f"{path} is larger than {LARGEST_FILE // 1024 // 1024} MiB; split it first"
             )
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -57,9 +57,16 @@ def open_file(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise InvalidInput(f"{path} is a directory; name the file")
-        return path.open("rb")
+        file = path.open("rb")
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+    if not file.seekable():
+        file.close()
+        raise InvalidInput(
+            f"{path} can be read only once, and an export is read twice; give it as standard input:"
+            " rota import rota -"
+        )
+    return file
 
 
 def check(path: Path) -> Checked:

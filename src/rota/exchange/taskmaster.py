@@ -38,7 +38,10 @@ def read(path: Path) -> Reading:
     reading = Reading(TOOL)
     for tag, tasks in _lists(path, json_text(file_text(path), str(path))):
         for task in tasks:
-            _read_one(reading, tag, task, None)
+            try:
+                _read_one(reading, tag, task, None)
+            except RecursionError:  # newer Pythons read JSON that is deeper than they can call
+                raise InvalidInput(f"{path}: subtasks are nested too deeply") from None
     return reading
 
 
@@ -64,6 +67,9 @@ def _read_one(reading: Reading, tag: str, task: Any, parent: str | None) -> str:
     key = _key(tag, task["id"], parent)
     reading.leftovers(key, task, _KNOWN)
     inside = task.get("subtasks") or []
+    if not isinstance(inside, list):
+        reading.note(key, "subtasks", "this is no list")
+        inside = []
     number = _number(task["id"], parent)
     children = [_read_one(reading, tag, one, number) for one in inside]
     standing, why = _standing(reading, key, task)

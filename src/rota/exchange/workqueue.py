@@ -52,6 +52,8 @@ def read(path: Path) -> Reading:
             connection.close()
     except apsw.Error as error:
         raise InvalidInput(f"{path} cannot be read as SQLite: {error}") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} holds text that is not UTF-8") from None
     return reading
 
 
@@ -79,11 +81,16 @@ def _columns(connection: apsw.Connection, table: str) -> set[str]:
 
 def _rows(connection: apsw.Connection, table: str) -> Iterator[Record]:
     """By age, so that their items are of the same order. `table` is one of three names of ours."""
-    names = sorted(_columns(connection, table))
-    columns = ", ".join(f'"{name}"' for name in names if '"' not in name)
+    names = sorted(name for name in _columns(connection, table) if '"' not in name)
+    columns = ", ".join(f'"{name}"' for name in names)
     order = ", ".join(name for name in _BY_AGE if name in names)
     for row in connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}"):  # noqa: S608
-        yield dict(zip(names, row, strict=True))
+        yield dict(zip(names, map(_text, row), strict=True))
+
+
+def _text(value: Any) -> Any:
+    """SQLite does not mind bytes where text is wanted; whoever reads on does."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _dispatch(record: Record) -> Record:

@@ -33,7 +33,10 @@ def _unseen(tx: Transaction, address: str) -> str:
 
 
 def _is_within(address: str, state: SourceState) -> bool:
-    """`github:owner/repo` is on github.com; other hosts stand in the name."""
-    place = state.source.partition(":")[2]
+    """`github:owner/repo` is on github.com; other hosts stand in the name, but not the path below
+    which a tracker may have its pages."""
+    place = state.source.partition(":")[2].lower()
     where = place if place.count("/") > 1 else f"github.com/{place}"
-    return address.partition("://")[2].lower().startswith(f"{where.lower()}/pull")
+    host, _, repo = where.partition("/")
+    named, _, page = address.partition("://")[2].lower().partition("/")
+    return named == host and f"/{page}".partition(f"/{repo}/pull")[1] != ""

@@ -79,7 +79,7 @@ def _decoded(raw: bytes) -> Mapping[str, Any]:
 
 def _told(found: Mapping[str, Any]) -> Told:
     outcome = found.get("outcome")
-    if outcome is not None and outcome not in _OUTCOMES:
+    if outcome is not None and outcome not in tuple(_OUTCOMES):  # a list has no hash to look up
         raise InvalidInput(
             f"the result file says outcome {str(outcome)[:60]!r}; write success, failure or partial"
         )

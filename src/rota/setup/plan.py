@@ -58,16 +58,16 @@ class Setup:
         changes = []
         for part in self._parts:
             text = writing.read(part.path)
-            after, facts = part.put(text, self._receipt.files.get(str(part.path)))
-            self._receipt.files[str(part.path)] = facts
+            name = _name(part.path)
+            after, self._receipt.files[name] = part.put(text, self._receipt.files.get(name))
             changes.append(Change(part.path, text, after))
         return changes
 
     def apply(self, changes: Sequence[Change]) -> None:
         """The receipt first: whatever is on the disk when we are cut short, the next call knows
         what was there before us."""
-        self._receipt.tools[self._tool] = [str(one.path) for one in changes]
-        made = [each for one in changes for each in writing.missing_parents(one.path)]
+        self._receipt.tools[self._tool] = [_name(one.path) for one in changes]
+        made = [each for one in changes for each in writing.missing_parents(one.path.resolve())]
         self._state_dir.create()
         if self._state_dir.is_unused:  # made by us; if not now, by a call that was cut short
             made.append(self._state_dir.path)
@@ -81,16 +81,16 @@ class Setup:
         changes = []
         for part in self._parts:
             text = writing.read(part.path)
-            if text is None or self._receipt.others_want(self._tool, str(part.path)):
+            if text is None or self._receipt.others_want(self._tool, _name(part.path)):
                 continue
-            facts = self._receipt.files.get(str(part.path))
+            facts = self._receipt.files.get(_name(part.path))
             changes.append(Change(part.path, text, part.take(text, facts)))
         return changes
 
     def apply_removal(self, changes: Sequence[Change]) -> None:
         """The receipt last, for the same reason."""
         self._write(changes)
-        for path in self._receipt.tools.pop(self._tool, [str(one.path) for one in changes]):
+        for path in self._receipt.tools.pop(self._tool, [_name(one.path) for one in changes]):
             if not self._receipt.others_want(self._tool, path):
                 self._receipt.files.pop(path, None)
         if self._receipt.tools:
@@ -118,3 +118,8 @@ class Setup:
         text = json.dumps(self._receipt.document, indent=1) + "\n"
         if writing.read(self._receipt_file) != text:
             writing.write(self._receipt_file, text, mode=0o600)
+
+
+def _name(path: Path) -> str:
+    """Of the file itself: CLAUDE.md is often a link to AGENTS.md, which other tools read too."""
+    return str(path.resolve())

@@ -1,6 +1,7 @@
 """Reading and writing whole files: a file has its old content or its new one, never half."""
 
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,19 +25,28 @@ def read(path: Path) -> str | None:
 def write(path: Path, text: str, *, mode: int | None = None) -> None:
     """Through a link to what it points to; with the rights that the file had."""
     target = path.resolve()
-    partial = target.with_name(f".{target.name}.rota-partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            os.fchmod(file.fileno(), mode or _mode(target))
-            file.write(text.encode())
+        _replace(target, text.encode(), mode or _mode(target))
+    except OSError as error:
+        raise StorageUnavailable(f"cannot write {path}: {error.strerror}") from error
+
+
+def _replace(target: Path, content: bytes, mode: int) -> None:
+    """By way of a file that was not there before: under a name that can be foreseen, a repository
+    may bring a link along that leads out of it."""
+    handle, partial = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(target)
-    except OSError as error:
+        Path(partial).replace(target)
+    except BaseException:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise StorageUnavailable(f"cannot write {path}: {error.strerror}") from error
+            Path(partial).unlink()
+        raise
 
 
 def _mode(path: Path) -> int:
@@ -47,8 +57,9 @@ def _mode(path: Path) -> int:
 
 
 def delete(path: Path) -> None:
+    """As `write` does it: a link stays, and what it points to goes."""
     try:
-        path.unlink(missing_ok=True)
+        path.resolve().unlink(missing_ok=True)
     except OSError as error:
         raise StorageUnavailable(f"cannot delete {path}: {error.strerror}") from error
 

@@ -121,14 +121,20 @@ async def _open_desk(
 
 
 def label_set(settings: Forge) -> LabelSet:
+    """Our own labels keep nobody away as holds do, whatever `exclude_labels` names: the claim that
+    has put one on would be lost by it."""
     names = settings.labels
+    stations = {label.lower() for _, label in names}
     return LabelSet(
         ready=names.ready,
         in_flight=names.in_progress,
         pr_open=names.pr_open,
         done=names.done,
         failed=names.failed,
-        excluded=(*settings.exclude_labels, NEEDS_SCOPE),
+        excluded=(
+            *(label for label in settings.exclude_labels if label.lower() not in stations),
+            NEEDS_SCOPE,
+        ),
     )
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rota.claims.pickup import Obstacle
+from rota.claims.pickup import Objection, Obstacle
 from rota.claims.port import Issue
 from rota.claims.protocol import Refusal
 from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, TrackerError
@@ -36,6 +36,7 @@ PLAIN = ReleaseOptions()
 # Not every tracker tells in its lists what an issue waits for. One that was found waiting is not
 # offered for so long: else the first few of them would hide all that stand behind.
 WAITS_SECONDS = 600.0
+MOST_ERRORS = 3
 
 
 class ForgeWorkSource:
@@ -66,13 +67,7 @@ class ForgeWorkSource:
         return page(items, options)
 
     async def _candidates(self, desk: IssueDesk, options: FetchOptions) -> list[Issue]:
-        now = desk.pace.elapsed()
-        found = [
-            issue
-            for issue in await desk.listed()
-            if self._waiting.get(issue.number, now) <= now
-            and await desk.keeper.judge(issue) is None
-        ]
+        found = await self._passed(desk)
         # Before any of them is tried: the first few would hide all that stand behind.
         kept = await desk.kept_back((issue.number for issue in found), self._agent)
         found = [issue for issue in found if issue.number not in kept]
@@ -80,13 +75,32 @@ class ForgeWorkSource:
             found += await desk.tracker.issues(labels=[desk.keeper.labels.in_flight])
         return list({issue.number: issue for issue in found}.values())
 
+    async def _passed(self, desk: IssueDesk) -> list[Issue]:
+        """One that cannot be judged now does not hide the others; several are a broken tracker."""
+        now = desk.pace.elapsed()
+        found: list[Issue] = []
+        errors: list[TrackerError] = []
+        for issue in await desk.listed():
+            if self._waiting.get(issue.number, now) > now:
+                continue
+            try:
+                if await _judged(desk, issue) is None:
+                    found.append(issue)
+            except TrackerError as error:
+                errors.append(error)
+            if len(errors) == MOST_ERRORS:
+                raise errors[0]
+        if errors and not found:
+            raise errors[0]
+        return found
+
     async def held_back(self) -> list[str]:
         """What is marked as ready and yet not available: each with its reason, for people."""
         desk = await self.desk()
         marked = await desk.listed()
         kept = await desk.kept_back((issue.number for issue in marked), self._agent)
         reasons = [
-            (issue, await desk.keeper.judge(issue) or kept.get(issue.number)) for issue in marked
+            (issue, await _judged(desk, issue) or kept.get(issue.number)) for issue in marked
         ]
         return [f"#{issue.number} {issue.title}: {why}" for issue, why in reasons if why]
 
@@ -150,6 +164,14 @@ class ForgeWorkSource:
                 f"{work_item_id[:80]!r} is no id of this source; write {self.type}-42 for issue 42"
             )
         return int(found[1])
+
+
+async def _judged(desk: IssueDesk, issue: Issue) -> Objection | str | None:
+    """Why it may not be taken. Lists show for a while what was deleted: that hides nothing else."""
+    try:
+        return await desk.keeper.judge(issue)
+    except IssueNotFound as error:
+        return error.message
 
 
 def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:

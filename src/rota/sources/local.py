@@ -204,19 +204,18 @@ class QueueWorkSource:
         return self._obstacle(item) is None
 
     def _foreign(self, item: work.WorkItem) -> bool:
-        """Whether the configuration leaves it to others."""
+        """Whether it is left to others: by the configuration, or because it has a source of its
+        own, where everybody has to see the claim."""
         return (
-            (bool(self._types) and item.type not in self._types)
+            item.source is not None
+            or (bool(self._types) and item.type not in self._types)
             or not set(self._labels) <= set(item.labels)
             or self._project_id not in (None, item.project_id)
         )
 
     def _obstacle(self, item: work.WorkItem) -> ClaimResult | None:
         if self._foreign(item):
-            return refused(
-                ClaimFailureReason.INVALID_STATE,
-                f"{item.id} is not of the types, labels and project that this source is set up for",
-            )
+            return refused(ClaimFailureReason.INVALID_STATE, _why_foreign(item))
         if item.status is Status.IN_PROGRESS and self._is_lapsed(item):
             return None
         if item.status in _CLAIMED and (
@@ -363,6 +362,12 @@ class QueueWorkSource:
     def _forget(self, item_id: str, token: str) -> None:
         if self._tokens.get(item_id) == token:
             del self._tokens[item_id]
+
+
+def _why_foreign(item: work.WorkItem) -> str:
+    if item.source is not None:
+        return f"it is {item.source_ref} of {item.source}: take it through its source"
+    return f"{item.id} is not of the types, labels and project that this source is set up for"
 
 
 def _epoch(claim: str) -> int:

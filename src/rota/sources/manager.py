@@ -29,8 +29,8 @@ from rota.sources.registry import SourceContext, WorkSourceRegistry, default_reg
 CANDIDATES = 10
 # Longer than a tracker that is well takes to decide a claim.
 GIVE_BACK_SECONDS = 15.0
-# The next candidate would fare no better.
-HOPELESS = frozenset({ClaimFailureReason.SOURCE_ERROR, ClaimFailureReason.PERMISSION_DENIED})
+# It may be this item alone that its source cannot read. One that failed so often is not asked on.
+MOST_ERRORS = 3
 
 
 class SourcedAgent(Protocol):
@@ -231,14 +231,16 @@ class WorkSourceManager:
                 await _close([cached])
 
     async def _claim_best(self, name: str, cached: _Cached, options: FetchOptions) -> NextWorkItem:
-        answer = NextWorkItem()
+        answer, errors = NextWorkItem(), 0
         async for item in _candidates(cached.adapter, options):
             result = await self._claim(name, cached, item.id)
             if result.success:
                 cached.claims[item.id] = result.claim
                 return NextWorkItem(result.work_item or item, True, result)
             answer = NextWorkItem(item, False, result)
-            if result.reason in HOPELESS:
+            errors += result.reason is ClaimFailureReason.SOURCE_ERROR
+            # Who may take nothing now would fare no better with the next candidate.
+            if result.reason is ClaimFailureReason.PERMISSION_DENIED or errors == MOST_ERRORS:
                 break
         return answer
 

@@ -1,7 +1,9 @@
 """What a person does with an issue: take it, give it back, keep agents away, approve its text."""
 
+import asyncio
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,7 +13,13 @@ from rota.claims.pickup import AN_AGENT, Asker, Objection, Obstacle, objection
 from rota.claims.port import Account, Issue
 from rota.claims.projection import project, repair
 from rota.claims.protocol import Claimant, CommentClaims, Grant, Refusal
-from rota.model.errors import InvalidInput, MalformedReference, NotFound, Refused
+from rota.model.errors import (
+    InvalidInput,
+    MalformedReference,
+    NotFound,
+    Refused,
+    WorkSourceError,
+)
 from rota.sources.desk import IssueDesk
 from rota.sources.reviews import reopen_issue
 
@@ -95,6 +103,8 @@ class Operators:
         answered it with a pull request. A hold on top of that does not hide it."""
         issue = await self._tracker.issue(number)
         standing = await self._desk.claims.standing(number)
+        if standing.done_claim is not None and standing.done_claim == asker.claim_id:
+            return None  # the pull request is the asker's own, and reviewers may want more of it
         holds = self._labels.holds(issue.labels)
         found = objection(
             _without(issue, holds),
@@ -123,12 +133,30 @@ class Operators:
         if holder is not None and asker.holds(holder):
             await self.hold(number)  # an earlier call may not have come so far
             return Grant(number, holder.id, _claimant_of(me, holder.firing_id))
-        made = firing_id(self._desk.pace.now(), secrets.randbits(16))
-        as_person = CommentClaims(claims.log, self._labels, self._judge)
-        answer = await as_person.claim(number, _claimant_of(me, made), asker=asker)
+        answer = await self._enter(number, claims, me, asker)
         if isinstance(answer, Grant):
             await self.hold(number)
         return answer
+
+    async def _enter(
+        self, number: int, claims: CommentClaims, me: Account, asker: Asker
+    ) -> Grant | Refusal:
+        """Who does not wait for the answer has not taken it: nobody else would ever end the claim,
+        for a person's has no end of life."""
+        made = firing_id(self._desk.pace.now(), secrets.randbits(16))
+        claimant, entries = _claimant_of(me, made), []
+
+        async def entered(entry: int) -> None:
+            entries.append(entry)
+
+        as_person = CommentClaims(claims.log, self._labels, self._judge)
+        try:
+            return await as_person.claim(number, claimant, entered=entered, asker=asker)
+        except asyncio.CancelledError:
+            if entries:
+                with suppress(WorkSourceError):
+                    await as_person.release(Grant(number, entries[-1], claimant), "given-up")
+            raise
 
     async def _judge(self, issue: Issue, standing: Standing, asker: Asker) -> Objection | None:
         """What keeps agents away does not keep people: a hold, perhaps their own; a pause, in

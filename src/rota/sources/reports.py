@@ -9,7 +9,9 @@ from rota.sources.port import WorkResult
 LONGEST_REPORT = 60_000  # GitHub takes 65,536 characters in a comment
 LONGEST_ADDRESS = 2_000
 _PART = "[!-.0-;=?-~]+"  # it stands in a marker, which an angle bracket could end
-_PULL_REQUEST = re.compile(rf"https?://{_PART}(?:/{_PART}){{2,}}/(?:pull|pulls)/[0-9]{{1,18}}")
+_PULL_REQUEST = re.compile(
+    rf"(https?://{_PART}(?:/{_PART}){{2,}}/(?:pull|pulls)/[0-9]{{1,18}})(?:[/?#]\S*)?"
+)
 
 _HEADINGS = {
     "success": "✅ Work completed",
@@ -36,9 +38,9 @@ def released(reason: str | None) -> str:
 
 
 def pull_request(artifacts: Iterable[str]) -> str | None:
-    """The first artifact that is the address of a pull request."""
+    """The first that an artifact is the address of, whatever page of it was named."""
     short = (one for one in artifacts if len(one) <= LONGEST_ADDRESS)
-    return next((one for one in short if _PULL_REQUEST.fullmatch(one)), None)
+    return next((found[1] for one in short if (found := _PULL_REQUEST.fullmatch(one))), None)
 
 
 def _list(artifacts: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ class Reviews:
 
     async def round(self) -> ReviewRound:
         """Ask about each. One that cannot be read keeps nobody from looking at the others."""
-        place = f"{self._tracker.host}/{self._tracker.repo}".lower()
+        place = f"{self._tracker.pages}/{self._tracker.repo}".lower()
         found = ReviewRound()
         for one in await self._ledger.outside.in_review(f"{place}/pull", MOST_AT_ONCE):
             try:

@@ -47,7 +47,13 @@ class GiteaTracker(HttpTracker):
         address = address_of(f"{api_url.rstrip('/').removesuffix(_API)}{_API}")
         super().__init__(repo, GITEA, address, token_env, account_id, **connection)
         self._owner = repo.partition("/")[0]
+        self._pages_path = address.path.removesuffix(_API)
         self._labels = Labels(self._client, self._pages, self._root, self._owner)
+
+    @property
+    def pages(self) -> str:
+        """Gitea may stand below a path, as in https://example.org/git/."""
+        return f"{self.host}{self._pages_path}"
 
     async def owner(self) -> Account | None:
         """An organisation that hides from us is taken for a person; nobody can act as it."""

@@ -12,6 +12,7 @@ from rota.sources.github.errors import GitHubAPIError, GitHubAuthError
 from rota.sources.github.mapping import EDITS_QUERY, labelling_of, last_edit_of
 from rota.sources.github.refs import GitRefs
 from rota.sources.github.scopes import lack_of_rights, lack_of_scopes, scopes_of
+from rota.sources.http.answers import Answer
 from rota.sources.http.calls import Service
 from rota.sources.http.connection import Connection
 from rota.sources.http.errors import ApiError
@@ -54,6 +55,7 @@ class GitHubTracker(HttpTracker):
         super().__init__(repo, GITHUB, address, token_env, account_id, **connection)
         self.host = _web_host(address)
         self._graphql = _graphql_url(address)
+        self._has_graphql = False  # as far as we know
         self._refs = GitRefs(self._client, self._pages, self._root)
         self._made: set[str] = set()
 
@@ -164,19 +166,30 @@ class GitHubTracker(HttpTracker):
     async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
         owner, _, name = self.repo.partition("/")
         variables = {"owner": owner, "name": name, "number": number}
-        try:
-            answer = await self._client.write(
-                "POST", self._graphql, {"query": EDITS_QUERY, "variables": variables}
-            )
-        except ApiError as error:
-            if error.status_code in _NO_GRAPHQL:
-                return None
-            raise
+        answer = await self._ask_graphql({"query": EDITS_QUERY, "variables": variables})
+        if answer is None:
+            return None
         async with self._about(number):
             self._check_graphql(self._client.mapped(dict, answer))
         return self._client.mapped(
             lambda raw: last_edit_of(raw["data"]["repository"]["issue"], but), answer
         )
+
+    async def _ask_graphql(self, content: Any) -> Answer | None:
+        """None: there is none here. That is said twice, and of what never answered: "not found" may
+        be said for a moment, and a text that somebody has edited since would be agreed to by it."""
+        for again in (True, False):
+            try:
+                answer = await self._client.write("POST", self._graphql, content)
+            except ApiError as error:
+                if self._has_graphql or error.status_code not in _NO_GRAPHQL:
+                    raise
+                if again:
+                    await self._client.wait(0)
+            else:
+                self._has_graphql = True
+                return answer
+        return None
 
     def _check_graphql(self, raw: dict[str, Any]) -> None:
         """GraphQL says no with 200."""

@@ -51,6 +51,10 @@ class HttpTracker(ABC):
         return f"<{type(self).__name__} {self.repo} on {self.host}>"
 
     @property
+    def pages(self) -> str:
+        return self.host
+
+    @property
     def source(self) -> str:
         """In one spelling, whatever people write; with its host, but for the usual one."""
         place = "" if self.host == "github.com" else f"{self.host}/"
@@ -142,7 +146,7 @@ class HttpTracker(ABC):
         try:
             answer = await self._client.get(f"/repos/{check_repo(repo)}/issues/{number}")
         except ApiError as error:
-            if not (is_absent(error) or error.is_permission_denied()):
+            if error.is_retryable():
                 raise
             raise IssueNotFound(
                 f"{repo}#{number} is not there, or hidden from the token in {self._token_env}",

@@ -99,7 +99,7 @@ class Folder:
         """What a file says; None when there is none. Raises `BadSheet`."""
         try:
             found = path.lstat()
-            mark = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            mark = _mark(found)
             known = self._known.get(path)
             if known is None or known[0] != mark:
                 known = self._known[path] = (mark, _looked(path, found))
@@ -108,6 +108,14 @@ class Folder:
         if isinstance(known[1], BadSheet):
             raise known[1]
         return known[1]
+
+    def is_as_read(self, path: Path) -> bool:
+        """Nobody has written or removed the file since."""
+        known = self._known.get(path)
+        try:
+            return known is not None and known[0] == _mark(path.lstat())
+        except FileNotFoundError:
+            return False
 
     def forget(self, path: Path) -> None:
         """Read it anew: two changes within one tick of the file system's clock look like one."""
@@ -179,6 +187,10 @@ def unwritten(stem: str) -> str:
         "it has ended, and its result could not be written into the file yet; the result is kept in"
         f" {CLAIMS}/{stem}"
     )
+
+
+def _mark(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _looked(path: Path, found: os.stat_result) -> Sheet | BadSheet:

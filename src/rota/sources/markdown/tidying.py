@@ -21,6 +21,7 @@ from rota.sources.markdown.sheet import SUFFIX, BadSheet, Sheet
 
 PATIENCE = 5.0  # seconds to wait for another who is at it
 SCRAP_SECONDS = 3600.0
+ROUNDS = 5  # how often a text is put together again that somebody has edited meanwhile
 STATUS_OF = {"success": Status.COMPLETED, "failure": Status.FAILED, "partial": Status.BLOCKED}
 
 
@@ -107,17 +108,22 @@ class Tidying:
     def _write(self, stem: str, end: End) -> Path | None:
         """None when somebody has removed the file."""
         path = self._folder.file(stem)
-        self._folder.forget(path)
-        found = self._folder.sheet(path)
-        if found is None:
-            return None
-        if found.result.get("claim") != end.by:
+        for _ in range(ROUNDS):
+            self._folder.forget(path)
+            found = self._folder.sheet(path)
+            if found is None:
+                return None
+            if found.result.get("claim") == end.by:
+                return path
             result = {**end.result, "agent": end.agent, "at": end.at, "claim": end.by}
             changes = {"status": str(STATUS_OF[end.kind]), "result": result}
-            self._replace(path, found, frontmatter.changed(found.text, changes), end.by)
-        return path
+            if self._replace(path, found, frontmatter.changed(found.text, changes), end.by):
+                return path
+        raise BadSheet("it is being written to all the time")
 
-    def _replace(self, path: Path, old: Sheet, text: str, token: str) -> None:
+    def _replace(self, path: Path, old: Sheet, text: str, token: str) -> bool:
+        """False when somebody has edited or removed the file meanwhile: what he did stays. The disk
+        may take long over the new text, so that is looked at last."""
         scrap = self._folder.claims / f"{scrap_name(self._folder.clock.now(), token)}{SUFFIX}"
         try:
             with scrap.open("wb") as file:
@@ -125,10 +131,13 @@ class Tidying:
                 file.flush()
                 os.fchmod(file.fileno(), old.mode)
                 os.fsync(file.fileno())
+            if not self._folder.is_as_read(path):
+                return False
             scrap.replace(path)
         finally:
             scrap.unlink(missing_ok=True)
         _sync(path.parent)
+        return True
 
 
 def _remove(scrap: Path) -> None:

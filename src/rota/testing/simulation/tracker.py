@@ -43,6 +43,10 @@ class SimulatedTracker:
     public: bool = False
 
     @property
+    def pages(self) -> str:
+        return self.host
+
+    @property
     def source(self) -> str:
         return f"{self.kind}:{self.repo}"
 
