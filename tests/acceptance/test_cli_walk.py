@@ -433,6 +433,22 @@ def test_whoever_looks_where_no_ledger_is_hears_so_and_leaves_nothing(here: This
     assert len(here.json("list", "--db", str(far))) == 1
 
 
+_NAMING = (
+    "done X", "fail X", "note X late", "release X --force", "hold X", "edit X --priority 1",
+    "heartbeat X --token T", "dispatch X ann", "run cancel X", "schedule trigger ann/often",
+    "schedule disable ann/often", "signal cancel X", "signal retry X", "follow-up done X",
+    "outbox retry X", "token revoke X", "import rota nowhere.jsonl",
+)  # fmt: skip
+
+
+def test_what_names_something_makes_no_ledger_to_miss_it_in(here: ThisProcess) -> None:
+    for words in _NAMING:
+        assert "made a new ledger" not in here.run(*words.split()).stderr, words
+        assert list(here.place.iterdir()) == [], words
+    assert here.json("done", "X", code=6)["code"] == "no_ledger"
+    assert here.json("import", "rota", "nowhere.jsonl", code=2)["code"] == "invalid_input"
+
+
 def test_whoever_makes_a_ledger_hears_of_it_once(here: ThisProcess) -> None:
     assert here.run("add", "First").stderr == "made a new ledger at .rota/rota.db\n"
     assert here.run("add", "Second").stderr == ""

@@ -144,8 +144,9 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """A polite kill, and a terminal that is closed, end the demo as Ctrl-C does: by its very signal,
-    because an event loop takes that one in good order, and an exception from anywhere not."""
+    """A polite kill, and a terminal that is closed, end the demo as Ctrl-C does: by its very
+    signal, because an event loop takes that one in good order, and an exception from anywhere not.
+    """
 
     def interrupt(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)

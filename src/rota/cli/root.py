@@ -80,8 +80,8 @@ SECTIONS: Sections = {
 # Paragraphs are folded to the terminal; click keeps the lines of one that begins with \b.
 ENDING = """
 Without --url or ROTA_URL, commands talk to the server that runs on the state directory; when none
-runs there, they open the database themselves, and those that write make it when it is not there.
-ROTA_TOKEN holds the server's token.
+runs there, they open the database themselves, and those that add something make it when it is not
+there. ROTA_TOKEN holds the server's token.
 
 With --json, standard output holds one document: {"schema_version", "data", "meta"}, or
 {"schema_version", "error": {"code", "message", "details"}}; streams have one per line.
