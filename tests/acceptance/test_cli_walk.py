@@ -191,6 +191,14 @@ def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     here.type("token", "revoke", made["id"], code=1)
 
 
+def test_whoever_revokes_a_token_by_its_name_hears_where_its_id_is(here: ThisProcess) -> None:
+    here.type("token", "create", "ops", "--scope", "admin")
+    told = here.run("token", "revoke", "ops")
+    assert told.returncode == 1
+    assert "no live token with the id 'ops'; `rota token list` has the ids" in told.stderr
+    assert here.json("token", "list")[0]["revoked_at"] is None
+
+
 def test_whoever_makes_tokens_that_lock_everybody_out_is_warned(here: ThisProcess) -> None:
     warning = "no token may make or revoke others"
     assert warning in here.run("token", "create", "ci", "--scope", "work").stderr
