@@ -140,6 +140,7 @@ def test_a_program_that_names_no_command_gets_one_document(here: ThisProcess) ->
         ("agent set x --max-in-review many", "Invalid value for '--max-in-review': 'many' is no"),
         ("list --since soon", "Invalid value for '--since': 'soon' is not a time; "),
         ("project add ' '", "NAME: it is empty"),
+        ("signal add --at soon --then hold", "Invalid value for '--at': 'soon' is not a time; "),
         (
             "done {item}",
             "{item} is queued; rota done is not possible from there (possible: rota claim →"
