@@ -191,6 +191,18 @@ def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     here.type("token", "revoke", made["id"], code=1)
 
 
+def test_a_reason_that_is_also_the_note_is_told_once(here: ThisProcess) -> None:
+    item = here.type("add", "Mend the gate").strip()
+    here.type("dispatch", item, "ann")
+    here.type(
+        "release", item, "--reason", "attempt 1 failed: boom", "--notes", "attempt 1 failed: boom"
+    )
+    [told] = here.type(
+        "watch", "--since", "0", "--no-follow", "--type", "work.released"
+    ).splitlines()
+    assert told.endswith("  (attempt 1 failed: boom)")
+
+
 def test_whoever_revokes_a_token_by_its_name_hears_where_its_id_is(here: ThisProcess) -> None:
     here.type("token", "create", "ops", "--scope", "admin")
     told = here.run("token", "revoke", "ops")
