@@ -50,6 +50,17 @@ def test_help_has_an_example_that_begins_with_the_command(here: ThisProcess, nam
     assert "--json" in text
 
 
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_is_text_without_control_characters(here: ThisProcess, name: str) -> None:
+    assert here.type(*name.split(), "--help").replace("\n", "").isprintable()
+
+
+def test_the_help_of_the_whole_fits_into_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    text = ThisProcess(tmp_path, {"COLUMNS": "80"}).type("--help")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "  Exit codes: 0 ok," in text, "at the beginning of a paragraph"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_is_well_formed(name: str) -> None:
     """Parsed, not run: options that the command does not have are an error."""
@@ -129,6 +140,7 @@ def test_a_program_that_names_no_command_gets_one_document(here: ThisProcess) ->
         ("agent set x --max-in-review many", "Invalid value for '--max-in-review': 'many' is no"),
         ("list --since soon", "Invalid value for '--since': 'soon' is not a time; "),
         ("project add ' '", "NAME: it is empty"),
+        ("signal add --at soon --then hold", "Invalid value for '--at': 'soon' is not a time; "),
         (
             "done {item}",
             "{item} is queued; rota done is not possible from there (possible: rota claim →"

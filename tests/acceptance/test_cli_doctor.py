@@ -14,7 +14,7 @@ import pytest
 from rota.cli import checks
 from rota.config import StateDir
 from rota.testing.served import serve
-from tests.acceptance.terminal import ThisProcess
+from tests.acceptance.terminal import ThisProcess, running_server
 
 
 @pytest.fixture
@@ -152,6 +152,25 @@ def test_a_port_is_free_ours_or_somebody_elses(tmp_path: Path) -> None:
         failed = of_port(here, "fail")
         assert "no Rota server" in failed["message"]
         assert "PORT=…, or write web: {port: …}" in failed["fix"]
+
+
+def test_a_server_that_runs_here_is_asked_whether_it_takes_changes(
+    here: ThisProcess, tmp_path: Path
+) -> None:
+    with running_server(tmp_path):
+        running = StateDir(tmp_path / ".rota").running()
+        assert running is not None
+        url = running.url
+        [told] = (one for one in findings(here)["ok"] if one["check"] == "server")
+        assert told["message"] == f"{url} answers, and takes changes"
+        for part in (tmp_path / ".rota").glob("rota.db*"):
+            part.unlink()
+        here.run("add", "Too late")
+        [told] = findings(here, "--fix", code=1)["fail"]
+        assert told["check"] == "server"
+        assert told["message"].startswith(f"{url}: the database answers and stores nothing")
+        assert not (tmp_path / ".rota" / "rota.db").exists(), "nothing is put in its place"
+    assert not any(one["check"] == "server" for one in findings(here)["ok"])
 
 
 def test_the_port_that_is_looked_at_is_the_one_that_would_be_taken(

@@ -191,6 +191,26 @@ def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     here.type("token", "revoke", made["id"], code=1)
 
 
+def test_a_reason_that_is_also_the_note_is_told_once(here: ThisProcess) -> None:
+    item = here.type("add", "Mend the gate").strip()
+    here.type("dispatch", item, "ann")
+    here.type(
+        "release", item, "--reason", "attempt 1 failed: boom", "--notes", "attempt 1 failed: boom"
+    )
+    [told] = here.type(
+        "watch", "--since", "0", "--no-follow", "--type", "work.released"
+    ).splitlines()
+    assert told.endswith("  (attempt 1 failed: boom)")
+
+
+def test_whoever_revokes_a_token_by_its_name_hears_where_its_id_is(here: ThisProcess) -> None:
+    here.type("token", "create", "ops", "--scope", "admin")
+    told = here.run("token", "revoke", "ops")
+    assert told.returncode == 1
+    assert "no live token with the id 'ops'; `rota token list` has the ids" in told.stderr
+    assert here.json("token", "list")[0]["revoked_at"] is None
+
+
 def test_whoever_makes_tokens_that_lock_everybody_out_is_warned(here: ThisProcess) -> None:
     warning = "no token may make or revoke others"
     assert warning in here.run("token", "create", "ci", "--scope", "work").stderr
@@ -431,6 +451,22 @@ def test_whoever_looks_where_no_ledger_is_hears_so_and_leaves_nothing(here: This
     assert list(here.place.iterdir()) == []
     here.type("add", "The first word", "--db", str(far))
     assert len(here.json("list", "--db", str(far))) == 1
+
+
+_NAMING = (
+    "done X", "fail X", "note X late", "release X --force", "hold X", "edit X --priority 1",
+    "heartbeat X --token T", "dispatch X ann", "run cancel X", "schedule trigger ann/often",
+    "schedule disable ann/often", "signal cancel X", "signal retry X", "follow-up done X",
+    "outbox retry X", "token revoke X", "import rota nowhere.jsonl",
+)  # fmt: skip
+
+
+def test_what_names_something_makes_no_ledger_to_miss_it_in(here: ThisProcess) -> None:
+    for words in _NAMING:
+        assert "made a new ledger" not in here.run(*words.split()).stderr, words
+        assert list(here.place.iterdir()) == [], words
+    assert here.json("done", "X", code=6)["code"] == "no_ledger"
+    assert here.json("import", "rota", "nowhere.jsonl", code=2)["code"] == "invalid_input"
 
 
 def test_whoever_makes_a_ledger_hears_of_it_once(here: ThisProcess) -> None:

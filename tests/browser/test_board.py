@@ -180,6 +180,34 @@ def test_filters_are_in_the_address_and_hold_for_what_comes_later(site: Site, pa
     expect(page.get_by_label("Label", exact=True)).to_have_value("garden")
 
 
+def test_an_item_whose_answer_was_lost_and_that_is_added_again_is_there_once(
+    site: Site, page: Page, visit: Visit
+) -> None:
+    visit.tolerate("ERR_FAILED|status of 502")
+    lost = iter((lambda route: route.abort(), lambda route: route.fulfill(status=502, body="<p>")))
+
+    def answer(route: Route) -> None:
+        route.fetch()
+        next(lost)(route)
+
+    opened(page)
+    page.route("**/work", answer, times=2)
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("What is to be done").fill("Paint the gate")
+    add, problem = page.get_by_role("button", name="Add", exact=True), page.locator(".problem")
+    add.click()
+    expect(problem).to_have_text("The server does not answer; nothing is known to have changed.")
+    add.click()
+    expect(problem).to_have_text("The server answered 502.")
+    add.click()
+    expect(page.locator("#new-item")).to_be_hidden()
+    assert [one["description"] for one in site.client.work_list()] == ["Paint the gate"]
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("What is to be done").fill("Paint the gate")
+    add.click()
+    expect(card(page, "queued", "Paint the gate")).to_have_count(2)  # asked for anew, it is another
+
+
 def test_everything_can_be_done_by_keys(site: Site, page: Page) -> None:
     for name in ("One", "Two", "Three"):
         site.add(name)

@@ -119,6 +119,43 @@ def test_what_is_wrong_with_a_new_item_is_seen_in_a_low_window(site: Site, visit
     expect(page.get_by_role("button", name="Add", exact=True)).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.parametrize("viewport", [PHONE, NARROW_DESK], ids=["phone", "desk"])
+def test_a_project_with_a_long_name_leaves_all_of_a_new_item_within_reach(
+    site: Site, visits: Visits, viewport: dict[str, int]
+) -> None:
+    site.client.create_project("Everything that has to be done before we move to the other house")
+    page = visits(site.url, viewport=viewport).page
+    page.goto("/")
+    page.get_by_role("button", name="Add an item").click()
+    dialog = page.locator("#new-item")
+    assert dialog.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    add = dialog.get_by_role("button", name="Add", exact=True)
+    demand_within(page, dialog.get_by_label("What is to be done"), add)
+
+
+def test_long_labels_of_an_item_stay_on_the_page_of_a_phone(site: Site, visits: Visits) -> None:
+    item = site.add(labels=["waits-for-" + "x" * 60, "short"])
+    page = visits(site.url, viewport=PHONE).page
+    page.goto(f"/items/{item}")
+    demand_within(page, page.get_by_text("waits-for-"), page.get_by_text("short", exact=True))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_box_of_a_picked_card_does_not_cover_its_title(site: Site, visits: Visits) -> None:
+    item = site.add("Sweep the yard " * 8)
+    page = visits(site.url, viewport=NARROW_DESK).page
+    page.goto("/")
+    card = page.locator(f"#i-{item}")
+    card.focus()
+    page.keyboard.press("x")
+    expect(card.locator(".pick")).to_be_checked()
+    words = card.locator(".name").evaluate(
+        "(one) => { const range = document.createRange(); range.selectNodeContents(one);"
+        " return Math.max(...[...range.getClientRects()].map((line) => line.right)); }"
+    )
+    assert words <= box(card.locator(".pick"))[0]
+
+
 def test_the_page_of_the_api_leads_back_to_the_board(site: Site, page: Page) -> None:
     page.goto("/docs")
     page.get_by_role("link", name="Board").click()

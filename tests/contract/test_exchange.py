@@ -22,6 +22,7 @@ from rota.exchange.exporting import export, whole_file
 from rota.exchange.importing import import_ledger
 from rota.exchange.incoming import Incoming, Reading
 from rota.exchange.landing import Wish, land
+from rota.exchange.reading import check
 from rota.exchange.records import encode_line
 from rota.model.claims import ClaimRequest
 from rota.model.clock import IdFactory
@@ -195,11 +196,11 @@ async def test_what_was_exported_and_imported_is_exported_again_to_the_letter(
     assert not any(token.encode() in there for token in tokens.values())
     assert b"secret" not in there
     async with elsewhere() as other:
-        first = await import_ledger(other, file)
+        first = await import_ledger(other, check(file))
         assert (sum(first.stored.values()), first.skipped) == (first.records, 0)
         back = await exported(other, clock)
         assert records(back) == records(there)
-        again = await import_ledger(other, file)
+        again = await import_ledger(other, check(file))
         assert (again.stored, again.skipped) == ({}, first.records)
         assert records(await exported(other, clock)) == records(there)
 
@@ -211,7 +212,7 @@ async def test_a_ledger_of_sqlite_moves_here_and_goes_on(
         tokens = await fill(other, clock)
         there = await exported(other, clock)
     put(file, there)
-    await import_ledger(store, file)
+    await import_ledger(store, check(file))
     assert records(await exported(store, clock)) == records(there)
     assert faults(await store.read(read_ledger, long=True)) == []
     indexed = {row[0] for row in sql("SELECT DISTINCT label FROM work_item_labels")}
@@ -271,7 +272,7 @@ async def test_a_project_goes_without_the_rest(
     text = await exported(store, clock, project="Mill")
     put(file, text)
     async with elsewhere() as there:
-        await import_ledger(there, file)
+        await import_ledger(there, check(file))
         assert records(await exported(there, clock)) == records(text)
         items = await _items(there)
         assert {item.project_id for item in items} == {mill}
@@ -301,7 +302,7 @@ async def test_fields_that_came_later_may_be_missing_in_an_older_file(
     ended = {"firing_id": "20260501-194233-0002", "ended_at": clock.text(), "outcome": "lost"}
     claims = [altered(OLD_CLAIM, **of_item), altered(OLD_CLAIM, **of_item, **ended)]
     put(file, sealed(header, OLD_AGENT, *items, *claims))
-    await import_ledger(store, file)
+    await import_ledger(store, check(file))
     text = await exported(store)
     assert [one["max_in_review"] for one in of_kind(text, "agent")] == [None]
     given_back = [one["given_back_at"] for one in of_kind(text, "source_claim")]
@@ -310,7 +311,7 @@ async def test_fields_that_came_later_may_be_missing_in_an_older_file(
     del nameless["data"]["name"]
     put(file, sealed(header, encode_line(nameless)))
     with pytest.raises(InvalidInput, match="line 2: the field 'name' is missing"):
-        await import_ledger(store, file)
+        await import_ledger(store, check(file))
 
 
 async def test_dispatches_of_an_older_file_are_in_the_order_of_their_ids(
@@ -328,12 +329,12 @@ async def test_dispatches_of_an_older_file_are_in_the_order_of_their_ids(
     assert older == newer[::-1]
     for dispatches in (older, newer):
         put(file, sealed(header, *before, *dispatches, *behind))
-        await import_ledger(store, file)
+        await import_ledger(store, check(file))
     bad = {"out of order": [older[1], older[0], older[2]], "comes twice": [older[0], *older]}
     for words, dispatches in bad.items():
         put(file, sealed(header, *before, *dispatches, *behind))
         with pytest.raises(InvalidInput, match=words):
-            await import_ledger(store, file)
+            await import_ledger(store, check(file))
 
 
 def ranked(lines: list[bytes], field: str) -> list[bytes]:
@@ -361,14 +362,14 @@ async def test_what_differs_is_a_conflict_and_nothing_is_done(
     await ledger.queue.note(item.id, "changed", actor="ada")
     before = await exported(store, clock)
     with pytest.raises(Refused, match="cannot stand beside") as refused:
-        await import_ledger(store, file)
+        await import_ledger(store, check(file))
     assert [one["record"] for one in refused.value.details["conflicts"]] == [f"item {item.id}"]
     async with elsewhere() as other:
         stranger = Ledger.on(other, clock)
         await stranger.queue.submit(NewItem("chore", "Theirs"))
         put(file, await exported(other))
     with pytest.raises(Refused) as refused:
-        await import_ledger(store, file)
+        await import_ledger(store, check(file))
     # Their event has the number of one of ours; their item must not have come in before it.
     assert [one["record"] for one in refused.value.details["conflicts"]] == ["event 1"]
     assert await exported(store, clock) == before
@@ -384,21 +385,21 @@ async def test_new_events_come_behind_all_others_and_fire_no_signal(
     async def future(name: str) -> bytes:
         async with elsewhere() as other:
             put(file, past)
-            await import_ledger(other, file)
+            await import_ledger(other, check(file))
             await Ledger.on(other, clock).queue.submit(NewItem("chore", name))
             return await exported(other)
 
     put(file, await future("B"))
-    assert (await import_ledger(store, file, dry_run=True)).stored == {"item": 1, "event": 1}
+    assert (await import_ledger(store, check(file), dry_run=True)).stored == {"item": 1, "event": 1}
     assert await exported(store, clock) != text_of(file)
-    assert (await import_ledger(store, file)).skipped == 2
+    assert (await import_ledger(store, check(file))).skipped == 2
     assert records(await exported(store)) == records(text_of(file))
     queued = {"kind": "work_item.status.transition", "to": ["queued"]}
     signal = await signals.create(signals.read(queued))
     past = await exported(store)
     put(file, await future("C"))
     with pytest.raises(Refused, match="signals of this ledger listen"):
-        await import_ledger(store, file)
+        await import_ledger(store, check(file))
     assert (await signals.get(signal.id)).firings == []
     assert records(await exported(store)) == records(past)
 
@@ -411,10 +412,10 @@ async def test_an_event_is_not_put_into_a_gap_of_the_past(
         for name in ("A", "B"):
             await Ledger.on(other, clock).queue.create_project(name)
         put(file, await exported(other, project="B"))
-        await import_ledger(store, file)
+        await import_ledger(store, check(file))
         put(file, await exported(other))
     with pytest.raises(Refused) as refused:
-        await import_ledger(store, file)
+        await import_ledger(store, check(file))
     assert [one["record"] for one in refused.value.details["conflicts"]] == ["event 1"]
 
 
@@ -499,10 +500,10 @@ async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_t
     for case, (text, words) in bad.items():
         put(file, text)
         with pytest.raises(InvalidInput) as refused:
-            await import_ledger(store, file)
+            await import_ledger(store, check(file))
         assert words in str(refused.value), (case, str(refused.value))
     with pytest.raises(InvalidInput, match="cannot read"):
-        await import_ledger(store, file / "nowhere")
+        await import_ledger(store, check(file / "nowhere"))
     assert await exported(store, clock) == before
 
 
@@ -587,6 +588,7 @@ from pathlib import Path
 from rota.app import open_store
 from rota.exchange.exporting import export, whole_file
 from rota.exchange.importing import import_ledger
+from rota.exchange.reading import check
 
 def most():  # not by getrusage, which counts what our parent had, too
     status = Path("/proc/self/status").read_text()
@@ -595,7 +597,7 @@ def most():  # not by getrusage, which counts what our parent had, too
 async def main():
     async with open_store(sys.argv[1]) as store:
         before = most()
-        await import_ledger(store, Path(sys.argv[2]))
+        await import_ledger(store, check(Path(sys.argv[2])))
         with whole_file(Path(sys.argv[3])) as out:
             await export(store, out)
         print(most() - before)

@@ -237,6 +237,14 @@ def test_the_documentation_page_loads_nothing_from_elsewhere(http: httpx2.Client
     assert style.headers["content-type"] == "text/css; charset=utf-8"
 
 
+def test_the_documentation_page_shows_code_and_paragraphs_as_such(http: httpx2.Client) -> None:
+    page = http.get("/docs").text
+    assert "`" not in page
+    assert "<p>Needs the scope <code>dispatch</code>.</p>" in page
+    assert "409 <code>claim_lost</code> means" in page, "in a summary"
+    assert "item&#x27;s <code>version</code>" in page, "of a parameter"
+
+
 def test_every_answer_has_the_headers_that_keep_browsers_in_check(http: httpx2.Client) -> None:
     for path in ("/health", "/work", "/nope", "/docs", "/metrics"):
         headers = http.get(path).headers

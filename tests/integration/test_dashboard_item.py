@@ -334,6 +334,17 @@ def test_what_a_signal_did_is_told_with_links_and_not_with_ids(
     assert " ".join(created.text.split()) == "0s ago a signal was made why by local"
 
 
+def test_a_reason_that_is_also_the_note_is_shown_once(
+    http: httpx2.Client, look: Callable[..., Markup]
+) -> None:
+    add(http)
+    (item,) = http.post("/work/claim", json={"agent": "ann", "lease_seconds": 60}).json()
+    said = {"reason": "attempt 1 failed: boom", "notes": "attempt 1 failed: boom"}
+    do(http, item, "release", token=item["claim"]["token"], **said)
+    released, *_ = look(item).by_id("timeline").all("li")
+    assert released.text.count("boom") == 1
+
+
 def test_what_a_run_said_in_its_end_is_not_said_four_times(
     http: httpx2.Client, served: Served, look: Callable[..., Markup]
 ) -> None:

@@ -1,6 +1,7 @@
 """The API document, and a page to browse it: everything is served from here, without scripts."""
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
@@ -32,6 +33,8 @@ code { background: var(--soft); padding: .1em .3em; border-radius: 3px; overflow
 table { border-collapse: collapse; width: 100% }
 td { border-top: 1px solid var(--line); padding: .3rem .5rem; vertical-align: top }
 """.strip()
+
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def doc_endpoints(endpoints: Sequence[Endpoint], version: str, gate: Gate) -> tuple[Endpoint, ...]:
@@ -106,8 +109,8 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     return (
         f'<details id="{escape(operation["operationId"])}"><summary>'
         f'<span class="method">{method.upper()}</span> <code>{escape(path)}</code>'
-        f" {escape(operation['summary'])}</summary><div>"
-        f"<p>{escape(operation['description'])}</p>"
+        f" {_words(operation['summary'])}</summary><div>"
+        + _paragraphs(operation["description"])
         + (f"<table>{_each(_parameter, parameters)}</table>" if parameters else "")
         + (f"<p>Body: {_kind(body['schema'])}</p>" if body else "")
         + f"<p>Answers: {answers}</p></div></details>"
@@ -117,7 +120,7 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
 def _parameter(name: str, place: str, schema: dict[str, Any], text: str) -> str:
     return (
         f"<tr><td><code>{escape(name)}</code><td>{escape(place)}<td>{_kind(schema)}"
-        f"<td>{escape(text)}"
+        f"<td>{_words(text)}"
     )
 
 
@@ -135,8 +138,17 @@ def _model(name: str, schema: dict[str, Any]) -> str:
     )
     return (
         f'<details id="model-{escape(name)}"><summary><code>{escape(name)}</code></summary>'
-        f"<div><p>{escape(schema.get('description', ''))}</p><table>{rows}</table></div></details>"
+        f"<div>{_paragraphs(schema.get('description', ''))}<table>{rows}</table></div></details>"
     )
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{_words(one)}</p>" for one in text.split("\n\n"))
+
+
+def _words(text: str) -> str:
+    """Of a docstring: what stands between backticks is code."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _kind(schema: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import shutil
 import socket
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +115,10 @@ def database(settings: Settings) -> Iterator[Finding]:
         fault = fault_in(settings.database)
         found = None if fault else asyncio.run(state_of(settings.database))
     except NoLedger as error:
-        yield Finding("database", WARN, error.message, mend=lambda: upgrade_now(settings.database))
+        # Under a server that has lost its file, an empty one would only stand in the way of it.
+        is_free = StateDir(settings.state_dir).running() is None
+        mend = (lambda: upgrade_now(settings.database)) if is_free else None
+        yield Finding("database", WARN, error.message, mend=mend)
         return
     except RotaError as error:
         yield failed("database", error)
@@ -223,6 +228,24 @@ def port(settings: Settings) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def server(settings: Settings) -> Iterator[Finding]:
+    """The one that runs here: it may have lost its database, or its disk, since it began."""
+    running = StateDir(settings.state_dir).running()
+    if running is None:
+        return
+    answer = _health(running.url)
+    if answer is None:
+        yield Finding(
+            "server", WARN, f"{running.url} (pid {running.pid}) does not answer",
+            "it may be about to start or to end; see what it has printed",
+        )  # fmt: skip
+    elif answer.status == HTTPStatus.OK:
+        yield Finding("server", OK, f"{running.url} answers, and takes changes")
+    else:
+        wrong, _, advice = json.loads(answer.body)["detail"].partition("; ")
+        yield Finding("server", FAIL, f"{running.url}: {wrong}", advice or None)
+
+
 def _listening(settings: Settings) -> Settings:
     from rota.config.loading import load_fleet
 
@@ -293,6 +316,7 @@ CHECKS: tuple[Check, ...] = (
     state_dir,
     database,
     clock,
+    server,
     port,
     disk,
     configuration,

@@ -25,14 +25,14 @@ ITEMS = [
 
 def event_line(event: dict[str, Any]) -> str:
     """One event for people: when, what, which item, who, and what was said."""
-    said = event.get("payload") or {}
+    reason, notes = event.get("reason"), (event.get("payload") or {}).get("notes")
     words = [
         str(event["seq"]),
         local_time(event["occurred_at"])[:19],
         event["type"],
         event.get("work_item_id") or event.get("project_id") or event.get("agent") or "",
         f"by {event['actor']}" if event.get("actor") else "",
-        f"({event['reason']})" if event.get("reason") else "",
-        shortened(said.get("notes") or "", _TITLE_WIDTH),
+        f"({reason})" if reason else "",
+        shortened(notes, _TITLE_WIDTH) if notes and notes != reason else "",
     ]
     return "  ".join(one_line(word) for word in words if word)

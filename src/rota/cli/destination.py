@@ -1,6 +1,7 @@
 """Whom a command asks: a server that was named, the one that runs here, or the database."""
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 2.0
 PATIENCE_SECONDS, LOOK_SECONDS = 15.0, 0.1
-# Not by GET, and all the same nothing comes of them where nothing is.
-_LOOKS = ("/sweep", "/signals/test")
+# What can begin a ledger, by a method that writes; an agent may be set before it is first seen.
+# Everything else looks, or names what has to be there already.
+_BEGINS = re.compile(
+    r"/(work(/batch|/claim)?|projects|signals|tokens|follow-ups/claim|agents/[^/]+"
+    r"|schedules/[^/]+/[^/]+/restore)"
+)
 
 
 def connect(session: "Session") -> "SyncWorkQueueClient":
@@ -97,8 +102,9 @@ def missing_file(database: str) -> Path | None:
 
 
 class Unmade:
-    """A ledger that is not there yet. A request that writes makes it; one that only reads does not,
-    for whoever looks in the wrong place should hear of it, and leave nothing there."""
+    """A ledger that is not there yet. A request that could begin it makes it; one that reads, or
+    names something, does not, for whoever is in the wrong place should hear of it, and leave
+    nothing there."""
 
     def __init__(
         self,
@@ -131,8 +137,7 @@ class Unmade:
         return self._inner().beside()
 
     def _for(self, request: "Request") -> "InProcessTransport":
-        only_reads = request.method == "GET" or request.path.partition("?")[0] in _LOOKS
-        if only_reads and self._made is None and not self._is_there():
+        if not _begins(request) and self._made is None and not self._is_there():
             raise NoLedger(
                 f"there is no ledger at {self._path} yet; `rota up` makes one, and so does"
                 " `rota add`; or name another with --db or --state-dir"
@@ -158,3 +163,8 @@ class Unmade:
         except StorageUnavailable as error:  # which the client would try again
             details = {"code": error.code, **error.details}
             raise StorageError(error.message, **details) from error
+
+
+def _begins(request: "Request") -> bool:
+    path = request.path.partition("?")[0]
+    return request.method != "GET" and _BEGINS.fullmatch(path) is not None

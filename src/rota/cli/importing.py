@@ -88,12 +88,14 @@ def import_rota(session: "Session", /, path: str, dry_run: bool) -> None:
     nothing is imported.
     """
     from rota.exchange.importing import import_ledger
+    from rota.exchange.reading import check
 
     with _given(path) as file:
+        checked = check(file)  # before the database is opened, and made where there is none
 
         async def deed(store: Any) -> "Imported":
             told = Progress(session, "imported")
-            return await import_ledger(store, file, dry_run=dry_run, told=told)
+            return await import_ledger(store, checked, dry_run=dry_run, told=told)
 
         try:
             done = _in_store(session, deed, dry_run=dry_run)

@@ -77,16 +77,18 @@ SECTIONS: Sections = {
     },
 }
 
-ENDING = """\b
+# Paragraphs are folded to the terminal; click keeps the lines of one that begins with \b.
+ENDING = """
 Without --url or ROTA_URL, commands talk to the server that runs on the state directory; when none
-runs there, they open the database themselves, and those that write make it when it is not there.
-ROTA_TOKEN holds the server's token.
-\b
+runs there, they open the database themselves, and those that add something make it when it is not
+there. ROTA_TOKEN holds the server's token.
+
 With --json, standard output holds one document: {"schema_version", "data", "meta"}, or
 {"schema_version", "error": {"code", "message", "details"}}; streams have one per line.
-\b
+
 Exit codes: 0 ok, 1 negative answer, 2 usage, 3 not authenticated, 4 forbidden, 5 network,
 6 server or storage, 7 conflict or lost claim, 8 the answer could not be written.
+
 \b
 Example: rota add "Mend the gate" --type bug_fix --priority high
 """

@@ -212,7 +212,7 @@ def _trigger(named: Mapping[str, Any]) -> dict[str, Any]:
     if "fields" in trigger:
         trigger["fields"] = dict(trigger["fields"])
     if "at" in named and ("timezone" not in named or _from_now(named["at"])):
-        trigger["at"] = Moment().convert(named["at"], None, None)
+        trigger["at"] = Moment().convert(named["at"], click.Option(["--at"]), None)
     if kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN) and "item" in named:
         trigger["items"] = named["item"]
     return _without_any(trigger)

@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from rota.exchange.reading import Checked, Entry, check, entries, words
+from rota.exchange.reading import Checked, Entry, entries, words
 from rota.exchange.records import line_of
 from rota.model.errors import InvalidInput, Refused, StorageError, StorageUnavailable
 from rota.storage.port import Store, Topic, Transaction
@@ -47,11 +46,10 @@ class _Tally:
 
 
 async def import_ledger(
-    store: Store, path: Path, *, dry_run: bool = False, told: Told = lambda _: None
+    store: Store, checked: Checked, *, dry_run: bool = False, told: Told = lambda _: None
 ) -> Imported:
-    """Raises `InvalidInput` for a bad file, and `Refused` with `conflicts` when the ledger holds
+    """Raises `InvalidInput` for a bad record, and `Refused` with `conflicts` when the ledger holds
     something else under the same keys; nothing is changed then."""
-    checked = check(path)
     tally = _Tally(told)
 
     def body(tx: Transaction) -> None:
@@ -69,8 +67,9 @@ async def import_ledger(
         raise
     except StorageError as error:
         raise InvalidInput(
-            f"{path}, up to line {tally.line}: the ledger does not take this: {error.message}",
-            file=str(path),
+            f"{checked.path}, up to line {tally.line}: the ledger does not take this:"
+            f" {error.message}",
+            file=str(checked.path),
         ) from error
     return Imported(checked.records, dict(+tally.stored), tally.skipped)
 

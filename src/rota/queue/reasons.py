@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+_MARKS = tuple(".,;:!?")  # what keeps a text from the next by itself
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -12,4 +14,5 @@ class Reason:
 
 def in_one_line(text: str) -> str:
     """What was written in several, without running two texts together."""
-    return "; ".join(line.strip() for line in text.split("\n") if line.strip())
+    *lines, last = [line.strip() for line in text.split("\n") if line.strip()] or [""]
+    return " ".join([*(one if one.endswith(_MARKS) else f"{one};" for one in lines), last])

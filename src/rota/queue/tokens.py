@@ -59,7 +59,11 @@ class Tokens:
     async def revoke(self, token_id: str) -> None:
         now = to_text(self._clock.now())
         if not await self._store.transact(lambda tx: tx.revoke_token(token_id, now)):
-            raise NotFound(f"there is no live token {token_id[:100]!r}", id=token_id[:100])
+            raise NotFound(
+                f"there is no live token with the id {token_id[:100]!r}; `rota token list` has the"
+                " ids",
+                id=token_id[:100],
+            )
 
     async def required(self) -> bool:
         """Once a token exists, every request needs one. Revoking them all is somebody's wish to

@@ -35,26 +35,44 @@ function explain(problem, status) {
   return `${text[0].toUpperCase()}${text.slice(1)}.${errors.length ? ` ${errors.join("; ")}` : ""}`.replace("..", ".");
 }
 
+// The keys of what may have been done unheard: whoever asks for the same again means the same.
+const unheard = new Map();
+
+const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16).padStart(2, "0")).join("");
+
 // Resolves to the answer's JSON; throws a Refusal that says why in words.
 export async function call(what, body) {
   const [method, address] = what.split(" ");
+  const asked = `${what} ${JSON.stringify(body)}`;
+  const key = unheard.get(asked) ?? newKey();
+  unheard.set(asked, key);
   let answer;
+  let text;
   try {
     answer = await fetch(address, {
       method,
-      headers: { "content-type": "application/json", accept: "application/json" },
+      headers: { "content-type": "application/json", accept: "application/json", "idempotency-key": key },
       body: method === "DELETE" || body === undefined ? undefined : JSON.stringify(body),
     });
+    text = await answer.text();
   } catch {
     throw new Refusal({ detail: "the server does not answer; nothing is known to have changed" }, 0);
   }
+  if (answer.status < 500) unheard.delete(asked);
   if (answer.status === 401) {
     location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
   }
-  const text = await answer.text();
-  const content = text ? JSON.parse(text) : null;
+  const content = read(text);
   if (!answer.ok) throw new Refusal(content || {}, answer.status);
   return content;
+}
+
+function read(text) {
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    return null; // of a proxy
+  }
 }
 
 // A form's fields by name: empty ones are left out, numbers are numbers, lists are split at commas.
