@@ -151,9 +151,10 @@ def _permissions(agent: PlacedMap) -> None:
 
 
 def _commands(agent: PlacedMap, name: str, words: Any, pattern: str, place: Place) -> None:
-    if isinstance(words, list):
+    known = agent.get(name) or []
+    if isinstance(words, list) and isinstance(known, list):
         tools = PlacedList(place)
-        for one in [*(agent.get(name) or []), *(pattern.format(word) for word in words)]:
+        for one in [*known, *(pattern.format(word) for word in words)]:
             tools.add(one, place)
         agent.put(name, tools, place)
 
