@@ -245,6 +245,31 @@ async def test_rules_narrow_and_a_channel_hears_of_an_event_once(server: Opened)
     ]
 
 
+@pytest.mark.parametrize("digest", [None, "15m"])
+async def test_rules_and_channels_whose_names_read_alike_together_are_told_each(
+    server: Opened, clock: ManualClock, digest: str | None
+) -> None:
+    rules = {
+        "page": {"on": "blocked", "to": "desk-mail", "digest": digest},
+        "page-desk": {"on": "blocked", "to": "mail", "digest": digest},
+    }
+    channels = {"desk-mail": CHANNELS["desk"], "mail": CHANNELS["mail"]}
+    one = await server(plan_of(rules, channels=channels))
+    await one.block("first")
+    await one.block("second")
+    await one.notices.tick()
+    clock.advance(901)
+    await one.notices.tick()
+    letters = await one.waiting()
+    told = [(entry.subject, n["title"]) for entry in letters for n in entry.payload["notices"]]
+    assert sorted(told) == [
+        ("desk-mail", "Blocked: first"),
+        ("desk-mail", "Blocked: second"),
+        ("mail", "Blocked: first"),
+        ("mail", "Blocked: second"),
+    ]
+
+
 async def test_the_past_is_not_told_and_off_means_that_nothing_is_kept(
     server: Opened, store: Store, clock: ManualClock, desk: Desk
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from rota.app import make_store
 from rota.model.schedules import ScheduleType, Trigger, TriggerKind
 from rota.storage.port import Transaction
-from rota.storage.schedule_port import Standing
+from rota.storage.schedule_port import RESTS, Standing
 from rota.storage.statements import load_statements
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
@@ -35,8 +35,8 @@ CHECK: dict[str, tuple[dict[str, Any], str]] = {
     "open_triggers": ({"agents": '["agent-7"]'}, "triggers_open"),
     "advance_schedules": ({"rows": f"[{ROW}]", "now": NOW}, "PRIMARY"),
     "end_triggers": ({"rows": '[["t","x",null]]', "now": NOW}, "PRIMARY"),
-    "note_ends": ({"rows": f"[{ROW}]", "now": NOW}, "PRIMARY"),
-    "free_waiting": ({"agents": '["agent-7"]', "now": NOW}, "PRIMARY"),
+    "note_ends": ({"rows": f"[{ROW}]", "now": NOW, "rests": RESTS}, "PRIMARY"),
+    "free_waiting": ({"agents": '["agent-7"]', "now": NOW, "rests": RESTS}, "PRIMARY"),
     "schedule_state": ({"agent": "agent-7", "name": "s7", "alive_since": NOW}, "PRIMARY"),
     "schedule_states": (
         {"after_agent": "agent-3", "after_name": "s", "want": 50, "alive_since": NOW}, "PRIMARY",

@@ -387,6 +387,60 @@ async def test_a_changed_definition_computes_its_time_anew(
     assert from_text(slot).hour == 11
 
 
+@pytest.mark.parametrize(
+    ("now_it_is", "seconds"),
+    [
+        pytest.param(every(5), 300, id="another-interval"),
+        pytest.param(cron("0 12 * * *", "poll"), 24 * 3600 - 60, id="a-time-of-the-day"),
+    ],
+)
+async def test_a_run_that_ends_after_its_schedule_was_changed_counts_for_the_new_one(
+    store: Store, clock: ManualClock, new_node: NewNode, now_it_is: Schedule, seconds: int
+) -> None:
+    node = await new_node(agent(every(1440)))
+    node.stage.stays = True
+    await node.tick()
+    await node.scheduler.set_agents([agent(now_it_is)])
+    clock.advance(60)
+    node.stage.send_off()
+    await node.settle()
+    after = await state(store)
+    assert after.last_completed_at == clock.text()
+    assert after.next_run_at == after.slot == clock.text(seconds)
+
+
+async def test_a_run_that_ends_after_a_newer_file_changed_its_schedule_moves_no_time(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(1)))
+    node.stage.stays = True
+    await node.tick()
+    await new_node(agent(cron("0 12 * * *", "poll")), name="n2")
+    begun = clock.text()
+    clock.advance(60)
+    node.stage.send_off()
+    await node.settle()
+    after = await state(store)
+    assert after.last_completed_at == clock.text()
+    assert after.next_run_at == after.slot == to_text(from_text(begun) + timedelta(days=1))
+
+
+async def test_a_run_that_ends_after_its_agent_was_taken_out_wakes_nobody(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5), every(5, "other"), room=1))
+    node.stage.stays = True
+    await node.tick()
+    clock.advance(60)
+    await node.tick()
+    await node.scheduler.set_agents([])
+    clock.advance(60)
+    node.stage.send_off()
+    await node.settle()
+    assert (await state(store)).next_run_at is None
+    assert (await state(store, "other")).next_run_at is None
+
+
 async def test_a_restart_with_the_same_file_changes_nothing(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:

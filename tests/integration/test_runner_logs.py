@@ -163,6 +163,42 @@ async def test_a_secret_is_hidden_before_a_text_is_cut(
     assert part_of(LONG, everything) == ""
 
 
+@pytest.mark.parametrize("key", ['first-"half-second', "first-\\half-second", "first-hälf-second"])
+@pytest.mark.parametrize(
+    ("runtime", "agent"),
+    [
+        ("claude", "tool({'command': 'login ' + key})"),
+        ("claude", "print(json.dumps({'type': 'result', 'result': {'key': key}}))"),
+        ("claude", "print(json.dumps({'type': 'assistant', 'message': key}))"),  # unreadable
+        ("command", "print(json.dumps({'key': key}))"),
+    ],
+)
+async def test_a_secret_is_hidden_also_as_json_spells_it(
+    stage: Stage, runtime: str, agent: str, key: str
+) -> None:
+    program = stage.script(WORDS + agent)
+    end = await stage.run(*program, env={"API_KEY": key}, runtime=RuntimeKind(runtime))
+    everything = stage.log.read_text() + repr(end)
+    assert "[hidden]" in everything
+    assert "first-" not in everything
+    assert "lf-second" not in everything
+
+
+async def test_a_secret_of_an_mcp_server_does_not_reach_the_log(stage: Stage) -> None:
+    servers = {
+        name: {"command": "docs-server", "env": {"DOCS_TOKEN": f"{CANARY}-{name}"}}
+        for name in ("docs", "more")
+    }
+    agent = """
+        import sys
+        print(open(sys.argv[sys.argv.index("--mcp-config") + 1]).read())
+    """
+    await stage.run(*stage.script(agent), mcp_servers=servers, runtime=RuntimeKind.CLAUDE)
+    said = stage.log.read_text()
+    assert said.count("DOCS_TOKEN") == 2
+    assert CANARY not in said
+
+
 @pytest.mark.parametrize("size", [500, 2000])
 async def test_the_words_of_a_hook_are_cut_without_its_secrets(stage: Stage, size: int) -> None:
     hook = Hook("loud", command=f"printf '%s%0{size - 16}d' $API_KEY 0; exit 1")

@@ -243,6 +243,21 @@ async def test_an_agent_that_breaks_its_worktree_does_not_break_the_repository(
     assert git(stage.place, "status", "--short") == ""
 
 
+async def test_commits_are_kept_of_a_crashed_run_whose_worktree_names_its_place_relatively(
+    stage: Stage,
+) -> None:
+    worktree = stage.path / "state" / "worktrees" / "run-1"
+    git(stage.place, "worktree", "add", "-q", "--detach", str(worktree))
+    git(worktree, "commit", "-q", "--allow-empty", "-m", "two")
+    # As newer versions of git do by themselves, where worktree.useRelativePaths is set.
+    (worktree / ".git").write_text("gitdir: ../../../place/.git/worktrees/run-1\n")
+    (removed,) = await clean_worktrees(stage.path / "state", environ=ENVIRON)
+    assert removed.ref == "rota/recovered/run-1"
+    assert git(stage.place, "log", "-1", "--format=%s", "rota/recovered/run-1") == "two"
+    assert len(trees(stage)) == 1
+    assert not worktree.exists()
+
+
 async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: Stage) -> None:
     state = stage.path / "state"
     for name in ("crashed", "alive"):

@@ -88,6 +88,21 @@ def test_a_worker_hides_what_its_configuration_names_as_a_secret(
     assert yard.run(item)["summary"] == "SEAL is [hidden]"
 
 
+def test_hooks_of_a_worker_reach_the_hosts_that_its_environment_allows(
+    yard: Yard, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = f"{{type: webhook, url: '{server.url}/health'}}"
+    yard.configure(more=f"hooks: {{after_run: [{hook}]}}\n")
+    kept = yard.add("SAY hello")
+    yard.once()
+    (told,) = yard.run(kept)["hook_errors"]
+    assert "is not on the public internet" in told
+    monkeypatch.setenv("ROTA_HOOK_HOSTS", "127.0.0.1")
+    reached = yard.add("SAY hello")
+    yard.once()
+    assert yard.run(reached)["hook_errors"] == ["hook after_run-1: it answered 405"]
+
+
 def test_nothing_to_do_is_a_negative_answer(yard: Yard) -> None:
     worker = yard.worker("--once")
     assert worker.hear_all()[-1]["meta"]["reason"] == "nothing_ready"

@@ -897,6 +897,44 @@ def test_a_tag_is_refused_where_it_stands(write: Write) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('    timeout: "\\ud83d"\n', "3:5: agents[0].timeout: half a character"),
+        ('    env: {A: "a\\udc00"}\n', "3:11: agents[0].env.A: half a character"),
+        ('    env: {"\\ud83d": b}\n', "3:11: agents[0].env.\\ud83d: half a character"),
+    ],
+)
+def test_half_a_character_is_refused_where_it_stands(write: Write, text: str, told: str) -> None:
+    assert mistake(write(AGENT + text)).startswith(f"rota.yaml:{told}")
+
+
+def test_a_character_of_two_escapes_is_one(write: Write) -> None:
+    found = loaded(write(AGENT + '    default_prompt: "Hi \\ud83d\\ude00"\n'))
+    assert found.fleet.agents[0].default_prompt == "Hi \N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("    work_source: {type: [x]}\n", "agents[0].work_source"),
+        ("    work_source: {type: {}}\n", "agents[0].work_source"),
+        (
+            "    allowed_tools: Read\n    permissions: {bash: {allowed_commands: [git]}}\n",
+            "3:5: agents[0].allowed_tools: write a list",
+        ),
+        (
+            "    denied_tools: 5\n    permissions: {bash: {denied_patterns: [git]}}\n",
+            "3:5: agents[0].denied_tools: write a list",
+        ),
+    ],
+)
+def test_a_value_of_another_kind_is_a_mistake_and_not_taken_apart(
+    write: Write, text: str, told: str
+) -> None:
+    assert told in mistake(write(AGENT + text))
+
+
 def test_a_source_of_another_package_may_be_told_anything(write: Write) -> None:
     path = write(
         AGENT + "    work_source: {type: other, on: 2024-01-01, n: 1.5, b: &b true, c: *b}\n"

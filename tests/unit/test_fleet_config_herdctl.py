@@ -103,6 +103,23 @@ def test_hooks_are_taken_over(loaded: Loaded) -> None:
     )  # fmt: skip
 
 
+def test_a_hook_for_runs_that_were_cancelled_loads_and_hears_of_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "herdctl.yaml"
+    path.write_text(
+        "agents:\n- name: a\n  hooks:\n    after_run:\n"
+        "    - {type: shell, command: both, on_events: [completed, cancelled]}\n"
+        "    - {type: shell, command: neither, on_events: [cancelled]}\n"
+    )
+    found = load_fleet(path, {})
+    (hook,) = agent(found, "a").run.after_run
+    assert (hook.command, hook.when) == ("both", ("succeeded", "partial"))
+    assert [one.partition(": ")[2] for one in found.warnings] == [
+        f"agents[0].hooks.after_run[{n}].on_events[{m}]: is understood, and not acted on: no hook"
+        " hears of a cancelled run"
+        for n, m in ((0, 1), (1, 0))
+    ]
+
+
 def test_what_earlier_versions_wrote_is_understood(loaded: Loaded) -> None:
     watcher = agent(loaded, "watcher")
     assert watcher.run.working_directory == Path("/srv/lamps")
@@ -209,6 +226,16 @@ def refusal(tmp_path: Path) -> Refusal:
         (
             "agents: [{name: a, hooks: {on_error: [{type: shell, command: x, on_events: [x]}]}}]",
             "1:77: agents[0].hooks.on_error[0].on_events[0]: 'x' is not known",
+        ),
+        (
+            "agents: [{name: a, hooks: {on_error: [{type: shell, command: x, on_events: [[x]]}]}}]",
+            "1:77: agents[0].hooks.on_error[0].on_events[0]: ['x'] is not known",
+        ),
+        (
+            "agents: [{name: a, hooks: {on_error: [{type: shell, command: x, timeout: 1"
+            + "0" * 400
+            + "}]}}]",
+            '1:65: agents[0].hooks.on_error[0].timeout: Interval "1000',
         ),
         (
             "agents: [{name: a, allowed_tools: Read}]",

@@ -206,6 +206,7 @@ async def _work(
             home,
             environ=os.environ,
             clock=SystemClock(),
+            allowed_hosts=session.settings.hook_hosts,
             secret_names=lambda: variables_named_in(asdict(part.agent)),
         )
         opened.callback(runner.close)

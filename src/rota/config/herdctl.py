@@ -4,7 +4,6 @@ Each layer is translated on its own, before layers are merged, so that `allowed_
 defaults and `tools` in an agent are one thing.
 """
 
-import math
 from typing import Any
 
 from rota.config.mistakes import Findings
@@ -40,7 +39,7 @@ EVENTS = {
     "completed": ("succeeded", "partial"),
     "failed": ("failed",),
     "timeout": ("timed_out",),
-    "cancelled": ("cancelled",),
+    "cancelled": (),
 }
 
 
@@ -152,9 +151,10 @@ def _permissions(agent: PlacedMap) -> None:
 
 
 def _commands(agent: PlacedMap, name: str, words: Any, pattern: str, place: Place) -> None:
-    if isinstance(words, list):
+    known = agent.get(name) or []
+    if isinstance(words, list) and isinstance(known, list):
         tools = PlacedList(place)
-        for one in [*(agent.get(name) or []), *(pattern.format(word) for word in words)]:
+        for one in [*known, *(pattern.format(word) for word in words)]:
             tools.add(one, place)
         agent.put(name, tools, place)
 
@@ -244,18 +244,27 @@ def _hook(given: Any, place: Place, findings: Findings) -> Any:
     if hook.get("method") == "POST":
         hook.take("method")
     _ignore(hook, NOT_OF_HOOKS, findings)
-    _events(hook)
+    if not _events(hook, findings):
+        return None
     if isinstance(timeout := hook.get("timeout"), int) and not isinstance(timeout, bool):
-        hook["timeout"] = f"{math.ceil(timeout / 1000)}s"  # theirs are milliseconds
+        hook["timeout"] = f"{-(-timeout // 1000)}s"  # theirs are milliseconds
     return hook
 
 
-def _events(hook: PlacedMap) -> None:
+def _events(hook: PlacedMap, findings: Findings) -> bool:
+    """False: of all that it wants to hear of, hooks are never told. To hear of nothing is not to
+    hear of everything, so it is left out."""
     if not isinstance(hook.get("on_events"), PlacedList):
-        return
+        return True
     events, place = hook.take("on_events")
     statuses = PlacedList(place)
     for event, spot in events.placed():
-        for status in EVENTS.get(event, (event,)):
+        known = EVENTS.get(event) if isinstance(event, str) else None
+        if known == ():
+            findings.warning(
+                spot, f"is understood, and not acted on: no hook hears of a {event} run"
+            )
+        for status in (event,) if known is None else known:
             statuses.add(status, spot)
     _fill(hook, "when", statuses, place)
+    return bool(statuses) or not events

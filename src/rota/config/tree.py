@@ -127,7 +127,9 @@ class _Planting:
         """Without what the parser remembers of its spelling."""
         if type(node).__name__ == "ScalarBoolean":  # one that has an anchor; a number, for Python
             return bool(node)
-        for kind in (str, bool, int, float):
+        if isinstance(node, str):
+            return self._text(node, place)
+        for kind in (bool, int, float):
             if isinstance(node, kind):
                 return kind(node)
         if node is None or isinstance(node, date):
@@ -135,11 +137,20 @@ class _Planting:
         why = f"{place.key}: a tag (!) means nothing here; write the value without it"
         raise unreadable(self._path, why, (place.line, place.column))
 
+    def _text(self, text: str, place: Place) -> str:
+        """A character of two escapes (JSON has it so) is one; half of one is none."""
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            why = f"{ascii(place.key)[1:-1]}: half a character (\\ud800 to \\udfff) means nothing"
+            raise unreadable(self._path, why, (place.line, place.column)) from None
+
     def _map(self, node: Any, place: Place) -> PlacedMap:
         planted = PlacedMap(place)
         for name, value in node.items():
             spot = self._spot(node, "key", name, place)
-            planted.put(str(name) if isinstance(name, str) else name, self.tree(value, spot), spot)
+            key = self._text(name, spot) if isinstance(name, str) else name
+            planted.put(key, self.tree(value, spot), spot)
         return planted
 
     def _list(self, node: Any, place: Place) -> PlacedList:

@@ -94,8 +94,9 @@ def check_source(source: Any, findings: Findings, types: InstalledTypes | None) 
 def warn_of_uncounted_attempts(agent: PlacedMap, findings: Findings) -> None:
     """Attempts are counted in the ledger, which knows nothing of the tasks of Markdown files."""
     place, said = find(agent, ("retry",))
-    types = {source.get("type") for source in _sources(agent)}
-    if said is not None and "defaults" not in place.loc and types == {"markdown"}:
+    types = [source.get("type") for source in _sources(agent)]  # whatever stands there
+    all_markdown = bool(types) and all(one == "markdown" for one in types)
+    if said is not None and "defaults" not in place.loc and all_markdown:
         findings.warning(
             place,
             "not acted on: a Markdown file counts no attempts, so that a task whose run failed has"

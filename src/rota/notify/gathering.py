@@ -16,7 +16,7 @@ def gather(tx: Transaction, now: datetime) -> None:
     for channel, bundle in tx.due_bundles(to_text(now)):
         while found := tx.take_notices(channel, bundle, MOST_TOGETHER):
             first, last = found[0], found[-1]
-            several = f"digest-{first.event_seq}-{last.event_seq}-{bundle}-{channel}"
+            several = f"digest-{first.event_seq}-{last.event_seq}-{bundle}:{channel}"
             name = first.id if len(found) == 1 else several
             tx.post(letter(name, channel, [one.content for one in found], now))
             tx.wake(Topic.POST)

@@ -92,8 +92,9 @@ def _cases(tx: Transaction, plan: Plan, event: Event) -> Iterator[Told]:
 def _tell(tx: Transaction, plan: Plan, told: Told, match: Match, now: datetime) -> None:
     """Now, by the outbox, or later."""
     facts = facts_of(plan.public_url, told, match)
+    # The colon is part of no name: `a-b` and `c` are not to be taken for `a` and `b-c`.
     notice = WaitingNotice(
-        f"notice-{facts['event']['seq']}-{match.name}-{match.channel}{_of_budget(told)}",
+        f"notice-{facts['event']['seq']}-{match.name}:{match.channel}{_of_budget(told)}",
         match.channel,
         QUIET,
         told.case.event.seq,

@@ -73,7 +73,10 @@ class LocalRunner:
     async def execute(self, request: RunRequest) -> RunEnd:
         settings = request.settings
         secrets = Redactor(self._environ, names=self._secret_names())
-        redactor = secrets.knowing(settings.env, request.environ)
+        servers = settings.mcp_servers.values()
+        redactor = secrets.knowing(
+            settings.env, request.environ, *(one.get("env", {}) for one in servers)
+        )
         log = RunLog(request.log, settings.output_limit, redactor, self._clock)
         try:
             log.open()

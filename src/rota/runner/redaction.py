@@ -1,6 +1,7 @@
 """Secrets are taken out where text leaves the run: log, summary, error, hooks. And before it is cut
 anywhere: half a secret is not known as one."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +29,9 @@ class Redactor:
         self._longest = len(longest_first[0]) if longest_first else 0
 
     def knowing(self, *environs: Mapping[str, str]) -> "Redactor":
-        """One that knows these too."""
-        more = {name: value for environ in environs for name, value in environ.items()}
-        is_news = bool(_secrets(more, self._names))
-        return Redactor(more, self._secrets, self._names) if is_news else self
+        """One that knows these too; several of them may have a variable of one name."""
+        more = frozenset().union(*(_secrets(one, self._names) for one in environs))
+        return Redactor({}, self._secrets | more, self._names) if more else self
 
     def text(self, text: str) -> str:
         return _URL_PASSWORD.sub(HIDDEN, self._pattern.sub(HIDDEN, text))
@@ -73,8 +73,15 @@ def _secrets(environ: Mapping[str, str], names: frozenset[str]) -> set[str]:
     for name, value in environ.items():
         if name in names or _SECRET_NAME.search(name):
             lines = value.splitlines() if "\n" in value else []
-            found |= {text.strip() for text in (value, *lines) if len(text.strip()) >= SHORTEST}
+            texts = {text.strip() for text in (value, *lines) if len(text.strip()) >= SHORTEST}
+            found |= texts.union(*map(_in_json, texts))
     return found
+
+
+def _in_json(text: str) -> set[str]:
+    """As it stands in what a tool was called with: a quote is escaped there, and so may be all that
+    is not ASCII."""
+    return {json.dumps(text, ensure_ascii=plain)[1:-1] for plain in (True, False)}
 
 
 NOTHING = Redactor({})  # has no secrets to hide

@@ -238,11 +238,12 @@ def _listed_head(listed: str, worktree: Path) -> str | None:
 
 
 def _repository_of(worktree: Path) -> Path | None:
-    """A worktree's `.git` is a file that names <repository>/.git/worktrees/<name>."""
+    """A worktree's `.git` is a file that names <repository>/.git/worktrees/<name>, perhaps from
+    where it stands."""
     mark = worktree / ".git"
     if not mark.is_file():
         return None
     told = mark.read_text(errors="replace")[:4096]
-    inside = Path(told.removeprefix("gitdir:").strip())
-    is_ours = inside.is_absolute() and inside.parent.name == "worktrees"
-    return inside.parent.parent if is_ours else None
+    inside = (worktree / told.removeprefix("gitdir:").strip()).resolve()
+    is_one = inside.parent.name == "worktrees" and (inside / "HEAD").is_file()
+    return inside.parent.parent if is_one else None

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from rota.model.clock import Clock, to_text
+from rota.model.schedules import Schedule, Trigger
 from rota.model.work import storable
 from rota.queue.gathering import Gathering
 from rota.scheduler.due import Rhythm, Rng, waking
+from rota.scheduler.roster import Roster
 from rota.scheduler.triggering import TriggerInfo, TriggerOutcome
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import TriggerEnd
@@ -15,7 +17,15 @@ LONGEST_ERROR = 4_000
 
 
 class Endings:
-    def __init__(self, store: Store, clock: Clock, rng: Rng | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        rng: Rng | None = None,
+        roster: Callable[[], Roster] = Roster,
+    ) -> None:
+        """`roster` tells what stands in the file now: an interval counts as it is by the end."""
+        self._roster = roster
         self._clock = clock
         self._rng = rng
         self._gathered = Gathering[TriggerEnd, bool](store, self._write)
@@ -23,7 +33,10 @@ class Endings:
     async def record(self, info: TriggerInfo, outcome: TriggerOutcome) -> bool:
         """Durably; False when the trigger had ended already, because this node was taken for
         dead."""
-        return await self._gathered.ask(trigger_end(info, outcome, self._clock.now(), self._rng))
+        name = (info.agent.name, info.schedule.name)
+        schedule = self._roster().schedules.get(name, info.schedule)
+        end = trigger_end(info.trigger, outcome, schedule, self._clock.now(), self._rng)
+        return await self._gathered.ask(end)
 
     def _write(self, tx: Transaction, ends: Sequence[TriggerEnd]) -> list[bool | Exception]:
         now = to_text(self._clock.now())
@@ -33,10 +46,15 @@ class Endings:
 
 
 def trigger_end(
-    info: TriggerInfo, outcome: TriggerOutcome, now: datetime, rng: Rng | None = None
+    trigger: Trigger,
+    outcome: TriggerOutcome,
+    schedule: Schedule,
+    now: datetime,
+    rng: Rng | None = None,
 ) -> TriggerEnd:
-    trigger, error = info.trigger, outcome.error
-    slot, at = _counted_from(info, now, rng)
+    error = outcome.error
+    rhythm = Rhythm.of(schedule)
+    slot, at = _counted_from(rhythm, schedule, now, rng)
     return TriggerEnd(
         trigger.id,
         trigger.agent,
@@ -46,14 +64,14 @@ def trigger_end(
         outcome.skip_reason,
         slot,
         at,
+        rhythm.text,
     )
 
 
 def _counted_from(
-    info: TriggerInfo, now: datetime, rng: Callable[[], float] | None
+    rhythm: Rhythm, schedule: Schedule, now: datetime, rng: Rng | None
 ) -> tuple[str | None, str | None]:
-    rhythm = Rhythm.of(info.schedule)
     if rhythm.interval is None:
         return None, None
     slot = rhythm.after(now)
-    return to_text(slot), to_text(waking(rhythm, slot, now, info.schedule.jitter_percent, rng))
+    return to_text(slot), to_text(waking(rhythm, slot, now, schedule.jitter_percent, rng))

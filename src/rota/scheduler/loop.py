@@ -91,8 +91,9 @@ class Scheduler:
         self._presence = Presence(store, node, place or node)
         self._keeping = Keeping(store, node, rng)
         self._came_back = False
-        self._underway = Underway(on_trigger, Endings(store, self._clock, rng), self.wake, sleep)
         self._roster = Roster()
+        endings = Endings(store, self._clock, rng, lambda: self._roster)
+        self._underway = Underway(on_trigger, endings, self.wake, sleep)
         self._status = SchedulerStatus.STOPPED
         self._started_at: datetime | None = None
         self._last_check_at: datetime | None = None

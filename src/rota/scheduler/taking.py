@@ -223,5 +223,4 @@ def _fallback(schedule: Schedule, taker: Taker) -> tuple[str, str] | None:
     rhythm = Rhythm.of(schedule)
     if rhythm.interval is None:
         return None
-    slot = to_text(rhythm.after(taker.now))
-    return slot, slot
+    return rhythm.text, to_text(rhythm.after(taker.now))

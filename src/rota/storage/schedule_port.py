@@ -78,9 +78,11 @@ class TriggerEnd:
     outcome: str
     error: str | None = None  # the schedule's last error, unless it was a mere skip
     skip: SkipReason | None = None
-    # Of interval schedules, which count from here; ignored where the schedule does not wake.
+    # Of interval schedules, which count from here; ignored where the schedule does not wake, or has
+    # another definition by now.
     slot: str | None = None
     next_at: str | None = None
+    definition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +218,9 @@ class ScheduleVerbs(Protocol):
     def count_waiting(self, agent: str, schedule: str) -> int: ...
 
     def take_up(self, trigger: Trigger, now: str, fallback: tuple[str, str] | None) -> bool:
-        """Give a waiting trigger to `trigger.node`. `fallback`: slot and time at which an interval
-        schedule wakes if nobody lives to see the end."""
+        """Give a waiting trigger to `trigger.node`. `fallback`: the definition of an interval
+        schedule, and the slot at which it wakes if nobody lives to see the end. It counts only
+        where the schedule is still defined so."""
 
     # ends
     def end_triggers(self, ends: Sequence[TriggerEnd], now: str) -> set[str]:

@@ -221,13 +221,13 @@ class ScheduleStatements(Primitives):
     def take_up(self, trigger: Trigger, now: str, fallback: tuple[str, str] | None) -> bool:
         if not self._rows("take_up", id=trigger.id, node=trigger.node, now=now):
             return False
-        slot, next_at = fallback or (None, None)
+        definition, slot = fallback or (None, None)
         self._do(
             "note_taken_up",
             agent=trigger.agent,
             schedule=trigger.schedule,
+            definition=definition,
             slot=slot,
-            next_at=next_at,
             now=now,
         )
         return True
@@ -243,11 +243,11 @@ class ScheduleStatements(Primitives):
         notes = {(end.agent, end.schedule): end for end in ends if end.id in ended}
         if notes:
             in_order = [end_row(notes[key]) for key in sorted(notes)]
-            self._do("note_ends", rows=encode(in_order), now=now)
+            self._do("note_ends", rows=encode(in_order), now=now, rests=RESTS)
         return ended
 
     def free_waiting(self, agents: Iterable[str], now: str) -> None:
-        self._do("free_waiting", agents=encode(sorted(set(agents))), now=now)
+        self._do("free_waiting", agents=encode(sorted(set(agents))), now=now, rests=RESTS)
 
     def get_trigger(self, trigger_id: str) -> TriggerRecord | None:
         row = self._one("get_trigger", id=trigger_id)
@@ -314,4 +314,5 @@ def end_row(end: TriggerEnd) -> list[object]:
     keep = end.skip is not None and end.skip is not SkipReason.SOURCE_ERROR
     return [
         end.agent, end.schedule, end.error, end.skip, end.slot, end.next_at, int(keep),
+        end.definition,
     ]  # fmt: skip

@@ -196,11 +196,14 @@ UPDATE triggers SET node = :node, triggered_at = :now
 WHERE id = :id AND node = '' AND ended_at IS NULL RETURNING id
 
 -- name: note_taken_up
--- An interval schedule counts from the end of any run; until there is one, from here.
+-- An interval schedule counts from the end of any run; until there is one, from here. Unless it is
+-- another by now: whoever took it up may have an older file.
 UPDATE schedules SET
   last_run_at = :now, trigger_count = trigger_count + 1,
-  slot = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(:slot, slot) END,
-  next_at = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(:next_at, next_at) END
+  slot = CASE WHEN next_at IS NULL OR definition <> :definition THEN slot
+              ELSE coalesce(:slot, slot) END,
+  next_at = CASE WHEN next_at IS NULL OR definition <> :definition THEN next_at
+                 ELSE coalesce(:slot, next_at) END
 WHERE agent = :agent AND name = :schedule
 
 -- name: end_triggers
@@ -209,6 +212,8 @@ FROM json_each(:rows) AS r
 WHERE triggers.id = r.value ->> 0 AND triggers.ended_at IS NULL RETURNING triggers.id
 
 -- name: note_ends
+-- A run may end for another schedule than it began for, or for one that rests by now: times that
+-- were computed for the old one are none of the new one, and who rests is not woken.
 UPDATE schedules SET
   last_completed_at = :now,
   last_error = CASE WHEN r.value ->> 6 THEN last_error ELSE r.value ->> 2 END,
@@ -216,8 +221,10 @@ UPDATE schedules SET
   last_skip_at = CASE WHEN r.value ->> 3 IS NULL THEN last_skip_at ELSE :now END,
   last_skip_detail = CASE WHEN r.value ->> 3 IS NULL THEN last_skip_detail ELSE r.value ->> 2 END,
   skip_count = skip_count + CASE WHEN r.value ->> 3 IS NULL THEN 0 ELSE 1 END,
-  slot = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(r.value ->> 4, slot) END,
-  next_at = CASE WHEN next_at IS NULL THEN NULL ELSE coalesce(r.value ->> 5, next_at) END
+  slot = CASE WHEN next_at IS NULL OR definition <> r.value ->> 7 THEN slot
+              ELSE coalesce(r.value ->> 4, slot) END,
+  next_at = CASE WHEN next_at IS NULL OR next_at = :rests OR definition <> r.value ->> 7
+                 THEN next_at ELSE coalesce(r.value ->> 5, next_at) END
 FROM json_each(:rows) AS r
 WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
 
@@ -227,7 +234,7 @@ UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
   SELECT f.agent, f.name FROM json_each(:agents) AS r CROSS JOIN schedules f
   ON f.agent = r.value AND f.name = (
     SELECT s.name FROM schedules s WHERE s.agent = r.value AND s.next_at > :now AND s.slot <= :now
-      AND s.last_skip_reason IN ('at_capacity', 'already_running')
+      AND s.next_at <> :rests AND s.last_skip_reason IN ('at_capacity', 'already_running')
     ORDER BY s.slot, s.name LIMIT 1))
 
 -- name: get_trigger

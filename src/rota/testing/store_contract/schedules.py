@@ -36,6 +36,7 @@ OpenStore = Callable[[], Awaitable[Store]]
 _ids = IdFactory(SystemClock())
 _clock = ManualClock()
 BEFORE, NOW, SOON, LATER = (_clock.text(seconds) for seconds in (-60, 0, 60, 3600))
+DEFINITION = "interval 1"
 ME = Node("n1", "here", 7, NOW, NOW)
 OTHER = Node("n2", "there", 8, NOW, NOW)
 
@@ -46,7 +47,7 @@ def standing(name: str = "poll", agent: str = "ada", **values: Any) -> Standing:
             "agent": agent,
             "name": name,
             "type": ScheduleType.INTERVAL,
-            "definition": "interval 1",
+            "definition": DEFINITION,
             "configured": True,
             "enabled": True,
             "next_at": NOW,
@@ -468,10 +469,21 @@ class AskedContract:
             await inserted(store, asked)
             mine = replace(asked, node="n1")
             await store.transact(
-                lambda tx, mine=mine: tx.take_up(mine, NOW, (SOON, SOON))  # type: ignore[misc]
+                lambda tx, mine=mine: tx.take_up(mine, NOW, (DEFINITION, SOON))  # type: ignore[misc]
             )
             noted = await state(store, name)
             assert (noted.slot, noted.next_run_at) == (expected, expected)
+
+    async def test_take_up_moves_no_time_of_a_schedule_that_is_another_by_now(
+        self, store: Store
+    ) -> None:
+        await stored(store, standing())
+        asked = trigger(node="")
+        await inserted(store, asked)
+        mine = replace(asked, node="n1")
+        assert await store.transact(lambda tx: tx.take_up(mine, NOW, ("cron UTC 0 9 * * *", SOON)))
+        noted = await state(store)
+        assert (noted.slot, noted.next_run_at, noted.trigger_count) == (NOW, NOW, 1)
 
 
 class EndsContract:
@@ -518,6 +530,38 @@ class EndsContract:
         end = TriggerEnd(one.id, "ada", "poll", "succeeded", slot=SOON, next_at=SOON)
         await store.transact(lambda tx: tx.end_triggers([end], SOON))
         assert (await state(store)).next_run_at is None
+
+    async def test_an_end_moves_no_time_of_a_schedule_that_is_another_by_now(
+        self, store: Store
+    ) -> None:
+        await stored(store, standing())
+        one = trigger()
+        await inserted(store, one)
+        end = TriggerEnd(
+            one.id, "ada", "poll", "failed", "no disk", slot=SOON, next_at=SOON,
+            definition="cron UTC 0 9 * * *",
+        )  # fmt: skip
+        await store.transact(lambda tx: tx.end_triggers([end], SOON))
+        told = await state(store)
+        assert (told.slot, told.next_run_at) == (NOW, NOW)
+        assert (told.last_completed_at, told.last_error) == (SOON, "no disk")
+
+    async def test_an_end_wakes_nothing_that_rests(self, store: Store) -> None:
+        await stored(store, standing(), standing("b", slot=BEFORE))
+        one = trigger()
+        await inserted(store, one)
+        waits = Advance("ada", "b", BEFORE, BEFORE, LATER, skip=SkipReason.AT_CAPACITY)
+        await store.transact(lambda tx: tx.advance_schedules([waits], NOW))
+        await store.transact(lambda tx: tx.rest_schedules([]))
+        end = TriggerEnd(
+            one.id, "ada", "poll", "succeeded", slot=SOON, next_at=SOON, definition=DEFINITION
+        )
+        await store.transact(lambda tx: tx.end_triggers([end], SOON))
+        await store.transact(lambda tx: tx.free_waiting({"ada"}, SOON))
+        kept = await store.read(lambda tx: tx.standings(["ada"]))
+        assert sorted((row.name, row.slot, row.next_at) for row in kept) == [
+            ("b", BEFORE, RESTS), ("poll", SOON, RESTS),
+        ]  # fmt: skip
 
     async def test_many_ends_are_told_to_their_own_schedules(self, store: Store) -> None:
         names = [f"s{n}" for n in range(60)]

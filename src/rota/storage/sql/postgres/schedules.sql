@@ -113,7 +113,8 @@ RETURNING t.id
 -- name: note_ends
 WITH r AS MATERIALIZED (
   SELECT value ->> 0 AS agent, value ->> 1 AS name, value ->> 2 AS error, value ->> 3 AS skip,
-         value ->> 4 AS slot, value ->> 5 AS next_at, (value ->> 6)::int AS keep
+         value ->> 4 AS slot, value ->> 5 AS next_at, (value ->> 6)::int AS keep,
+         value ->> 7 AS definition
   FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS j (value)
 )
 UPDATE schedules s SET
@@ -123,8 +124,10 @@ UPDATE schedules s SET
   last_skip_at = CASE WHEN r.skip IS NULL THEN s.last_skip_at ELSE :now END,
   last_skip_detail = CASE WHEN r.skip IS NULL THEN s.last_skip_detail ELSE r.error END,
   skip_count = s.skip_count + CASE WHEN r.skip IS NULL THEN 0 ELSE 1 END,
-  slot = CASE WHEN s.next_at IS NULL THEN NULL ELSE coalesce(r.slot, s.slot) END,
-  next_at = CASE WHEN s.next_at IS NULL THEN NULL ELSE coalesce(r.next_at, s.next_at) END
+  slot = CASE WHEN s.next_at IS NULL OR s.definition <> r.definition THEN s.slot
+              ELSE coalesce(r.slot, s.slot) END,
+  next_at = CASE WHEN s.next_at IS NULL OR s.next_at = :rests OR s.definition <> r.definition
+                 THEN s.next_at ELSE coalesce(r.next_at, s.next_at) END
 FROM r WHERE s.agent = r.agent AND s.name = r.name AND s.agent = ANY (ARRAY(SELECT agent FROM r))
 
 -- name: free_waiting
@@ -134,7 +137,7 @@ UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
   CROSS JOIN LATERAL (
     SELECT s.agent, s.name FROM schedules s
     WHERE s.agent = r.value AND s.next_at > :now AND s.slot <= :now
-      AND s.last_skip_reason IN ('at_capacity', 'already_running')
+      AND s.next_at <> :rests AND s.last_skip_reason IN ('at_capacity', 'already_running')
     ORDER BY s.slot, s.name LIMIT 1 FOR UPDATE SKIP LOCKED) AS f)
 
 -- name: wakings
