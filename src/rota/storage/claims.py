@@ -181,8 +181,7 @@ class ClaimStatements(Primitives):
         return [item_of(row) for row in self._rows("quiet_items", before=before, limit=limit)]
 
     def next_expiry(self) -> str | None:
-        row = self._one("next_expiry")
-        return row[0] if row else None
+        return self._value("next_expiry")
 
     # dispatch log
 

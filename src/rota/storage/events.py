@@ -35,9 +35,7 @@ class EventStatements(Primitives):
         return [event_of(row) for row in self._rows("events_of", id=item_id, limit=limit)]
 
     def last_event(self) -> int:
-        row = self._one("last_event")
-        return int(row[0]) if row else 0
+        return self._count("last_event")
 
     def highest_event(self) -> int:
-        row = self._one("highest_event")
-        return int(row[0]) if row else 0
+        return self._count("highest_event")

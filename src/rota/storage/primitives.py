@@ -73,3 +73,11 @@ class Primitives(ABC):
     def _one(self, statement: str, /, **parameters: object) -> Row | None:
         rows = self._rows(statement, **parameters)
         return rows[0] if rows else None
+
+    def _value(self, statement: str, /, **parameters: object) -> Any | None:
+        """Of its first row the first; None where there is no row, or nothing in it."""
+        row = self._one(statement, **parameters)
+        return row[0] if row else None
+
+    def _count(self, statement: str, /, **parameters: object) -> int:
+        return int(self._value(statement, **parameters) or 0)
