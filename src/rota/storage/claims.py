@@ -25,7 +25,6 @@ from rota.storage.taking import (
 
 
 class ClaimStatements(Primitives):
-    DIALECT: ClassVar[str]
     # The statements that write a claim, in their order, and those behind `finish_items`.
     TAKE: ClassVar[tuple[str, ...]]
     FINISH: ClassVar[tuple[str, ...]]

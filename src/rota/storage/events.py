@@ -26,7 +26,7 @@ class EventStatements(Primitives):
         return self._events_on(after, limit, EVERY_EVENT)
 
     def _events_on(self, after: int, limit: int, wanted: EventFilter) -> tuple[list[Event], bool]:
-        text, parameters = narrowed(self._text_of("events_after"), wanted)
+        text, parameters = narrowed(self._sql["events_after"], wanted)
         rows = self._text(text, parameters | {"after": after, "limit": limit})
         settled = [event_of(row[:-1]) for row in takewhile(lambda row: row[-1], rows)]
         return settled, len(settled) < len(rows)

@@ -65,7 +65,7 @@ class RunStatements(Primitives):
     def list_runs(self, wanted: RunFilter, limit: int) -> list[Run]:
         conditions, values = _conditions(wanted)
         chosen = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        head = self._text_of("get_run").partition(" WHERE ")[0]
+        head = self._sql["get_run"].partition(" WHERE ")[0]
         rows = self._text(f"{head}{chosen} ORDER BY id DESC LIMIT :want", {**values, "want": limit})
         return [run_of(row) for row in rows]
 
