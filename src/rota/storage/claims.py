@@ -25,7 +25,6 @@ from rota.storage.taking import (
 
 
 class ClaimStatements(Primitives):
-    DIALECT: ClassVar[str]
     # The statements that write a claim, in their order, and those behind `finish_items`.
     TAKE: ClassVar[tuple[str, ...]]
     FINISH: ClassVar[tuple[str, ...]]
@@ -181,8 +180,7 @@ class ClaimStatements(Primitives):
         return [item_of(row) for row in self._rows("quiet_items", before=before, limit=limit)]
 
     def next_expiry(self) -> str | None:
-        row = self._one("next_expiry")
-        return row[0] if row else None
+        return self._value("next_expiry")
 
     # dispatch log
 

@@ -26,7 +26,7 @@ class EventStatements(Primitives):
         return self._events_on(after, limit, EVERY_EVENT)
 
     def _events_on(self, after: int, limit: int, wanted: EventFilter) -> tuple[list[Event], bool]:
-        text, parameters = narrowed(self._text_of("events_after"), wanted)
+        text, parameters = narrowed(self._sql["events_after"], wanted)
         rows = self._text(text, parameters | {"after": after, "limit": limit})
         settled = [event_of(row[:-1]) for row in takewhile(lambda row: row[-1], rows)]
         return settled, len(settled) < len(rows)
@@ -35,9 +35,7 @@ class EventStatements(Primitives):
         return [event_of(row) for row in self._rows("events_of", id=item_id, limit=limit)]
 
     def last_event(self) -> int:
-        row = self._one("last_event")
-        return int(row[0]) if row else 0
+        return self._count("last_event")
 
     def highest_event(self) -> int:
-        row = self._one("highest_event")
-        return int(row[0]) if row else 0
+        return self._count("highest_event")

@@ -59,7 +59,7 @@ class ExchangeStatements(Primitives):
             values.append(f"value ->> {len(values)}")
         return (
             f"INSERT INTO {shape.table} ({', '.join(columns)}) SELECT {', '.join(values)}"
-            f" FROM ({self._text_of('given_rows')}) AS given WHERE true"
+            f" FROM ({self._sql['given_rows']}) AS given WHERE true"
             f" ON CONFLICT DO NOTHING RETURNING {', '.join(shape.key)}"
         )
 

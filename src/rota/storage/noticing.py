@@ -9,12 +9,10 @@ from rota.storage.rows import encode
 
 class NoticeStatements(Primitives):
     def get_mark(self, name: str) -> str | None:
-        row = self._one("get_mark", name=name)
-        return row[0] if row else None
+        return self._value("get_mark", name=name)
 
     def lock_mark(self, name: str) -> str | None:
-        row = self._one("lock_mark", name=name)
-        return row[0] if row else None
+        return self._value("lock_mark", name=name)
 
     def begin_mark(self, name: str, value: str) -> bool:
         return bool(self._rows("begin_mark", name=name, value=value))
@@ -39,8 +37,7 @@ class NoticeStatements(Primitives):
         )
 
     def bundle_due(self, channel: str, bundle: str) -> str | None:
-        row = self._one("bundle_due", channel=channel, bundle=bundle)
-        return row[0] if row else None
+        return self._value("bundle_due", channel=channel, bundle=bundle)
 
     def due_bundles(self, now: str) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in self._rows("due_bundles", now=now)]
@@ -50,8 +47,7 @@ class NoticeStatements(Primitives):
         return sorted((notice_of(row) for row in rows), key=lambda one: (one.event_seq, one.id))
 
     def next_notice(self) -> str | None:
-        row = self._one("next_notice")
-        return row[0] if row else None
+        return self._value("next_notice")
 
 
 def notice_of(row: Row) -> WaitingNotice:

@@ -38,8 +38,7 @@ class OutsideVerbs(Primitives):
         return [reference_of(row) for row in self._rows("live_references", source=source)]
 
     def hold_by(self, item_id: str) -> str | None:
-        row = self._one("hold_by", id=item_id)
-        return row[0] if row else None
+        return self._value("hold_by", id=item_id)
 
     def uncount_attempt(self, item_id: str, epoch: int) -> None:
         self._do("uncount_attempt", id=item_id, epoch=epoch)
@@ -68,8 +67,7 @@ class OutsideVerbs(Primitives):
     # who we are
 
     def fleet(self) -> str | None:
-        row = self._one("fleet")
-        return row[0] if row else None
+        return self._value("fleet")
 
     def keep_fleet(self, fleet: str) -> None:
         self._do("insert_fleet", id=fleet)

@@ -10,7 +10,7 @@ from rota.storage.dialogue import Dialogue, Question
 from rota.storage.port import Take, Topic
 from rota.storage.primitives import Fields, Parameters, Row
 from rota.storage.rows import encode, trimmed
-from rota.storage.statements import load_statements, numbered
+from rota.storage.statements import numbered
 from rota.storage.transaction import SqlTransaction
 
 # While the server works on one piece of many rows, the next is spelt out here.
@@ -28,13 +28,9 @@ class PostgresTransaction(SqlTransaction):
     def __init__(self, dialogue: Dialogue) -> None:
         super().__init__()
         self._dialogue = dialogue
-        self._sql = load_statements("postgres")
         self.has_locked = False  # what others may take: if this is undone, they shall look again
         self._claims_to_come: Sequence[ClaimRequest] = ()
         self._ahead: dict[_Said, Question] = {}
-
-    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
-        return self._text(self._sql[statement], parameters)
 
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
         return self._asked(statement, parameters)[0]
@@ -118,9 +114,6 @@ class PostgresTransaction(SqlTransaction):
     def _leave(self) -> None:
         """What was found is locked, and others may have passed over it: they shall look again."""
         self.topics.add(Topic.READY)
-
-    def _text_of(self, name: str) -> str:
-        return self._sql[name]
 
     def conclude_firing(
         self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool

@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rota.storage.statements import load_statements
 
 if TYPE_CHECKING:
     from rota.storage.port import Topic
@@ -13,22 +15,22 @@ Fields = tuple[str, ...]  # what the values of a row are called, in their order
 
 
 class Primitives(ABC):
+    DIALECT: ClassVar[str]
+
     def __init__(self) -> None:
+        self._sql = load_statements(self.DIALECT)
         self.topics: set[Topic] = set()  # whom the commit wakes
 
     def wake(self, topic: "Topic") -> None:
         self.topics.add(topic)
 
-    @abstractmethod
     def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
         """Run the statement of this name."""
+        return self._text(self._sql[statement], parameters)
 
     @abstractmethod
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
         """Run a statement that was put together here and not in a file."""
-
-    @abstractmethod
-    def _text_of(self, name: str) -> str: ...
 
     @abstractmethod
     def _changed(self, statement: str, /, **parameters: object) -> int:
@@ -73,3 +75,11 @@ class Primitives(ABC):
     def _one(self, statement: str, /, **parameters: object) -> Row | None:
         rows = self._rows(statement, **parameters)
         return rows[0] if rows else None
+
+    def _value(self, statement: str, /, **parameters: object) -> Any | None:
+        """Of its first row the first; None where there is no row, or nothing in it."""
+        row = self._one(statement, **parameters)
+        return row[0] if row else None
+
+    def _count(self, statement: str, /, **parameters: object) -> int:
+        return int(self._value(statement, **parameters) or 0)

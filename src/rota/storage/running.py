@@ -65,7 +65,7 @@ class RunStatements(Primitives):
     def list_runs(self, wanted: RunFilter, limit: int) -> list[Run]:
         conditions, values = _conditions(wanted)
         chosen = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        head = self._text_of("get_run").partition(" WHERE ")[0]
+        head = self._sql["get_run"].partition(" WHERE ")[0]
         rows = self._text(f"{head}{chosen} ORDER BY id DESC LIMIT :want", {**values, "want": limit})
         return [run_of(row) for row in rows]
 
@@ -86,10 +86,8 @@ class RunStatements(Primitives):
         self, agent: str, schedule: str | None, work_item_id: str | None
     ) -> str | None:
         if work_item_id is not None:
-            row = self._one("last_session_of_item", agent=agent, work_item_id=work_item_id)
-        else:
-            row = self._one("last_session_of_schedule", agent=agent, schedule=schedule)
-        return row[0] if row else None
+            return self._value("last_session_of_item", agent=agent, work_item_id=work_item_id)
+        return self._value("last_session_of_schedule", agent=agent, schedule=schedule)
 
     def spent(self, since: str, agent: str | None = None) -> Spent:
         if agent is None:
@@ -162,8 +160,7 @@ class RunStatements(Primitives):
         return letter_of(row) if row else None
 
     def next_post(self) -> str | None:
-        row = self._one("next_post")
-        return row[0] if row else None
+        return self._value("next_post")
 
     def delivered(self, entry_id: str, now: str) -> None:
         self._do("delivered", id=entry_id, now=now)

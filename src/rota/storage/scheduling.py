@@ -79,8 +79,7 @@ class ScheduleStatements(Primitives):
         return [None if row[0] is None else json.loads(row[0]) for row in rows]
 
     def last_sight(self) -> str | None:
-        row = self._one("last_sight")
-        return row[0] if row else None
+        return self._value("last_sight")
 
     # schedules
 
@@ -178,8 +177,7 @@ class ScheduleStatements(Primitives):
         return bool(self._rows("is_due", now=now, **_beyond(beyond)))
 
     def next_wake(self, now: str) -> str | None:
-        row = self._one("next_wake", now=now)
-        return row[0] if row else None
+        return self._value("next_wake", now=now)
 
     def ahead_of(self, now: str, agents: Sequence[str]) -> list[DueSchedule]:
         rows = self._rows("ahead_of", now=now, agents=encode(list(agents)))
@@ -215,8 +213,7 @@ class ScheduleStatements(Primitives):
         return bool(self._rows("is_waiting"))
 
     def count_waiting(self, agent: str, schedule: str) -> int:
-        row = self._one("count_waiting", agent=agent, schedule=schedule)
-        return int(row[0]) if row else 0
+        return self._count("count_waiting", agent=agent, schedule=schedule)
 
     def take_up(self, trigger: Trigger, now: str, fallback: tuple[str, str] | None) -> bool:
         if not self._rows("take_up", id=trigger.id, node=trigger.node, now=now):

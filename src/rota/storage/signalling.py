@@ -79,8 +79,7 @@ class SignalStatements(EventStatements):
         return signal_of(row) if row else None
 
     def signal_named(self, name: str) -> str | None:
-        row = self._one("signal_named", name=name)
-        return row[0] if row else None
+        return self._value("signal_named", name=name)
 
     def end_signal(self, signal_id: str, status: SignalStatus, now: str) -> bool:
         ended = self._rows("end_signal", id=signal_id, status=status, now=now)
@@ -93,8 +92,7 @@ class SignalStatements(EventStatements):
         return [one for one in due if self.end_signal(one, SignalStatus.EXPIRED, now)]
 
     def next_signal_end(self) -> str | None:
-        row = self._one("next_signal_end")
-        return row[0] if row else None
+        return self._value("next_signal_end")
 
     def is_heard(self, key: str) -> bool:
         return bool(self._rows("is_heard", key=key))
@@ -203,8 +201,7 @@ class SignalStatements(EventStatements):
         return [firing_of(row) for row in rows]
 
     def next_firing(self) -> str | None:
-        row = self._one("next_firing")
-        return row[0] if row else None
+        return self._value("next_firing")
 
     # what conditions ask
 
@@ -212,8 +209,7 @@ class SignalStatements(EventStatements):
         return bool(self._rows("has_moved_since", id=item_id, seq=seq))
 
     def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
-        row = self._one("count_moves", id=item_id, statuses=encode(list(to)), seq=seq)
-        return int(row[0]) if row else 0
+        return self._count("count_moves", id=item_id, statuses=encode(list(to)), seq=seq)
 
     def gather(self, signal_id: str, condition: Condition) -> Gathering:
         statuses, items = encode(list(condition.to)), encode(list(condition.items))

@@ -6,7 +6,6 @@ import apsw
 
 from rota.storage.primitives import Fields, Parameters, Row
 from rota.storage.sqlite_values import in_sizes, picked, with_values
-from rota.storage.statements import load_statements
 from rota.storage.transaction import SqlTransaction
 
 
@@ -19,10 +18,6 @@ class SqliteTransaction(SqlTransaction):
     def __init__(self, connection: apsw.Connection) -> None:
         super().__init__()
         self._connection = connection
-        self._sql = load_statements("sqlite")
-
-    def _rows(self, statement: str, /, **parameters: object) -> list[Row]:
-        return self._connection.execute(self._sql[statement], parameters).fetchall()
 
     def _each(
         self,
@@ -43,9 +38,6 @@ class SqliteTransaction(SqlTransaction):
 
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
         return self._connection.execute(statement, parameters).fetchall()
-
-    def _text_of(self, name: str) -> str:
-        return self._sql[name]
 
     def _changed(self, statement: str, /, **parameters: object) -> int:
         self._rows(statement, **parameters)

@@ -25,10 +25,6 @@ class StatisticStatements(Primitives):
         begins, ends = within.begins, within.ends
         return self._count("count_ended", status=status, begins=begins, ends=ends)
 
-    def _count(self, statement: str, **parameters: object) -> int:
-        row = self._one(statement, **parameters)
-        return int(row[0]) if row else 0
-
     def last_ended(self, status: Status, within: Bucket, limit: int) -> list[Ended]:
         rows = self._rows(
             "last_ended", status=status, begins=within.begins, ends=within.ends, want=limit
@@ -56,8 +52,7 @@ class StatisticStatements(Primitives):
         return {agent: int(count) for agent, count in self._rows("open_runs_by_agent")}
 
     def earliest_schedule(self) -> str | None:
-        row = self._one("earliest_schedule")
-        return row[0] if row else None
+        return self._value("earliest_schedule")
 
     def post_figures(self) -> list[PostFigures]:
         waiting = {row[0]: (int(row[1]), row[2]) for row in self._rows("post_waiting")}

@@ -129,16 +129,14 @@ class SqlTransaction(
         return self._changed("promote_due", now=now)
 
     def next_due(self) -> str | None:
-        row = self._one("next_due")
-        return row[0] if row else None
+        return self._value("next_due")
 
     def count_by_status(self) -> dict[Status, int]:
         counted = {STATUS[row[0]]: row[1] for row in self._rows("count_by_status")}
         return {status: counted.get(status, 0) for status in Status}
 
     def queued_before(self, item: WorkItem) -> int:
-        row = self._one("queued_before", priority=item.priority, id=item.id)
-        return int(row[0]) if row else 0
+        return self._count("queued_before", priority=item.priority, id=item.id)
 
     # links
 
