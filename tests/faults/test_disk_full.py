@@ -1,11 +1,16 @@
 """A disk that is full and has space again: no false answer, reads go on, no restart is needed."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rota.model.clock import SystemClock
+from rota.model.errors import StorageUnavailable
+from rota.runner.logs import RunLog, append, tail
+from rota.runner.redaction import NOTHING
 from rota.testing import audit
 from tests.faults.asking import demand_unavailable, post, stored
 from tests.faults.history import read
@@ -70,3 +75,40 @@ def fill_and_free(tmp_path: Path, cycles: int, figure: Callable[[str], None]) ->
         f"{cycles} times full and back: {len(acknowledged)} acknowledged and stored,"
         f" {len(refused)} refused, 0 falsely acknowledged"
     )
+
+
+async def test_the_log_of_a_run_has_whole_lines_though_its_disk_was_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        path = disk / "log"
+        log = RunLog(path, 1024 * 1024, NOTHING, SystemClock())
+        log.open()
+        with log:
+            log.say("first")
+            ballast = fill(disk)
+            log.write([{"text": "torn " * 2000}, {"text": "lost"}])
+            follower = tail(path, follow=True, pause=lambda _: asyncio.sleep(0))
+            seen = [await anext(follower)]
+            assert seen[0][0] < path.stat().st_size, "half a line, as far as there was space"
+            ballast.unlink()
+            log.say("there is space again")
+            async with asyncio.timeout(10):
+                seen += [await anext(follower), await anext(follower)]
+        await follower.aclose()
+        lines = [json.loads(line)["text"] for line in path.read_bytes().splitlines()]
+    assert lines[:3] == ["first", "torn " * 2000, "there is space again"]
+    assert [json.loads(line)["text"] for _, line in seen] == lines[:3]
+    assert lines[3].endswith("bytes of output were dropped here")
+
+
+def test_a_piece_of_a_log_that_found_no_space_can_be_sent_again(tmp_path: Path) -> None:
+    line = json.dumps({"text": "x" * 10_000}).encode() + b"\n"
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        path = disk / "log"
+        assert append(path, 0, line, limit=10**6) == len(line)
+        ballast = fill(disk)
+        with pytest.raises(StorageUnavailable, match="No space left on device"):
+            append(path, len(line), line * 2, limit=10**6)
+        assert not path.read_bytes().endswith(b"\n"), "half a line, as far as there was space"
+        ballast.unlink()
+        assert append(path, len(line), line * 2, limit=10**6) == len(line) * 3
+        assert path.read_bytes() == line * 3

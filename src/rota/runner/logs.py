@@ -6,6 +6,7 @@ line between them says how much was dropped.
 """
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from rota.model.clock import Clock, to_text
-from rota.model.errors import InvalidInput, NotFound
+from rota.model.errors import InvalidInput, NotFound, StorageUnavailable
 from rota.runner.output import shortened
 from rota.runner.redaction import Redactor
 
@@ -47,6 +48,7 @@ class RunLog:
         self._dropped = 0
         self._end: deque[tuple[bytes, int]] = deque()  # lines, and what they were in the output
         self._end_size = 0
+        self._torn = b""  # the rest of a line whose beginning is written
         self._file: BinaryIO | None = None
 
     def open(self) -> None:
@@ -124,14 +126,24 @@ class RunLog:
         return json.dumps(line, ensure_ascii=True, default=str).encode() + b"\n"
 
     def _put(self, data: bytes) -> None:
+        """A disk that fills up may take half a line: the rest of it is written before anything
+        else, for whoever reads has seen its beginning."""
         if self._file is None:
             return
-        try:
-            self._file.write(data)
-        except OSError:
-            self._dropped += len(data)
-            return
-        self._written += len(data)
+        lines = self._torn + data
+        done = _written(self._file, lines)
+        begun = lines.find(b"\n", done - 1) + 1 if done else len(self._torn)
+        self._torn = lines[done:begun]
+        self._written += done
+        self._dropped += len(lines) - begun
+
+
+def _written(file: BinaryIO, data: bytes) -> int:
+    """How many bytes of it, as many as there is space for."""
+    try:
+        return file.write(data)
+    except OSError:
+        return 0
 
 
 def _size(event: Mapping[str, Any]) -> int:
@@ -184,22 +196,39 @@ def append(path: Path, offset: int, data: bytes, *, limit: int) -> int:
     A piece may come twice: what lies below the size is there already. Beyond the limit
     nothing is written: the worker's own log is capped, so this is one that lies.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        size = os.fstat(handle).st_size
-        if offset > size:
-            raise InvalidInput(
-                f"offset: the log has {size} bytes; send what comes after them", size=size
-            )
-        fresh = data[size - offset :]
-        _demand_lines(fresh)
-        kept = fresh[: max(0, limit - size)]
-        kept = kept[: kept.rfind(b"\n") + 1]
-        os.pwrite(handle, kept, size)
-        return size + len(kept)
-    finally:
-        os.close(handle)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            return _append(handle, offset, data, limit)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StorageUnavailable(f"the log cannot be written: {error.strerror}") from error
+
+
+def _append(handle: int, offset: int, data: bytes, limit: int) -> int:
+    size = _whole_lines(handle)
+    if offset > size:
+        raise InvalidInput(
+            f"offset: the log has {size} bytes; send what comes after them", size=size
+        )
+    fresh = data[size - offset :]
+    _demand_lines(fresh)
+    kept = fresh[: max(0, limit - size)]
+    kept = kept[: kept.rfind(b"\n") + 1]
+    if os.pwrite(handle, kept, size) < len(kept):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return size + len(kept)
+
+
+def _whole_lines(handle: int) -> int:
+    """The size without half a line, which a full disk or a crash has left: it is sent again."""
+    size = os.fstat(handle).st_size
+    if size == 0 or os.pread(handle, 1, size - 1) == b"\n":
+        return size
+    beginning = max(0, size - LONGEST_LINE - 1)
+    return beginning + os.pread(handle, size - beginning, beginning).rfind(b"\n") + 1
 
 
 def _demand_lines(data: bytes) -> None:
