@@ -527,24 +527,13 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (target.read_bytes(), target.stat().st_mode & 0o777) == (b"all", 0o600)
 
 
-def test_what_others_have_put_in_the_way_is_not_written_to(tmp_path: Path) -> None:
-    elsewhere, target = tmp_path / "elsewhere", tmp_path / "x.jsonl"
-    elsewhere.write_bytes(b"mine")
-    target.with_name(f"x.jsonl.{os.getpid()}.partial").symlink_to(elsewhere)
-    with whole_file(target) as out:
-        out.write(b"all")
-    assert (elsewhere.read_bytes(), target.read_bytes()) == (b"mine", b"all")
-    assert not target.is_symlink()
-
-
 def test_a_read_only_file_system_is_told_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("rota.exchange.exporting.os.open", refused)
-    monkeypatch.setattr(Path, "unlink", refused)
+    monkeypatch.setattr("rota.files.tempfile.mkstemp", refused)
     told = "cannot write .*: Read-only file system"
     with pytest.raises(StorageUnavailable, match=told), whole_file(tmp_path / "x.jsonl"):
         pass

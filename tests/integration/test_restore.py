@@ -61,7 +61,7 @@ from pathlib import Path
 from rota.storage import sqlite_files
 
 WRITING = (
-    "_replace", "_make", "_alone", "_keep", "_copied", "_copy", "_settle", "_exchange", "_link",
+    "_replace", "_make", "_alone", "_keep", "_copied", "_copy", "_exchange", "_link",
     "_move_sides", "_locked",
 )
 
@@ -190,7 +190,7 @@ def test_who_hears_that_it_failed_hears_where_the_old_ledger_is(
     ledger = ledger_of(here)
     ledger.write_bytes(garbage(b""))
     with monkeypatch.context() as failing:
-        failing.setattr(sqlite_files, "_settle", refused)
+        failing.setattr(sqlite_files, "settle", refused)
         message = here.json("db", "restore", "backup.db", code=6)["message"]
     [kept] = ledger.parent.glob("*-before-restore-*")
     assert f"the old ledger is kept as {kept.relative_to(here.place)}" in message

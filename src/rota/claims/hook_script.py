@@ -4,13 +4,13 @@ import contextlib
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from rota.claims.pushes import git
+from rota.files import replacing
 from rota.model.errors import Refused
 
 SKIP_VARIABLE = "LABEL_STATE_SKIP_DEDUP_CHECK"  # the name that `label-state` gave it
@@ -147,11 +147,8 @@ def _run_before(before: Path) -> str:
 
 def _write(hook: Path, text: str) -> None:
     """Whole or not at all: a push may come at any moment."""
-    handle, partial = tempfile.mkstemp(prefix="pre-push-", dir=hook.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    Path(partial).chmod(0o755)
-    Path(partial).replace(hook)
+    with replacing(hook, mode=0o755) as partial:
+        partial.write_text(text)
 
 
 @contextlib.contextmanager

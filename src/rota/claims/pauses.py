@@ -9,13 +9,13 @@ import fcntl
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rota.config import Settings, StateDir
+from rota.files import replacing
 from rota.model.errors import MalformedReference, PauseUnreadable, Refused, StorageUnavailable
 
 Names = list[str]  # an alias, because PausedRepos has a method of the name `list`
@@ -119,18 +119,8 @@ class PausedRepos:
 
     def _write(self, names: Names) -> None:
         """Whole or not at all, and on disk when this returns."""
-        handle, partial = tempfile.mkstemp(prefix=f"{self.path.stem}-", dir=self.path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(json.dumps({"paused": names}, indent=2) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            Path(partial).replace(self.path)
-        except BaseException:
-            with suppress(OSError):
-                Path(partial).unlink()
-            raise
-        _sync_directory(self.path.parent)
+        with replacing(self.path) as partial:
+            partial.write_text(json.dumps({"paused": names}, indent=2) + "\n", encoding="utf-8")
 
 
 def _valid(repo: str) -> str:
@@ -178,11 +168,3 @@ def _owner(name: str) -> str:
 
 def _repo(name: str) -> str:
     return name.lower().rpartition("/")[2]
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.files import replacing
 from rota.model.errors import Refused, StorageUnavailable
 
 _OWN_FILES = (
@@ -199,8 +200,6 @@ class StateDir:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all: somebody may read it at any moment."""
-    partial = file.with_suffix(".partial")
-    partial.write_text(text)
-    partial.chmod(0o600)
-    partial.replace(file)
+    """Somebody may read it at any moment."""
+    with replacing(file) as partial:
+        partial.write_text(text)

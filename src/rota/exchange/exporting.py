@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import BinaryIO
 
 from rota import __version__
 from rota.exchange.records import END, HEADER, VERSION, encode_line, line_of
+from rota.files import replacing
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import NotFound, StorageUnavailable
 from rota.model.work import Project
@@ -143,19 +143,8 @@ def rows(
 @contextlib.contextmanager
 def whole_file(target: Path) -> Iterator[BinaryIO]:
     """A file that appears under its name when all of it is on disk, for its owner's eyes only."""
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        partial.unlink(missing_ok=True)
-        # Never what somebody else has put there: others may read that, or it leads elsewhere.
-        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
+        with replacing(target) as partial, partial.open("wb") as out:
             yield out
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(target)
     except OSError as error:
         raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
-    finally:
-        # Where it could not be written it need not be removed, and that must not hide why.
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)

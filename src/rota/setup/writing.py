@@ -1,10 +1,9 @@
 """Reading and writing whole files: a file has its old content or its new one, never half."""
 
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from rota.files import replacing
 from rota.model.errors import Refused, StorageUnavailable
 
 _USUAL_MODE = 0o644
@@ -27,26 +26,10 @@ def write(path: Path, text: str, *, mode: int | None = None) -> None:
     target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, text.encode(), mode or _mode(target))
+        with replacing(target, mode=mode or _mode(target)) as partial:
+            partial.write_bytes(text.encode())
     except OSError as error:
         raise StorageUnavailable(f"cannot write {path}: {error.strerror}") from error
-
-
-def _replace(target: Path, content: bytes, mode: int) -> None:
-    """By way of a file that was not there before: under a name that can be foreseen, a repository
-    may bring a link along that leads out of it."""
-    handle, partial = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(partial).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(partial).unlink()
-        raise
 
 
 def _mode(path: Path) -> int:

@@ -23,6 +23,7 @@ import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from rota.files import replacing
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import (
     CommitUnknown,
@@ -273,17 +274,11 @@ class PostgresStore:
 
     def _backup_now(self, target: Path) -> None:
         """`pg_dump` knows best; its custom format is restored with `pg_restore`."""
-        partial = target.with_name(target.name + ".partial")
         try:
-            partial.unlink(missing_ok=True)
-            os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            with replacing(target) as partial:
+                self._dump(partial)
         except OSError as error:
             raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
-        try:
-            self._dump(partial)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def _dump(self, target: Path) -> None:
         where = conninfo_to_dict(self._conninfo)

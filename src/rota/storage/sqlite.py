@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from rota.files import replacing
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import StorageUnavailable
 from rota.storage.migrations import TABLE, demand_current, migrations, state_of
@@ -320,11 +321,8 @@ class SqliteStore:
 
     def _backup_now(self, target: Path) -> None:
         """SQLite's own backup: pages are copied while writers go on; the copy is consistent."""
-        partial = target.with_name(target.name + ".partial")
         try:
-            partial.unlink(missing_ok=True)
-            os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            with self._borrowed() as source, translated(partial):
+            with replacing(target) as partial, self._borrowed() as source, translated(partial):
                 copy = apsw.Connection(str(partial))
                 with copy.backup("main", source, "main") as backup:
                     # In one step: between two, it would begin anew where others have committed.
@@ -332,12 +330,8 @@ class SqliteStore:
                         backup.step()
                 copy.execute("PRAGMA journal_mode = DELETE")
                 copy.close()
-            partial.replace(target)
         except OSError as error:
             raise StorageUnavailable(f"cannot write {target}: {error.strerror}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                partial.unlink()
 
     async def size(self) -> int:
         return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())

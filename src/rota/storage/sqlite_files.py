@@ -14,6 +14,7 @@ from pathlib import Path
 
 import apsw
 
+from rota.files import settle
 from rota.model.errors import InvalidInput, Refused, StorageUnavailable
 from rota.storage.migrations import demand_current, migrations, state_of
 from rota.storage.sqlite_errors import translated
@@ -181,7 +182,7 @@ def _keep(ledger: apsw.Connection, kept: Path) -> None:
     """By a copy of SQLite's: to open the file in any other way would give up our lock on it."""
     with _copied(ledger, kept) as partial:
         partial.replace(kept)
-        _settle(kept.parent)
+        settle(kept.parent)
 
 
 @contextlib.contextmanager
@@ -223,9 +224,9 @@ def _exchange(path: Path, new: apsw.Connection, kept: Path) -> None:
             _link(path, kept)
         try:
             _move_sides(path, kept)
-            _settle(path.parent)
+            settle(path.parent)
             partial.replace(path)
-            _settle(path.parent)
+            settle(path.parent)
         except OSError as error:
             raise StorageUnavailable(
                 f"cannot write {path}: {error.strerror}; the old ledger is kept as {kept}, restore"
@@ -256,12 +257,3 @@ def _locked(path: Path) -> Iterator[None]:
         except BlockingIOError:
             raise _in_use(path) from None
         yield
-
-
-def _settle(directory: Path) -> None:
-    """What was renamed in it stays so, whatever happens to the power."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
