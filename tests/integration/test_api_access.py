@@ -184,12 +184,55 @@ async def test_of_many_good_tokens_the_latest_are_remembered(
         a, b, c, d = [(await ledger.tokens.create(f"t{n}", ["read"]))[1] for n in range(4)]
         for secret in (a, b, c, a, d):
             await gate.sign_in(secret, "here")
+            assert len(gate._callers) <= 3
         with pytest.raises(Unauthenticated):
             await gate.sign_in("rota_wrong", "here")
         for secret in (a, c, d):
             await gate.sign_in(secret, "here")
         with pytest.raises(TooManyFailures):
             await gate.sign_in(b, "here")
+
+
+async def test_who_guesses_from_ever_new_addresses_fills_no_memory(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    now = 0.0
+    settings = ApiSettings(auth_failures=1, auth_window_seconds=60)
+    async with open_ledger(database) as ledger:
+        gate = auth.Gate(ledger.tokens, settings, monotonic=lambda: now)
+
+        async def guess(address: str) -> None:
+            with pytest.raises(Unauthenticated):
+                await gate.sign_in("rota_wrong", address)
+
+        await guess("a")
+        now = 30.0
+        await guess("b")
+        await guess("c")
+        now = 70.0  # only the window of the first is over
+        await guess("d")
+        for known in ("b", "c", "d"):
+            with pytest.raises(TooManyFailures):
+                await gate.sign_in("rota_wrong", known)
+        await guess("e")  # there is no room beside the three that count
+        assert len(gate._failures._seen) == 1
+        for n in range(20):
+            await guess(f"f{n}")
+            assert len(gate._failures._seen) <= 3
+
+
+async def test_ever_new_cookies_that_are_refused_fill_no_memory(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    async with open_ledger(database) as ledger:
+        await ledger.tokens.create("boss", ["admin"])
+        gate = auth.Gate(ledger.tokens, ApiSettings(auth_failures=100))
+        for n in range(10):
+            with pytest.raises(Unauthenticated):
+                await gate.caller({b"cookie": f"rota_token=rota_{n}".encode()}, "here")
+            assert 1 <= len(gate._stale) <= 3
 
 
 # scopes
