@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rota.model.claims import ClaimRequest
-from rota.model.errors import CommitUnknown, StorageUnavailable
+from rota.model.errors import ClaimLost, CommitUnknown, StorageUnavailable
 from rota.model.events import EventType
 from rota.model.fleet import AgentSpec, Breaker
 from rota.model.runs import AgentLimits, RunEnd, RunStatus
@@ -69,6 +69,20 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     assert await dead() == ([run.id] if is_dead else [])
     await ledger.queue.complete(claimed.item.id, token=claimed.claim.token)
     assert await dead() == [run.id]
+
+
+async def test_no_run_begins_with_a_claim_that_has_ended_meanwhile(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    await ledger.queue.submit(NewItem("chore", "Mend the gate"))
+    (first,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
+    clock.advance(first.claim.lease_seconds + 1)
+    (second,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
+    with pytest.raises(ClaimLost, match="has ended meanwhile"):
+        # The item is read after its claim, and may be in other hands by then.
+        await ledger.runs.begin_once(first.claim, second.item, schedule=None, node="w")
+    assert await ledger.runs.find() == []
+    assert await ledger.views.item(second.item.id) == second.item
 
 
 async def test_a_lost_run_lasted_until_its_server_was_last_seen(
