@@ -165,6 +165,9 @@ class NodesContract:
         assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON)) == [left]
         lost = await record(store, left)
         assert (lost.outcome, lost.error) == ("lost", "the process that ran it died")
+        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], LATER)) == []
+        (gone,) = await store.read(lambda tx: tx.some_nodes(["n0"]))
+        assert gone.ended_at == SOON, "it ended once"
 
     async def test_rosters_are_those_of_the_other_living_nodes(self, store: Store) -> None:
         third = replace(OTHER, id="n3", place="far")
@@ -222,15 +225,17 @@ class SchedulesTableContract:
         assert (kept.slot, kept.next_run_at) == (LATER, LATER)
 
     async def test_drop_schedules_ends_what_was_asked_of_them(self, store: Store) -> None:
-        await stored(store, standing("a"), standing("b"))
+        await stored(store, standing("a"), standing("b"), standing("a", "bob"))
         gone, kept = trigger("a", node=""), trigger("b", node="")
-        begun = trigger("a")
-        await inserted(store, gone, kept, begun)
+        begun, expired = trigger("a"), trigger("a", node="", triggered_at=BEFORE)
+        await inserted(store, gone, kept, begun, expired)
+        await store.transact(lambda tx: tx.prune_triggers(NOW, BEFORE))
         assert await store.transact(lambda tx: tx.drop_schedules([("ada", "a")], SOON)) == 1
         assert await store.transact(lambda tx: tx.drop_schedules([("ada", "a")], SOON)) == 0
         assert (await record(store, gone)).outcome == "dropped"
         assert (await record(store, kept)).outcome is None
         assert (await record(store, begun)).outcome is None
+        assert (await record(store, expired)).outcome == "expired"
 
     async def test_schedule_states_by_agent_and_name(self, store: Store) -> None:
         rows = [standing(name, agent) for agent in ("bob", "ada") for name in ("b", "a", "c")]
@@ -274,7 +279,7 @@ class SchedulesTableContract:
         assert (await state(store, alive_since=SOON)).running == 0, "not seen since then"
 
     async def test_disable_schedule_and_enable_schedule(self, store: Store) -> None:
-        await stored(store, standing())
+        await stored(store, standing(), standing(agent="bob"))
         assert await store.transact(lambda tx: tx.disable_schedule("ada", "poll"))
         off = await state(store)
         assert (off.status, off.next_run_at, off.slot) == (ScheduleStatus.DISABLED, None, None)
@@ -288,6 +293,7 @@ class SchedulesTableContract:
             assert not await store.transact(verb)
         (row,) = await store.read(lambda tx: tx.standings(["ada"]))
         assert row.configured, "what the file says is not the operator's to change"
+        assert await store.read(lambda tx: tx.standings(["bob"])) == [standing(agent="bob")]
 
     async def test_restore_schedule_before_anything_ran_here(self, store: Store) -> None:
         taken = ScheduleState(
