@@ -6,9 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings, Mount, auth, create_app
+from rota.api import ApiSettings, Mount, auth, browser, create_app
 from rota.api.asgi import Receive, Scope, Send
-from rota.api.problems import TooManyFailures
+from rota.api.problems import BadHost, TooManyFailures
 from rota.app import open_ledger
 from rota.model.errors import Unauthenticated
 from rota.model.status import Verb
@@ -80,13 +80,14 @@ def test_the_first_token_closes_the_server_at_once(asks: Asks) -> None:
 
 
 def test_without_a_token_only_health_answers(served: Served, asks: Asks) -> None:
-    token(served, "admin")
+    good = token(served, "admin")
     served.api._gate.forget()
     anyone = asks(None)
     assert anyone.get("/health").status_code == 200
     for path in ("/work", "/metrics", "/docs", "/openapi.json", "/events", "/nope", "/tokens"):
         assert code(anyone.get(path)) == (401, "unauthenticated"), path
-    for header in ("", "Bearer", "Basic cm90YTpyb3Rh", "rota_x", "Bearer é".encode()):
+    wrong = ("", "Bearer", "Basic cm90YTpyb3Rh", "rota_x", "Bearer é".encode())
+    for header in (*wrong, good, f"Basic {good}", f"Token {good}", f"Bearer{good}"):
         answer = anyone.get("/work", headers={"Authorization": header})
         assert answer.status_code == 401, header
 
@@ -633,6 +634,16 @@ def test_an_open_server_beyond_loopback_cannot_be_reached_by_a_rebound_name(
         for host in ("10.0.0.5:8080", "rota", "rota:8080", "rota.example.org", "[fd00::1]"):
             assert http.get("/work", headers={"Host": host}).status_code == 200, host
         assert code(http.get("/work", headers={"Host": "evil.example"})) == (421, "bad_host")
+
+
+def test_ever_new_names_of_a_server_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser, "_MOST_ACCEPTED", 3)
+    guard = browser.BrowserGuard(ApiSettings(host="0.0.0.0"))
+    for n in range(10):
+        guard.check("GET", {b"host": f"name-{n}.example".encode()}, protected=True)
+    assert len(guard._accepted) == 3
+    with pytest.raises(BadHost):
+        guard.check("GET", {b"host": b"name-0.example"}, protected=False)
 
 
 def test_a_server_with_a_name_for_others_is_open_to_nobody_without_a_token(database: str) -> None:
