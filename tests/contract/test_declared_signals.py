@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rota.model.errors import Refused
 from rota.model.signals import NewSignal, SignalStatus
 from rota.model.status import Status
 from rota.model.work import NewItem
@@ -188,4 +189,18 @@ async def test_whoever_dies_on_the_way_has_changed_nothing(
     assert sorted((one.name or "") for one in await scene.signals.find(SignalStatus.ACTIVE)) == [
         "changes",
         "comes",
+    ]
+
+
+async def test_what_a_person_has_made_is_no_files_whatever_its_name(scene: Scene) -> None:
+    mine = await scene.signals.create(scene.signals.read(FAILED, SUBMIT, name="release"))
+    with pytest.raises(Refused, match="is called 'release' and still active"):
+        await scene.signals.sync([scene.one("release")])
+    assert (await scene.signals.get(mine.id)).signal.status is SignalStatus.ACTIVE
+    assert (await scene.signals.sync([])).left == ()
+    await scene.signals.cancel(mine.id)
+    await scene.signals.sync([scene.one("release")])
+    assert await scene.standing() == [
+        ("release", SignalStatus.CANCELLED),
+        ("release", SignalStatus.ACTIVE),
     ]

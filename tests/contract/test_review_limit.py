@@ -76,6 +76,23 @@ async def test_an_agent_gets_nothing_new_while_enough_of_its_work_waits_for_a_re
     assert await why(queue) is NothingClaimed.NOTHING_READY
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+async def test_only_what_the_agent_itself_has_in_review_or_at_work_counts(
+    queue: WorkQueue, by_name: bool
+) -> None:
+    for status in (Status.IN_REVIEW, Status.IN_PROGRESS):
+        await bring_to(queue, status, agent="bob")
+    for status in (Status.BLOCKED, Status.COMPLETED, Status.FAILED):
+        await bring_to(queue, status)
+    await queue.set_agent("ada", max_in_review=1)
+    if by_name:
+        named = await bring_to(queue, Status.DISPATCHED)
+        assert (await queue.apply(order(Verb.START, named.id))).item.status is Status.IN_PROGRESS
+    else:
+        await fill(queue, 1)
+        assert len(await claimed(queue)) == 1
+
+
 async def test_a_claim_that_has_lapsed_makes_room(ledger: Ledger, clock: ManualClock) -> None:
     await ledger.queue.set_agent("ada", max_concurrent=2, max_in_review=1)
     await fill(ledger.queue, 1)

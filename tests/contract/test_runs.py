@@ -1,21 +1,24 @@
 """Every promise of `rota.storage.run_port` on both databases, and what the tables hold."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 
 import apsw
 import psycopg
 import pytest
 
 from rota.model.claims import ClaimRequest
-from rota.model.errors import CommitUnknown, StorageUnavailable
+from rota.model.errors import ClaimLost, CommitUnknown, StorageUnavailable
 from rota.model.events import EventType
 from rota.model.fleet import AgentSpec, Breaker
 from rota.model.runs import AgentLimits, RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
+from rota.runner.records import KEPT_DAYS, RunBook
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
@@ -71,6 +74,20 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     assert await dead() == [run.id]
 
 
+async def test_no_run_begins_with_a_claim_that_has_ended_meanwhile(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    await ledger.queue.submit(NewItem("chore", "Mend the gate"))
+    (first,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
+    clock.advance(first.claim.lease_seconds + 1)
+    (second,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
+    with pytest.raises(ClaimLost, match="has ended meanwhile"):
+        # The item is read after its claim, and may be in other hands by then.
+        await ledger.runs.begin_once(first.claim, second.item, schedule=None, node="w")
+    assert await ledger.runs.find() == []
+    assert await ledger.views.item(second.item.id) == second.item
+
+
 async def test_a_lost_run_lasted_until_its_server_was_last_seen(
     store: Store, ledger: Ledger, clock: ManualClock
 ) -> None:
@@ -84,6 +101,21 @@ async def test_a_lost_run_lasted_until_its_server_was_last_seen(
     (lost,) = await ledger.runs.bury("here", clock.text(-60))
     assert (lost.id, lost.status, lost.seconds) == (run.id, RunStatus.LOST, 5.0)
     assert lost.ended_at == clock.text()
+
+
+async def test_a_log_is_kept_until_nobody_has_written_to_it_for_long(
+    store: Store, clock: ManualClock, tmp_path: Path
+) -> None:
+    logs = tmp_path / "runs"
+    logs.mkdir()
+    runs = RunBook(store, node="here", logs=logs, clock=clock)
+    kept_since = clock.now().timestamp() - KEPT_DAYS * 24 * 3600
+    old, young, other = runs.log("old"), runs.log("young"), logs / "notes.txt"
+    for path, written in ((old, kept_since - 1), (young, kept_since + 1), (other, 0)):
+        path.write_text("{}\n")
+        os.utime(path, (written, written))
+    assert runs.prune_logs() == 1
+    assert sorted(logs.glob("*")) == sorted([young, other])
 
 
 FAILED = RunEnd(RunStatus.FAILED, error="no nails left")

@@ -186,6 +186,22 @@ async def test_who_comes_too_late_concludes_nothing(
     assert len(await scene.events(EventType.SIGNAL_FIRED)) == 1
 
 
+async def test_who_comes_after_its_signal_was_cancelled_concludes_nothing(scene: Scene) -> None:
+    signal = await scene.when(FAILS)
+    await scene.fail(await scene.add())
+    now, until = scene.clock.text(), scene.clock.text(60)
+    (taken,) = await scene.store.transact(lambda tx: tx.take_firings("one", now, until, 9))
+    await scene.signals.cancel(signal.id)
+    ended = replace(taken, status=FiringStatus.ENQUEUED)
+    told = NewEvent(EventType.SIGNAL_FIRED, now)
+    done = await scene.store.transact(
+        lambda tx: tx.conclude_firing(signal, ended, told, 1, last=True)
+    )
+    assert not done
+    assert await scene.status(signal) is SignalStatus.CANCELLED
+    assert await scene.events(EventType.SIGNAL_FIRED) == []
+
+
 async def test_a_second_event_does_not_fire_what_has_fired(scene: Scene) -> None:
     signal = await scene.when(FAILS)
     for _ in range(3):
@@ -273,6 +289,7 @@ async def test_a_signal_of_a_project_hears_of_no_other(scene: Scene) -> None:
 async def test_the_second_failure_of_an_item_can_be_waited_for(scene: Scene) -> None:
     item = await scene.add()
     await scene.when({**FAILS, "nth": 2}, {"kind": "notify", "url": "https://example.org/hook"})
+    await scene.fail(await scene.add())  # another's failure is none of this one's
     await scene.fail(item)
     assert await scene.processor.tick() == 0
     await scene.queue.apply(Order(Verb.RETRY, item.id, "me"))
@@ -498,6 +515,24 @@ async def test_what_another_has_leased_is_left_alone_until_the_lease_lapses(scen
     assert await scene.processor.tick() == 1
 
 
+async def test_a_firing_is_taken_while_it_is_due_and_has_not_ended(scene: Scene) -> None:
+    signal = await scene.when(FAILS)
+    await scene.fail(await scene.add())
+
+    async def take(owner: str, at: float) -> list[FiringRecord]:
+        now, until = scene.clock.text(at), scene.clock.text(at + 60)
+        return await scene.store.transact(lambda tx: tx.take_firings(owner, now, until, 9))
+
+    assert len(await take("one", 0)) == 1
+    assert await take("two", 59) == []
+    (taken,) = await take("two", 60)
+    assert (taken.lease_owner, taken.attempt) == ("two", 2)
+    skipped = replace(taken, status=FiringStatus.SKIPPED)
+    assert await scene.store.transact(lambda tx: tx.end_firing(skipped, "two", scene.clock.text()))
+    assert await take("one", 9999) == []
+    assert await scene.firings(signal) == [(FiringStatus.SKIPPED, None)]
+
+
 async def test_a_late_processor_changes_nothing(scene: Scene) -> None:
     from rota.signals.firing import fire
 
@@ -562,6 +597,7 @@ async def test_a_loop_is_stopped_and_recorded(scene: Scene) -> None:
 async def test_a_cancelled_or_expired_signal_does_not_fire(scene: Scene) -> None:
     cancelled = await scene.when(FAILS)
     expired = await scene.when(FAILS, expires_at=scene.clock.text(60))
+    later = await scene.when(BLOCKS, expires_at=scene.clock.text(120))
     await scene.signals.cancel(cancelled.id)
     with pytest.raises(Refused):
         await scene.signals.cancel(cancelled.id)
@@ -569,6 +605,7 @@ async def test_a_cancelled_or_expired_signal_does_not_fire(scene: Scene) -> None
     await scene.fail(await scene.add())
     assert await scene.processor.tick() == 0
     assert await scene.status(expired) is SignalStatus.EXPIRED
+    assert await scene.status(later) is SignalStatus.ACTIVE
 
 
 # actions

@@ -47,6 +47,15 @@ async def test_a_secret_brings_its_scopes(ledger: Ledger) -> None:
     caller.demand_agent("bob")
 
 
+async def test_beside_a_wider_scope_that_of_an_agent_narrows_nothing(ledger: Ledger) -> None:
+    for wide in ("work", "dispatch", "admin"):
+        _, secret = await ledger.tokens.create("both", [wide, "agent:ada"])
+        (await ledger.tokens.caller(secret)).demand_agent("bob")
+    _, narrow = await ledger.tokens.create("reader", ["read", "agent:ada"])
+    with pytest.raises(Forbidden):
+        (await ledger.tokens.caller(narrow)).demand_agent("bob")
+
+
 @pytest.mark.parametrize("name", [*sorted(OWN_ACTORS), "Local", " queue ", "signal:x"])
 async def test_a_token_is_not_called_what_rota_calls_itself(ledger: Ledger, name: str) -> None:
     with pytest.raises(InvalidInput, match="in the log; take another"):

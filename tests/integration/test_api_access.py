@@ -6,9 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings, Mount, auth, create_app
+from rota.api import ApiSettings, Mount, auth, browser, create_app
 from rota.api.asgi import Receive, Scope, Send
-from rota.api.problems import TooManyFailures
+from rota.api.problems import BadHost, TooManyFailures
 from rota.app import open_ledger
 from rota.model.errors import Unauthenticated
 from rota.model.status import Verb
@@ -80,13 +80,14 @@ def test_the_first_token_closes_the_server_at_once(asks: Asks) -> None:
 
 
 def test_without_a_token_only_health_answers(served: Served, asks: Asks) -> None:
-    token(served, "admin")
+    good = token(served, "admin")
     served.api._gate.forget()
     anyone = asks(None)
     assert anyone.get("/health").status_code == 200
     for path in ("/work", "/metrics", "/docs", "/openapi.json", "/events", "/nope", "/tokens"):
         assert code(anyone.get(path)) == (401, "unauthenticated"), path
-    for header in ("", "Bearer", "Basic cm90YTpyb3Rh", "rota_x", "Bearer é".encode()):
+    wrong = ("", "Bearer", "Basic cm90YTpyb3Rh", "rota_x", "Bearer é".encode())
+    for header in (*wrong, good, f"Basic {good}", f"Token {good}", f"Bearer{good}"):
         answer = anyone.get("/work", headers={"Authorization": header})
         assert answer.status_code == 401, header
 
@@ -184,12 +185,55 @@ async def test_of_many_good_tokens_the_latest_are_remembered(
         a, b, c, d = [(await ledger.tokens.create(f"t{n}", ["read"]))[1] for n in range(4)]
         for secret in (a, b, c, a, d):
             await gate.sign_in(secret, "here")
+            assert len(gate._callers) <= 3
         with pytest.raises(Unauthenticated):
             await gate.sign_in("rota_wrong", "here")
         for secret in (a, c, d):
             await gate.sign_in(secret, "here")
         with pytest.raises(TooManyFailures):
             await gate.sign_in(b, "here")
+
+
+async def test_who_guesses_from_ever_new_addresses_fills_no_memory(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    now = 0.0
+    settings = ApiSettings(auth_failures=1, auth_window_seconds=60)
+    async with open_ledger(database) as ledger:
+        gate = auth.Gate(ledger.tokens, settings, monotonic=lambda: now)
+
+        async def guess(address: str) -> None:
+            with pytest.raises(Unauthenticated):
+                await gate.sign_in("rota_wrong", address)
+
+        await guess("a")
+        now = 30.0
+        await guess("b")
+        await guess("c")
+        now = 70.0  # only the window of the first is over
+        await guess("d")
+        for known in ("b", "c", "d"):
+            with pytest.raises(TooManyFailures):
+                await gate.sign_in("rota_wrong", known)
+        await guess("e")  # there is no room beside the three that count
+        assert len(gate._failures._seen) == 1
+        for n in range(20):
+            await guess(f"f{n}")
+            assert len(gate._failures._seen) <= 3
+
+
+async def test_ever_new_cookies_that_are_refused_fill_no_memory(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 3)
+    async with open_ledger(database) as ledger:
+        await ledger.tokens.create("boss", ["admin"])
+        gate = auth.Gate(ledger.tokens, ApiSettings(auth_failures=100))
+        for n in range(10):
+            with pytest.raises(Unauthenticated):
+                await gate.caller({b"cookie": f"rota_token=rota_{n}".encode()}, "here")
+            assert 1 <= len(gate._stale) <= 3
 
 
 # scopes
@@ -590,6 +634,16 @@ def test_an_open_server_beyond_loopback_cannot_be_reached_by_a_rebound_name(
         for host in ("10.0.0.5:8080", "rota", "rota:8080", "rota.example.org", "[fd00::1]"):
             assert http.get("/work", headers={"Host": host}).status_code == 200, host
         assert code(http.get("/work", headers={"Host": "evil.example"})) == (421, "bad_host")
+
+
+def test_ever_new_names_of_a_server_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser, "_MOST_ACCEPTED", 3)
+    guard = browser.BrowserGuard(ApiSettings(host="0.0.0.0"))
+    for n in range(10):
+        guard.check("GET", {b"host": f"name-{n}.example".encode()}, protected=True)
+    assert len(guard._accepted) == 3
+    with pytest.raises(BadHost):
+        guard.check("GET", {b"host": b"name-0.example"}, protected=False)
 
 
 def test_a_server_with_a_name_for_others_is_open_to_nobody_without_a_token(database: str) -> None:

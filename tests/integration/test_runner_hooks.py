@@ -7,7 +7,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -18,6 +18,8 @@ import pytest
 
 from rota.model.fleet import Hook
 from rota.model.runs import RunEnd, RunStatus
+from rota.runner.addresses import Allowed
+from rota.runner.webhooks import LONGEST_REPLY, Posting, send
 from tests.integration.runner_stage import ENVIRON, Stage
 
 CANARY = "canary-41d7-secret"
@@ -297,3 +299,19 @@ async def test_a_webhook_whose_secret_is_not_set_is_not_sent(tmp_path: Path) -> 
         end = await told_by_web(tmp_path, url, ("127.0.0.1",), secret_env="NOT_SET")
     assert "NOT_SET is not set" in end.hook_errors[0]
     assert listener.heard == []
+
+
+async def test_of_a_long_answer_only_the_beginning_is_read() -> None:
+    pieces = 0
+
+    async def told() -> AsyncIterator[bytes]:
+        nonlocal pieces
+        while pieces < 100:
+            pieces += 1
+            yield b"x" * 1000
+
+    via = httpx2.MockTransport(lambda _: httpx2.Response(500, content=told()))
+    posting = Posting("http://127.0.0.1/", b"{}", {})
+    reply = await send(posting, Allowed.of(["127.0.0.1"]), via)
+    assert (reply.status, reply.text) == (500, "x" * LONGEST_REPLY)
+    assert pieces == LONGEST_REPLY // 1000 + 1

@@ -244,6 +244,13 @@ def test_to_revoke_any_other_claim_changes_nothing(of: Any) -> None:
     assert stand(about(Kind.REVOKE, 7, of=of)) == Standing()
 
 
+@pytest.mark.parametrize("of", [7, 6, 4, "None"])
+def test_to_revoke_another_claim_than_the_one_it_was_done_under_opens_nothing(of: Any) -> None:
+    log = [claim(5), about(Kind.DONE, 6, of=5), claim(7)]
+    assert stand(*log, about(Kind.REVOKE, 8, of=of)) == stand(*log)
+    assert holder(*log, about(Kind.REVOKE, 8, of=of), claim(9)) is None
+
+
 def test_a_revocation_by_somebody_who_is_no_operator_is_not_in_the_log() -> None:
     made = comment(5, marker(Kind.CLAIM, codename="a"))
     for author in (BOT, OTHER_BOT, STRANGER):

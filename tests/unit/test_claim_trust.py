@@ -206,6 +206,15 @@ async def test_a_trusted_edit_does_not_cover_a_strangers_before_it() -> None:
     assert "edited by mallory" in found
 
 
+async def test_a_trusted_edit_leaves_an_approval_that_came_after_a_strangers() -> None:
+    repo = Repo(
+        labelled=[ready(MAINTAINER, 50)],
+        edit=TextEdit(at(60), MAINTAINER),
+        earlier=(TextEdit(at(40), STRANGER),),
+    )
+    assert await gate(repo).distrust(strange()) is None
+
+
 async def test_the_label_taken_off_and_put_on_again_approves_the_edit() -> None:
     repo = Repo(
         labelled=[ready(MAINTAINER, 10), ready(MAINTAINER, 30)],

@@ -17,7 +17,7 @@ from rota.api.run_wire import BeginRun, EndRun, LogQuery, PieceQuery, PostQuery,
 from rota.model.access import DISPATCH, READ, WORK
 from rota.model.claims import Claim
 from rota.model.clock import parse_time, to_text
-from rota.model.errors import BadCursor, ClaimLost, InvalidInput, NotFound, Refused
+from rota.model.errors import BadCursor, InvalidInput, NotFound, Refused
 from rota.model.runs import Run, RunFilter, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.work import WorkItem, check_text
@@ -127,8 +127,6 @@ async def _claimed(call: Call, body: BeginRun) -> tuple[Claim, WorkItem]:
     await demand_own(call, item, body.token)
     claim = await call.ledger.queue.heartbeat(body.work_item_id, body.token, actor=call.actor)
     item = await call.ledger.views.item(body.work_item_id)
-    if item.epoch != claim.epoch:
-        raise ClaimLost(f"the claim of {item.id} has ended meanwhile", id=item.id)
     if claim.agent != body.agent:
         raise InvalidInput(f"agent: the claim is {claim.agent!r}'s", field="agent")
     return claim, item

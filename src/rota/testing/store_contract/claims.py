@@ -293,6 +293,16 @@ class ClaimsContract:
         assert await store.read(lambda tx: tx.live_claim(item_id)) == second.claim
         assert await store.read(lambda tx: tx.find_claim(item_id, "other")) is None
 
+    async def test_a_claim_is_known_of_its_own_item_alone(self, store: Store) -> None:
+        first, second = await given(store, item(), item())
+        mine, other = await taken(store, slots=2, tokens=["t1", "t2"])
+        assert (mine.item.id, other.item.id) == (first, second)
+        assert await store.read(lambda tx: tx.find_claim(first, "t1")) == mine.claim
+        assert await store.read(lambda tx: tx.find_claim(second, "t1")) is None
+        assert await store.read(lambda tx: tx.claim_at(first, 1)) == mine.claim
+        assert await store.read(lambda tx: tx.claim_at(second, 1)) == other.claim
+        assert await store.read(lambda tx: tx.claim_at(second, 2)) is None
+
     async def test_finish_completes_those_whose_token_is_live(self, store: Store) -> None:
         await given(store, *(item() for _ in range(3)))
         took = await taken(store, tokens=["a", "b", "c"], slots=3)

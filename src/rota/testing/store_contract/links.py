@@ -42,6 +42,12 @@ class LinksContract:
         free = await store.transact(lambda tx: tx.unblock_dependents(second, NOW))
         assert [row.id for row in free] == [both]
 
+    async def test_unblock_dependents_leaves_what_waits_for_others(self, store: Store) -> None:
+        done, waiting, dependent = await given(store, item(), item(), item())
+        await store.transact(lambda tx: tx.add_blockers(dependent, [waiting]))
+        assert await store.transact(lambda tx: tx.unblock_dependents(done, NOW)) == []
+        assert (await found(store, dependent)).open_blockers == 1
+
     async def test_clear_blockers_takes_all_links_off(self, store: Store) -> None:
         first, second, dependent = await given(store, item(), item(), item())
         await store.transact(lambda tx: tx.add_blockers(dependent, [first, second]))

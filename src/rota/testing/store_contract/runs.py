@@ -168,7 +168,7 @@ class RunsContract:
 
     async def test_request_cancel_is_for_runs_that_go_on(self, store: Store) -> None:
         mine, other = await begun(store), await begun(store, node="node-2")
-        over = await begun(store)
+        over, _unasked = await begun(store), await begun(store)
         await ended(store, over)
         for one, accepted in ((mine, True), (other, True), (over, False), (run(), False)):
             asked = await store.transact(lambda tx, one=one: tx.request_cancel(one.id))  # type: ignore[misc]
@@ -219,6 +219,24 @@ class DeadRunsContract:
         assert await self._dead(store) == {former.id, living.id}
         assert fresh.id not in await self._dead(store), "it may just have begun"
 
+    async def test_lost_at_work_are_those_whose_item_is_still_held_by_their_claim(
+        self, store: Store
+    ) -> None:
+        async def lost_at_work() -> list[str]:
+            return [one.id for one in await store.read(lambda tx: tx.lost_at_work())]
+
+        item = await in_progress(store)
+        facts: dict[str, Any] = {"work_item_id": item.id, "epoch": item.epoch}
+        alive, over, lost = [await begun(store, **facts) for _ in range(3)]
+        former = await begun(store, work_item_id=item.id, epoch=item.epoch - 1)
+        await ended(store, over, RunEnd(RunStatus.FAILED))
+        for one in (lost, former):
+            await ended(store, one, RunEnd(RunStatus.LOST))
+        assert await lost_at_work() == [lost.id]
+        await ended(store, alive, RunEnd(RunStatus.LOST))
+        await completed(store, item)
+        assert await lost_at_work() == []
+
 
 class SessionsAndSpendingContract:
     async def test_last_session_of_an_item_is_of_its_agents_latest_run_with_one(
@@ -241,6 +259,7 @@ class SessionsAndSpendingContract:
         assert await session("ada", "w-1") == "new"
         assert await session("bob", "w-1") is None
         assert await session("ada", None, "nightly") == "nightly"
+        assert await session("bob", None, "nightly") is None
         assert await session("ada", None, "weekly") is None
 
     async def test_spent_counts_what_began_since_then(self, store: Store) -> None:
@@ -294,10 +313,13 @@ class SessionsAndSpendingContract:
         poll = await begun(store, schedule="poll", started_at=NOW)
         await begun(store, schedule="nightly", started_at=BEFORE)
         await begun(store, schedule=None, started_at=SOON)
+        await begun(store, "bob", schedule="nightly", started_at=SOON)
         wanted = [("ada", "poll", BEFORE), ("ada", "nightly", NOW), ("bob", "poll", BEFORE)]
         assert await store.read(lambda tx: tx.last_scheduled_runs(wanted)) == [poll]
 
     async def test_slots_in_use_say_what_they_are_used_for(self, store: Store) -> None:
+        other = await in_progress(store)
+        await completed(store, other)
         item = await in_progress(store)
         now = await store.read(lambda tx: tx.slots_in_use(["ada", "bob"]))
         assert now == [Slot("ada", 0, item.id, "Say hello", NOW)]
@@ -305,6 +327,7 @@ class SessionsAndSpendingContract:
             NewEvent(EventType.STARTED, BEFORE, work_item_id=item.id),
             NewEvent(EventType.RESUMED, SOON, work_item_id=item.id),
             NewEvent(EventType.NOTED, LATER, work_item_id=item.id),
+            NewEvent(EventType.STARTED, LATER, work_item_id=other.id),
         ]
         await store.transact(lambda tx: tx.append(events))
         [slot] = await store.read(lambda tx: tx.slots_in_use(["ada"]))
@@ -406,6 +429,10 @@ class OutboxContract:
         assert await take("1") is None
         assert await take("none") is None
         assert await taken(store) == ["2"]
+        await posted(store, letter("3"), letter("4"))
+        await store.transact(lambda tx: tx.delivered("3", NOW))
+        await store.transact(lambda tx: tx.bury("4", NOW, "no"))
+        assert (await take("3"), await take("4")) == (None, None), "there is nothing to deliver"
 
     async def test_next_post_is_the_earliest_that_waits(self, store: Store) -> None:
         async def following() -> str | None:
@@ -441,6 +468,7 @@ class OutboxContract:
         await posted(store, letter("1"), letter("2"))
         await taken(store)
         await store.transact(lambda tx: tx.bury("1", NOW, "given up"))
+        await store.transact(lambda tx: tx.postpone("1", LATER, "late word"))
         [buried] = await waiting(store, buried=True)
         assert (buried.id, buried.failed_at, buried.error) == ("1", NOW, "given up")
         assert [one.id for one in await waiting(store)] == ["2"]

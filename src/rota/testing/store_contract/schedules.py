@@ -165,6 +165,9 @@ class NodesContract:
         assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], SOON)) == [left]
         lost = await record(store, left)
         assert (lost.outcome, lost.error) == ("lost", "the process that ran it died")
+        assert await store.transact(lambda tx: tx.end_dead_nodes(ME, [], LATER)) == []
+        (gone,) = await store.read(lambda tx: tx.some_nodes(["n0"]))
+        assert gone.ended_at == SOON, "it ended once"
 
     async def test_rosters_are_those_of_the_other_living_nodes(self, store: Store) -> None:
         third = replace(OTHER, id="n3", place="far")
@@ -222,15 +225,17 @@ class SchedulesTableContract:
         assert (kept.slot, kept.next_run_at) == (LATER, LATER)
 
     async def test_drop_schedules_ends_what_was_asked_of_them(self, store: Store) -> None:
-        await stored(store, standing("a"), standing("b"))
+        await stored(store, standing("a"), standing("b"), standing("a", "bob"))
         gone, kept = trigger("a", node=""), trigger("b", node="")
-        begun = trigger("a")
-        await inserted(store, gone, kept, begun)
+        begun, expired = trigger("a"), trigger("a", node="", triggered_at=BEFORE)
+        await inserted(store, gone, kept, begun, expired)
+        await store.transact(lambda tx: tx.prune_triggers(NOW, BEFORE))
         assert await store.transact(lambda tx: tx.drop_schedules([("ada", "a")], SOON)) == 1
         assert await store.transact(lambda tx: tx.drop_schedules([("ada", "a")], SOON)) == 0
         assert (await record(store, gone)).outcome == "dropped"
         assert (await record(store, kept)).outcome is None
         assert (await record(store, begun)).outcome is None
+        assert (await record(store, expired)).outcome == "expired"
 
     async def test_schedule_states_by_agent_and_name(self, store: Store) -> None:
         rows = [standing(name, agent) for agent in ("bob", "ada") for name in ("b", "a", "c")]
@@ -268,13 +273,15 @@ class SchedulesTableContract:
     async def test_a_state_counts_what_runs_on_living_nodes(self, store: Store) -> None:
         await stored(store, standing())
         await store.transact(lambda tx: tx.put_node(ME))
-        await inserted(store, trigger(), trigger(node=""), trigger(node="gone"))
+        await store.transact(lambda tx: tx.put_node(OTHER))
+        await store.transact(lambda tx: tx.end_node("n2", NOW))
+        await inserted(store, trigger(), trigger(node=""), trigger(node="gone"), trigger(node="n2"))
         assert (await state(store)).running == 1
         assert (await state(store)).status is ScheduleStatus.RUNNING
         assert (await state(store, alive_since=SOON)).running == 0, "not seen since then"
 
     async def test_disable_schedule_and_enable_schedule(self, store: Store) -> None:
-        await stored(store, standing())
+        await stored(store, standing(), standing(agent="bob"))
         assert await store.transact(lambda tx: tx.disable_schedule("ada", "poll"))
         off = await state(store)
         assert (off.status, off.next_run_at, off.slot) == (ScheduleStatus.DISABLED, None, None)
@@ -288,6 +295,7 @@ class SchedulesTableContract:
             assert not await store.transact(verb)
         (row,) = await store.read(lambda tx: tx.standings(["ada"]))
         assert row.configured, "what the file says is not the operator's to change"
+        assert await store.read(lambda tx: tx.standings(["bob"])) == [standing(agent="bob")]
 
     async def test_restore_schedule_before_anything_ran_here(self, store: Store) -> None:
         taken = ScheduleState(
@@ -433,9 +441,13 @@ class AskedContract:
     async def test_waiting_triggers_are_those_that_nobody_took_up(self, store: Store) -> None:
         await stored(store, *(standing(name) for name in ("poll", "b", "c")))
         await stored(store, standing(agent="bob"))
+        taken_up, expired = trigger(), trigger(node="", triggered_at=BEFORE)
+        await inserted(store, taken_up, expired)
+        await store.transact(lambda tx: tx.prune_triggers(NOW, NOW))
+        assert not await store.read(lambda tx: tx.is_waiting())
         waiting = [trigger(node="", message=str(n)) for n in range(3)]
         others = [trigger(name, node="") for name in ("b", "c")]
-        await inserted(store, *waiting, trigger(), *others, trigger(agent="bob", node=""))
+        await inserted(store, *waiting, *others, trigger(agent="bob", node=""))
 
         async def found(limit: int, after: str = "") -> list[Trigger]:
             return await store.transact(lambda tx: tx.waiting_triggers(["ada"], limit, after))
@@ -448,7 +460,7 @@ class AskedContract:
         assert await store.read(lambda tx: tx.count_waiting("ada", "other")) == 0
 
     async def test_take_up_gives_a_trigger_to_one_node(self, store: Store) -> None:
-        await stored(store, standing())
+        await stored(store, standing(), standing(agent="bob"))
         asked = trigger(node="")
         await inserted(store, asked)
         mine, late = replace(asked, node="n1"), replace(asked, node="n2")
@@ -459,6 +471,19 @@ class AskedContract:
         noted = await state(store)
         assert (noted.trigger_count, noted.last_run_at, noted.next_run_at) == (1, SOON, NOW)
         assert not await store.read(lambda tx: tx.is_waiting())
+        (bobs,) = await store.read(lambda tx: tx.schedule_states("bob", None, 9, ""))
+        assert (bobs.trigger_count, bobs.last_run_at) == (0, None)
+
+    async def test_what_has_expired_is_not_taken_up(self, store: Store) -> None:
+        await stored(store, standing())
+        asked = trigger(node="", triggered_at=BEFORE)
+        await inserted(store, asked)
+        await store.transact(lambda tx: tx.prune_triggers(NOW, NOW))
+        mine = replace(asked, node="n1")
+        assert not await store.transact(lambda tx: tx.take_up(mine, SOON, None))
+        left = await record(store, asked)
+        assert (left.outcome, left.trigger.node) == ("expired", "")
+        assert (await state(store)).trigger_count == 0
 
     async def test_take_up_pushes_out_an_interval_but_wakes_nothing_that_sleeps(
         self, store: Store
@@ -580,7 +605,7 @@ class EndsContract:
     ) -> None:
         rows = [
             standing("b", slot=BEFORE), standing("a"), standing("other", slot=LATER),
-            standing("b", "bob"), standing("x", "eve"),
+            standing("c", "bob"), standing("x", "eve"),
         ]  # fmt: skip
         await stored(store, *rows)
         waits = [
@@ -591,7 +616,11 @@ class EndsContract:
         await store.transact(lambda tx: tx.advance_schedules(waits, NOW))
         await store.transact(lambda tx: tx.free_waiting({"ada", "bob"}, NOW))
         due = await store.transact(lambda tx: tx.due_schedules(NOW, HEAD, 9))
-        assert [(one.agent, one.name) for one in due] == [("ada", "b"), ("bob", "b")]
+        assert [(one.agent, one.name) for one in due] == [("ada", "b"), ("bob", "c")]
+        for _ in range(2):  # then the next; the third is not due before its slot
+            await store.transact(lambda tx: tx.free_waiting({"ada"}, NOW))
+            due = await store.transact(lambda tx: tx.due_schedules(NOW, HEAD, 9))
+            assert [one.name for one in due if one.agent == "ada"] == ["a", "b"]
 
     async def test_free_waiting_leaves_alone_what_waits_for_its_time(self, store: Store) -> None:
         await stored(store, standing("soon", slot=SOON, next_at=SOON))
@@ -613,7 +642,7 @@ class EndsContract:
         assert await store.transact(lambda tx: tx.prune_triggers(NOW, SOON)) == 1
         assert (await record(store, asked)).outcome == "expired"
         assert await store.read(lambda tx: tx.get_trigger(old.id)) is None
-        assert (await record(store, open_)).trigger == open_
+        assert await record(store, open_) == TriggerRecord(open_, None, None, None)
         assert (await record(store, young)).outcome == "succeeded"
 
     async def test_wakings_gathers_what_ended_alike_within_ten_minutes(self, store: Store) -> None:

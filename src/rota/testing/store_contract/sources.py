@@ -112,6 +112,7 @@ class OutsideItemsContract:
         assert await standing() is None
         first = await stored(store, "42")
         await stored(store, "43")
+        await stored(store, "42", source="github:owner/other")
         assert await standing() == first
         ended = await moved(store, first, Status.CANCELLED)
         assert await standing() == ended
@@ -133,6 +134,8 @@ class OutsideItemsContract:
     async def test_live_references_say_which_are_claimed_there(self, store: Store) -> None:
         one, two, three = [await stored(store, ref) for ref in "123"]
         await stored(store, "4", source="github:owner/other")
+        namesake = await stored(store, "1", source="github:owner/other")
+        await moved(store, await claimed(store, namesake, "f0", 2), Status.QUEUED)
         await moved(store, two, Status.COMPLETED)
         started = await claimed(store, three, "f1")
         assert await store.read(lambda tx: tx.live_references(REPO)) == [
@@ -283,6 +286,8 @@ class SourceClaimsContract:
         item = await claimed(store, await stored(store, "1"), "f1")
         await moved(store, item, Status.COMPLETED)
         again = await claimed(store, await stored(store, "1"), "f0", 2)
+        await moved(store, again, Status.BLOCKED)
+        await claimed(store, await stored(store, "1", source="github:owner/other"), "f7", 3)
         assert again.epoch == item.epoch
         assert await latest() == "f0"
         await store.transact(lambda tx: tx.end_source_claim("f0", "done", NOW))
