@@ -25,6 +25,7 @@ from rota.scheduler import (
     get_agent_schedule_states,
     get_schedule_state,
     run_schedule,
+    state,
     update_schedule_state,
 )
 from rota.storage.port import Store
@@ -81,6 +82,17 @@ async def test_a_run_by_hand_that_fails_says_so_twice(store: Store, clock: Manua
     after = await get_schedule_state(store, "ada", "poll")
     assert after is not None
     assert after.last_error == "ValueError: no disk"
+
+
+async def test_all_schedules_of_an_agent_are_known_also_beyond_a_page(
+    store: Store, clock: ManualClock, new_node: NewNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "_AT_ONCE", 2)
+    many = tuple(replace(POLL, name=f"poll-{number}") for number in range(5))
+    await new_node(replace(ADA, schedules=many), AgentSpec("bob", schedules=()))
+    known = await get_agent_schedule_states(store, "ada", clock=clock)
+    assert list(known) == [one.name for one in many]
+    assert await get_agent_schedule_states(store, "bob", clock=clock) == {}
 
 
 async def test_a_run_by_hand_tells_which_item_it_worked_on(
