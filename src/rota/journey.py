@@ -84,7 +84,8 @@ class Journey:
         await self._conclude(info, run, taken, end)
         said = log.info if _error(end) is None else log.warning
         said("run ended", run=run.id, agent=run.agent, status=end.status, error=_error(end))
-        return TriggerOutcome(end.status, error=_error(end))
+        item = taken.item if taken is not None else None
+        return TriggerOutcome(end.status, error=_error(end), work_item=item)
 
     async def _begin(self, info: TriggerInfo, taken: Taken | None) -> Run:
         claimed = taken.ledger_id if taken else None

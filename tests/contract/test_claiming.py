@@ -11,13 +11,14 @@ import pytest
 
 from rota.model.claims import ClaimedItem, ClaimRequest, Completion, NothingClaimed
 from rota.model.errors import ClaimLost, InvalidInput, NoFreeSlot, NotFound, TransitionRefused
+from rota.model.events import EventType
 from rota.model.sources import Firing
 from rota.model.status import Status, Verb
 from rota.model.work import NewItem, WorkItem
 from rota.queue import Ledger, WorkQueue, claiming
 from rota.queue.moves import Order
 from rota.queue.sweeper import Sweeper, Swept
-from rota.queue.views import Query, Views
+from rota.queue.views import EVENTS_SHOWN, Query, Views
 from rota.storage.port import Store, Transaction
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
@@ -412,6 +413,19 @@ async def test_two_claims_of_one_moment_are_two_to_say_something_late(ledger: Le
             await ledger.queue.apply(order(Verb.BLOCK, item.id, token=one.claim.token, notes="why"))
     kept = (await ledger.views.detail(item.id)).late_results
     assert [one.epoch for one in kept] == [1, 2]
+
+
+async def test_a_late_result_stays_on_its_item_however_much_is_noted_later(ledger: Ledger) -> None:
+    (item,) = await submit(ledger.queue)
+    taken = await claim(ledger.queue)
+    await ledger.queue.apply(order(Verb.RELEASE, item.id, force=True))
+    with pytest.raises(ClaimLost):
+        await ledger.queue.complete(item.id, token=taken.claim.token, notes="it is mended")
+    for number in range(EVENTS_SHOWN):
+        await ledger.queue.note(item.id, f"note {number}")
+    detail = await ledger.views.detail(item.id)
+    assert EventType.LATE_RESULT not in {event.type for event in detail.events}
+    assert [event.data["notes"] for event in detail.late_results] == ["it is mended"]
 
 
 async def test_a_late_result_that_is_repeated_is_kept_once(

@@ -32,7 +32,7 @@ from rota.queue import Ledger, WorkQueue, collecting, editing, moves
 from rota.queue.outside import OutsideWork
 from rota.queue.views import Views
 from rota.storage import herald, postgres, postgres_connection
-from rota.storage.dialogue import Dialogue
+from rota.storage.dialogue import Connection, Dialogue
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 from rota.storage.postgres import TRIES, PostgresStore
 from rota.storage.postgres_connection import connect
@@ -786,14 +786,14 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
 def test_a_connection_that_cannot_be_set_up_is_not_left_open(
     empty_postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[psycopg.Connection[Any]] = []
+    made: list[Connection] = []
 
-    def noted(*arguments: Any, **options: Any) -> "psycopg.Connection[Any]":
+    def noted(*arguments: Any, **options: Any) -> Connection:
         made.append(connecting(*arguments, **options))
         return made[-1]
 
-    connecting = psycopg.connect
-    monkeypatch.setattr(psycopg, "connect", noted)
+    connecting = Connection.connect
+    monkeypatch.setattr(Connection, "connect", staticmethod(noted))
     monkeypatch.setattr(postgres_connection, "_FOR_PLANS", "SET nothing_of_that_name = off")
     with pytest.raises(psycopg.Error):
         connect(empty_postgres, "rota")

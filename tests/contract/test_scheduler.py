@@ -721,7 +721,7 @@ async def test_stopping_waits_until_the_deadline_and_cancels_what_is_left(
     await node.tick()
     with pytest.raises(SchedulerShutdownError, match="1 job") as caught:
         await node.scheduler.stop(timeout=0.05)
-    assert caught.value.details == {"timed_out": True, "running_job_count": 1}
+    assert caught.value.context == {"timed_out": True, "running_job_count": 1}
     assert node.scheduler.get_total_running_job_count() == 0
     record = await store.read(lambda tx: tx.get_trigger(node.stage.came[0].id))
     assert record is not None

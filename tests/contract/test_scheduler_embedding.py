@@ -25,6 +25,7 @@ from rota.scheduler import (
     get_agent_schedule_states,
     get_schedule_state,
     run_schedule,
+    state,
     update_schedule_state,
 )
 from rota.storage.port import Store
@@ -59,6 +60,7 @@ async def test_a_run_by_hand_is_recorded_and_sets_the_next_time(
         agent=ADA, schedule=POLL, store=store, on_trigger=work, clock=clock, message="now"
     )
     assert (result.success, result.outcome, result.error) == (True, "succeeded", None)
+    assert (result.work_item, result.processed_work_item) == (None, False)
     assert result.trigger is not None
     assert result.trigger.message == "now"
     after = await get_schedule_state(store, "ada", "poll")
@@ -72,11 +74,36 @@ async def test_a_run_by_hand_that_fails_says_so_twice(store: Store, clock: Manua
     async def fail(info: TriggerInfo) -> None:
         raise ValueError("no disk")
 
-    with pytest.raises(ScheduleTriggerError, match="ada/poll failed: ValueError: no disk"):
+    with pytest.raises(
+        ScheduleTriggerError, match="ada/poll failed: ValueError: no disk"
+    ) as failed:
         await run_schedule(agent=ADA, schedule=POLL, store=store, on_trigger=fail, clock=clock)
+    assert failed.value.context == {"agent": "ada", "schedule": "poll"}
     after = await get_schedule_state(store, "ada", "poll")
     assert after is not None
     assert after.last_error == "ValueError: no disk"
+
+
+async def test_all_schedules_of_an_agent_are_known_also_beyond_a_page(
+    store: Store, clock: ManualClock, new_node: NewNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "_AT_ONCE", 2)
+    many = tuple(replace(POLL, name=f"poll-{number}") for number in range(5))
+    await new_node(replace(ADA, schedules=many), AgentSpec("bob", schedules=()))
+    known = await get_agent_schedule_states(store, "ada", clock=clock)
+    assert list(known) == [one.name for one in many]
+    assert await get_agent_schedule_states(store, "bob", clock=clock) == {}
+
+
+async def test_a_run_by_hand_tells_which_item_it_worked_on(
+    store: Store, clock: ManualClock
+) -> None:
+    async def work(info: TriggerInfo) -> TriggerOutcome:
+        return TriggerOutcome("failed", error="no hammer", work_item=Item())
+
+    result = await run_schedule(agent=ADA, schedule=POLL, store=store, on_trigger=work, clock=clock)
+    assert (result.success, result.error) == (False, "no hammer")
+    assert (result.work_item, result.processed_work_item) == (Item(), True)
 
 
 async def test_a_skip_is_no_success(store: Store, clock: ManualClock) -> None:

@@ -4,6 +4,7 @@ not, nothing that could hurt the others."""
 import asyncio
 import itertools
 import json
+import resource
 import socket
 import threading
 import time
@@ -251,6 +252,79 @@ def test_clients_that_do_not_read_cost_little_and_hurt_nobody(
         # Kept for each of them, the events would be a gigabyte.
         assert grown < 150e6
         assert slowest < 10  # who waited for them would wait for their pings
+
+
+# many that are only there
+
+
+class Idle(asyncio.Protocol):
+    """A client that says nothing but that it is still there."""
+
+    def __init__(self) -> None:
+        self.greeted: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.is_gone = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        host, port = transport.get_extra_info("peername")
+        wanted = {
+            "Host": f"{host}:{port}", "Connection": "Upgrade", "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        }  # fmt: skip
+        heads = "".join(f"{name}: {value}\r\n" for name, value in wanted.items())
+        transport.write(f"GET /ws HTTP/1.1\r\n{heads}\r\n".encode())
+
+    def data_received(self, data: bytes) -> None:
+        if not self.greeted.done():
+            self.greeted.set_result(data[:12])
+        elif data[:1] == b"\x89":  # a ping; what answers it is masked, here by nothing
+            said = data[2 : 2 + data[1]]
+            self._transport.write(bytes([0x8A, 0x80 | len(said)]) + bytes(4) + said)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_gone = True
+
+    def close(self) -> None:
+        self._transport.abort()
+
+
+@pytest.mark.parametrize("clients", [300, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_clients_that_are_only_there_cost_little_and_hurt_nobody(
+    server: Server, figure: Figure, clients: int
+) -> None:
+    # Some files are the server's own, and it keeps a quarter for other things than clients.
+    clients = min(clients, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4 - 100)
+    loop, port = asyncio.get_running_loop(), int(server.url.rpartition(":")[2])
+    for _ in range(2):  # the first ones meet a server that has just begun
+        alone = await asyncio.to_thread(slowest_of_a_hundred, server.url)
+    before, idle = memory(server), list[Idle]()
+    try:
+        for _ in range(clients):
+            idle.append((await loop.create_connection(Idle, "127.0.0.1", port))[1])
+            assert await idle[-1].greeted == b"HTTP/1.1 101"
+        beside = await asyncio.to_thread(slowest_of_a_hundred, server.url)
+        grown = memory(server) - before
+        assert not any(one.is_gone for one in idle)
+    finally:
+        for one in idle:
+            one.close()
+    figure(
+        f"{clients} clients that are only there: {grown / clients / 1e3:.0f} KB each, the slowest"
+        f" of a hundred writes takes {beside / alone:.1f} times as long as without them"
+    )
+    assert grown < clients * 100e3
+    assert beside < 1
+
+
+def slowest_of_a_hundred(url: str) -> float:
+    taken = []
+    with SyncWorkQueueClient(url) as client:
+        for number in range(100):
+            began = time.monotonic()
+            client.work_add("chore", f"item {number}")
+            taken.append(time.monotonic() - began)
+    return max(taken)
 
 
 def wired_forever(url: str, sock: socket.socket) -> ExitStack:

@@ -7,8 +7,12 @@ import httpx2
 import pytest
 
 from rota.api import pages
+from rota.client import SyncWorkQueueClient
+from rota.model.runs import OutboxEntry
 from rota.model.schedules import TriggerKind
+from rota.model.sources import StateNote
 from rota.queue.views import Page, Query
+from rota.storage.port import Transaction
 from rota.testing.served import Served
 
 Json = dict[str, Any]
@@ -46,6 +50,94 @@ def signals(http: httpx2.Client, served: Served) -> None:
         trigger = {"kind": "work_item.status.transition", "to": ["failed"]}
         made = http.post("/signals", json={"trigger": trigger, "action": action})
         assert made.status_code == 201, made.text
+
+
+def agents(http: httpx2.Client, served: Served) -> None:
+    for number in range(51):
+        http.patch(f"/agents/a{number:02}", json={"max_concurrent": 2}).raise_for_status()
+
+
+def sources(http: httpx2.Client, served: Served) -> None:
+    def body(tx: Transaction) -> None:
+        for number in range(51):
+            tx.note_source_state(f"github:mill/m{number:02}", StateNote())
+
+    served.run(lambda: served.store.transact(body))
+
+
+def tokens(http: httpx2.Client, served: Served) -> None:
+    for number in range(51):
+        served.run(lambda number=number: served.ledger.tokens.create(f"t{number}", ["read"]))
+    _, secret = served.run(lambda: served.ledger.tokens.create("boss", ["admin"]))
+    http.headers["authorization"] = f"Bearer {secret}"
+
+
+def letters(http: httpx2.Client, served: Served) -> None:
+    """Due in the other order than they were written in, several of them at a time."""
+    at = [f"2026-05-01T0{9 - number // 10}:00:00.000000Z" for number in range(51)]
+    posted = [
+        OutboxEntry(f"l{number:02}", "report", "ann", "x", {}, at[0], 0, at[number])
+        for number in range(51)
+    ]
+
+    def body(tx: Transaction) -> None:
+        for one in posted:
+            tx.post(one)
+
+    served.run(lambda: served.store.transact(body))
+
+
+def buried(http: httpx2.Client, served: Served) -> None:
+    letters(http, served)
+
+    def body(tx: Transaction) -> None:
+        for number in range(51):
+            tx.bury(f"l{number:02}", "2026-05-01T09:00:00.000000Z", "gone")
+
+    served.run(lambda: served.store.transact(body))
+
+
+SMALL_LISTS: dict[str, tuple[Callable[[httpx2.Client, Served], None], str]] = {
+    "/agents": (agents, "name"),
+    "/sources": (sources, "source"),
+    "/tokens": (tokens, "id"),
+    "/outbox": (letters, "id"),
+    "/outbox?buried=true": (buried, "id"),
+}
+
+
+@on_both_databases
+@pytest.mark.parametrize("path", SMALL_LISTS)
+def test_lists_that_are_mostly_short_have_pages_too(
+    http: httpx2.Client, served: Served, path: str
+) -> None:
+    made, key = SMALL_LISTS[path]
+    made(http, served)
+    and_then = "&" if "?" in path else "?"
+    whole = [one[key] for one in http.get(f"{path}{and_then}limit=1000").json()]
+    assert len(set(whole)) == len(whole) >= 51
+    assert [len(page) for page in every_page(http, path)] == [50, len(whole) - 50]
+    for limit in (1, 7, 50):
+        found = every_page(http, f"{path}{and_then}limit={limit}")
+        assert [one[key] for page in found for one in page] == whole
+        assert max(map(len, found)) == limit
+    for wrong in ("limit=0", "limit=1001", "page=2"):
+        answer = http.get(f"{path}{and_then}{wrong}")
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+
+
+def test_the_client_reads_short_lists_to_their_end(http: httpx2.Client, served: Served) -> None:
+    agents(http, served)
+    letters(http, served)
+    with SyncWorkQueueClient(served.url) as client:
+        assert len(client.agents()) == len(client.outbox()) == 51
+        assert len(client.outbox(limit=7)) == 7
+
+
+def test_a_place_in_the_outbox_that_was_not_handed_out_is_refused(http: httpx2.Client) -> None:
+    for wrong in ("x", "%00/x"):
+        answer = http.get(f"/outbox?cursor={wrong}")
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_cursor")
 
 
 LISTS: dict[str, tuple[Callable[[httpx2.Client, Served], None], str]] = {

@@ -26,7 +26,14 @@ from rota.queue import Ledger
 from rota.queue.moves import Order
 from rota.queue.views import Detail, Query
 from rota.sources.forge import ForgeWorkSource
-from rota.sources.github import GitHubAPIError, GitHubAuthError, GitHubWorkSource, Timeouts
+from rota.sources.github import (
+    GitHubAPIError,
+    GitHubAuthError,
+    GitHubWorkSource,
+    RateLimitWarningOptions,
+    RetryOptions,
+    Timeouts,
+)
 from rota.sources.manager import CANDIDATES, WorkSourceManager
 from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
@@ -1235,6 +1242,50 @@ async def test_a_program_may_have_github_alone(scene: Forges) -> None:
     finally:
         await source.aclose()
     assert scene.labels() == {"bug", "agent:managed", "agent:pr-open"}
+
+
+async def test_a_program_with_github_alone_says_how_it_is_asked(
+    scene: Forges, control: Control
+) -> None:
+    heard: list[int] = []
+    config = {name: value for name, value in scene.config().items() if name != "type"}
+    source = GitHubWorkSource(
+        config,
+        scene.context("ada"),
+        retry=RetryOptions(max_retries=1, base_delay=0.01),
+        warning=RateLimitWarningOptions(1_000_000),
+        on_warning=lambda info: heard.append(info.remaining),
+    )
+    control.fault(FaultKind.ERROR_BEFORE, status=502, path="^/user$", times=1)
+    try:
+        assert await offered(source) == [1]
+        control.fault(FaultKind.ERROR_BEFORE, status=502, path="/issues", times=2)
+        with pytest.raises(GitHubAPIError):
+            await source.fetch_available_work()
+    finally:
+        await source.aclose()
+    assert len(heard) == 1
+
+
+async def test_a_program_with_github_alone_asks_whether_its_token_will_do(
+    scene: Forges, control: Control
+) -> None:
+    control.token("bot", token="poor", scopes=["read:org"])
+    config = {name: value for name, value in scene.config().items() if name != "type"}
+    good = GitHubWorkSource(config, scene.context("ada"))
+    poor = GitHubWorkSource(config, scene.context("ada", {"TOKEN": "poor"}))
+    none = GitHubWorkSource(config, scene.context("ada", {}))
+    try:
+        assert "repo" in await good.validate_token()
+        with pytest.raises(GitHubAuthError) as lacking:
+            await poor.validate_token()
+        with pytest.raises(GitHubAuthError, match="TOKEN"):
+            await none.validate_token()
+    finally:
+        for one in (good, poor, none):
+            await one.aclose()
+    told = lacking.value
+    assert (told.found_scopes, told.missing_scopes) == (("read:org",), ("repo",))
 
 
 async def test_a_source_that_could_not_be_opened_leaves_no_connection(

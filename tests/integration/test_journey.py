@@ -152,7 +152,9 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def test_an_item_goes_from_its_source_to_its_report(scene: Scene) -> None:
     item = await scene.add(body="It squeaks.", labels=("wood",))
     outcome = await scene.travel(prompt="Process this:")
-    assert outcome == TriggerOutcome("succeeded")
+    assert (outcome.outcome, outcome.error) == ("succeeded", None)
+    assert outcome.work_item is not None
+    assert outcome.work_item.title == "Mend the gate"
     done = await scene.item(item)
     assert (done.status, done.notes, done.assigned_agent) == (Status.COMPLETED, "Mended.", "smith")
     (run,) = await scene.ledger.runs.find()
@@ -253,7 +255,8 @@ async def test_what_somebody_says_in_a_chat_is_fenced_off(scene: Scene) -> None:
 async def test_a_partial_result_waits_for_a_person(scene: Scene) -> None:
     item = await scene.add()
     scene.actor.end = RunEnd(RunStatus.PARTIAL, "Half of it.", ("https://git.test/o/r/pull/7",))
-    assert await scene.travel() == TriggerOutcome("partial")
+    outcome = await scene.travel()
+    assert (outcome.outcome, outcome.error) == ("partial", None)
     stands = await scene.item(item)
     assert stands.status is Status.BLOCKED
     assert "Half of it." in (stands.notes or "")

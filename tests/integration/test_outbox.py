@@ -19,6 +19,7 @@ from rota.model.schedules import TriggerKind
 from rota.model.status import Status
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
+from rota.sources import outbox
 from rota.sources.holding import Sourced, Taken, taken_of
 from rota.sources.local import QueueWorkSource
 from rota.sources.manager import WorkSourceManager
@@ -262,6 +263,25 @@ async def test_the_claim_is_kept_while_its_report_waits(
     mood.error = None
     await office.outbox.tick()
     assert await office.status(entry) is Status.COMPLETED
+
+
+async def test_of_more_reports_than_a_page_holds_all_claims_are_kept(
+    office: Office, mood: Mood, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_PAGE", 2)
+    await office.ledger.queue.set_agent("smith", max_concurrent=9)
+    mood.error = AWAY
+    entries = [await office.ended() for _ in range(5)]
+    for entry in entries:
+        await office.outbox.deliver(entry)
+    for _ in range(5):
+        clock.advance(await office.outbox.keeping.tick())
+        await office.ledger.sweeper.tick()
+    assert {await office.status(entry) for entry in entries} == {Status.IN_PROGRESS}
+    await office.outbox.resume()
+    mood.error = None
+    await office.outbox.tick()
+    assert {await office.status(entry) for entry in entries} == {Status.COMPLETED}
 
 
 async def test_a_crash_between_the_end_and_the_delivery_loses_nothing(

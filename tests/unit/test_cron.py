@@ -34,6 +34,7 @@ def test_expressions_are_read_as_observed(case: dict[str, Any]) -> None:
     with pytest.raises(CronParseError) as caught:
         parse_cron(case["in"])
     assert str(caught.value) == case["message"]
+    assert caught.value.expression == case["in"]
     assert caught.value.details.get("field") == case.get("field")
     assert caught.value.details.get("example") == case.get("example")
     assert isinstance(caught.value, SchedulerError)

@@ -404,6 +404,19 @@ def test_a_variable_that_is_not_set_is_named_with_its_place(write: Write, tmp_pa
     )
 
 
+def test_a_variable_that_is_not_set_hides_no_other_mistake_and_makes_none(write: Write) -> None:
+    path = write(
+        "agents:\n  - name: ada\n    schedulez: {}\n"
+        "    schedules: {look: {type: interval, interval: '${PAUSE}'}}\n"
+        "  - path: ${WHERE}/bob.yaml\n"
+    )
+    assert [one.partition(": ")[2].partition(";")[0] for one in mistakes(path)] == [
+        "agents[0].schedulez: unknown key",
+        "agents[0].schedules.look.interval: the environment variable PAUSE is not set",
+        "agents[1].path: the environment variable WHERE is not set",
+    ]
+
+
 def test_sources_do_not_need_the_variables_of_agents(write: Write) -> None:
     path = write("agents: [{name: smith, model: '${NOPE}'}]\nsources: [{type: queue}]\n")
     assert len(load(path, {}).sources) == 1

@@ -23,7 +23,7 @@ def test_intervals_are_read_as_observed(case: dict[str, Any]) -> None:
     with pytest.raises(IntervalParseError) as refused:
         parse_interval(case["in"])
     assert refused.value.message == case["message"]
-    assert refused.value.details["interval"] == case["in"]
+    assert refused.value.interval == refused.value.details["interval"] == case["in"]
     assert isinstance(refused.value, SchedulerError)
 
 

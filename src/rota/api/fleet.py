@@ -7,9 +7,10 @@ from msgspec import UNSET
 from rota.api import schemas, wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.auth import Gate
-from rota.api.bodies import AgentChange, AgentQuery, NewToken
+from rota.api.bodies import AgentChange, AgentQuery, NewToken, PageQuery
 from rota.api.budgets import Known, used_up
 from rota.api.call import Call
+from rota.api.pages import cut_answer
 from rota.api.routing import Endpoint, endpoint
 from rota.model.access import ADMIN, DISPATCH, READ
 from rota.model.agents import Agent, AgentLoad
@@ -48,10 +49,10 @@ def _load(loads: Mapping[str, AgentLoad], name: str) -> AgentLoad:
 def agent_endpoints(fleet: Known) -> tuple[Endpoint, ...]:
     """`fleet` tells what the configuration says, where one is known: budgets are there."""
 
-    @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent])
-    async def list_agents(call: Call) -> Answer:
+    @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent], sets=("Link",))
+    async def list_agents(call: Call, query: PageQuery) -> Answer:
         """List agents that are configured, have work on their hands, run, or may not run."""
-        return json_answer(await _agents(call, fleet()))
+        return cut_answer(call, query, await _agents(call, fleet()), place=lambda one: one.name)
 
     @endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
     async def show_agent(call: Call, query: AgentQuery) -> Answer:
@@ -92,10 +93,13 @@ async def _change(call: Call, body: AgentChange) -> None:
 def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
     """Tokens; a change of them is known at once to the gate of this server."""
 
-    @endpoint("GET", "/tokens", scope=ADMIN, tag="tokens", gives=list[schemas.Token])
-    async def list_tokens(call: Call) -> Answer:
+    @endpoint(
+        "GET", "/tokens", scope=ADMIN, tag="tokens", gives=list[schemas.Token], sets=("Link",)
+    )
+    async def list_tokens(call: Call, query: PageQuery) -> Answer:
         """List tokens, without their secrets."""
-        return json_answer([wire.token_of(one) for one in await call.ledger.tokens.list()])
+        found = await call.ledger.tokens.list()
+        return cut_answer(call, query, found, place=lambda one: one.id, written=wire.token_of)
 
     @endpoint(
         "POST", "/tokens", scope=ADMIN, tag="tokens", gives=schemas.TokenWithSecret, status=201

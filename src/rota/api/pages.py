@@ -1,10 +1,11 @@
 """Lists page by page. A page ends at its limit, or where an answer becomes too large to be handed
 out to whoever asks: an item may have most of a megabyte."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from rota.api.answers import Answer, encode, raw
+from rota.api.answers import Answer, encode, json_answer, raw
+from rota.api.bodies import PageQuery
 from rota.api.call import Call
 
 T = TypeVar("T")
@@ -37,6 +38,22 @@ async def page_answer(
             left, more = 0, True
     headers = call.next_page(**{by: at}) if more and at is not None else None
     return Answer(200, room.body, b"application/json", raw(headers))
+
+
+def cut_answer(
+    call: Call,
+    query: PageQuery,
+    rows: Iterable[T],
+    *,
+    place: Callable[[T], str],
+    written: Callable[[T], Any] = lambda row: row,
+) -> Answer:
+    """The same of what is known as a whole, in the order of its places."""
+    behind = [row for row in sorted(rows, key=place) if place(row) > (query.cursor or "")]
+    page = behind[: query.limit]
+    more = len(behind) > len(page)
+    headers = call.next_page(cursor=place(page[-1])) if more else None
+    return json_answer([written(row) for row in page], 200, headers)
 
 
 class _Room:

@@ -100,6 +100,7 @@ class EndRun(Strict, frozen=True):
 class PostQuery(Strict, frozen=True):
     buried: bool = False
     limit: Limit = 50
+    cursor: Cursor | None = None
 
 
 # out

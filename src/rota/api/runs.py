@@ -18,7 +18,7 @@ from rota.model.access import DISPATCH, READ, WORK
 from rota.model.claims import Claim
 from rota.model.clock import parse_time, to_text
 from rota.model.errors import BadCursor, InvalidInput, NotFound, Refused
-from rota.model.runs import Run, RunFilter, RunStatus
+from rota.model.runs import FIRST_POST, OutboxEntry, PostPlace, Run, RunFilter, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.work import WorkItem, check_text
 from rota.runner import logs
@@ -202,11 +202,29 @@ def _checked(body: EndRun) -> EndRun:
 # what waits to be delivered
 
 
-@endpoint("GET", "/outbox", scope=READ, tag="outbox", gives=list[wire.Letter])
+@endpoint(
+    "GET", "/outbox", scope=READ, tag="outbox", gives=list[wire.Letter], refuses=(400,),
+    sets=("Link",),
+)  # fmt: skip
 async def list_outbox(call: Call, query: PostQuery) -> Answer:
     """List reports that still have to be delivered; with `buried`, those that were given up."""
-    found = await call.ledger.post.list(buried=query.buried, limit=query.limit)
-    return json_answer([wire.letter_of(one) for one in found])
+
+    async def ask(limit: int, cursor: str | None) -> tuple[list[OutboxEntry], bool]:
+        after = FIRST_POST if cursor is None else _post_place(cursor)
+        found = await call.ledger.post.list(buried=query.buried, limit=limit, after=after)
+        return found, len(found) == limit
+
+    return await page_answer(
+        call, query.limit, query.cursor, ask, written=wire.letter_of,
+        place=lambda one: f"{one.next_attempt_at}/{one.id}",
+    )  # fmt: skip
+
+
+def _post_place(cursor: str) -> PostPlace:
+    at, slash, entry_id = cursor.partition("/")
+    if not (slash and cursor.isprintable()):
+        raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
+    return at, entry_id
 
 
 @endpoint("POST", "/outbox/{id}/retry", scope=DISPATCH, tag="outbox", status=204)

@@ -1,22 +1,25 @@
 """The places that work comes from, and how they stand."""
 
 from rota.api import schemas, wire
-from rota.api.answers import Answer, json_answer
+from rota.api.answers import Answer
+from rota.api.bodies import PageQuery
 from rota.api.call import Call
+from rota.api.pages import cut_answer
 from rota.api.routing import endpoint
 from rota.model.access import READ
 
 TAG = "sources"
 
 
-@endpoint("GET", "/sources", scope=READ, tag=TAG, gives=list[schemas.Source])
-async def list_sources(call: Call) -> Answer:
+@endpoint("GET", "/sources", scope=READ, tag=TAG, gives=list[schemas.Source], sets=("Link",))
+async def list_sources(call: Call, query: PageQuery) -> Answer:
     """List the sources that were tended: when each was read, what is wrong, what it has cost.
 
     `polled_at` is when the source was last read whole, with all claims of ours on it; `requests`
     are those of the servers that tend it, not those of agents.
     """
-    return json_answer([wire.source_of(one) for one in await call.ledger.outside.states()])
+    found = await call.ledger.outside.states()
+    return cut_answer(call, query, found, place=lambda one: one.source, written=wire.source_of)
 
 
 ENDPOINTS = (list_sources,)

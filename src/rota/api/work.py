@@ -143,7 +143,11 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
 
 @endpoint("GET", "/work/{id}", scope=READ, tag=TAG, gives=schemas.ItemDetail, sets=("ETag",))
 async def show_work(call: Call) -> Answer:
-    """Look at one item, with its history, claim, links and follow-ups."""
+    """Look at one item, with its history, claim, links and follow-ups.
+
+    `events` are its latest 200, which `GET /events?work_item_id=` has all; `late_results` are its
+    latest 50, however long ago they came.
+    """
     detail = await call.ledger.views.detail(call.id)
     return json_answer(wire.detail_of(detail), 200, {"etag": f'"{detail.item.version}"'})
 

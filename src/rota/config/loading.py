@@ -72,7 +72,8 @@ def load_fleet(
     environ = os.environ if environ is None else environ
     files = Files(environ, findings)
     tree = files.read(path)
-    findings.demand_none(files.names)  # nothing can be said of a file that cannot be read
+    if tree is None:  # nothing more can be said of a file that cannot be read
+        findings.demand_none(files.names)
     whole = translated_fleet(tree or PlacedMap(files.top), findings)
     crew = Crew(files, findings, types, environ if runs_here else None)
     loaded = _loaded(whole, files, findings, crew, types)

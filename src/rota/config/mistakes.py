@@ -60,8 +60,11 @@ class Findings:
 
     mistakes: dict[str, Remark] = field(default_factory=dict)
     warnings: dict[str, Remark] = field(default_factory=dict)
+    _unset: set[Place] = field(default_factory=set)  # where a variable is missing
 
     def mistake(self, place: Place, why: str) -> None:
+        if place in self._unset:  # nobody knows what would stand there
+            return
         remark = Remark(place, why)
         self.mistakes.setdefault(remark.text, remark)
 
@@ -85,6 +88,7 @@ class Findings:
             f"the environment variable {name} is not set; set it, or write"
             f" ${{{name}:-default}}{hint}",
         )
+        self._unset.add(place)
 
     def refused(
         self,

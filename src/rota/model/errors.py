@@ -186,20 +186,36 @@ class SchedulerError(RotaError):
 
 
 class IntervalParseError(SchedulerError):
-    """`details["interval"]` is the text as it was given."""
-
     code = "interval_parse_error"
+
+    @property
+    def interval(self) -> str:
+        """The text as it was given."""
+        return str(self.details["interval"])
 
 
 class CronParseError(SchedulerError):
-    """`details["expression"]` is the text as it was given."""
-
     code = "cron_parse_error"
+
+    @property
+    def expression(self) -> str:
+        """The text as it was given."""
+        return str(self.details["expression"])
 
 
 class ScheduleTriggerError(SchedulerError):
     code = "schedule_trigger_error"
 
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """`agent` and `schedule`."""
+        return self.details
+
 
 class SchedulerShutdownError(SchedulerError):
     code = "scheduler_shutdown_error"
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """`timed_out`, and `running_job_count`."""
+        return self.details

@@ -136,6 +136,11 @@ class AgentLimits:
     note: str | None = None
 
 
+# Where in the line of what has to be delivered: next attempt, id.
+PostPlace = tuple[str, str]
+FIRST_POST: PostPlace = ("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
     """Something that must still leave the database; its id is stable from try to try."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rota.model.clock import Clock, SystemClock, to_text
 from rota.model.errors import NotFound
-from rota.model.runs import OutboxEntry
+from rota.model.runs import FIRST_POST, OutboxEntry, PostPlace
 from rota.model.work import MAX_PAGE
 from rota.storage.port import Store, Topic, Transaction
 
@@ -14,10 +14,15 @@ class Postbox:
         self._store = store
         self._clock = clock or SystemClock()
 
-    async def list(self, *, buried: bool = False, limit: int = 50) -> list[OutboxEntry]:
-        """Those that wait, or those that were given up; oldest first."""
+    async def list(
+        self, *, buried: bool = False, limit: int = 50, after: PostPlace = FIRST_POST
+    ) -> list[OutboxEntry]:
+        """Those that wait, by when they are tried next, or those that were given up, oldest first;
+        behind a place."""
         most = max(1, min(limit, MAX_PAGE))
-        return await self._store.read(lambda tx: tx.list_post(buried=buried, limit=most))
+        return await self._store.read(
+            lambda tx: tx.list_post(buried=buried, limit=most, after=after)
+        )
 
     async def awaited(self, items: Sequence[str]) -> set[str]:
         """Of which of these items a report is still to be delivered."""

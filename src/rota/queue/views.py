@@ -27,6 +27,7 @@ from rota.storage.port import Store, Topic, Transaction
 # A page up to this size is read on the event loop; see rota.storage.sqlite.
 SHORT_PAGE = 100
 EVENTS_SHOWN = 200
+LATE_SHOWN = 50
 _DIGITS = re.compile(r"[0-9a-f-]{1,36}")
 FOLLOWING_SHOWN = 50  # follow-ups, and signals, of one item
 
@@ -55,10 +56,7 @@ class Detail:
     blocks: list[Link]
     follow_ups: list[FollowUp]  # by age
     waits_for_an_answer: bool  # of a run that has ended: nobody would go on if it were resumed
-
-    @property
-    def late_results(self) -> list[Event]:
-        return [event for event in self.events if event.type == EventType.LATE_RESULT]
+    late_results: list[Event]  # also those before the latest events
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +162,7 @@ class Views:
                 tx.blocked_by(item.id),
                 tx.list_follow_ups(None, item.id, None, None, FOLLOWING_SHOWN),
                 item.status is Status.BLOCKED and is_run_by_the_fleet(tx, item),
+                tx.events_of(item.id, LATE_SHOWN, EventType.LATE_RESULT),
             )
 
         return await self._store.read(body)

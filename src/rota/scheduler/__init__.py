@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from rota.config.cron import next_cron_trigger as next_cron_trigger
     from rota.config.cron import parse_cron as parse_cron
     from rota.model.intervals import parse_interval as parse_interval
+    from rota.model.schedules import ScheduleCheck as ScheduleCheck
+    from rota.model.schedules import ScheduleState as ScheduleState
+    from rota.model.schedules import ScheduleStatus as ScheduleStatus
+    from rota.model.schedules import SkipReason as SkipReason
     from rota.scheduler.interval import calculate_next_trigger as calculate_next_trigger
     from rota.scheduler.interval import is_schedule_due as is_schedule_due
     from rota.scheduler.loop import Scheduler as Scheduler
@@ -36,6 +40,10 @@ _HOMES = {
     "next_cron_trigger": "rota.config.cron",
     "parse_cron": "rota.config.cron",
     "parse_interval": "rota.model.intervals",
+    "ScheduleCheck": "rota.model.schedules",
+    "ScheduleState": "rota.model.schedules",
+    "ScheduleStatus": "rota.model.schedules",
+    "SkipReason": "rota.model.schedules",
     "calculate_next_trigger": "rota.scheduler.interval",
     "is_schedule_due": "rota.scheduler.interval",
     "Scheduler": "rota.scheduler.loop",

@@ -27,6 +27,11 @@ class ScheduleRunResult:
     skip_reason: SkipReason | None = None
     error: str | None = None
     trigger: Trigger | None = None  # None: it was not even begun
+    work_item: Told | None = None
+
+    @property
+    def processed_work_item(self) -> bool:
+        return self.work_item is not None
 
 
 def build_schedule_prompt(schedule: Schedule, item: Told | None = None) -> str:
@@ -99,11 +104,14 @@ async def _carried_out(
         ) from error
     if not await endings.record(info, outcome):
         why = "it was taken for dead meanwhile, and its schedule may have been run beside it"
-        return ScheduleRunResult(False, str(RunStatus.LOST), None, why, info.trigger)
+        return ScheduleRunResult(
+            False, str(RunStatus.LOST), None, why, info.trigger, outcome.work_item
+        )
     return ScheduleRunResult(
         outcome.outcome == RunStatus.SUCCEEDED,
         str(outcome.outcome),
         outcome.skip_reason,
         outcome.error,
         info.trigger,
+        outcome.work_item,
     )

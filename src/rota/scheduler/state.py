@@ -9,7 +9,7 @@ from rota.scheduler.due import first_slot
 from rota.scheduler.presence import DEAD_AFTER
 from rota.storage.port import Store, Transaction
 
-_MOST = 1_000
+_AT_ONCE = 1_000
 
 
 async def get_schedule_state(
@@ -24,8 +24,16 @@ async def get_agent_schedule_states(
     store: Store, agent: str, *, clock: Clock | None = None
 ) -> dict[str, ScheduleState]:
     since = _alive_since(_now(clock))
-    found = await store.read(lambda tx: tx.schedule_states(agent, None, _MOST, since))
-    return {state.name: state for state in found}
+
+    def body(tx: Transaction) -> dict[str, ScheduleState]:
+        known: dict[str, ScheduleState] = {}
+        after = None
+        while page := tx.schedule_states(agent, after, _AT_ONCE, since):
+            known |= {state.name: state for state in page}
+            after = agent, page[-1].name
+        return known
+
+    return await store.read(body, long=True)
 
 
 async def update_schedule_state(

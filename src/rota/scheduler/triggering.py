@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rota.model.fleet import AgentSpec
 from rota.model.runs import RunStatus
 from rota.model.schedules import Schedule, SkipReason, Trigger
+from rota.prompts import Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class TriggerOutcome:
     outcome: str
     skip_reason: SkipReason | None = None
     error: str | None = None
+    work_item: Told | None = None  # that was worked on
 
     @classmethod
     def skipped(cls, reason: SkipReason, detail: str | None = None) -> "TriggerOutcome":

@@ -33,10 +33,13 @@ from rota.sources.rights import explained
 log = structlog.get_logger()
 
 
-def make_tracker(settings: Forge, context: SourceContext) -> Tracker:
+def make_tracker(
+    settings: Forge, context: SourceContext, given: Connection | None = None
+) -> Tracker:
     connection: Connection = {
         "environ": context.environ,
         "on_warning": partial(_warn, settings.repo),
+        **(given or {}),
     }
     if isinstance(settings, GitHubSource):
         return GitHubTracker(
@@ -73,12 +76,13 @@ async def open_desk(
     context: SourceContext,
     *,
     tracker: Tracker | None = None,
+    connection: Connection | None = None,
     pace: Pace | None = None,
 ) -> IssueDesk:
     """Asks the tracker who we are, and nothing else."""
     if tracker is not None:
         return await _open_desk(settings, context, tracker, pace or Pace())
-    made = make_tracker(settings, context)
+    made = make_tracker(settings, context, connection)
     try:
         return await _open_desk(settings, context, made, pace or Pace())
     except BaseException:

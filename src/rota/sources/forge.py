@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rota.claims.pickup import Objection, Obstacle
 from rota.claims.port import Issue
@@ -11,6 +11,8 @@ from rota.claims.protocol import Refusal
 from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, TrackerError
 from rota.sources.assembly import open_desk
 from rota.sources.desk import Held, IssueDesk, TurnedAway
+from rota.sources.github.tracker import GitHubTracker
+from rota.sources.http.connection import Connection
 from rota.sources.http.errors import ApiError
 from rota.sources.items import work_item
 from rota.sources.paging import page
@@ -196,10 +198,25 @@ def _reason_of(error: TrackerError) -> ClaimFailureReason:
 class GitHubWorkSource(ForgeWorkSource):
     """For programs that want GitHub alone: `GitHubWorkSource({"repo": "owner/name"})`."""
 
-    def __init__(self, config: Mapping[str, Any], context: SourceContext | None = None) -> None:
-        context = context or SourceContext()
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        context: SourceContext | None = None,
+        **connection: Unpack[Connection],
+    ) -> None:
+        """`connection` says how GitHub is asked: `retry`, `timeout`, `warning`, `on_warning`."""
+        known = context or SourceContext()
         settings = _settings({"type": "github", **config})
-        super().__init__("github", context.agent, lambda: open_desk(settings, context))
+        super().__init__(
+            "github", known.agent, lambda: open_desk(settings, known, connection=connection)
+        )
+
+    async def validate_token(self) -> tuple[str, ...]:
+        """The scopes that the token has, as far as GitHub tells them; raises `GitHubAuthError` when
+        it is missing, not accepted, or may too little."""
+        tracker = (await self.desk()).tracker
+        assert isinstance(tracker, GitHubTracker)  # noqa: S101 - the settings are of `github`
+        return await tracker.validate_token()
 
 
 def create(config: Mapping[str, Any], context: SourceContext) -> ForgeWorkSource:

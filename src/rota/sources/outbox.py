@@ -25,7 +25,7 @@ from rota.model.errors import (
     RotaError,
     WorkSourceError,
 )
-from rota.model.runs import OutboxEntry, Run
+from rota.model.runs import FIRST_POST, OutboxEntry, Run
 from rota.model.work import MAX_PAGE
 from rota.queue.ledger import Ledger
 from rota.sources.holding import Sourced, Taken
@@ -105,7 +105,7 @@ class Outbox:
         def body(tx: Transaction) -> None:
             if len(tx.living_nodes()) > 1:
                 return
-            for entry in tx.list_post(buried=False, limit=MAX_PAGE, kind=REPORT):
+            for entry in _reports(tx):
                 tx.postpone(entry.id, now, entry.error or "its server died")
 
         await self._store.transact(body)
@@ -233,6 +233,19 @@ def _pause(entry: OutboxEntry) -> float:
     return pause * (1.0 - zlib.crc32(f"{entry.id} {entry.attempts}".encode()) / 2**32 / 4)
 
 
+def _reports(tx: Transaction) -> list[OutboxEntry]:
+    """All that wait, however many a tracker that is away has gathered."""
+    found: list[OutboxEntry] = []
+    place, more = FIRST_POST, True
+    while more:
+        page = tx.list_post(buried=False, limit=MAX_PAGE, kind=REPORT, after=place)
+        found += page
+        more = len(page) == MAX_PAGE
+        if page:
+            place = page[-1].next_attempt_at, page[-1].id
+    return found
+
+
 class Keeping:
     """A chore: the claims of whatever waits to be reported stay ours, however long a tracker takes
     to answer and however short their leases are."""
@@ -246,9 +259,7 @@ class Keeping:
 
     async def tick(self) -> float:
         self.woken.clear()
-        waiting = await self._store.read(
-            lambda tx: tx.list_post(buried=False, limit=MAX_PAGE, kind=REPORT)
-        )
+        waiting = await self._store.read(_reports, long=True)
         leases = [await self.keep(one) for one in waiting]
         return min((one / 3 for one in leases if one is not None), default=LOOK_SECONDS)
 

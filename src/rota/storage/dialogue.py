@@ -2,12 +2,14 @@
 
 A transaction on a fast server is mostly round trips. Here statements are sent in pipeline mode: the
 beginning goes with the first statement, what has no answer goes with the next one that has, and the
-rest goes with the commit. A statement is prepared in the same breath in which it is first sent.
+rest goes with the commit. A statement is prepared in the same breath in which it is first sent,
+unless a pool stands between: there the next transaction may be another server process's.
 
 An error ends the transaction, as everywhere on PostgreSQL; only that it may be told by a later
 statement than the one that caused it, or by the commit.
 """
 
+import secrets
 import select
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -22,7 +24,11 @@ from psycopg.pq.abc import PGresult
 
 from rota.storage.primitives import Row
 
-Connection = psycopg.Connection[Row]
+
+class Connection(psycopg.Connection[Row]):
+    pooled = False  # it may be another server process that answers each transaction
+
+
 _Text = tuple[bytes, tuple[int, ...]]  # a statement, and the types of its values
 
 # Texts that depend on filters are many; the one that was not asked for longest is forgotten.
@@ -31,6 +37,8 @@ MOST_PREPARED = 200
 EARLY_BYTES = 500
 _WRITES = b"BEGIN"
 _READS = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# What a connection has for good (see `postgres_connection`), for as long as a pool lends one.
+_FOR_NOW = b"SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
 
 
 @dataclass(eq=False, slots=True)
@@ -57,6 +65,9 @@ class Dialogue:
         self._poll = select.poll()
         self._poll.register(self._libpq.socket)
         self._names: OrderedDict[_Text, bytes] = OrderedDict()
+        # Names of its own: behind a pool that does not show itself, a name that two have made would
+        # stand for the statement of one of them.
+        self._mark = secrets.token_hex(4).encode()
         self._made = 0  # so many names
         self._there: set[bytes] = set()  # names that the server knows
         self._to_drop: list[bytes] = []  # of those, what is not to stay
@@ -90,12 +101,18 @@ class Dialogue:
         if self._beginning is not None:
             self._command(self._beginning)
             self._beginning = None
+            if self._connection.pooled:
+                self._command(_FOR_NOW)
             while self._to_drop:
                 self._drop(self._to_drop.pop())
         transformer = Transformer(self._connection)
         dumped = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
-        name = self._prepared(statement, transformer.types or ())
-        self._libpq.send_query_prepared(name, dumped, transformer.formats, Format.BINARY)
+        types, formats = transformer.types or (), transformer.formats
+        if self._connection.pooled:
+            self._libpq.send_query_params(statement, dumped, types, formats, Format.BINARY)
+        else:
+            name = self._prepared(statement, types)
+            self._libpq.send_query_prepared(name, dumped, formats, Format.BINARY)
         self._unanswered.append(question.hear if question is not None else _unread)
         if sum(map(len, filter(None, dumped))) >= EARLY_BYTES:
             self._libpq.flush()
@@ -181,7 +198,7 @@ class Dialogue:
         if len(self._names) >= MOST_PREPARED:
             self._drop(self._names.popitem(last=False)[1])
         self._made += 1
-        self._names[key] = name = b"rota_%d" % self._made
+        self._names[key] = name = b"rota_%b_%d" % (self._mark, self._made)
         self._libpq.send_prepare(name, statement, types)
 
         def heard(answer: PGresult) -> None:

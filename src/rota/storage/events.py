@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
+from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
 from rota.storage.port import Topic
 from rota.storage.primitives import Primitives
 from rota.storage.rows import EVENT_FIELDS, event_of, event_row
@@ -31,8 +31,12 @@ class EventStatements(Primitives):
         settled = [event_of(row[:-1]) for row in takewhile(lambda row: row[-1], rows)]
         return settled, len(settled) < len(rows)
 
-    def events_of(self, item_id: str, limit: int) -> list[Event]:
-        return [event_of(row) for row in self._rows("events_of", id=item_id, limit=limit)]
+    def events_of(self, item_id: str, limit: int, kind: EventType | None = None) -> list[Event]:
+        if kind is None:
+            rows = self._rows("events_of", id=item_id, limit=limit)
+        else:
+            rows = self._rows("events_of_type", id=item_id, limit=limit, type=kind)
+        return [event_of(row) for row in rows]
 
     def last_event(self) -> int:
         return self._count("last_event")

@@ -94,6 +94,9 @@ class Herald:
         connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
 
     def _listen(self, connection: Connection) -> None:
+        if connection.pooled:
+            self._rest(connection)
+            return
         connection.execute(f"LISTEN {CHANNEL}")
         self._heard(set(Topic))  # whatever was said while nobody listened
         while not self._is_stopping():
@@ -103,3 +106,11 @@ class Herald:
                 sender, *topics = notice.payload.split() or [""]  # anybody may notify
                 if sender != self._name:
                     self._heard({Topic(topic) for topic in topics if topic in set(Topic)})
+
+    def _rest(self, connection: Connection) -> None:
+        """A pool passes nothing on to who listens, and would go on listening for others: there
+        everyone is left to look by himself."""
+        connection.close()
+        with self._wake:
+            while not self._stopping:
+                self._wake.wait()

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from rota.model.access import ApiToken
 from rota.model.agents import Agent, AgentLoad
 from rota.model.claims import Claim, ClaimRequest, ClaimResult
-from rota.model.events import EVERY_EVENT, Event, EventFilter, NewEvent
+from rota.model.events import EVERY_EVENT, Event, EventFilter, EventType, NewEvent
 from rota.model.sources import (
     Approval,
     Firing,
@@ -287,8 +287,8 @@ class Transaction(
         """The same, and whether committed events are held back because an older transaction is
         still open: nobody is woken when that one ends without an event."""
 
-    def events_of(self, item_id: str, limit: int) -> list[Event]:
-        """The newest `limit` events of an item, oldest first."""
+    def events_of(self, item_id: str, limit: int, kind: EventType | None = None) -> list[Event]:
+        """The newest `limit` events of an item, of one type or of all, oldest first."""
 
     def last_event(self) -> int:
         """The `seq` to follow from when the past is of no interest."""

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from rota.storage.dialogue import Connection
@@ -20,16 +19,30 @@ _UNLESS_SAID: dict[str, Any] = {
 
 # Every statement of ours has an index that answers it. A table that the planner has seen empty it
 # reads as a whole, and it keeps that plan while the table grows: then every completion reads the
-# whole log of dispatches. And none is worth compiling.
-_FOR_PLANS = "SET enable_seqscan = off; SET jit = off"
+# whole log of dispatches. And none is worth compiling. A pool's connections are not ours alone:
+# there it is said in each transaction.
+_FOR_PLANS = """
+SELECT pg_backend_pid(), set_config('enable_seqscan', 'off', pg_backend_pid() <> {pid}),
+  set_config('jit', 'off', pg_backend_pid() <> {pid})
+"""
 
 
 def connect(conninfo: str, name: str) -> Connection:
     said = {"application_name": name} | conninfo_to_dict(conninfo)
-    connection: Connection = psycopg.connect("", autocommit=True, **(_UNLESS_SAID | said))
+    connection = Connection.connect("", autocommit=True, **(_UNLESS_SAID | said))
     try:
-        connection.execute(_FOR_PLANS)
+        connection.pooled = _is_pooled(connection)
     except BaseException:
         connection.close()
         raise
+    if connection.pooled:
+        connection.prepare_threshold = None  # what is prepared would stay behind in the pool
     return connection
+
+
+def _is_pooled(connection: Connection) -> bool:
+    """Whoever stands between gives out a number of his own, and not that of the process which
+    answers now."""
+    pid = connection.info.backend_pid
+    row = connection.execute(_FOR_PLANS.format(pid=int(pid)).encode()).fetchone()
+    return row is not None and row[0] != pid

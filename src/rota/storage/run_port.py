@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rota.model.agents import Slot
-from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, Spent, Tally
+from rota.model.runs import (
+    FIRST_POST,
+    AgentLimits,
+    OutboxEntry,
+    PostPlace,
+    Run,
+    RunEnd,
+    RunFilter,
+    Spent,
+    Tally,
+)
 
 
 class RunVerbs(Protocol):
@@ -84,8 +94,11 @@ class RunVerbs(Protocol):
     def revive(self, entry_id: str, now: str) -> bool:
         """Try a buried one again; False when there is none."""
 
-    def list_post(self, *, buried: bool, limit: int, kind: str = "") -> list[OutboxEntry]:
-        """Those that wait, or those that were given up, of this kind or all; oldest first."""
+    def list_post(
+        self, *, buried: bool, limit: int, kind: str = "", after: PostPlace = FIRST_POST
+    ) -> list[OutboxEntry]:
+        """Those that wait, by when they are tried next, or those that were given up, oldest first;
+        of this kind or all, behind a place."""
 
     def pending_subjects(self, subjects: Sequence[str]) -> set[str]:
         """Of which of these something still has to be delivered."""

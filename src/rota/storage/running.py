@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 from rota.model.agents import Slot
 from rota.model.runs import (
+    FIRST_POST,
     AgentLimits,
     OutboxEntry,
+    PostPlace,
     Run,
     RunEnd,
     RunFilter,
@@ -174,9 +176,15 @@ class RunStatements(Primitives):
     def revive(self, entry_id: str, now: str) -> bool:
         return bool(self._rows("revive", id=entry_id, now=now))
 
-    def list_post(self, *, buried: bool, limit: int, kind: str = "") -> list[OutboxEntry]:
-        name = "buried_post" if buried else "waiting_post"
-        return [letter_of(row) for row in self._rows(name, want=limit, kind=kind)]
+    def list_post(
+        self, *, buried: bool, limit: int, kind: str = "", after: PostPlace = FIRST_POST
+    ) -> list[OutboxEntry]:
+        values = {"want": limit, "kind": kind, "after": after[1]}
+        if buried:
+            rows = self._rows("buried_post", **values)
+        else:
+            rows = self._rows("waiting_post", **values, next_attempt_at=after[0])
+        return [letter_of(row) for row in rows]
 
     def pending_subjects(self, subjects: Sequence[str]) -> set[str]:
         rows = self._rows("pending_subjects", subjects=encode(list(subjects)))

@@ -43,7 +43,7 @@ class RecordCalls(Calls):
 
     async def agents(self) -> list[Json]:
         """Agents that are configured or busy, with what is on their hands."""
-        return await self._many("GET", "/agents")
+        return [agent async for agent in self._each("/agents", {})]
 
     async def set_agent(
         self,
@@ -62,7 +62,7 @@ class RecordCalls(Calls):
     # tokens
 
     async def tokens(self) -> list[Json]:
-        return await self._many("GET", "/tokens")
+        return [token async for token in self._each("/tokens", {})]
 
     async def create_token(
         self, name: str, scopes: Sequence[str], expires_at: str | None = None

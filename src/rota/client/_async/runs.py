@@ -154,8 +154,8 @@ class RunCalls(Calls):
 
     async def outbox(self, *, buried: bool = False, limit: int | None = None) -> list[Json]:
         """Reports that still have to be delivered; with `buried`, those that were given up."""
-        query = {"buried": "true" if buried else None, "limit": limit}
-        return await self._many("GET", "/outbox", query=query)
+        query = {"buried": "true" if buried else None}
+        return [entry async for entry in self._each("/outbox", query, limit)]
 
     async def retry_outbox(self, entry_id: str) -> None:
         await self._call("POST", f"/outbox/{segment(entry_id)}/retry", {}, repeatable=False)

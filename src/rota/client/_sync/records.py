@@ -45,7 +45,7 @@ class RecordCalls(Calls):
 
     def agents(self) -> list[Json]:
         """Agents that are configured or busy, with what is on their hands."""
-        return self._many("GET", "/agents")
+        return list(self._each("/agents", {}))
 
     def set_agent(
         self,
@@ -64,7 +64,7 @@ class RecordCalls(Calls):
     # tokens
 
     def tokens(self) -> list[Json]:
-        return self._many("GET", "/tokens")
+        return list(self._each("/tokens", {}))
 
     def create_token(self, name: str, scopes: Sequence[str], expires_at: str | None = None) -> Json:
         """The answer's `secret` is shown this once."""

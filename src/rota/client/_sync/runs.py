@@ -156,8 +156,8 @@ class RunCalls(Calls):
 
     def outbox(self, *, buried: bool = False, limit: int | None = None) -> list[Json]:
         """Reports that still have to be delivered; with `buried`, those that were given up."""
-        query = {"buried": "true" if buried else None, "limit": limit}
-        return self._many("GET", "/outbox", query=query)
+        query = {"buried": "true" if buried else None}
+        return list(self._each("/outbox", query, limit))
 
     def retry_outbox(self, entry_id: str) -> None:
         self._call("POST", f"/outbox/{segment(entry_id)}/retry", {}, repeatable=False)

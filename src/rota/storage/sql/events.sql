@@ -17,6 +17,12 @@ SELECT @event FROM (
   SELECT @event FROM events WHERE work_item_id = :id ORDER BY seq DESC LIMIT :limit) AS newest
 ORDER BY seq
 
+-- name: events_of_type
+SELECT @event FROM (
+  SELECT @event FROM events WHERE work_item_id = :id AND type = :type
+  ORDER BY seq DESC LIMIT :limit) AS newest
+ORDER BY seq
+
 -- name: highest_event
 SELECT coalesce(max(seq), 0) FROM events
 

@@ -157,11 +157,12 @@ WHERE id = :id AND failed_at IS NOT NULL RETURNING id
 
 -- name: waiting_post
 SELECT @letter FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
-  AND (:kind = '' OR kind = :kind) ORDER BY next_attempt_at, id LIMIT :want
+  AND (:kind = '' OR kind = :kind) AND (next_attempt_at, id) > (:next_attempt_at, :after)
+ORDER BY next_attempt_at, id LIMIT :want
 
 -- name: buried_post
 SELECT @letter FROM outbox WHERE failed_at IS NOT NULL AND (:kind = '' OR kind = :kind)
-ORDER BY id LIMIT :want
+  AND id > :after ORDER BY id LIMIT :want
 
 -- name: pending_subjects
 SELECT DISTINCT o.subject FROM json_each(:subjects) AS s JOIN outbox o ON o.subject = s.value
