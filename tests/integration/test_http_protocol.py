@@ -301,3 +301,14 @@ def test_a_client_that_is_gone_is_gone_also_for_a_request_with_others_behind_it(
     item = served.run(lambda: served.ledger.queue.submit(NewItem("chore", "do it")))
     taken = served.run(lambda: served.ledger.queue.claim(ClaimRequest("bob", wait_seconds=SECONDS)))
     assert [one.item.id for one in taken.items] == [item.id]
+
+
+def test_who_has_sent_half_a_request_is_told_that_the_server_stops(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connected(served) as raw:
+        raw.sendall(POST + b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n")
+        assert raw.recv(65_536).startswith(b"HTTP/1.1 100 "), "its handler waits for the body"
+        served.stop()
+        assert problem(all_of(raw)) == (503, "stopping")
+    assert not caplog.records, "no error of ours"

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from rota.api.answers import problem_answer, raw_headers
 from rota.api.browser import has_body
-from rota.api.problems import BadRequest, FaceError, HeadTooLarge, RequestTimeout
+from rota.api.problems import BadRequest, FaceError, HeadTooLarge, RequestTimeout, Stopping
 
 MOST_HEAD_BYTES = 64 * 1024  # of request line and headers
 MOST_HEADERS = 100
@@ -36,7 +36,8 @@ class Awaited(Enum):
 def refusal(error: FaceError, more: Sequence[tuple[bytes, bytes]]) -> bytes:
     """An answer before there is anybody to give one, and the last on its connection."""
     answer = problem_answer(error)
-    headers = [*more, *raw_headers(answer.media_type, len(answer.body)), (b"connection", b"close")]
+    own = [*raw_headers(answer.media_type, len(answer.body)), *answer.headers]
+    headers = [*more, *own, (b"connection", b"close")]
     lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
     return STATUS_LINE[answer.status] + lines + b"\r\n" + answer.body
 
@@ -45,6 +46,7 @@ class HttpProtocol(HttpToolsProtocol):
     head_seconds = 30.0  # for request line and headers together
     body_seconds = 60.0  # without another byte of it
     unread_seconds = 60.0  # in which nothing of what was written is taken
+    stop_seconds = 2.0  # for the rest of a body, once the server stops
     linger_seconds = 2.0  # to read a refusal; a connection closed at once would lose it
 
     _awaited = Awaited.HEAD
@@ -58,6 +60,7 @@ class HttpProtocol(HttpToolsProtocol):
     _running: RequestResponseCycle | None = None  # that is being answered, or was the last
     _checking: asyncio.TimerHandle | None = None
     _ending: asyncio.TimerHandle | None = None
+    _stopping: asyncio.TimerHandle | None = None
 
     # its life
 
@@ -69,11 +72,28 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_checking()
-        if self._ending is not None:
-            self._ending.cancel()
+        for timer in (self._ending, self._stopping):
+            if timer is not None:
+                timer.cancel()
         if self._running is not None:
             _tell_gone(self._running)
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Who has sent half a request would hold up the end for as long as requests may take, and
+        then hear of an error of ours."""
+        super().shutdown()
+        self._stopping = self.loop.call_later(self.stop_seconds, self._stop_waiting)
+
+    def _stop_waiting(self) -> None:
+        if self._awaited is Awaited.BODY and not self._over:
+            self._turn_away(
+                Stopping(
+                    "the server stops, and this request is not here as a whole: nothing was done;"
+                    " send it again",
+                    headers={"retry-after": "1"},
+                )
+            )
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """uvicorn tells only the last request that its client is gone; others may be before it."""
