@@ -1,5 +1,6 @@
 """Bad input gets a clear 4xx and changes nothing."""
 
+import gzip
 import json
 import re
 import socket
@@ -306,6 +307,15 @@ def test_a_body_of_the_wrong_kind_is_refused(http: httpx2.Client, body: str) -> 
 def test_a_body_that_is_not_called_json_is_refused(http: httpx2.Client, media_type: str) -> None:
     answer = http.post("/work", content=json.dumps(GOOD), headers={"Content-Type": media_type})
     problem(answer, 415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "gzip, identity"])
+def test_a_compressed_body_is_refused_as_such(http: httpx2.Client, encoding: str) -> None:
+    body = gzip.compress(b'{"type": "chore", "description": "do it"}')
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    answer = http.post("/work", content=body, headers=headers)
+    problem(answer, 415, "unsupported_media_type")
+    assert answer.headers["accept-encoding"] == "identity"
 
 
 def test_a_body_that_says_it_is_too_large_is_not_read(http: httpx2.Client) -> None:

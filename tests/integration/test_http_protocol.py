@@ -143,6 +143,34 @@ def test_what_is_no_http_is_told_so(served: Served, sent: bytes) -> None:
     assert problem(told(served, sent)) == (400, "bad_request")
 
 
+@pytest.mark.parametrize("target", [b"/work?q=\xc3\xa9", b"/work/\xc3\xa9"])
+def test_an_address_that_is_not_encoded_is_told_how(served: Served, target: bytes) -> None:
+    answer = told(served, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert problem(answer) == (400, "bad_request")
+    assert b"%C3%A9" in answer
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Host: localhost",
+        b"Authorization: Bearer rota_x",
+        b"Content-Type: application/json",
+        b"Idempotency-Key: one",
+        b'If-Match: "1"',
+    ],
+)
+def test_a_header_of_which_one_counts_is_not_given_twice(served: Served, header: bytes) -> None:
+    answer = told(served, GET + header + b"\r\n" + header.lower() + b"\r\n\r\n")
+    assert problem(answer) == (400, "bad_request")
+    assert header.partition(b":")[0] in answer
+
+
+def test_other_headers_may_come_several_times(served: Served) -> None:
+    answer = told(served, GET + b"Accept: a/b\r\nAccept: c/d\r\nConnection: close\r\n\r\n")
+    assert statuses(answer) == [200]
+
+
 def test_a_refusal_is_heard_also_by_who_is_not_done_with_sending(served: Served) -> None:
     chunk = b"186a0\r\n" + b" " * 100_000 + b"\r\n"
     begun = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk

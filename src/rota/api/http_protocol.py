@@ -5,11 +5,13 @@ headers nor time, and closes a connection only once everything written to it was
 """
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from enum import Enum, auto
 from itertools import chain
 from typing import Any
 
+from httptools import HttpParserInvalidURLError
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -22,6 +24,13 @@ from rota.api.problems import BadRequest, FaceError, HeadTooLarge, RequestTimeou
 
 MOST_HEAD_BYTES = 64 * 1024  # of request line and headers
 MOST_HEADERS = 100
+# Of each of these one value means something. Of two, a proxy takes the first and we the last.
+ONCE = frozenset(
+    {
+        b"host", b"authorization", b"content-type", b"content-encoding", b"origin",
+        b"idempotency-key", b"if-match", b"last-event-id", b"rota-actor",
+    }
+)  # fmt: skip
 LEAST_TAKEN = 64 * 1024  # bytes of an answer in `unread_seconds`; less is as good as nothing
 
 
@@ -148,6 +157,9 @@ class HttpProtocol(HttpToolsProtocol):
         size = len(self.url) + sum(map(len, chain.from_iterable(self.headers)))
         if size > MOST_HEAD_BYTES or len(self.headers) > MOST_HEADERS:
             self._refuse(_too_large())
+        names = [name for name, _ in self.headers]
+        if len(set(names)) < len(names) and (twice := _repeated(names)):
+            self._refuse(BadRequest(f"the header {twice} is given twice; send it once"))
 
     def _demand_a_fair_upgrade(self) -> None:
         """The parser takes what follows for the other protocol, whether we speak it or not."""
@@ -171,7 +183,7 @@ class HttpProtocol(HttpToolsProtocol):
     # refusals
 
     def send_400_response(self, msg: str) -> None:
-        self._turn_away(self._refusal or BadRequest("this is no HTTP that can be read here"))
+        self._turn_away(self._refusal or BadRequest(_flaw(sys.exception())))
 
     def _is_answering(self) -> bool:
         last = self._last_cycle()
@@ -254,6 +266,21 @@ class HttpProtocol(HttpToolsProtocol):
 def _tell_gone(cycle: RequestResponseCycle) -> None:
     cycle.disconnected = cycle.disconnected or not cycle.response_complete
     cycle.message_event.set()
+
+
+def _repeated(names: Sequence[bytes]) -> str:
+    found = next((name for name in ONCE if names.count(name) > 1), b"")
+    return found.decode().title()
+
+
+def _flaw(error: BaseException | None) -> str:
+    """Who types an address by hand is told how; for the rest the parser has no words for people."""
+    if isinstance(error, HttpParserInvalidURLError):
+        return (
+            "the address holds what has to be encoded: write letters beyond ASCII, and spaces, with"
+            " percent signs, such as %C3%A9 for é"
+        )
+    return "this is no HTTP that can be read here"
 
 
 def _too_large() -> HeadTooLarge:
