@@ -463,6 +463,7 @@ def test_a_wrong_claim_is_refused(http: httpx2.Client, body: dict[str, Any], fie
         "updated_since=2026-13-01", "unknown=1", "agent=%00", "q=%20", "type=" + "x" * 501,
         "since=0001-01-01T00:00:00%2B10:00", "agent=", "status=", "status=,", "limit=", "nothing=",
         "id_prefix=", "id_prefix=X", "id_prefix=0190%25", "id_prefix=" + "0" * 37,
+        "id_prefix=abc%0A",
     ],
 )  # fmt: skip
 def test_a_wrong_filter_is_refused(http: httpx2.Client, query: str) -> None:
@@ -476,6 +477,23 @@ def test_a_wrong_filter_is_refused(http: httpx2.Client, query: str) -> None:
 def test_a_cursor_that_is_none_of_ours_is_refused(http: httpx2.Client, cursor: str) -> None:
     problem(http.get(f"/work?cursor={cursor}"), 400, "bad_cursor")
     problem(http.get(f"/projects?cursor={cursor}"), 400, "bad_cursor")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/work"), ("GET", "/agents"), ("DELETE", "/work/{queued}"), ("GET", "/work/{busy}")],
+)
+def test_a_parameter_that_a_call_does_not_take_is_refused(
+    http: httpx2.Client, known: dict[str, str], method: str, path: str
+) -> None:
+    body: Any = GOOD if method == "POST" else None
+    answer = http.request(method, path.format(**known), params={"dry_run": "true"}, json=body)
+    found = problem(answer, 422, "invalid_input")
+    assert found["errors"][0]["field"] == "dry_run"
+
+
+def test_who_only_asks_how_it_is_may_add_what_he_likes(http: httpx2.Client) -> None:
+    assert http.get("/health?now=1").status_code == 200
 
 
 @pytest.mark.parametrize(

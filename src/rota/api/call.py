@@ -118,6 +118,14 @@ class Call:
         return {"link": f'<{self.scope["path"]}?{query}>; rel="next"'}
 
 
+def demand_no_query(scope: Scope) -> None:
+    """Whoever sends `?dry_run=true` to a call that knows no such thing must not have it done."""
+    for name, _ in _pairs(scope["query_string"]):
+        raise InvalidInput(
+            f"{name[:80]}: is not known here; this call takes no parameters", field=name[:80]
+        )
+
+
 def read_query(endpoint: "Endpoint", scope: Scope) -> Any:
     values: dict[str, Any] = {}
     for name, value in _pairs(scope["query_string"]):
