@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -219,3 +220,17 @@ def test_ages_are_one_number() -> None:
         assert age((now - timedelta(seconds=seconds)).isoformat(), now) == text
     assert age(None) == ""
     assert local_time(None) == ""
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/New_York"])
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_time_at_the_end_of_all_times_can_be_shown(
+    moment: str, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert local_time(moment).endswith("d)")
+    finally:
+        monkeypatch.undo()
+        time.tzset()

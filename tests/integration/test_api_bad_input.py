@@ -1,5 +1,6 @@
 """Bad input gets a clear 4xx and changes nothing."""
 
+import gzip
 import json
 import re
 import socket
@@ -308,6 +309,15 @@ def test_a_body_that_is_not_called_json_is_refused(http: httpx2.Client, media_ty
     problem(answer, 415, "unsupported_media_type")
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "br", "gzip, identity"])
+def test_a_compressed_body_is_refused_as_such(http: httpx2.Client, encoding: str) -> None:
+    body = gzip.compress(b'{"type": "chore", "description": "do it"}')
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    answer = http.post("/work", content=body, headers=headers)
+    problem(answer, 415, "unsupported_media_type")
+    assert answer.headers["accept-encoding"] == "identity"
+
+
 def test_a_body_that_says_it_is_too_large_is_not_read(http: httpx2.Client) -> None:
     answer = http.post("/work", content=b" " * (1024 * 1024 + 1), headers=JSON)
     assert problem(answer, 413, "too_large")["limit"] == 1024 * 1024
@@ -453,6 +463,7 @@ def test_a_wrong_claim_is_refused(http: httpx2.Client, body: dict[str, Any], fie
         "updated_since=2026-13-01", "unknown=1", "agent=%00", "q=%20", "type=" + "x" * 501,
         "since=0001-01-01T00:00:00%2B10:00", "agent=", "status=", "status=,", "limit=", "nothing=",
         "id_prefix=", "id_prefix=X", "id_prefix=0190%25", "id_prefix=" + "0" * 37,
+        "id_prefix=abc%0A",
     ],
 )  # fmt: skip
 def test_a_wrong_filter_is_refused(http: httpx2.Client, query: str) -> None:
@@ -466,6 +477,23 @@ def test_a_wrong_filter_is_refused(http: httpx2.Client, query: str) -> None:
 def test_a_cursor_that_is_none_of_ours_is_refused(http: httpx2.Client, cursor: str) -> None:
     problem(http.get(f"/work?cursor={cursor}"), 400, "bad_cursor")
     problem(http.get(f"/projects?cursor={cursor}"), 400, "bad_cursor")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/work"), ("GET", "/agents"), ("DELETE", "/work/{queued}"), ("GET", "/work/{busy}")],
+)
+def test_a_parameter_that_a_call_does_not_take_is_refused(
+    http: httpx2.Client, known: dict[str, str], method: str, path: str
+) -> None:
+    body: Any = GOOD if method == "POST" else None
+    answer = http.request(method, path.format(**known), params={"dry_run": "true"}, json=body)
+    found = problem(answer, 422, "invalid_input")
+    assert found["errors"][0]["field"] == "dry_run"
+
+
+def test_who_only_asks_how_it_is_may_add_what_he_likes(http: httpx2.Client) -> None:
+    assert http.get("/health?now=1").status_code == 200
 
 
 @pytest.mark.parametrize(

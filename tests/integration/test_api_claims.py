@@ -12,9 +12,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings, create_app
-from rota.app import open_ledger
+from rota.api import ApiSettings, claims, create_app
+from rota.app import open_ledger, open_store
 from rota.model.claims import ClaimRequest
+from rota.model.work import NewItem
+from rota.queue.ledger import Ledger
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
 
@@ -404,6 +406,48 @@ async def test_what_was_claimed_for_a_client_that_has_just_gone_is_given_back(
         assert detail.item.attempts == 0, "nobody has tried"
 
 
+@pytest.mark.parametrize("still_there", [False, True])
+async def test_who_gave_up_while_the_database_was_slow_holds_nothing(
+    database: str, monkeypatch: pytest.MonkeyPatch, still_there: bool
+) -> None:
+    """Driven by hand: the client goes while the transaction is held up."""
+    monkeypatch.setattr(claims, "SLOW_SECONDS", 0.0)
+    async with open_store(database) as store:
+        ledger = Ledger.on(store)
+        item = (await ledger.queue.submit(NewItem("chore", "do it"))).id
+        body = json.dumps({"agent": "ann"}).encode()
+        scope = {
+            "type": "http", "method": "POST", "path": "/work/claim", "query_string": b"",
+            "headers": [],
+        }  # fmt: skip
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        gate, sent = threading.Event(), []
+
+        async def receive() -> dict[str, Any]:
+            if messages:
+                return messages.pop()
+            if still_there:
+                await asyncio.get_running_loop().create_future()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message["type"])
+
+        held_up = asyncio.ensure_future(store.transact(lambda tx: gate.wait(20)))
+        serving = asyncio.ensure_future(
+            create_app(ledger, ApiSettings(trusted=True))(scope, receive, send)
+        )
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(held_up, serving)
+        found = await ledger.views.item(item)
+    if still_there:
+        assert (found.status, sent[:1]) == ("in_progress", ["http.response.start"])
+    else:
+        assert (found.status, found.reason) == ("queued", "claimer_gone")
+        assert (found.attempts, sent) == (0, []), "nobody has tried"
+
+
 class _Watched:
     """The queue, with a claim that is watched."""
 
@@ -412,8 +456,6 @@ class _Watched:
         self.claim = claim
 
     async def submit_one(self) -> str:
-        from rota.model.work import NewItem
-
         return str((await self._queue.submit(NewItem("chore", "do it"))).id)
 
     def __getattr__(self, name: str) -> Any:

@@ -18,12 +18,15 @@ from rota.client.lease import Lease
 from rota.client.transport import Answer, Request
 from rota.client.worker import Worker
 from rota.client.worker_run import Equipment
-from rota.model.clock import SystemClock
+from rota.model.clock import SystemClock, from_text
 from rota.model.errors import InvalidInput, Refused
 from rota.model.fleet import AgentSpec, Limits
+from rota.model.runs import RunEnd, RunStatus
 from rota.model.status import Verb
 from rota.queue.moves import Order
-from rota.testing.served import Served
+from rota.runner.budget import backoff
+from rota.testing.clock import ManualClock
+from rota.testing.served import Served, serve
 
 # Long enough for a heartbeat to come in time on a busy machine, short enough to be waited for.
 LEASE = 3.0
@@ -664,7 +667,7 @@ async def test_a_body_begins_only_while_its_lease_holds_however_late_the_answer_
 
 
 async def test_a_worker_runs_nothing_whose_lease_was_over_when_the_answer_came(
-    client: WorkQueueClient, bob: WorkQueueClient, clock: SystemClock, tmp_path: Path
+    client: WorkQueueClient, bob: WorkQueueClient, tmp_path: Path
 ) -> None:
     class Never:
         async def execute(self, request: Any) -> Any:
@@ -676,7 +679,7 @@ async def test_a_worker_runs_nothing_whose_lease_was_over_when_the_answer_came(
 
     [item_id] = await add(client, "One")
     asked = changed(client, ("/claim", much_too_late)).asked
-    of_ann = Equipment(client, AgentSpec("ann"), None, Never(), tmp_path, Limits(), "here", clock)
+    of_ann = Equipment(client, AgentSpec("ann"), None, Never(), tmp_path, Limits(), "here")
     worker = Worker(of_ann, lease_seconds=1, once=True)
     await worker.work(asyncio.Event(), asyncio.Event(), 0.0)
     assert [path for path, _ in asked] == ["claim", "heartbeat"]
@@ -842,3 +845,49 @@ def test_the_thread_ends_when_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -
 
 def test_work_is_what_the_client_hands_out() -> None:
     assert isinstance(WorkQueueClient("http://127.0.0.1:1").work(agent="ann"), Work)
+
+
+# clocks that differ
+
+
+@pytest.fixture
+async def elsewhere(database: str, tmp_path: Path) -> AsyncIterator[WorkQueueClient]:
+    """Of a server whose clock is months behind that of this machine, and stands still."""
+    with serve(database, clock=ManualClock(), logs=tmp_path / "runs") as far:
+        async with WorkQueueClient(far.url) as client:
+            yield client
+
+
+async def put_off(client: WorkQueueClient, item_id: str) -> float:
+    """For how many seconds, by the server's clock."""
+    until = from_text((await client.work_get(item_id))["available_at"])
+    return (until - ManualClock().now()).total_seconds()
+
+
+async def test_what_a_body_could_not_do_is_put_off_by_the_servers_clock(
+    elsewhere: WorkQueueClient,
+) -> None:
+    [item_id] = await add(elsewhere, "Explodes")
+    work = elsewhere.work(agent="ann")
+
+    async def body(item: ClaimedItem) -> None:
+        work.stop_taking()
+        explode()
+
+    await work.run(body)
+    assert 2.0 <= await put_off(elsewhere, item_id) < 30
+
+
+async def test_and_so_is_what_the_run_of_a_worker_could_not_do(
+    elsewhere: WorkQueueClient, tmp_path: Path
+) -> None:
+    class Failing:
+        async def execute(self, request: Any) -> RunEnd:
+            return RunEnd(RunStatus.FAILED, error="it does not build")
+
+    [item_id] = await add(elsewhere, "One")
+    ann = AgentSpec("ann")
+    of_ann = Equipment(elsewhere, ann, None, Failing(), tmp_path, Limits(), "here")
+    await Worker(of_ann, once=True).work(asyncio.Event(), asyncio.Event(), 0.0)
+    least = backoff(ann.retry.backoff, ann.retry.max_backoff, 1).total_seconds()
+    assert least <= await put_off(elsewhere, item_id) < least + 30

@@ -166,6 +166,13 @@ def test_a_time_is_told_in_the_viewers_zone_and_the_file_is_named(
     ]
 
 
+def test_a_time_beyond_the_viewers_calendar_does_not_cost_the_page(
+    http: httpx2.Client, look: Look
+) -> None:
+    made(http, {"kind": "time", "at": "9999-12-31T23:59:59Z"}, {"kind": "submit"})
+    assert "When It is 9999-12-31 23:59 UTC" in words(look().by_id("signals"))
+
+
 @on_both_databases
 def test_what_has_fired_is_told_apart_from_what_waits(
     http: httpx2.Client, served: Served, look: Look, tick: Tick, clock: ManualClock

@@ -143,6 +143,34 @@ def test_what_is_no_http_is_told_so(served: Served, sent: bytes) -> None:
     assert problem(told(served, sent)) == (400, "bad_request")
 
 
+@pytest.mark.parametrize("target", [b"/work?q=\xc3\xa9", b"/work/\xc3\xa9"])
+def test_an_address_that_is_not_encoded_is_told_how(served: Served, target: bytes) -> None:
+    answer = told(served, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert problem(answer) == (400, "bad_request")
+    assert b"%C3%A9" in answer
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Host: localhost",
+        b"Authorization: Bearer rota_x",
+        b"Content-Type: application/json",
+        b"Idempotency-Key: one",
+        b'If-Match: "1"',
+    ],
+)
+def test_a_header_of_which_one_counts_is_not_given_twice(served: Served, header: bytes) -> None:
+    answer = told(served, GET + header + b"\r\n" + header.lower() + b"\r\n\r\n")
+    assert problem(answer) == (400, "bad_request")
+    assert header.partition(b":")[0] in answer
+
+
+def test_other_headers_may_come_several_times(served: Served) -> None:
+    answer = told(served, GET + b"Accept: a/b\r\nAccept: c/d\r\nConnection: close\r\n\r\n")
+    assert statuses(answer) == [200]
+
+
 def test_a_refusal_is_heard_also_by_who_is_not_done_with_sending(served: Served) -> None:
     chunk = b"186a0\r\n" + b" " * 100_000 + b"\r\n"
     begun = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk
@@ -301,3 +329,14 @@ def test_a_client_that_is_gone_is_gone_also_for_a_request_with_others_behind_it(
     item = served.run(lambda: served.ledger.queue.submit(NewItem("chore", "do it")))
     taken = served.run(lambda: served.ledger.queue.claim(ClaimRequest("bob", wait_seconds=SECONDS)))
     assert [one.item.id for one in taken.items] == [item.id]
+
+
+def test_who_has_sent_half_a_request_is_told_that_the_server_stops(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connected(served) as raw:
+        raw.sendall(POST + b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n")
+        assert raw.recv(65_536).startswith(b"HTTP/1.1 100 "), "its handler waits for the body"
+        served.stop()
+        assert problem(all_of(raw)) == (503, "stopping")
+    assert not caplog.records, "no error of ours"

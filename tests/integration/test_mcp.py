@@ -16,7 +16,7 @@ from websockets.exceptions import InvalidStatus
 from rota.api import Mount
 from rota.client import WorkQueueClient
 from rota.client.retries import NO_RETRIES
-from rota.mcp import arguments
+from rota.mcp import arguments, messages
 from rota.mcp.http import MAX_BODY_BYTES, PATH, McpFace
 from rota.mcp.loopback import Loopback
 from rota.mcp.seat import Seat
@@ -297,6 +297,41 @@ def test_a_malformed_request_is_refused(
     answer = raw.post(PATH, content=body, headers=headers)
     assert answer.status_code == code, answer.text
     assert raw.post(PATH, content=_asking("ping")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "number", "words"),
+    [
+        (b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}', None, messages.NO_ID),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "tools/list"}', None, messages.NO_ID),
+        (b'{"jsonrpc": "2.0", "method": "tools/list"}', None, messages.NO_ID),
+        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', 1, messages.NO_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": "ping", "params": []}', "a", messages.NO_PARAMS),
+        (b"[" + _asking("ping") + b"]", None, messages.NO_BATCH),
+        (b'"ping"', None, messages.NO_OBJECT),
+    ],
+)
+def test_what_is_no_request_is_told_in_words(
+    raw: httpx2.Client, body: bytes, number: object, words: str
+) -> None:
+    answer = raw.post(PATH, content=body)
+    assert answer.status_code == 400, "and not 202, after which an agent would wait for ever"
+    assert (answer.json()["id"], answer.json()["error"]["message"]) == (number, words)
+
+
+def test_what_wants_no_answer_gets_none(raw: httpx2.Client) -> None:
+    for body in (
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}',
+        b'{"jsonrpc": "2.0", "id": 1, "result": {}}',
+    ):
+        answer = raw.post(PATH, content=body)
+        assert (answer.status_code, answer.text) == (202, "")
+
+
+def test_a_request_that_is_too_large_is_a_problem_like_any_other(raw: httpx2.Client) -> None:
+    answer = raw.post(PATH, content=b" " * (MAX_BODY_BYTES + 1))
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])

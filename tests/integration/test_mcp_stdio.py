@@ -176,6 +176,8 @@ def test_bad_messages_do_not_end_a_conversation_and_its_claims_are_kept_by_use_o
         assert raw.answer(None)["error"]["code"] == code
     raw.tell(b'{"id": 8, "method": "tools/list"}')
     assert raw.answer(8)["error"]["code"] == -32600
+    raw.tell(b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}')
+    assert raw.answer(None)["error"]["code"] == -32600, "nobody waits for ever"
     assert raw.ask(2, "nope/nope")["error"]["code"] == -32601
     assert raw.ask(3, "tools/call", name="work_list", arguments=[1])["error"]["code"] == -32602
     assert raw.ask(4, "tools/call", name="rm_rf")["error"]["code"] == -32602

@@ -287,6 +287,9 @@ def test_firings_are_listed_page_by_page(http: httpx2.Client, served: Served, ti
     whole = http.get("/signals/firings", params={"status": "enqueued"}).json()
     assert [*first.json(), *second.json()] == whole
     assert (len(whole), "next" in second.links) == (3, False)
+    of_items = http.get("/work", params={"limit": 1}).links["next"]["url"].partition("cursor=")[2]
+    foreign = http.get("/signals/firings", params={"cursor": of_items})
+    assert code(foreign) == (400, "bad_cursor"), "an empty page would be taken for the last one"
 
 
 @on_both_databases

@@ -115,7 +115,7 @@ def test_forgeries_are_refused_by_the_server(server: Server, control: Control) -
     hook = f"{server.url}/hooks/github"
     control.repo("ada/unknown")
     assert control.webhook(hook, OTHER, REPO) == [401]
-    assert control.webhook(hook, SECRET, "ada/unknown") == [404]
+    assert control.webhook(hook, SECRET, "ada/unknown") == [401]
     assert control.webhook(hook, SECRET, REPO, dialect="gitea") == [202], "it has both names"
     assert server.log.count("internal error") == 0
 
@@ -242,8 +242,8 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "signed with another secret": (401, {"x_hub_signature_256": "sha256=" + sign(BODY, OTHER)}),
     "signature that is no text": (401, {"x_hub_signature_256": "sha256=é"}),
     "sha1 only": (401, {"x_hub_signature_256": "", "x_hub_signature": "sha1=" + "0" * 40}),
-    "unknown repository": (404, {"body": named("ada/other")}),
-    "repository without a secret": (404, {"body": named("ada/silent")}),
+    "unknown repository": (401, {"body": named("ada/other")}),
+    "repository without a secret": (401, {"body": named("ada/silent")}),
     "not JSON": (400, {"body": b"{'a': 1}"}),
     "not UTF-8": (400, {"body": b'{"a": "\xff"}'}),
     "no number": (400, {"body": b'{"a": NaN, "repository": {"full_name": "ada/engine"}}'}),
@@ -267,6 +267,12 @@ def test_what_is_refused_wakes_nobody(served: Served, woken: Woken, case: str) -
     assert SECRET not in answer.text
     assert set(woken.count.values()) == {0}
     assert post(served).status_code == 202, "a refused delivery is not remembered"
+
+
+def test_who_has_not_signed_does_not_learn_which_repositories_there_are(served: Served) -> None:
+    unsigned = {"x_hub_signature_256": "sha256=" + "0" * 64}
+    answers = [post(served, named(repo), **unsigned) for repo in ("ada/engine", "ada/other")]
+    assert answers[0].json() == answers[1].json()
 
 
 def test_gitea_and_forgejo_sign_under_their_own_names(served: Served, woken: Woken) -> None:

@@ -18,6 +18,10 @@ from rota.queue.intake import check_url
         "ftp://x.org",
         "x.org",
         "https://[x",
+        "https://x.org:99999/",
+        "https://x.org:0/",
+        "https://x y.org/",
+        "https://x.org/a b",
     ],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:

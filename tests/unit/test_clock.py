@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.model.clock import IdFactory, first_id, from_text, later, parse_time, to_text
+from rota.model.clock import IdFactory, first_id, from_text, in_zone, later, parse_time, to_text
 from rota.model.errors import InvalidInput
 from rota.testing.clock import ManualClock
 
@@ -24,6 +24,16 @@ def test_text_order_is_time_order(one: datetime, other: datetime) -> None:
 def test_a_time_is_written_in_utc() -> None:
     there = datetime(2026, 5, 1, 14, tzinfo=timezone(timedelta(hours=2)))
     assert to_text(there) == "2026-05-01T12:00:00.000000Z"
+
+
+EDGES = [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+
+
+@given(st.one_of(moments, st.sampled_from(EDGES)))
+@pytest.mark.parametrize("hours", [-12, 0, 14, None])
+def test_any_time_can_be_told_in_any_zone(hours: int | None, moment: datetime) -> None:
+    zone = None if hours is None else timezone(timedelta(hours=hours))
+    assert in_zone(moment, zone) == moment
 
 
 @pytest.mark.parametrize(

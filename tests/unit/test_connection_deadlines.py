@@ -118,6 +118,24 @@ def test_a_request_that_went_wrong_is_answered_once(client: Client) -> None:
     assert client.protocol.cycle.disconnected, "what its handler says is not sent"
 
 
+def test_a_server_that_stops_does_not_wait_for_half_a_request(client: Client) -> None:
+    client.send(POST + b"{")
+    client.protocol.shutdown()
+    client.after(1)
+    client.send(b"a")
+    assert client.after(2) == "refused"
+    assert client.transport.written.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in client.transport.written
+    assert client.protocol.cycle.disconnected, "its handler has nothing to wait for"
+
+
+def test_a_server_that_stops_answers_who_has_sent_all(client: Client) -> None:
+    client.send(GET + b"Content-Length: 1\r\n\r\n")
+    client.protocol.shutdown()
+    client.send(b"a")
+    assert client.after(60) == ""
+
+
 async def test_who_pings_is_cut_once_too_much_of_the_answers_is_not_read() -> None:
     loop, transport = Loop(), Transport()
     protocol = WsProtocol(

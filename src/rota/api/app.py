@@ -25,7 +25,7 @@ from rota.api.asgi import AsgiApp, ClientGone, Headers, Receive, Scope, Send
 from rota.api.auth import Gate
 from rota.api.browser import FORM, BrowserGuard, check_same_origin
 from rota.api.budgets import Known
-from rota.api.call import Call, read_body, read_query
+from rota.api.call import Call, demand_no_query, read_body, read_query
 from rota.api.cookies import signed
 from rota.api.docs import doc_endpoints
 from rota.api.metrics import UNMATCHED, Metrics
@@ -180,6 +180,8 @@ class Api:
         arguments = []
         if endpoint.query is not None:
             arguments.append(read_query(endpoint, scope))
+        elif scope["query_string"] and endpoint.scope is not None and not endpoint.hidden:
+            demand_no_query(scope)
         if endpoint.decoder is not None:
             limit = self._settings.max_body_bytes
             body = await read_body(endpoint, headers, receive, limit)

@@ -38,6 +38,17 @@ async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive) -> T:
         gone.cancel()
 
 
+async def has_gone(receive: Receive) -> bool:
+    """Has its client hung up already? It is asked without waiting, when all of a body was read."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    await asyncio.sleep(0)
+    if gone.done():
+        return True
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    return False
+
+
 async def attend(
     work: "asyncio.Future[Any]",
     receive: Receive,

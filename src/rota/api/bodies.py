@@ -48,7 +48,7 @@ IdPrefix = Annotated[
     Meta(
         min_length=1,
         max_length=36,
-        pattern="^[0-9a-f-]+$",
+        pattern=whole("[0-9a-f-]+"),
         extra={"wrong": "is not the beginning of an id"},
     ),
 ]

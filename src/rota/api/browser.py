@@ -118,10 +118,23 @@ def _check_media_type(headers: Headers, *, form: bool) -> None:
     it."""
     if not has_body(headers):
         return
+    _check_encoding(headers)
     media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if form and media_type == FORM.encode():
         return
     if media_type not in _MEDIA_TYPES:
         raise UnsupportedMedia(
             f"the body must be application/json, not {media_type.decode('latin-1')[:80]!r}"
+        )
+
+
+def _check_encoding(headers: Headers) -> None:
+    """Bodies are read as they come: of a compressed one nothing could be said but that it is no
+    JSON."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"", b"identity"):
+        raise UnsupportedMedia(
+            f"the body must not be encoded (Content-Encoding:"
+            f" {encoding.decode('latin-1')[:80]!r}); send it as it is",
+            headers={"accept-encoding": "identity"},
         )

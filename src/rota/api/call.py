@@ -98,7 +98,7 @@ class Call:
 
     async def raw_body(self) -> bytes:
         """As it came, for signatures."""
-        return await _bytes(self.headers, self.receive, self.settings.max_body_bytes)
+        return await read_bytes(self.headers, self.receive, self.settings.max_body_bytes)
 
     def if_match(self) -> int | None:
         """The version that `If-Match` names; any spelling of an entity tag will do."""
@@ -116,6 +116,14 @@ class Call:
         kept = [(name, value) for name, value in pairs if name not in position]
         query = urlencode([*kept, *position.items()])
         return {"link": f'<{self.scope["path"]}?{query}>; rel="next"'}
+
+
+def demand_no_query(scope: Scope) -> None:
+    """Whoever sends `?dry_run=true` to a call that knows no such thing must not have it done."""
+    for name, _ in _pairs(scope["query_string"]):
+        raise InvalidInput(
+            f"{name[:80]}: is not known here; this call takes no parameters", field=name[:80]
+        )
 
 
 def read_query(endpoint: "Endpoint", scope: Scope) -> Any:
@@ -150,7 +158,7 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
 
 
 async def read_body(endpoint: "Endpoint", headers: Headers, receive: Receive, limit: int) -> Any:
-    raw = await _bytes(headers, receive, limit)
+    raw = await read_bytes(headers, receive, limit)
     if not raw and endpoint.body_optional:
         raw = b"{}"
     return decode(endpoint.decoder, raw)
@@ -184,7 +192,7 @@ def _is_whole(raw: bytes) -> bool:
     return True
 
 
-async def _bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
+async def read_bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
     # Of digits Python reads some thousands, and then raises; the parser of HTTP minds no zeros.
     declared = headers.get(b"content-length", b"").lstrip(b"0")

@@ -18,7 +18,7 @@ from rota.api.answers import Answer, json_answer
 from rota.api.call import Call
 from rota.api.problems import BadJson
 from rota.api.routing import Endpoint, endpoint
-from rota.model.errors import InvalidInput, NotFound, Unauthenticated
+from rota.model.errors import InvalidInput, NotFound, RotaError, Unauthenticated
 from rota.queue.hearing import Heard
 
 TAG = "hooks"
@@ -57,7 +57,7 @@ _EVENTS = {
 
 
 def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
-    refuses = (400, 401, 404, 413, 415, 422)
+    refuses = (400, 401, 413, 415, 422)
 
     @endpoint(
         "POST", "/hooks/github", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
@@ -67,7 +67,8 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
     async def github_hook(call: Call) -> Answer:
         """Hear from GitHub that something happened in a repository.
 
-        Signed with the secret that the source's `webhook_secret_env` names.
+        Signed with the secret that the source's `webhook_secret_env` names; 401 else, and where
+        there is no such source or secret: the server's log says which.
         """
         return await _receive(call, "github", receivers)
 
@@ -79,7 +80,8 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
     async def gitea_hook(call: Call) -> Answer:
         """Hear from Gitea or Forgejo that something happened in a repository.
 
-        Signed with the secret that the source's `webhook_secret_env` names.
+        Signed with the secret that the source's `webhook_secret_env` names; 401 else, and where
+        there is no such source or secret: the server's log says which.
         """
         return await _receive(call, "gitea", receivers)
 
@@ -89,7 +91,7 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
 async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answer:
     raw = await call.raw_body()
     payload, repository = _read(raw)
-    receiver = _signed(call, raw, _called(kind, repository, receivers))
+    receiver = _signer(call, raw, kind, repository, receivers)
     delivery = _first(call, _DELIVERIES[kind])
     if not delivery:
         raise InvalidInput(f"{_DELIVERIES[kind][0].decode()} is missing", field="delivery")
@@ -98,6 +100,27 @@ async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answ
         return json_answer(Delivery("seen before"))
     receiver.wake()
     return json_answer(Delivery("accepted"), 202)
+
+
+def _signer(
+    call: Call, raw: bytes, kind: str, repository: str, receivers: Sequence[Receiver]
+) -> Receiver:
+    """Who has not signed is told the same in any case: which repositories are worked on here is
+    nobody else's business."""
+    try:
+        return _signed(call, raw, _called(kind, repository, receivers))
+    except RotaError as error:
+        log_refused(call, error)
+        raise Unauthenticated("the webhook's signature is missing or wrong") from None
+
+
+def log_refused(call: Call, error: RotaError) -> None:
+    import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
+
+    path = repr(call.scope["path"][:200])  # it may have line ends in it
+    structlog.get_logger().warning(
+        "webhook refused", path=path, client=call.address, error=error.message
+    )
 
 
 def known_as(delivery: str) -> str:
@@ -138,7 +161,7 @@ def _called(kind: str, repo: str, receivers: Sequence[Receiver]) -> list[Receive
     ]
     if not found:
         raise NotFound(
-            f"no {kind} source with a webhook secret is configured for this repository; set"
+            f"no {kind} source with a webhook secret is configured for {repo[:100]!r}; set"
             " webhook_secret_env in rota.yaml, and that variable where the server runs"
         )
     return found
@@ -152,7 +175,7 @@ def _signed(call: Call, raw: bytes, receivers: Sequence[Receiver]) -> Receiver:
         given = _first(call, _SIGNATURES[receiver.kind]).removeprefix("sha256=").lower()
         if hmac.compare_digest(right.encode(), given.encode("utf-8", "replace")):
             return receiver
-    raise Unauthenticated("the webhook's signature is missing or wrong")
+    raise Unauthenticated("its signature is missing, or is not of the source's secret")
 
 
 def _first(call: Call, names: Sequence[bytes]) -> str:

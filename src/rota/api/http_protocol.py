@@ -5,11 +5,13 @@ headers nor time, and closes a connection only once everything written to it was
 """
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from enum import Enum, auto
 from itertools import chain
 from typing import Any
 
+from httptools import HttpParserInvalidURLError
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -18,10 +20,17 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from rota.api.answers import problem_answer, raw_headers
 from rota.api.browser import has_body
-from rota.api.problems import BadRequest, FaceError, HeadTooLarge, RequestTimeout
+from rota.api.problems import BadRequest, FaceError, HeadTooLarge, RequestTimeout, Stopping
 
 MOST_HEAD_BYTES = 64 * 1024  # of request line and headers
 MOST_HEADERS = 100
+# Of each of these one value means something. Of two, a proxy takes the first and we the last.
+ONCE = frozenset(
+    {
+        b"host", b"authorization", b"content-type", b"content-encoding", b"origin",
+        b"idempotency-key", b"if-match", b"last-event-id", b"rota-actor",
+    }
+)  # fmt: skip
 LEAST_TAKEN = 64 * 1024  # bytes of an answer in `unread_seconds`; less is as good as nothing
 
 
@@ -36,7 +45,8 @@ class Awaited(Enum):
 def refusal(error: FaceError, more: Sequence[tuple[bytes, bytes]]) -> bytes:
     """An answer before there is anybody to give one, and the last on its connection."""
     answer = problem_answer(error)
-    headers = [*more, *raw_headers(answer.media_type, len(answer.body)), (b"connection", b"close")]
+    own = [*raw_headers(answer.media_type, len(answer.body)), *answer.headers]
+    headers = [*more, *own, (b"connection", b"close")]
     lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
     return STATUS_LINE[answer.status] + lines + b"\r\n" + answer.body
 
@@ -45,6 +55,7 @@ class HttpProtocol(HttpToolsProtocol):
     head_seconds = 30.0  # for request line and headers together
     body_seconds = 60.0  # without another byte of it
     unread_seconds = 60.0  # in which nothing of what was written is taken
+    stop_seconds = 2.0  # for the rest of a body, once the server stops
     linger_seconds = 2.0  # to read a refusal; a connection closed at once would lose it
 
     _awaited = Awaited.HEAD
@@ -58,6 +69,7 @@ class HttpProtocol(HttpToolsProtocol):
     _running: RequestResponseCycle | None = None  # that is being answered, or was the last
     _checking: asyncio.TimerHandle | None = None
     _ending: asyncio.TimerHandle | None = None
+    _stopping: asyncio.TimerHandle | None = None
 
     # its life
 
@@ -69,11 +81,28 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_checking()
-        if self._ending is not None:
-            self._ending.cancel()
+        for timer in (self._ending, self._stopping):
+            if timer is not None:
+                timer.cancel()
         if self._running is not None:
             _tell_gone(self._running)
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Who has sent half a request would hold up the end for as long as requests may take, and
+        then hear of an error of ours."""
+        super().shutdown()
+        self._stopping = self.loop.call_later(self.stop_seconds, self._stop_waiting)
+
+    def _stop_waiting(self) -> None:
+        if self._awaited is Awaited.BODY and not self._over:
+            self._turn_away(
+                Stopping(
+                    "the server stops, and this request is not here as a whole: nothing was done;"
+                    " send it again",
+                    headers={"retry-after": "1"},
+                )
+            )
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """uvicorn tells only the last request that its client is gone; others may be before it."""
@@ -128,6 +157,9 @@ class HttpProtocol(HttpToolsProtocol):
         size = len(self.url) + sum(map(len, chain.from_iterable(self.headers)))
         if size > MOST_HEAD_BYTES or len(self.headers) > MOST_HEADERS:
             self._refuse(_too_large())
+        names = [name for name, _ in self.headers]
+        if len(set(names)) < len(names) and (twice := _repeated(names)):
+            self._refuse(BadRequest(f"the header {twice} is given twice; send it once"))
 
     def _demand_a_fair_upgrade(self) -> None:
         """The parser takes what follows for the other protocol, whether we speak it or not."""
@@ -151,7 +183,7 @@ class HttpProtocol(HttpToolsProtocol):
     # refusals
 
     def send_400_response(self, msg: str) -> None:
-        self._turn_away(self._refusal or BadRequest("this is no HTTP that can be read here"))
+        self._turn_away(self._refusal or BadRequest(_flaw(sys.exception())))
 
     def _is_answering(self) -> bool:
         last = self._last_cycle()
@@ -234,6 +266,21 @@ class HttpProtocol(HttpToolsProtocol):
 def _tell_gone(cycle: RequestResponseCycle) -> None:
     cycle.disconnected = cycle.disconnected or not cycle.response_complete
     cycle.message_event.set()
+
+
+def _repeated(names: Sequence[bytes]) -> str:
+    found = next((name for name in ONCE if names.count(name) > 1), b"")
+    return found.decode().title()
+
+
+def _flaw(error: BaseException | None) -> str:
+    """Who types an address by hand is told how; for the rest the parser has no words for people."""
+    if isinstance(error, HttpParserInvalidURLError):
+        return (
+            "the address holds what has to be encoded: write letters beyond ASCII, and spaces, with"
+            " percent signs, such as %C3%A9 for é"
+        )
+    return "this is no HTTP that can be read here"
 
 
 def _too_large() -> HeadTooLarge:

@@ -27,7 +27,7 @@ _STEP = re.compile(r"\[(\d+|\.\.\.)\]|([^.\[\]]+)")
 _MISSING = "missing required field"
 
 _LONGEST_FIELD, _LONGEST_DETAIL, _LONGEST_VALUE = 200, 500, 80
-_UNKNOWN = object()  # a value that cannot be shown: what is around it is not JSON
+UNKNOWN = object()  # a value that cannot be shown: what is around it is not JSON
 TOO_LARGE = "the number is too large to be kept as it is; write it as a text"
 
 
@@ -62,7 +62,7 @@ def loosely(raw: bytes | str) -> Any:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return _UNKNOWN
+        return UNKNOWN
 
 
 # places
@@ -77,7 +77,7 @@ def _value_at(given: Any, steps: list[str]) -> Any:
         for step in steps:
             given = given[int(step) if isinstance(given, Sequence) else step]
     except (KeyError, IndexError, TypeError, ValueError):
-        return _UNKNOWN
+        return UNKNOWN
     return given
 
 
@@ -137,7 +137,7 @@ def _said(forms: list[_Form], value: Any) -> str:
     wanted = " or ".join(dict.fromkeys(filter(None, map(_described, forms))))
     if not wanted:  # anything may stand there, but not what JSON or Python cannot hold
         return TOO_LARGE
-    return f"it has to be {wanted}" + ("" if value is _UNKNOWN else f", not {_shown(value)}")
+    return f"it has to be {wanted}" + ("" if value is UNKNOWN else f", not {_shown(value)}")
 
 
 def _about(form: _Form, value: Any) -> str | None:

@@ -64,13 +64,13 @@ _REFUSALS = {
     409: "Right in form, but not as things stand: see `code` and `allowed`",
     412: "`If-Match` named a version that has passed",
     413: "The body is too large",
-    415: "The body is not `application/json`",
+    415: "The body is not `application/json`, or it is compressed",
     421: "The server is not called by that name",
     422: "A field is wrong or missing; see `errors`",
     429: "Too many wrong tokens from this address",
     431: "Request line and headers are too large",
     500: "An error of ours",
-    503: "The database cannot be reached, is full or locked: ask again",
+    503: "The database cannot be reached, is full or locked, or the server stops: ask again",
 }
 _ALWAYS = (401, 403, 405, 408, 421, 429, 431, 500, 503)
 _WITH_BODY = (400, 413, 415, 422)
@@ -190,7 +190,7 @@ def _responses(one: Endpoint, gives: Any) -> dict[str, Any]:
     statuses = {*_ALWAYS, *one.refuses}
     if one.body is not None:
         statuses |= {*_WITH_BODY}
-    if one.query is not None:
+    if one.query is not None or one.scope is not None:  # also of who gives one it does not take
         statuses |= {422}
     if "{" in one.path:
         statuses |= {404}

@@ -83,6 +83,11 @@ class HeadTooLarge(FaceError):
     status = 431
 
 
+class Stopping(FaceError):
+    code = "stopping"
+    status = 503
+
+
 STATUS_OF: dict[type[RotaError], int] = {
     InvalidInput: 422,
     BadCursor: 400,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rota.api import schedule_wire as wire
 from rota.api.answers import Answer, json_answer
 from rota.api.call import LONGEST_ID, Call
-from rota.api.hooks import known_as
+from rota.api.hooks import known_as, log_refused
 from rota.api.routing import endpoint
 from rota.api.schedule_wire import ChatMessage
 from rota.model.access import DISPATCH
@@ -95,7 +95,7 @@ async def _signer(call: Call, raw: bytes) -> tuple[str, str]:
         agent, name = named(call)
         _demand_signed(call, raw, _secret(call, agent, name).encode())
     except RotaError as error:
-        _log_refused(call, error)
+        log_refused(call, error)
         raise Unauthenticated("the webhook's signature is missing or wrong") from None
     return agent, name
 
@@ -109,15 +109,6 @@ def _secret(call: Call, agent: str, name: str) -> str:
             f" {agent}/{name}"
         )
     return secret
-
-
-def _log_refused(call: Call, error: RotaError) -> None:
-    import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
-
-    path = repr(call.scope["path"][:200])  # it may have line ends in it
-    structlog.get_logger().warning(
-        "webhook refused", path=path, client=call.address, error=error.message
-    )
 
 
 def _demand_signed(call: Call, raw: bytes, secret: bytes) -> None:

@@ -29,6 +29,8 @@ from rota.model.signals import FiringStatus, FollowUpStatus, SignalStatus
 S = TypeVar("S", bound=StrEnum)
 
 _PLACE = re.compile("[0-9a-f-]{36}")
+_MADE_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{15}Z")
+_FIRING = re.compile(rf"{_PLACE.pattern}:[^\0]+")
 
 SignalStatusName = Annotated[
     str, Meta(extra_json_schema={"enum": [str(one) for one in SignalStatus]})
@@ -127,8 +129,8 @@ def firing_place(cursor: str | None) -> tuple[str, str] | None:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except ValueError:
         raise _bad_cursor() from None
-    created_at, space, last = text.partition(" ")
-    if not space or "\0" in text:
+    created_at, _, last = text.partition(" ")
+    if not _MADE_AT.fullmatch(created_at) or not _FIRING.fullmatch(last):
         raise _bad_cursor()
     return created_at, last
 

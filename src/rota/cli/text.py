@@ -7,6 +7,8 @@ window or hide a line; a bidirectional one could show a line other than it is.
 import unicodedata
 from datetime import UTC, datetime
 
+from rota.model.clock import in_zone
+
 # Joiners belong to the spelling of some languages and of many emoji.
 _KEPT = frozenset("\u200c\u200d")
 _REMOVED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -53,5 +55,5 @@ def local_time(moment: str | None) -> str:
     """A time as the clock on the viewer's wall shows it, and how long ago that was."""
     if not moment:
         return ""
-    here = datetime.fromisoformat(moment).astimezone()
+    here = in_zone(datetime.fromisoformat(moment))
     return f"{here:%Y-%m-%d %H:%M:%S %z} ({age(moment)})"

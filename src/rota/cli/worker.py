@@ -219,7 +219,6 @@ async def _work(
                 home / "runs",
                 part.limits,
                 _node(home),
-                SystemClock(),
             ),
             slots=options["slots"] or part.agent.max_concurrent,
             wanted=part.wanted,

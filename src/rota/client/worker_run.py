@@ -18,7 +18,7 @@ from rota.client.errors import PASSING
 from rota.client.retries import Retries
 from rota.client.shipping import LogShipping
 from rota.model import work
-from rota.model.clock import Clock, to_text
+from rota.model.clock import to_text
 from rota.model.errors import ClaimLost, NotFound, RotaError
 from rota.model.fleet import AgentSpec, Limits
 from rota.model.runs import Run, RunEnd, RunStatus
@@ -57,7 +57,6 @@ class Equipment:
     logs: Path
     limits: Limits  # of one run
     node: str
-    clock: Clock
 
 
 class WorkerRun:
@@ -171,7 +170,7 @@ class WorkerRun:
         said = verdict(
             end,
             self._with.agent.retry,
-            self._with.clock.now(),
+            self._item.server_time,
             run.attempt,
             self._item["max_attempts"],
             review_gate=self._with.agent.review_gate,

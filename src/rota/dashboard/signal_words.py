@@ -6,7 +6,7 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from rota.dashboard.scales import span
-from rota.model.clock import from_text
+from rota.model.clock import from_text, in_zone
 from rota.model.signals import Action, ActionKind, Condition, TriggerOn
 
 _LONGEST_LIST = 4  # of values that are told one by one
@@ -74,7 +74,7 @@ def _gathers(condition: Condition, project: str | None) -> str:
 
 def _time(condition: Condition, zone: tzinfo, of_item: bool, project: str | None) -> str:
     if condition.at is not None:
-        return f"It is {from_text(condition.at).astimezone(zone):%Y-%m-%d %H:%M %Z}"
+        return f"It is {in_zone(from_text(condition.at), zone):%Y-%m-%d %H:%M %Z}"
     long = span(condition.after_seconds or 0)
     if condition.while_in:
         subject = _subject(condition, of_item, project)

@@ -10,13 +10,16 @@ from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from rota.api.answers import problem_answer, raw_headers
+from rota.api.answers import Answer, json_answer, problem_answer, raw_headers
 from rota.api.asgi import AsgiApp, Headers, Message, Receive, Scope, Send
+from rota.api.call import read_bytes
+from rota.api.mistakes import UNKNOWN, loosely
 from rota.api.problems import MethodNotAllowed
 from rota.api.ws import refuse
 from rota.client import WorkQueueClient
 from rota.client.retries import NO_RETRIES
 from rota.mcp.loopback import Loopback
+from rota.mcp.messages import flaw, known_id
 from rota.mcp.seat import Seat
 from rota.model.access import Caller
 from rota.model.errors import NotFound, RotaError
@@ -40,16 +43,21 @@ class McpFace:
         self._ledger = ledger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = dict(scope["headers"])
         try:
             _demand(scope)
             answer = await _sdk()
+            body = await read_bytes(headers, receive, MAX_BODY_BYTES)
         except RotaError as error:
             if scope["type"] == "websocket":
                 await refuse(error, scope, receive, send)
             else:
                 await problem_answer(error).deliver(receive, send)
             return
-        headers: Headers = dict(scope["headers"])
+        message = loosely(body)
+        if message is not UNKNOWN and (wrong := flaw(message)) is not None:
+            await _told_off(message, *wrong).deliver(receive, send)
+            return
         caller = {name: headers[name] for name in _OF_THE_CALLER if name in headers}
         address = (scope.get("client") or ("",))[0]
         transport = Loopback(self._api(), caller, address=address, gone=receive)
@@ -57,7 +65,22 @@ class McpFace:
             "http://localhost", transport=transport, retries=NO_RETRIES
         ) as client:
             seat = Seat(client, _agent_of(scope["rota.caller"]))
-            await answer(seat, self._ledger, scope, receive, send)
+            await answer(seat, self._ledger, scope, _again(body, receive), send)
+
+
+def _told_off(message: Any, code: int, words: str) -> Answer:
+    error = {"code": code, "message": words}
+    return json_answer({"jsonrpc": "2.0", "id": known_id(message), "error": error}, 400)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What was read already, and then what comes."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return left.pop() if left else await receive()
+
+    return received
 
 
 def _agent_of(caller: Caller) -> str | None:

@@ -5,8 +5,11 @@ from typing import Any, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification
 from pydantic import ValidationError
+
+from rota.mcp import messages
+from rota.mcp.messages import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
 
 class Answering:
@@ -22,9 +25,10 @@ class Answering:
     async def receive(self) -> SessionMessage:
         while True:
             item: SessionMessage | Exception = await self._read.receive()
-            if not isinstance(item, Exception):
+            answer = refusal(item) if isinstance(item, Exception) else _without_id(item)
+            if answer is None and isinstance(item, SessionMessage):
                 return item
-            if (answer := refusal(item)) is not None:
+            if answer is not None:
                 await self._write.send(SessionMessage(answer))
 
     def __aiter__(self) -> Self:
@@ -51,6 +55,14 @@ class Answering:
         await self.aclose()
 
 
+def _without_id(item: SessionMessage) -> JSONRPCError | None:
+    """A request whose id is none, which the SDK takes for a notification."""
+    message = item.message
+    if isinstance(message, JSONRPCNotification) and messages.wants_answer(message.method):
+        return _error(INVALID_REQUEST, messages.NO_ID)
+    return None
+
+
 def refusal(error: Exception) -> JSONRPCError | None:
     """None for what wants no answer: an empty line, and an answer to something of ours."""
     found = error.errors() if isinstance(error, ValidationError) else []
@@ -60,14 +72,13 @@ def refusal(error: Exception) -> JSONRPCError | None:
     # What misses a field is shown whole.
     asked = next((one["input"] for one in found if one["type"] == "missing"), None)
     if not isinstance(asked, dict):
-        return _error(INVALID_REQUEST, "a message has to be an object with jsonrpc and method")
+        return _error(INVALID_REQUEST, messages.NO_OBJECT)
     if "method" not in asked and ("result" in asked or "error" in asked):
         return None
-    number = asked.get("id")
-    known = number if isinstance(number, int | str) and not isinstance(number, bool) else None
+    known = messages.known_id(asked)
     if asked.get("jsonrpc") == "2.0" and isinstance(asked.get("method"), str):
-        return _error(INVALID_PARAMS, "params has to be an object", known)
-    return _error(INVALID_REQUEST, 'a request needs "jsonrpc": "2.0" and a method', known)
+        return _error(INVALID_PARAMS, messages.NO_PARAMS, known)
+    return _error(INVALID_REQUEST, messages.NO_REQUEST, known)
 
 
 def _error(code: int, message: str, number: int | str | None = None) -> JSONRPCError:

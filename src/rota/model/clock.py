@@ -3,7 +3,7 @@
 import base64
 import os
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
 
 from rota.model.errors import InvalidInput
@@ -46,6 +46,15 @@ def to_text(moment: datetime) -> str:
 
 def from_text(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
+    """As the clocks in that zone show it, or those of this machine. Hours away from the first and
+    the last moment that Python knows there is no such time: then it stays as it is."""
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        return moment
 
 
 def parse_time(text: str, field: str) -> datetime:

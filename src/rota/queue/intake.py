@@ -102,6 +102,8 @@ def check_url(url: str, field: str = "artifact_url") -> str:
         parts = urlsplit(url)
         # Line ends and tabs are left out when it is split, and so are not seen there.
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
+        # Nobody could ask there: a port raises where there is no such one.
+        fine = fine and parts.port != 0 and " " not in url
     except ValueError:
         fine = False
     if not fine:

@@ -20,6 +20,10 @@ class Seat:
     free: list[int]
     is_named: bool
     full: NothingClaimed  # what is said when no slot is left
+    idle: int = field(init=False)  # of those that were free, how many nothing was found for
+
+    def __post_init__(self) -> None:
+        self.idle = len(self.free)
 
 
 @dataclass(slots=True)
@@ -28,13 +32,14 @@ class Party:
 
     take: Take
     slots: list[int]
-    full: NothingClaimed
+    seat: Seat
     got: list[ClaimedItem] = field(default_factory=list)
 
     def answer(self) -> ClaimResult:
         if self.got:
             return ClaimResult(self.got)
-        return ClaimResult([], NothingClaimed.NOTHING_READY if self.slots else self.full)
+        # Of several that wait for one slot each has come away empty because nothing was there.
+        return ClaimResult([], NothingClaimed.NOTHING_READY if self.seat.idle else self.seat.full)
 
 
 def by_filters(takes: Sequence[Take]) -> dict[Filters, list[int]]:
@@ -69,7 +74,7 @@ def seated(take: Take, seat: Seat) -> Party:
     """Give a claim as many of its agent's free slots as it wants items."""
     count = len(take.tokens)
     slots, seat.free = seat.free[:count], seat.free[count:]
-    return Party(take, slots, seat.full)
+    return Party(take, slots, seat)
 
 
 def in_order(items: Iterable[WorkItem]) -> deque[WorkItem]:
@@ -90,6 +95,7 @@ def hand_out(party: Party, named: deque[WorkItem], anyone: deque[WorkItem], now:
         else:
             return
         party.got.append(_started(party.take, item, slot, number, now))
+        party.seat.idle -= 1
 
 
 def _started(take: Take, item: WorkItem, slot: int, number: int, now: str) -> ClaimedItem:

@@ -1,10 +1,12 @@
 """An item in the hands of a worker: what it says, and the verdict to be given on it."""
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rota.client._async.calls import Json
 from rota.client._async.held import Held
-from rota.client.lease import Lease
+from rota.client.lease import Lease, clock
+from rota.model.clock import from_text
 
 if TYPE_CHECKING:
     from rota.client._async.client import WorkQueueClient
@@ -27,6 +29,7 @@ class ClaimedItem(Held):
     ) -> None:
         lease = Lease(data["id"], data["claim"]["token"], lease_seconds, asked_at=asked_at)
         super().__init__(client, data, lease)
+        self._heard_at = clock()
         self._following: list[Json] = []  # what came with the answer to its verdict
 
     def __repr__(self) -> str:
@@ -64,6 +67,14 @@ class ClaimedItem(Held):
     @property
     def attempts_spent(self) -> bool:
         return self.attempts >= int(self.data.get("max_attempts") or 1)
+
+    @property
+    def server_time(self) -> datetime:
+        """What time it is for who has the ledger. The clock of this machine may be wrong, and what
+        is put off by it would be taken at once, or hours too late."""
+        claim = self.data["claim"]
+        granted = from_text(claim["expires_at"]) - timedelta(seconds=claim["lease_seconds"])
+        return granted + timedelta(seconds=clock() - self._heard_at)
 
     async def complete(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
         return await self._give("complete", notes=notes, artifact_url=artifact_url)

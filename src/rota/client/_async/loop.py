@@ -14,7 +14,7 @@ soon as nothing refers to it any more, or when the client is closed; it cannot k
 
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rota.client._async import runtime
@@ -129,4 +129,4 @@ def _notes_of(error: Exception) -> str:
 def _later(item: ClaimedItem) -> str:
     """The more often it was tried, the later it is tried again."""
     seconds = min(2.0**item.attempts, _LONGEST_BACKOFF)
-    return to_text(datetime.now(UTC) + timedelta(seconds=seconds))
+    return to_text(item.server_time + timedelta(seconds=seconds))

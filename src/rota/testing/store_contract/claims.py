@@ -176,6 +176,15 @@ class ClaimsContract:
             (NothingClaimed.AGENT_PAUSED, 0),
         ]
 
+    async def test_a_slot_that_stays_empty_is_not_called_taken(self, store: Store) -> None:
+        """Two ask at once for an agent with one slot: whether there is work decides the answer."""
+        asked = [wanted("ada", ["a"]), wanted("ada", ["b"])]
+        answers = await store.transact(lambda tx: tx.take(asked, NOW))
+        assert [one.reason for one in answers] == [NothingClaimed.NOTHING_READY] * 2
+        await given(store, item())
+        answers = await store.transact(lambda tx: tx.take(asked, NOW))
+        assert [one.reason for one in answers] == [None, NothingClaimed.NO_FREE_SLOT]
+
     async def test_take_serves_many_agents_in_their_order(self, store: Store) -> None:
         first, mine, second, dispatched, third = await given(
             store, item(), item(assigned_agent="bob"), item(), item(priority=5), item(type="rare")
