@@ -14,6 +14,7 @@ import structlog
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 
 from rota.testing.postgres import PostgresServer, postgres_server
+from rota.testing.tracker import TrackerStub, tracker_stub
 from tools.components import everything_is_required, missing
 
 # A test's own HTTP client reads all certificates of the machine, though it never needs them, and
@@ -86,6 +87,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"  # the only event loop Rota runs on
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[TrackerStub]:
+    """A tracker that speaks as GitHub and Gitea do, over HTTP, and fails when it is told to."""
+    with tracker_stub() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

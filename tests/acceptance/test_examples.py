@@ -8,13 +8,12 @@ printed once.
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rota.testing import zygote
-from rota.testing.tracker import TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerStub
 from tests.acceptance.terminal import ThisProcess
 from tests.docs import console
 from tests.docs.pages import EXAMPLES, ROOT
@@ -31,12 +30,6 @@ sed 's|acme/shop|{REPO}|g' '{STREAM}'
 """
 # Those of a tracker that shows every write at once, and of a reader who is in a hurry.
 HURRY = ["times: {settle: 0.05, poll: 1, grace: 60, margin: 1}", "poll_seconds: 1"]
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

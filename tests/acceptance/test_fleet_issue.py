@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rota.model.clock import from_text
-from rota.testing.tracker import FaultKind, TrackerStub, tracker_stub
+from rota.testing.tracker import FaultKind, TrackerStub
 from tests.acceptance.fleet_site import Site, site
 from tests.acceptance.terminal import Terminal
 
@@ -18,12 +18,6 @@ REPO = "ada/engine"
 TOKEN = "TRACKER_TOKEN"
 BOT_ID, ADA_ID = 8, 7
 COMMENT = rf"/repos/{REPO}/issues/\d+/comments$"
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 class Forge:

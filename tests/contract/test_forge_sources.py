@@ -1,7 +1,7 @@
 """Every promise of `rota.sources.port`, over issues of a real HTTP tracker."""
 
 import shutil
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rota.model.work import Priority
 from rota.queue import Ledger
 from rota.sources.forge import ForgeWorkSource
 from rota.sources.port import ReleaseOptions, WorkResult, WorkSource
-from rota.testing.tracker import TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerStub
 from tests.integration.forges import REPO, Forges, build, forges
 
 pytest.register_assert_rewrite("rota.testing.source_contract")
@@ -60,12 +60,6 @@ class InForge:
 
     def source(self, agent: str) -> ForgeWorkSource:
         return self._forges.source(agent, self._kind, claim_mode=self._claim_mode)
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

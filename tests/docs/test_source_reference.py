@@ -38,7 +38,7 @@ from rota.sources.mirror import Mirror
 from rota.sources.operators import IssueStatus
 from rota.sources.port import ClaimFailureReason, WorkResult
 from rota.sources.registry import SourceContext
-from rota.testing.tracker import TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerStub
 from rota.testing.tracker.handle import Control
 from tests.docs.pages import DOCS, blocks, every_page, name_of
 from tests.docs.test_reference import rows
@@ -335,12 +335,6 @@ async def look_at(shop: Shop, item: str) -> None:
 def written_on(control: Control, number: int) -> list[Marker]:
     found = (parse_comment(one["body"]) for one in control.look(REPO, number)["comments"])
     return [marker for marker in found if marker]
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -29,7 +29,7 @@ from rota.sources.registry import SourceContext
 from rota.sources.tending import Rhythm, Tending
 from rota.storage.port import Store
 from rota.testing.audit import faults, read_ledger
-from rota.testing.tracker import TrackerApp, TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerApp, TrackerStub
 from tests.faults.mortal_claimant import DEEDS, TOKEN, Killed, Life, MortalStore, work
 from tests.faults.processes import Process
 from tests.integration.tended import BOT, LEASE, REPO, STAGES, VirtualTime, build
@@ -285,12 +285,6 @@ async def test_the_judge_would_see_a_claim_that_nobody_ends(
 
 
 # deaths of processes
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

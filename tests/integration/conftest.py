@@ -1,6 +1,7 @@
 """A server on a real port, and a client to ask it."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,7 +10,8 @@ import httpx2
 import psycopg
 import pytest
 
-from rota.app import make_store
+from rota.app import make_store, open_ledger
+from rota.queue.ledger import Ledger
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
 from rota.testing.served import Served, serve
@@ -49,6 +51,20 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
+
+
+@pytest.fixture(scope="session")
+def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("new") / "rota.db"
+    anyio.run(make_store(str(path)).upgrade)
+    return path
+
+
+@pytest.fixture
+async def ledger(new_database: Path, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Ledger]:
+    shutil.copy(new_database, tmp_path / "rota.db")
+    async with open_ledger(str(tmp_path / "rota.db"), clock) as opened:
+        yield opened
 
 
 @pytest.fixture

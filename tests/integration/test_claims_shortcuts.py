@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +22,12 @@ from rota.claims import (
     set_repo_paused,
 )
 from rota.model.errors import InvalidInput, IssueNotFound, TrackerError
-from rota.testing.tracker import TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerStub
 from tests.integration.tracked import FAILED, MANAGED, PR_OPEN, READY, REPO, WORKING, Tracked
 
 RUN, OTHER = "20260501-194217-643a", "20260501-194217-ffff"
 PR = "https://github.com/ada/engine/pull/42"
 LUCIUS = {"codename": "lucius", "firing_id": RUN}
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 
-from rota.app import make_store, open_ledger
+from rota.app import open_ledger
 from rota.model.errors import ClaimLost
 from rota.model.status import Status
 from rota.model.work import WorkItem
@@ -38,13 +37,6 @@ MODES = pytest.mark.parametrize("mode", ["comments", "strict", "labels"])
 def github() -> Iterator[GitHubEmulator]:
     with github_emulator() as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("new") / "rota.db"
-    anyio.run(make_store(str(path)).upgrade)
-    return path
 
 
 class Emulated:

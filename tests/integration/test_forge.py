@@ -3,20 +3,17 @@
 import asyncio
 import contextlib
 import gc
-import shutil
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 import structlog
 
-from rota.app import make_store, open_ledger
 from rota.claims.pauses import PausedRepos
 from rota.claims.timing import Pace
 from rota.model.errors import ClaimLost, PauseUnreadable, TrackerError
@@ -46,7 +43,7 @@ from rota.sources.port import (
 )
 from rota.sources.registry import WorkSourceRegistry
 from rota.testing.clock import ManualClock
-from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TrackerStub
 from tests.integration.forges import (
     REPO,
     RIVAL,
@@ -76,32 +73,12 @@ MODES = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[TrackerStub]:
-    with tracker_stub() as stub:
-        yield stub
-
-
-@pytest.fixture(scope="module")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("new") / "rota.db"
-    anyio.run(make_store(str(path)).upgrade)
-    return path
-
-
 @pytest.fixture
-async def ledger(new_database: Path, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Ledger]:
-    shutil.copy(new_database, tmp_path / "rota.db")
-    async with open_ledger(str(tmp_path / "rota.db"), clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def scene(running: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
+async def scene(stub: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
     """Ada's private repository with one issue that is ready."""
-    build(running.control)
-    running.control.issue(REPO, "Mend the mill", body="It stands still.", labels=["ready", "bug"])
-    async with forges(running, ledger, tmp_path) as made:
+    build(stub.control)
+    stub.control.issue(REPO, "Mend the mill", body="It stands still.", labels=["ready", "bug"])
+    async with forges(stub, ledger, tmp_path) as made:
         yield made
 
 

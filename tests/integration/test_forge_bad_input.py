@@ -1,17 +1,14 @@
 """Whatever is wrong, a source on a tracker says what to do and leaves nothing half-claimed."""
 
 import asyncio
-import shutil
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from rota.app import make_store, open_ledger
 from rota.model.errors import (
     ClaimLost,
     InvalidInput,
@@ -28,7 +25,7 @@ from rota.sources.http.errors import ApiError, TokenError
 from rota.sources.items import LONGEST_BODY
 from rota.sources.port import ClaimFailureReason, WorkResult, WorkSource
 from rota.sources.registry import WorkSourceRegistry
-from rota.testing.tracker import Control, FaultKind, TokenKind, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TokenKind, TrackerStub
 from tests.integration.forges import REPO, Forges, build, forges
 
 CERTIFICATE = Path(__file__).parents[1] / "data" / "self-signed.pem"
@@ -55,31 +52,11 @@ VERBS: dict[str, Callable[[WorkSource], Awaitable[Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[TrackerStub]:
-    with tracker_stub() as stub:
-        yield stub
-
-
-@pytest.fixture(scope="module")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("new") / "rota.db"
-    anyio.run(make_store(str(path)).upgrade)
-    return path
-
-
 @pytest.fixture
-async def ledger(new_database: Path, tmp_path: Path) -> AsyncIterator[Ledger]:
-    shutil.copy(new_database, tmp_path / "rota.db")
-    async with open_ledger(str(tmp_path / "rota.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def scene(running: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
-    build(running.control)
-    running.control.issue(REPO, "Mend the mill", labels=["ready", "bug"])
-    async with forges(running, ledger, tmp_path) as made:
+async def scene(stub: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
+    build(stub.control)
+    stub.control.issue(REPO, "Mend the mill", labels=["ready", "bug"])
+    async with forges(stub, ledger, tmp_path) as made:
         yield made
 
 

@@ -1,13 +1,10 @@
 """An issue waits for what its own text says that it depends on."""
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import anyio
 import pytest
 
-from rota.app import make_store, open_ledger
 from rota.claims.pickup import Asker
 from rota.claims.protocol import Grant
 from rota.claims.timing import Pace
@@ -17,40 +14,19 @@ from rota.sources.forge import ForgeWorkSource
 from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
 from rota.sources.port import ClaimFailureReason
-from rota.testing.clock import ManualClock
-from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TrackerStub
 from tests.integration.forges import REPO, Forges, build, forges
 
 LIBRARY = "ada/library"
 KINDS = pytest.mark.parametrize("kind", ["github", "gitea"])
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[TrackerStub]:
-    with tracker_stub() as stub:
-        yield stub
-
-
-@pytest.fixture(scope="module")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("new") / "rota.db"
-    anyio.run(make_store(str(path)).upgrade)
-    return path
-
-
 @pytest.fixture
-async def ledger(new_database: Path, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Ledger]:
-    shutil.copy(new_database, tmp_path / "rota.db")
-    async with open_ledger(str(tmp_path / "rota.db"), clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def scene(running: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
+async def scene(stub: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
     """Issue 1 is what others wait for; it is not marked as ready itself."""
-    build(running.control)
-    running.control.issue(REPO, "First this")
-    async with forges(running, ledger, tmp_path) as made:
+    build(stub.control)
+    stub.control.issue(REPO, "First this")
+    async with forges(stub, ledger, tmp_path) as made:
         yield made
 
 

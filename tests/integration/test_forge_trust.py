@@ -1,14 +1,11 @@
 """Whose words reach an agent: the trust gate as a source on a tracker applies it."""
 
-import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from rota.app import make_store, open_ledger
 from rota.claims.pickup import Objection, Obstacle
 from rota.claims.timing import Pace
 from rota.model.errors import TrackerError
@@ -21,40 +18,20 @@ from rota.sources.github import RetryOptions
 from rota.sources.mirror import Mirror
 from rota.sources.operators import Operators
 from rota.sources.port import ClaimFailureReason
-from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TrackerStub
 from tests.integration.forges import EVE, REPO, Forges, build, forges
 
 CAROL = 10
 KINDS = pytest.mark.parametrize("kind", ["github", "gitea"])
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[TrackerStub]:
-    with tracker_stub() as stub:
-        yield stub
-
-
-@pytest.fixture(scope="module")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("new") / "rota.db"
-    anyio.run(make_store(str(path)).upgrade)
-    return path
-
-
 @pytest.fixture
-async def ledger(new_database: Path, tmp_path: Path) -> AsyncIterator[Ledger]:
-    shutil.copy(new_database, tmp_path / "rota.db")
-    async with open_ledger(str(tmp_path / "rota.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def scene(running: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
+async def scene(stub: TrackerStub, ledger: Ledger, tmp_path: Path) -> AsyncIterator[Forges]:
     """A public repository, in which eve has written the one issue."""
-    build(running.control, private=False)
-    running.control.user("carol", id=CAROL)
-    running.control.issue(REPO, "Mend the mill", body="It stands still.", user="eve")
-    async with forges(running, ledger, tmp_path) as made:
+    build(stub.control, private=False)
+    stub.control.user("carol", id=CAROL)
+    stub.control.issue(REPO, "Mend the mill", body="It stands still.", user="eve")
+    async with forges(stub, ledger, tmp_path) as made:
         yield made
 
 

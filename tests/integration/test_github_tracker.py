@@ -1,7 +1,7 @@
 """The trackers against a server that behaves, and misbehaves, like GitHub and like Gitea."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
@@ -20,7 +20,7 @@ from rota.sources.github import (
 )
 from rota.testing.emulator import REPO as EMULATED
 from rota.testing.emulator import github_emulator
-from rota.testing.tracker import Control, FaultKind, TokenKind, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TokenKind, TrackerStub
 
 REPO = "ada/engine"
 ADA, BOB = 7, 8
@@ -28,22 +28,16 @@ ADA, BOB = 7, 8
 Connect = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[TrackerStub]:
-    with tracker_stub() as stub:
-        yield stub
-
-
 @pytest.fixture
-def stub(running: TrackerStub) -> TrackerStub:
+def stub(stub: TrackerStub) -> TrackerStub:
     """Ada's repository with one issue, in which bob may write; the fleet works as bob."""
-    control = running.control
+    control = stub.control
     control.reset()
     control.user("ada", id=ADA)
     control.user("bob", id=BOB)
     control.repo(REPO, collaborators=["bob"])
     control.issue(REPO, "Mend the mill", body="It turns backwards.", labels=["ready"])
-    return running
+    return stub
 
 
 @pytest.fixture

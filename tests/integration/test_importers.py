@@ -5,7 +5,6 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -16,7 +15,7 @@ from rota.app import open_store
 from rota.exchange import taskmaster
 from rota.model.errors import InvalidInput
 from rota.testing.audit import Record, faults, read_ledger
-from rota.testing.tracker import TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerStub
 from tests.acceptance.terminal import Terminal, ThisProcess
 from tests.integration.tracked import REPO, Tracked
 
@@ -220,12 +219,6 @@ def test_what_herdctl_knew(here: Here) -> None:
 
 
 # a tracker
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 class HereTracked(Tracked, Here):

@@ -6,13 +6,12 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rota.testing.tracker import TokenKind, TrackerStub, tracker_stub
+from rota.testing.tracker import TokenKind, TrackerStub
 from tests.acceptance.terminal import ROTA, environment
 from tests.integration.tracked import (
     FAILED,
@@ -28,12 +27,6 @@ from tests.integration.tracked import (
 
 PR = "https://github.com/ada/engine/pull/9"
 CERTIFICATE = Path(__file__).parents[1] / "data" / "self-signed.pem"
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`label-state`: the spelling that others know, with the same commands underneath."""
 
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from rota.cli import label_state
 from rota.testing import zygote
-from rota.testing.tracker import TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerStub
 from tests.acceptance.terminal import environment
 from tests.integration.tracked import HOLD, MANAGED, READY, REPO, WORKING, Tracked
 
@@ -21,12 +20,6 @@ class LabelState(Tracked):
         variables = environment(**self.variables)
         entry = "rota.cli:label_state"
         return zygote.run(words, env=variables, cwd=self.place, input=stdin, entry=entry)
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

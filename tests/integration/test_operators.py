@@ -1,7 +1,7 @@
 """What a person does with an issue, and what agents see of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,11 @@ from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, N
 from rota.sources.desk import Held
 from rota.sources.operators import Operators
 from rota.sources.port import WorkResult
-from rota.testing.tracker import Control, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, TrackerStub
 from tests.integration.tended import ADA, BOT, EVE, LOGINS, REPO, Tended, build, tended
 
 HOLD = "do-not-pickup"
 PR = "https://example.org/ada/engine/pull/9"
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 whoever else decides meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,11 @@ from rota.sources.mirror import MOST_REOPENED
 from rota.sources.port import WorkResult
 from rota.sources.reviews import MOST_ERRORS, pull_number
 from rota.sources.tending import POLL_GAP_SECONDS, Tending
-from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TrackerStub
 from tests.acceptance.fleet_site import Site, site
 from tests.integration.tended import POLL, REPO, Tended, build, tended
 
 KINDS = pytest.mark.parametrize("kind", ["github", "gitea"])
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

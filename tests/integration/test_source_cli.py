@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from rota.cli.hooks import hook
 from rota.cli.issue import issue
 from rota.cli.sources import source
 from rota.testing import zygote
-from rota.testing.tracker import TrackerStub, tracker_stub
+from rota.testing.tracker import TrackerStub
 from tests.acceptance.terminal import ThisProcess, environment, running_server
 from tests.integration.tracked import (
     FAILED,
@@ -31,12 +30,6 @@ PR = "https://github.com/ada/engine/pull/9"
 
 class Inside(Tracked, ThisProcess):
     """Many commands in the time of a few."""
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 does meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from rota.sources.outbox import letter
 from rota.sources.port import WorkResult
 from rota.sources.stale_claims import StaleClaims
 from rota.sources.tending import POLL_GAP_SECONDS, SWEEP_SECONDS, Rhythm, Tending
-from rota.testing.tracker import Control, FaultKind, TrackerStub, tracker_stub
+from rota.testing.tracker import Control, FaultKind, TrackerStub
 from tests.integration.tended import LEASE, POLL, REPO, Tended, Veil, build, tended
 
 LOOK = 60.0
@@ -47,12 +47,6 @@ TRUST = 300.0 - 10.0 - 20.0  # in a clean look: grace, without settle and margin
 def _plain_logs() -> None:
     """A command that ran in this process before may have set what is worth logging."""
     structlog.reset_defaults()
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[TrackerStub]:
-    with tracker_stub() as running:
-        yield running
 
 
 @pytest.fixture
