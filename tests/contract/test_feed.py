@@ -13,6 +13,7 @@ import pytest
 from rota.api.ws_problems import BadFrame, TooManyConnections, TooManyRequests
 from rota.feed import Feed, Overrun, Reading, Wanted, source
 from rota.feed.reading import PAST_PAGE
+from rota.feed.source import MOST_IN_THE_PAST
 from rota.model.errors import StorageUnavailable
 from rota.model.events import Event, EventType, NewEvent
 from rota.queue.views import Views
@@ -33,6 +34,7 @@ class Watched:
 
     def __init__(self, views: Views) -> None:
         self.asked = 0
+        self.at_once = self.most_at_once = 0
         self.fails = 0
         self.fails_behind: int | None = None  # once, when it is asked for what comes after that
         self.behind_a_look: Callable[[], Awaitable[None]] | None = None
@@ -56,7 +58,10 @@ class Watched:
         if after == self.fails_behind:
             self.fails_behind = None
             raise StorageUnavailable("gone for a moment")
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
         found = await self._views.events(after, limit, work_item_id, types)
+        self.at_once -= 1
         if self.behind_a_look is not None and limit == PAST_PAGE and not found:
             act, self.behind_a_look = self.behind_a_look, None
             await act()
@@ -119,6 +124,19 @@ async def test_followers_ask_the_database_no_more_than_one_does(
             assert heard == [[f"{number}"]] * 100
         # One look for each commit; on PostgreSQL more, while others' transactions are open.
         assert log.asked - before < (15 if isinstance(store, SqliteStore) else 100)
+
+
+async def test_of_a_crowd_that_catches_up_few_ask_the_database_at_once(
+    store: Store, feed: Feed, log: Watched
+) -> None:
+    """All others would wait behind them."""
+    await tell(store, *map(str, range(3)))
+    async with AsyncExitStack() as opened:
+        readings = [await opened.enter_async_context(feed.follow(after=0)) for _ in range(50)]
+        heard = await asyncio.gather(*(take(one, 3) for one in readings))
+    assert heard == [["0", "1", "2"]] * 50
+    # And one more that joins the others, under the feed's own lock.
+    assert log.most_at_once <= MOST_IN_THE_PAST + 1
 
 
 async def test_who_wants_little_is_told_little_and_falls_off_nowhere(

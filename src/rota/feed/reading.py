@@ -107,14 +107,19 @@ class Reading:
 
     async def _past(self) -> list[Entry]:
         began = self.position
-        page = await self._page()
+        async with self._feed.past:  # the writing too: it keeps the event loop
+            page = await self._page()
+            found = self._written(page)
         if len(page) < PAST_PAGE:
             try:
-                page += await self._hand_over()
+                found += self._written(await self._hand_over())
             except StorageError:
                 self.position = began  # the page is not handed out, so it is asked for again
                 raise
-        return [self._feed.entry(one) for one in page if self._wanted.holds(one)]
+        return found
+
+    def _written(self, events: list[Event]) -> list[Entry]:
+        return [self._feed.entry(one) for one in events if self._wanted.holds(one)]
 
     async def _page(self) -> list[Event]:
         log, wanted = self._feed.log, self._wanted

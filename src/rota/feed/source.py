@@ -27,6 +27,7 @@ KEPT_CHARACTERS = 8 * 1024 * 1024
 FIRST_PAUSE_SECONDS = 0.004
 LOOK_AGAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 1.0
+MOST_IN_THE_PAST = 4  # of those who catch up, at once: a crowd of them must not hold up all others
 TURN = 512  # sends between two looks of the event loop at everything else
 
 
@@ -56,6 +57,7 @@ class Feed:
         self.log = events
         self.shelf = Shelf(kept, kept_characters)
         self.lock = asyncio.Lock()  # whoever has it may move the feed on
+        self.past = asyncio.Semaphore(MOST_IN_THE_PAST)
         self._write = write
         self._position: int | None = None  # the last event on the shelf; None while nobody reads
         self._readings: set[Reading] = set()
