@@ -22,8 +22,8 @@ _UNLESS_SAID: dict[str, Any] = {
 # whole log of dispatches. And none is worth compiling. A pool's connections are not ours alone:
 # there it is said in each transaction.
 _FOR_PLANS = """
-SELECT pg_backend_pid(), set_config('enable_seqscan', 'off', pg_backend_pid() <> {pid}),
-  set_config('jit', 'off', pg_backend_pid() <> {pid})
+SELECT pg_backend_pid(), set_config('enable_seqscan', 'off', pg_backend_pid() <> %(pid)s),
+  set_config('jit', 'off', pg_backend_pid() <> %(pid)s)
 """
 
 
@@ -44,5 +44,5 @@ def _is_pooled(connection: Connection) -> bool:
     """Whoever stands between gives out a number of his own, and not that of the process which
     answers now."""
     pid = connection.info.backend_pid
-    row = connection.execute(_FOR_PLANS.format(pid=int(pid)).encode()).fetchone()
+    row = connection.execute(_FOR_PLANS, {"pid": pid}).fetchone()
     return row is not None and row[0] != pid
