@@ -93,6 +93,7 @@ class ClaimLog:
         if create:
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
+                sync(claims)  # what is written into it lasts no longer than its name
         try:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -225,6 +226,15 @@ def scrap_age(name: str, now: datetime) -> float | None:
     _, mark, rest = name.partition(".scrap-")
     seconds = rest.partition("-")[0]
     return now.timestamp() - int(seconds) if mark and seconds.isdecimal() else None
+
+
+def sync(directory: Path) -> None:
+    """The names in it stay, whatever happens to the power."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _write(path: Path, data: bytes, now: datetime) -> None:

@@ -11,7 +11,7 @@ from rota.model.clock import Clock
 from rota.model.errors import WorkSourceError
 from rota.model.status import Status
 from rota.sources.markdown import sheet as sheets
-from rota.sources.markdown.claimlog import NEVER_CLAIMED, ClaimLog, Standing
+from rota.sources.markdown.claimlog import NEVER_CLAIMED, ClaimLog, Standing, sync
 from rota.sources.markdown.sheet import SUFFIX, BadSheet, Sheet
 
 CLAIMS, DONE = ".claims", "done"
@@ -87,7 +87,9 @@ class Folder:
         """A directory of our own."""
         self.demand_own()
         path = self.path / name
-        path.mkdir(exist_ok=True)
+        if not path.is_dir():
+            path.mkdir(exist_ok=True)
+            sync(self.path)
         ignore = path / ".gitignore"
         if name == CLAIMS and not ignore.exists():
             ignore.write_text("*\n")

@@ -14,7 +14,7 @@ from typing import Any
 from rota.model.errors import WorkSourceError
 from rota.model.status import Status
 from rota.sources.markdown import frontmatter
-from rota.sources.markdown.claimlog import ClaimLog, End, scrap_age, scrap_name
+from rota.sources.markdown.claimlog import ClaimLog, End, scrap_age, scrap_name, sync
 from rota.sources.markdown.folder import CLAIMS, DONE, Folder
 from rota.sources.markdown.frontmatter import BadFrontMatter
 from rota.sources.markdown.sheet import SUFFIX, BadSheet, Sheet
@@ -87,8 +87,8 @@ class Tidying:
         done = self._folder.make(DONE)
         target = next(path for path in self._done_files(stem) if not os.path.lexists(path))
         written.rename(target)
-        _sync(done)
-        _sync(self._folder.path)
+        sync(done)
+        sync(self._folder.path)
 
     def results(self, stem: str) -> Iterator[dict[str, Any]]:
         """Of the files in `done/` that this item may have become."""
@@ -136,7 +136,7 @@ class Tidying:
             scrap.replace(path)
         finally:
             scrap.unlink(missing_ok=True)
-        _sync(path.parent)
+        sync(path.parent)
         return True
 
 
@@ -159,11 +159,3 @@ def _locked(handle: int, seconds: float) -> bool:
             time.sleep(0.01)  # a wait with an end cannot be left to flock itself
         else:
             return True
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
