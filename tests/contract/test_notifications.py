@@ -517,6 +517,18 @@ async def test_what_is_not_taken_is_tried_again_and_then_kept_for_a_person(
     assert await one.waiting(buried=True) == []
 
 
+async def test_a_receiver_is_left_alone_for_a_day_at_most_whatever_it_says(
+    server: Opened, clock: ManualClock, desk: Desk
+) -> None:
+    one = await server()
+    await one.block()
+    await one.notices.tick()
+    desk.error = DeliveryFailed("it answered 429", after=1e9)
+    await one.outbox.tick()
+    [waits] = await one.waiting()
+    assert waits.next_attempt_at == to_text(clock.now() + timedelta(days=1))
+
+
 async def test_what_will_never_be_taken_is_given_up_at_once(server: Opened, desk: Desk) -> None:
     one = await server()
     await one.block()

@@ -10,10 +10,11 @@ from rota.model.events import EventType
 from rota.model.runs import Run, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.status import Status, Verb
-from rota.model.work import NewItem
+from rota.model.work import NewItem, WorkItem
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
 from rota.queue.recovery import RUN_LOST, Recovery
+from rota.queue.views import Views
 from rota.runner.records import RunBook
 from rota.scheduler.presence import Presence
 from rota.storage.port import Store
@@ -111,5 +112,25 @@ async def test_an_item_that_others_take_while_it_is_looked_at_is_theirs(
 
     monkeypatch.setattr(RunBook, "lost_at_work", then_taken)
     await heir.tick()
+    item = await scene.ledger.views.item(claimed.item.id)
+    assert (item.status, item.assigned_agent) == (Status.IN_PROGRESS, "bob")
+
+
+async def test_an_item_that_others_take_before_it_is_given_back_is_theirs(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed, _ = await scene.died()
+    heir = await scene.heir()
+    look = Views.item
+
+    async def then_taken(views: Views, item_id: str) -> WorkItem:
+        found = await look(views, item_id)
+        await scene.ledger.queue.apply(Order(Verb.RELEASE, item_id, "boss", force=True))
+        await scene.ledger.queue.claim(ClaimRequest("bob"))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Views, "item", then_taken)
+        await heir.tick()
     item = await scene.ledger.views.item(claimed.item.id)
     assert (item.status, item.assigned_agent) == (Status.IN_PROGRESS, "bob")

@@ -94,6 +94,8 @@ class Pool:
             pass
         finally:
             writer.close()
+            with suppress(*_GONE):
+                await writer.wait_closed()
 
     async def _greeted(self, client: _Side) -> None:
         try:
@@ -147,12 +149,21 @@ async def _connected(server: str) -> _Side:
     said = b"\0".join([b"user", (where.username or "").encode(), b"database", name.encode()])
     body = struct.pack("!I", 3 << 16) + said + b"\0\0"
     backend.say(struct.pack("!I", len(body) + 4) + body)
+    try:
+        backend.told = await _greeting_of(backend)
+    except BaseException:  # a server that restarts hangs up in the middle of it
+        await backend.gone()
+        raise
+    return backend
+
+
+async def _greeting_of(backend: _Side) -> bytes:
+    told = b""
     while (message := await backend.hear())[:1] != b"Z":
         if message[:1] == b"E":
-            await backend.gone()
             raise ConnectionError(message)
-        backend.told += message if message[:1] == b"S" else b""
-    return backend
+        told += message if message[:1] == b"S" else b""
+    return told
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

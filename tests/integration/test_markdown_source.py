@@ -21,9 +21,9 @@ from structlog.testing import capture_logs
 from rota.model.errors import ClaimLost, InvalidInput, WorkSourceError
 from rota.model.work import Priority
 from rota.sources.markdown import MarkdownWorkSource, create, frontmatter
-from rota.sources.markdown.claimlog import Claim, ClaimLog, End
+from rota.sources.markdown.claimlog import RECORD, Claim, ClaimLog, End
 from rota.sources.markdown.custody import Custody, Denial, Held
-from rota.sources.markdown.folder import Folder
+from rota.sources.markdown.folder import CLAIMS, Folder
 from rota.sources.port import (
     ClaimFailureReason,
     FetchOptions,
@@ -118,6 +118,49 @@ async def claimed(source: MarkdownWorkSource, item_id: str) -> None:
 
 def parsed(path: Path) -> dict[str, Any]:
     return frontmatter.parse(frontmatter.split(path.read_text()).matter)
+
+
+# on disk
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The inodes of what was brought to the disk, in that order."""
+    found, sync = list[int](), os.fsync
+
+    def noted(handle: int) -> None:
+        found.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return found
+
+
+def inodes(*paths: Path) -> list[int]:
+    return [path.stat().st_ino for path in paths]
+
+
+async def test_a_claim_is_on_disk_before_it_counts_with_all_that_leads_to_it(
+    backlog: Path, ada: MarkdownWorkSource, synced: list[int]
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    claims = backlog / CLAIMS
+    record = claims / "gate" / "1.claim" / RECORD
+    assert synced == inodes(backlog, claims, record, claims / "gate")
+
+
+async def test_a_result_is_on_disk_before_it_takes_the_place_of_the_text(
+    backlog: Path, ada: MarkdownWorkSource, synced: list[int]
+) -> None:
+    (backlog / "gate.md").write_text(GATE)
+    await claimed(ada, "markdown-gate")
+    synced.clear()
+    await ada.complete_work("markdown-gate", MENDED)
+    done = backlog / "done"
+    text, *rest = inodes(done / "gate.md", backlog, backlog, done, backlog)
+    # The text, then its name; then the directory that it goes to, and both where it is and was.
+    assert synced[synced.index(text) :] == [text, *rest]
 
 
 # reading

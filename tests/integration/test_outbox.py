@@ -284,6 +284,17 @@ async def test_of_more_reports_than_a_page_holds_all_claims_are_kept(
     assert {await office.status(entry) for entry in entries} == {Status.COMPLETED}
 
 
+async def test_every_attempt_to_report_keeps_the_claim_for_another_lease(
+    office: Office, mood: Mood, clock: ManualClock
+) -> None:
+    mood.error = AWAY
+    entry = await office.ended()
+    clock.advance(LEASE - 1)
+    await office.outbox.deliver(entry)
+    item = await office.ledger.views.item(entry.subject)
+    assert item.lease_expires_at == clock.text(LEASE)
+
+
 async def test_a_crash_between_the_end_and_the_delivery_loses_nothing(
     office: Office, store: Store, clock: ManualClock, mood: Mood
 ) -> None:

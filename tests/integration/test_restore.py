@@ -3,15 +3,18 @@
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import apsw
 import pytest
 
+from rota.app import make_store
 from rota.storage import sqlite_files
 from tests.acceptance.terminal import Terminal, ThisProcess, environment, running_server
 
@@ -53,11 +56,57 @@ def test_after_a_crash_the_log_of_the_old_ledger_is_not_played_over_the_new(tmp_
     assert (titles(shell), titles(shell, "--db", str(kept))) == ({"Old"}, {"Old", "New"})
 
 
+def restorable(place: Path) -> tuple[Path, Path]:
+    """A ledger, and a backup to write over it."""
+    paths = place / "rota.db", place / "backup.db"
+    for path in paths:
+        anyio.run(make_store(str(path)).upgrade)
+    return paths
+
+
+def test_what_is_restored_is_its_owners_alone_whatever_was_there(tmp_path: Path) -> None:
+    ledger, backup = restorable(tmp_path)
+    for path in (ledger, backup):
+        path.chmod(0o644)
+    kept = sqlite_files.restore(ledger, backup, tmp_path / "kept.db").kept
+    assert kept == tmp_path / "kept.db"
+    assert [path.stat().st_mode & 0o777 for path in (ledger, kept)] == [0o600, 0o600]
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_what_is_kept_is_on_disk_before_the_old_ledger_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sound: bool
+) -> None:
+    ledger, backup = restorable(tmp_path)
+    if not sound:
+        ledger.write_bytes(b"no database" * 1000)
+    steps: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def synced(handle: int) -> None:
+        assert stat.S_ISDIR(os.fstat(handle).st_mode)
+        steps.append("settled")
+        sync(handle)
+
+    def replaced(path: Path, target: Path) -> Path:
+        steps.append(f"new {target.name}")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    sqlite_files.restore(ledger, backup, tmp_path / "kept.db")
+    # A sound one is written over by SQLite; one that it cannot read was linked before.
+    expected = ["new kept.db", "settled"] if sound else ["settled", "new rota.db", "settled"]
+    assert steps == expected
+    assert (tmp_path / "kept.db").exists()
+
+
 # For each number that it reads, a process that ends without a word, as by a kill, before the line
 # of that number of all that it goes through once it has begun to write.
 CRASHING = """
 import os, sys
 from pathlib import Path
+from rota.app import make_store
 from rota.storage import sqlite_files
 
 WRITING = (

@@ -26,6 +26,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 async def test_a_log_is_lines_of_json_for_its_owner_alone(stage: Stage) -> None:
     await stage.run("sh", "-c", "echo out; echo err >&2")
     assert stage.log.stat().st_mode & 0o777 == 0o600
+    assert stage.log.parent.stat().st_mode & 0o777 == 0o700
     lines = sorted(stage.lines(), key=lambda line: line["stream"])
     assert [(line["stream"], line["text"]) for line in lines] == [
         ("stderr", "err"),
@@ -268,6 +269,7 @@ def test_pieces_of_a_log_are_put_together(tmp_path: Path) -> None:
     assert append(path, 8, b'{"b":2}\n', limit=100) == 16
     assert path.read_bytes() == b'{"a":1}\n{"b":2}\n'
     assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_gap_in_a_log_is_refused_with_its_size(tmp_path: Path) -> None:

@@ -9,6 +9,15 @@ import pytest
 
 from rota.model.fleet import Hook, RuntimeKind
 from rota.model.runs import RunStatus
+from rota.runner.redaction import Redactor
+from rota.runner.results import (
+    LONGEST_ARTIFACT,
+    LONGEST_ERROR,
+    LONGEST_SUMMARY,
+    MOST_ARTIFACTS,
+    artifacts_in,
+    read_result,
+)
 from tests.integration.runner_stage import Stage
 
 WRITE = 'cat > "$ROTA_RESULT_FILE"'
@@ -141,3 +150,23 @@ async def test_a_command_that_ran_into_a_usage_limit_says_so(stage: Stage) -> No
     end = await stage.run("sh", "-c", f"{said}; exit 1")
     assert end.usage_limit
     assert end.usage_limit_until is None  # the year 2100 was misread
+
+
+def test_of_what_a_result_file_says_no_part_is_kept_without_end(tmp_path: Path) -> None:
+    said = {
+        "artifacts": ["a" * (LONGEST_ARTIFACT + 1)] * (MOST_ARTIFACTS + 1),
+        "error": "e" * (LONGEST_ERROR + 1),
+        "summary": "s" * (LONGEST_SUMMARY + 1),
+    }
+    (tmp_path / "result.json").write_text(json.dumps(said))
+    told = read_result(tmp_path / "result.json", Redactor({}))
+    assert told is not None
+    assert told.artifacts == ("a" * LONGEST_ARTIFACT,) * MOST_ARTIFACTS
+    assert told.error == "e" * LONGEST_ERROR
+    assert len(told.summary) == LONGEST_SUMMARY
+
+
+def test_of_the_addresses_in_an_output_no_more_are_kept_than_can_be_shown() -> None:
+    addresses = [f"https://github.com/o/r/pull/{n}" for n in range(1, MOST_ARTIFACTS + 2)]
+    endless = f"https://github.com/{'o' * LONGEST_ARTIFACT}/r/pull/1"
+    assert artifacts_in(" ".join([endless, *addresses])) == tuple(addresses[:MOST_ARTIFACTS])

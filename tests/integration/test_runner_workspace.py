@@ -48,7 +48,9 @@ async def test_a_run_works_in_a_worktree_that_is_removed(stage: Stage) -> None:
     line = "pwd; cat file; echo mess > other; git status --short"
     end = await stage.run("sh", "-c", line, **TREE, working_directory=stage.place / "sub")
     where, *rest = end.summary.splitlines()
-    assert where == str(stage.path / "state" / "worktrees" / "run-1" / "sub")
+    trees_of_all = stage.path / "state" / "worktrees"
+    assert where == str(trees_of_all / "run-1" / "sub")
+    assert trees_of_all.stat().st_mode & 0o777 == 0o700
     assert rest == ["one?? other"]
     assert not stage.is_there(where)
     assert len(trees(stage)) == 1

@@ -1246,6 +1246,27 @@ async def test_what_is_ended_in_the_ledger_is_told_on_the_tracker(
     assert await scene.open_claims() == []
 
 
+async def test_what_another_run_has_ended_is_not_told_in_the_name_of_a_dead_one(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    held = await scene.take()
+    assert held.item_id is not None
+    scene.time.advance(LEASE)
+    await scene.ledger.sweeper.tick()
+    for verb, facts in (
+        (Verb.DISPATCH, {"agent": "marcus"}),
+        (Verb.START, {}),
+        (Verb.COMPLETE, {"outcome": "success", "notes": "by other hands"}),
+    ):
+        order = Order(verb, held.item_id, "marcus", through_source=True, **facts)
+        await scene.ledger.queue.apply(order)
+    await tending.tick()
+    assert "outcome=stale-swept" in scene.comments()[-1]
+    assert not any("by other hands" in body for body in scene.comments())
+    assert await scene.open_claims() == []
+
+
 async def test_a_deleted_issue_does_not_keep_the_other_dead_from_rest(
     scene: Tended, control: Control, tending: Tending
 ) -> None:

@@ -55,6 +55,7 @@ def test_claude_with_everything(tmp_path: Path) -> None:
     )
     assert json.loads(config.read_text()) == {"mcpServers": FULL["mcp_servers"]}
     assert config.stat().st_mode & 0o777 == 0o600
+    assert config.parent.stat().st_mode & 0o777 == 0o700
     assert "canary" not in " ".join(launch.argv)
 
 

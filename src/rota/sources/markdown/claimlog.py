@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rota.files import settle
 from rota.sources.markdown.sheet import BadSheet
 
 R = TypeVar("R", "Claim", "End")
@@ -93,6 +94,7 @@ class ClaimLog:
         if create:
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
+                settle(claims)  # what is written into it lasts no longer than its name
         try:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rota.files import settle
 from rota.model.clock import Clock
 from rota.model.errors import WorkSourceError
 from rota.model.status import Status
@@ -87,7 +88,9 @@ class Folder:
         """A directory of our own."""
         self.demand_own()
         path = self.path / name
-        path.mkdir(exist_ok=True)
+        if not path.is_dir():
+            path.mkdir(exist_ok=True)
+            settle(self.path)
         ignore = path / ".gitignore"
         if name == CLAIMS and not ignore.exists():
             ignore.write_text("*\n")

@@ -350,6 +350,27 @@ class ClaimsContract:
         )  # fmt: skip
         assert event.data == {"outcome": "success", "notes": "well done"}
 
+    async def test_finish_closes_only_what_is_open_in_the_log_of_its_item(
+        self, store: Store
+    ) -> None:
+        await given(store, item(), item())
+        mine, other = await taken(store, tokens=["a", "b"], slots=2)
+        item_id = mine.item.id
+
+        def give_back(tx: Transaction) -> None:
+            tx.close_dispatch(item_id, NOW, "released")
+            tx.log_dispatch(new_id(), item_id, "ada", NOW)
+
+        await store.transact(give_back)
+        await store.transact(lambda tx: tx.finish([Finish(item_id, "a", None, "me")], SOON))
+        log = await store.read(lambda tx: tx.dispatches_of(item_id))
+        assert [(one.completed_at, one.outcome) for one in log] == [
+            (NOW, "released"),
+            (SOON, "success"),
+        ]
+        (open_,) = await store.read(lambda tx: tx.dispatches_of(other.item.id))
+        assert (open_.completed_at, open_.outcome) == (None, None)
+
     async def test_finish_of_one_item_named_twice_is_one_completion(self, store: Store) -> None:
         await one(store)
         (claimed,) = await taken(store)
