@@ -54,15 +54,17 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(scope="session")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def upgraded_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("new") / "rota.db"
     anyio.run(make_store(str(path)).upgrade)
     return path
 
 
 @pytest.fixture
-async def ledger(new_database: Path, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Ledger]:
-    shutil.copy(new_database, tmp_path / "rota.db")
+async def ledger(
+    upgraded_sqlite: Path, tmp_path: Path, clock: ManualClock
+) -> AsyncIterator[Ledger]:
+    shutil.copy(upgraded_sqlite, tmp_path / "rota.db")
     async with open_ledger(str(tmp_path / "rota.db"), clock) as opened:
         yield opened
 

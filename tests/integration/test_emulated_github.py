@@ -112,10 +112,10 @@ class Emulated:
 
 @pytest.fixture
 async def hub(
-    github: GitHubEmulator, new_database: Path, tmp_path: Path
+    github: GitHubEmulator, upgraded_sqlite: Path, tmp_path: Path
 ) -> AsyncIterator[Emulated]:
     for name in ("rota", "rival"):
-        shutil.copy(new_database, tmp_path / f"{name}.db")
+        shutil.copy(upgraded_sqlite, tmp_path / f"{name}.db")
     made = Emulated(github, tmp_path, f"ready-{next(TESTS)}")
     yield made
     await made.aclose()
