@@ -4,7 +4,7 @@ from rota.api import signal_wire as wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
 from rota.api.pages import page_answer
-from rota.api.routing import Endpoint, endpoint
+from rota.api.routing import Endpoint, endpoint, given
 from rota.api.signal_wire import (
     CancelFollowUp,
     ClaimFollowUp,
@@ -22,102 +22,95 @@ from rota.signals import Signals
 TAG = "follow-ups"
 
 
-def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
-    @endpoint(
-        "GET", "/follow-ups", scope=READ, tag=TAG, gives=list[wire.FollowUp], refuses=(400,),
-        sets=("Link",),
-    )  # fmt: skip
-    async def list_follow_ups(call: Call, query: FollowUpQuery) -> Answer:
-        """List follow-ups by age; with `agent`, those that this agent may have."""
-        status = status_of(FollowUpStatus, query.status)
+@endpoint(
+    "GET", "/follow-ups", scope=READ, tag=TAG, gives=list[wire.FollowUp], refuses=(400,),
+    sets=("Link",),
+)  # fmt: skip
+async def list_follow_ups(signals: Signals, call: Call, query: FollowUpQuery) -> Answer:
+    """List follow-ups by age; with `agent`, those that this agent may have."""
+    status = status_of(FollowUpStatus, query.status)
 
-        async def ask(limit: int, cursor: str | None) -> tuple[list[FollowUp], bool]:
-            found = await signals.follow_ups(
-                status, query.work_item_id, query.agent, limit, after=place_of(cursor)
-            )
-            return found, len(found) == limit
-
-        return await page_answer(
-            call, query.limit, query.cursor, ask, written=wire.follow_up_of,
-            place=lambda one: one.id,
-        )  # fmt: skip
-
-    @endpoint("GET", "/follow-ups/{id}", scope=READ, tag=TAG, gives=wire.FollowUp)
-    async def show_follow_up(call: Call) -> Answer:
-        """Look at one follow-up."""
-        return json_answer(wire.follow_up_of(await signals.follow_up(call.id)))
-
-    @endpoint(
-        "POST", "/follow-ups/claim", scope=WORK, tag=TAG, gives=wire.ClaimedFollowUp, also=(204,)
-    )
-    async def claim_follow_up(call: Call, body: ClaimFollowUp) -> Answer:
-        """Take the oldest follow-up that is open and not meant for another agent.
-
-        204 when there is none. The `token` belongs to every later call about it; when the lease is
-        over and it has not ended, another may take it. It needs no slot of the agent.
-        """
-        call.caller.demand_agent(body.agent)
-        taken = await signals.take_follow_up(body.agent, lease_seconds=body.lease_seconds)
-        return empty_answer() if taken is None else json_answer(wire.claimed_of(taken))
-
-    @endpoint(
-        "POST", "/follow-ups/{id}/heartbeat", scope=WORK, tag=TAG, gives=wire.FollowUp,
-        refuses=(409,),
-    )  # fmt: skip
-    async def heartbeat_follow_up(call: Call, body: HeartbeatFollowUp) -> Answer:
-        """Keep a follow-up for another lease. 409 `claim_lost`: stop working on it."""
-        await _demand_own(call, signals, body.token)
-        kept = await signals.extend_follow_up(call.id, body.token, lease_seconds=body.lease_seconds)
-        return json_answer(wire.follow_up_of(kept))
-
-    @endpoint(
-        "POST", "/follow-ups/{id}/complete", scope=WORK, tag=TAG, gives=wire.FollowUp,
-        refuses=(409,),
-    )  # fmt: skip
-    async def complete_follow_up(call: Call, body: CompleteFollowUp) -> Answer:
-        """Say that a follow-up is done; without a token while nobody has it."""
-        await _demand_own(call, signals, body.token)
-        done = await signals.complete_follow_up(
-            call.id, token=body.token, outcome=body.outcome, notes=body.notes, actor=call.actor
+    async def ask(limit: int, cursor: str | None) -> tuple[list[FollowUp], bool]:
+        found = await signals.follow_ups(
+            status, query.work_item_id, query.agent, limit, after=place_of(cursor)
         )
-        return json_answer(wire.follow_up_of(done))
+        return found, len(found) == limit
 
-    @endpoint(
-        "POST", "/follow-ups/{id}/cancel", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
+    return await page_answer(
+        call, query.limit, query.cursor, ask, written=wire.follow_up_of,
+        place=lambda one: one.id,
+    )  # fmt: skip
+
+
+@endpoint("GET", "/follow-ups/{id}", scope=READ, tag=TAG, gives=wire.FollowUp)
+async def show_follow_up(signals: Signals, call: Call) -> Answer:
+    """Look at one follow-up."""
+    return json_answer(wire.follow_up_of(await signals.follow_up(call.id)))
+
+
+@endpoint("POST", "/follow-ups/claim", scope=WORK, tag=TAG, gives=wire.ClaimedFollowUp, also=(204,))
+async def claim_follow_up(signals: Signals, call: Call, body: ClaimFollowUp) -> Answer:
+    """Take the oldest follow-up that is open and not meant for another agent.
+
+    204 when there is none. The `token` belongs to every later call about it; when the lease is
+    over and it has not ended, another may take it. It needs no slot of the agent.
+    """
+    call.caller.demand_agent(body.agent)
+    taken = await signals.take_follow_up(body.agent, lease_seconds=body.lease_seconds)
+    return empty_answer() if taken is None else json_answer(wire.claimed_of(taken))
+
+
+@endpoint(
+    "POST", "/follow-ups/{id}/heartbeat", scope=WORK, tag=TAG, gives=wire.FollowUp,
+    refuses=(409,),
+)  # fmt: skip
+async def heartbeat_follow_up(signals: Signals, call: Call, body: HeartbeatFollowUp) -> Answer:
+    """Keep a follow-up for another lease. 409 `claim_lost`: stop working on it."""
+    await _demand_own(signals, call, body.token)
+    kept = await signals.extend_follow_up(call.id, body.token, lease_seconds=body.lease_seconds)
+    return json_answer(wire.follow_up_of(kept))
+
+
+@endpoint(
+    "POST", "/follow-ups/{id}/complete", scope=WORK, tag=TAG, gives=wire.FollowUp,
+    refuses=(409,),
+)  # fmt: skip
+async def complete_follow_up(signals: Signals, call: Call, body: CompleteFollowUp) -> Answer:
+    """Say that a follow-up is done; without a token while nobody has it."""
+    await _demand_own(signals, call, body.token)
+    done = await signals.complete_follow_up(
+        call.id, token=body.token, outcome=body.outcome, notes=body.notes, actor=call.actor
     )
-    async def cancel_follow_up(call: Call, body: CancelFollowUp) -> Answer:
-        """Say that nobody shall do it; without a token while nobody has it."""
-        await _demand_own(call, signals, body.token)
-        done = await signals.complete_follow_up(
-            call.id,
-            token=body.token,
-            outcome="cancelled",
-            notes=body.notes,
-            cancelled=True,
-            actor=call.actor,
-        )
-        return json_answer(wire.follow_up_of(done))
+    return json_answer(wire.follow_up_of(done))
 
-    @endpoint(
-        "POST", "/follow-ups/{id}/release", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
+
+@endpoint(
+    "POST", "/follow-ups/{id}/cancel", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
+)
+async def cancel_follow_up(signals: Signals, call: Call, body: CancelFollowUp) -> Answer:
+    """Say that nobody shall do it; without a token while nobody has it."""
+    await _demand_own(signals, call, body.token)
+    done = await signals.complete_follow_up(
+        call.id,
+        token=body.token,
+        outcome="cancelled",
+        notes=body.notes,
+        cancelled=True,
+        actor=call.actor,
     )
-    async def release_follow_up(call: Call, body: ReleaseFollowUp) -> Answer:
-        """Give a follow-up back, for another to take."""
-        await _demand_own(call, signals, body.token)
-        return json_answer(wire.follow_up_of(await signals.release_follow_up(call.id, body.token)))
-
-    return (
-        list_follow_ups,
-        show_follow_up,
-        claim_follow_up,
-        heartbeat_follow_up,
-        complete_follow_up,
-        cancel_follow_up,
-        release_follow_up,
-    )
+    return json_answer(wire.follow_up_of(done))
 
 
-async def _demand_own(call: Call, signals: Signals, token: str | None) -> None:
+@endpoint(
+    "POST", "/follow-ups/{id}/release", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
+)
+async def release_follow_up(signals: Signals, call: Call, body: ReleaseFollowUp) -> Answer:
+    """Give a follow-up back, for another to take."""
+    await _demand_own(signals, call, body.token)
+    return json_answer(wire.follow_up_of(await signals.release_follow_up(call.id, body.token)))
+
+
+async def _demand_own(signals: Signals, call: Call, token: str | None) -> None:
     """An agent's token is for what that agent holds, or what is meant for it.
 
     A former holder shows a token that is not the live one: it may ask, and is told that its lease
@@ -129,3 +122,18 @@ async def _demand_own(call: Call, signals: Signals, token: str | None) -> None:
     if token is None or token == found.lease_token:
         leased = found.status is FollowUpStatus.LEASED
         call.caller.demand_agent(found.holder if leased else found.agent, "this follow-up")
+
+
+_ENDPOINTS = (
+    list_follow_ups,
+    show_follow_up,
+    claim_follow_up,
+    heartbeat_follow_up,
+    complete_follow_up,
+    cancel_follow_up,
+    release_follow_up,
+)
+
+
+def follow_up_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
+    return given(signals, _ENDPOINTS)

@@ -1,7 +1,8 @@
 """Endpoints: a handler with everything that routing and documentation need to know of it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import cleandoc
 from typing import Any, get_args, get_type_hints
 
@@ -76,6 +77,11 @@ def endpoint(
         )
 
     return made
+
+
+def given(service: object, endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
+    """The endpoints of handlers that take a service of their own before the call."""
+    return tuple(replace(one, run=partial(one.run, service)) for one in endpoints)
 
 
 def _all_optional(body: Any) -> bool:

@@ -6,7 +6,7 @@ from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
 from rota.api.follow_ups import follow_up_endpoints
 from rota.api.pages import page_answer
-from rota.api.routing import Endpoint, endpoint
+from rota.api.routing import Endpoint, endpoint, given
 from rota.api.signal_wire import (
     FiringQuery,
     NewSignal,
@@ -25,95 +25,87 @@ from rota.signals import Signals
 TAG = "signals"
 
 
-def signal_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
-    """Of signals, their firings, and follow-ups."""
+@endpoint(
+    "POST", "/signals", scope=DISPATCH, tag=TAG, gives=wire.Signal, status=201,
+    refuses=(409,), sets=("Location",),
+)  # fmt: skip
+async def create_signal(signals: Signals, call: Call, body: NewSignal) -> Answer:
+    """Make a signal: when `trigger` happens, `action` follows, once or `max_fires` times.
 
-    @endpoint(
-        "POST", "/signals", scope=DISPATCH, tag=TAG, gives=wire.Signal, status=201,
-        refuses=(409,), sets=("Location",),
-    )  # fmt: skip
-    async def create_signal(call: Call, body: NewSignal) -> Answer:
-        """Make a signal: when `trigger` happens, `action` follows, once or `max_fires` times.
+    For one item (`work_item_id`), or for all that the trigger's filter describes. What it
+    names has to exist. `title` and `body` may hold fields of what happened, for example
+    `{item.description}`, `{event.reason}`, `{run.error}`.
+    """
+    made = await signals.create(_read(signals, body), actor=call.actor)
+    return json_answer(wire.signal_of(made), 201, {"location": f"/signals/{made.id}"})
 
-        For one item (`work_item_id`), or for all that the trigger's filter describes. What it
-        names has to exist. `title` and `body` may hold fields of what happened, for example
-        `{item.description}`, `{event.reason}`, `{run.error}`.
-        """
-        made = await signals.create(_read(signals, body), actor=call.actor)
-        return json_answer(wire.signal_of(made), 201, {"location": f"/signals/{made.id}"})
 
-    @endpoint(
-        "GET", "/signals", scope=READ, tag=TAG, gives=list[wire.Signal], refuses=(400,),
-        sets=("Link",),
-    )  # fmt: skip
-    async def list_signals(call: Call, query: SignalQuery) -> Answer:
-        """List signals by age."""
-        status = status_of(SignalStatus, query.status)
+@endpoint(
+    "GET", "/signals", scope=READ, tag=TAG, gives=list[wire.Signal], refuses=(400,),
+    sets=("Link",),
+)  # fmt: skip
+async def list_signals(signals: Signals, call: Call, query: SignalQuery) -> Answer:
+    """List signals by age."""
+    status = status_of(SignalStatus, query.status)
 
-        async def ask(limit: int, cursor: str | None) -> tuple[list[model.Signal], bool]:
-            place = place_of(cursor)
-            found = await signals.find(status, query.work_item_id, after=place, limit=limit)
-            return found, len(found) == limit
+    async def ask(limit: int, cursor: str | None) -> tuple[list[model.Signal], bool]:
+        place = place_of(cursor)
+        found = await signals.find(status, query.work_item_id, after=place, limit=limit)
+        return found, len(found) == limit
 
-        return await page_answer(
-            call, query.limit, query.cursor, ask, written=wire.signal_of, place=lambda one: one.id
-        )
-
-    @endpoint("GET", "/signals/{id}", scope=READ, tag=TAG, gives=wire.SignalDetail)
-    async def show_signal(call: Call) -> Answer:
-        """Look at one signal, with its latest firings, the newest first."""
-        detail = await signals.get(call.id)
-        return json_answer(wire.detail_of(detail.signal, detail.firings))
-
-    @endpoint("DELETE", "/signals/{id}", scope=DISPATCH, tag=TAG, status=204, refuses=(409,))
-    async def cancel_signal(call: Call) -> Answer:
-        """Cancel a signal that is active. What has followed already stays."""
-        await signals.cancel(call.id, actor=call.actor)
-        return empty_answer()
-
-    @endpoint("POST", "/signals/test", scope=READ, tag=TAG, gives=list[schemas.Event])
-    async def test_signal(call: Call, body: NewSignal) -> Answer:
-        """Say which of the last 1,000 events would have fired such a signal; nothing is stored.
-
-        Each event is judged by how things stand now, and how often it may fire is left aside.
-        """
-        found = await signals.test(_read(signals, body))
-        return json_answer([event_of(one) for one in found])
-
-    @endpoint(
-        "GET", "/signals/firings", scope=READ, tag=TAG, gives=list[wire.Firing], refuses=(400,),
-        sets=("Link",),
-    )  # fmt: skip
-    async def list_firings(call: Call, query: FiringQuery) -> Answer:
-        """List firings that stand so, the oldest first; those that failed unless said otherwise."""
-        status = status_of(FiringStatus, query.status) or FiringStatus.FAILED
-
-        async def ask(limit: int, cursor: str | None) -> tuple[list[model.FiringRecord], bool]:
-            found = await signals.firings(status, limit, after=firing_place(cursor))
-            return found, len(found) == limit
-
-        return await page_answer(
-            call, query.limit, query.cursor, ask, written=wire.firing_of, place=firing_cursor
-        )
-
-    @endpoint(
-        "POST", "/signals/firings/{firing}/retry", scope=DISPATCH, tag=TAG, gives=wire.Firing,
-        refuses=(409,),
-    )  # fmt: skip
-    async def retry_firing(call: Call) -> Answer:
-        """Try a firing again that has failed for good."""
-        return json_answer(wire.firing_of(await signals.retry(call.id)))
-
-    return (
-        create_signal,
-        list_signals,
-        show_signal,
-        cancel_signal,
-        test_signal,
-        list_firings,
-        retry_firing,
-        *follow_up_endpoints(signals),
+    return await page_answer(
+        call, query.limit, query.cursor, ask, written=wire.signal_of, place=lambda one: one.id
     )
+
+
+@endpoint("GET", "/signals/{id}", scope=READ, tag=TAG, gives=wire.SignalDetail)
+async def show_signal(signals: Signals, call: Call) -> Answer:
+    """Look at one signal, with its latest firings, the newest first."""
+    detail = await signals.get(call.id)
+    return json_answer(wire.detail_of(detail.signal, detail.firings))
+
+
+@endpoint("DELETE", "/signals/{id}", scope=DISPATCH, tag=TAG, status=204, refuses=(409,))
+async def cancel_signal(signals: Signals, call: Call) -> Answer:
+    """Cancel a signal that is active. What has followed already stays."""
+    await signals.cancel(call.id, actor=call.actor)
+    return empty_answer()
+
+
+@endpoint("POST", "/signals/test", scope=READ, tag=TAG, gives=list[schemas.Event])
+async def test_signal(signals: Signals, call: Call, body: NewSignal) -> Answer:
+    """Say which of the last 1,000 events would have fired such a signal; nothing is stored.
+
+    Each event is judged by how things stand now, and how often it may fire is left aside.
+    """
+    found = await signals.test(_read(signals, body))
+    return json_answer([event_of(one) for one in found])
+
+
+@endpoint(
+    "GET", "/signals/firings", scope=READ, tag=TAG, gives=list[wire.Firing], refuses=(400,),
+    sets=("Link",),
+)  # fmt: skip
+async def list_firings(signals: Signals, call: Call, query: FiringQuery) -> Answer:
+    """List firings that stand so, the oldest first; those that failed unless said otherwise."""
+    status = status_of(FiringStatus, query.status) or FiringStatus.FAILED
+
+    async def ask(limit: int, cursor: str | None) -> tuple[list[model.FiringRecord], bool]:
+        found = await signals.firings(status, limit, after=firing_place(cursor))
+        return found, len(found) == limit
+
+    return await page_answer(
+        call, query.limit, query.cursor, ask, written=wire.firing_of, place=firing_cursor
+    )
+
+
+@endpoint(
+    "POST", "/signals/firings/{firing}/retry", scope=DISPATCH, tag=TAG, gives=wire.Firing,
+    refuses=(409,),
+)  # fmt: skip
+async def retry_firing(signals: Signals, call: Call) -> Answer:
+    """Try a firing again that has failed for good."""
+    return json_answer(wire.firing_of(await signals.retry(call.id)))
 
 
 def _read(signals: Signals, body: NewSignal) -> model.NewSignal:
@@ -126,3 +118,19 @@ def _read(signals: Signals, body: NewSignal) -> model.NewSignal:
         expires_at=body.expires_at,
         max_depth=body.max_depth,
     )
+
+
+_ENDPOINTS = (
+    create_signal,
+    list_signals,
+    show_signal,
+    cancel_signal,
+    test_signal,
+    list_firings,
+    retry_firing,
+)
+
+
+def signal_endpoints(signals: Signals) -> tuple[Endpoint, ...]:
+    """Of signals, their firings, and follow-ups."""
+    return (*given(signals, _ENDPOINTS), *follow_up_endpoints(signals))

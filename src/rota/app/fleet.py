@@ -4,24 +4,25 @@ import asyncio
 import contextlib
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
 from rota.api.fleet_config import Reloaded
 from rota.api.hooks import Receiver
-from rota.app import source_context
+from rota.app.chores import Cancelling, Housekeeping
+from rota.app.desks import source_context
 from rota.app.sources import read_fleet, work_sources
+from rota.app.tendings import add_tending, make_tendings, receivers
 from rota.config import Settings
-from rota.config.sources import AnySource, Forge
 from rota.config.state_dir import StateDir
 from rota.daemon import Crew
 from rota.journey import Journey
 from rota.model.access import CONFIGURATION
-from rota.model.errors import InvalidInput, RotaError, SchedulerShutdownError
+from rota.model.clock import Clock
+from rota.model.errors import InvalidInput, SchedulerShutdownError
 from rota.model.fleet import Fleet
 from rota.model.runs import OutboxEntry
 from rota.model.wanted import WorkWanted
@@ -32,18 +33,15 @@ from rota.queue.ledger import Ledger
 from rota.queue.recovery import Recovery
 from rota.runner import LocalRunner, clean_worktrees, end_orphans
 from rota.runner.admission import Admission
-from rota.runner.records import RunBook
 from rota.runner.redaction import variables_named_in
 from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.actions import NOTIFY
 from rota.signals.declared import declared, warnings_of
 from rota.signals.notifying import Notifier
-from rota.sources.assembly import make_tracker, open_desk
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
-from rota.sources.registry import SourceContext
-from rota.sources.tending import Rhythm, Tending
+from rota.sources.tending import Tending
 from rota.storage.port import Store
 
 if TYPE_CHECKING:
@@ -83,23 +81,11 @@ class FleetAtWork:
         context = source_context(settings, ledger)
         self._context = replace(context, first_lease_seconds=FIRST_LEASE_SECONDS)
         self._sources = WorkSourceManager(self._context)
-        self._runner = LocalRunner(
-            settings.state_dir,
-            environ=os.environ,
-            clock=clock,
-            allowed_hosts=settings.hook_hosts,
-            secret_names=lambda: variables_named_in(self._loaded.shown),
-        )
+        self._runner = self._make_runner(clock)
         self._signals = signals
         self._home = state.home()
         self._notifier = Notifier(os.environ, settings.hook_hosts)
-        self._courier = Courier(
-            lambda: self._loaded.notify,
-            os.environ,
-            allowed_hosts=settings.hook_hosts,
-            place=settings.config.resolve().parent,
-            clock=clock,
-        )
+        self._courier = self._make_courier(clock)
         couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {
             NOTIFY: self._told_by_signal,
             NOTIFICATION: self._courier,
@@ -111,20 +97,37 @@ class FleetAtWork:
         self._firing = SignalChore(store, self.signals)
         self._recovery = Recovery(ledger.queue, ledger.views, ledger.runs, place, clock)
         admission = Admission(store, clock, lambda: self.fleet.budget)
-        journey = Journey(
+        self._journey = Journey(
             self._sources, ledger, admission, self._runner, ledger.runs, self._outbox,
             lambda: self.fleet, clock,
         )  # fmt: skip
         self._scheduler = Scheduler(
             store, node=node, place=place, on_trigger=self._travel, clock=clock
         )
-        self._journey = journey
         self._travelling: set[asyncio.Task[object]] = set()
         self._hurried = False  # a second signal does not want to wait
         self._tendings: dict[str, Tending] = {}
         self._reloading = asyncio.Lock()
         self._in_force: str | None = None  # the digest of what is taken on, once all of it is
         self.receivers: list[Receiver] = []  # who is woken by webhooks; changes in place
+
+    def _make_runner(self, clock: Clock) -> LocalRunner:
+        return LocalRunner(
+            self._settings.state_dir,
+            environ=os.environ,
+            clock=clock,
+            allowed_hosts=self._settings.hook_hosts,
+            secret_names=lambda: variables_named_in(self._loaded.shown),
+        )
+
+    def _make_courier(self, clock: Clock) -> Courier:
+        return Courier(
+            lambda: self._loaded.notify,
+            os.environ,
+            allowed_hosts=self._settings.hook_hosts,
+            place=self._settings.config.resolve().parent,
+            clock=clock,
+        )
 
     @property
     def fleet(self) -> Fleet:
@@ -276,7 +279,7 @@ class FleetAtWork:
                 self._crew.add(tending)
                 self._crew.add(tending.vigil)
         self._tendings = made
-        self.receivers[:] = _receivers(made.values())
+        self.receivers[:] = receivers(made.values())
         await self._give_slots(loaded.fleet)
         return warnings
 
@@ -347,36 +350,6 @@ class FleetAtWork:
         await tending.aclose()
 
 
-class Cancelling:
-    """Hears of runs that somebody wants to end through another server."""
-
-    name = "cancelling"
-
-    def __init__(self, runs: RunBook) -> None:
-        self._runs = runs
-
-    async def tick(self) -> float:
-        await self._runs.look_for_cancels()
-        return 1.0
-
-
-class Housekeeping:
-    name = "housekeeping"
-
-    def __init__(
-        self, runs: RunBook, outbox: Outbox, let_go: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._runs = runs
-        self._outbox = outbox
-        self._let_go = let_go
-
-    async def tick(self) -> float:
-        await self._let_go()
-        await self._outbox.prune()
-        await asyncio.to_thread(self._runs.prune_logs)
-        return 3600.0
-
-
 def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
@@ -399,49 +372,3 @@ def wish_of(fleet: Fleet) -> str:
 def _without_agents(loaded: "Loaded") -> "Loaded":
     """Only what `sources` lists is tended then."""
     return replace(loaded, fleet=Fleet(loaded.fleet.name, budget=loaded.fleet.budget))
-
-
-def make_tendings(
-    sources: Iterable[AnySource], context: SourceContext, ledger: Ledger
-) -> dict[str, Tending]:
-    """One for each repository that the file lists."""
-    tendings: dict[str, Tending] = {}
-    for source in sources:
-        if isinstance(source, Forge):
-            made = _tending(source, context, ledger)
-            if made.source in tendings:
-                raise InvalidInput(f"sources: {made.source} is there twice; keep one")
-            tendings[made.source] = made
-    return tendings
-
-
-def add_tending(
-    tendings: dict[str, Tending], source: Forge, context: SourceContext, ledger: Ledger
-) -> None:
-    """For an agent's own source. What is wrong with it is that agent's trouble, and stands in its
-    schedules; nobody else waits for it."""
-    try:
-        made = _tending(source, context, ledger)
-    except RotaError as error:
-        log.warning("source is not tended", repo=source.repo, error=error.message)
-        return
-    tendings.setdefault(made.source, made)
-
-
-def _tending(source: Forge, context: SourceContext, ledger: Ledger) -> Tending:
-    tracker = make_tracker(source, context)
-    desk = partial(open_desk, source, context, tracker=tracker)
-    return Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds))
-
-
-def _receivers(tendings: Iterable[Tending]) -> list[Receiver]:
-    """Repositories whose secret is named."""
-    return [
-        Receiver(
-            one.tracker.kind,
-            one.tracker.repo,
-            partial(os.environ.get, one.settings.webhook_secret_env or ""),
-            one.wake,
-        )
-        for one in tendings
-    ]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.app import make_store, sqlite_path
+from rota.app.ledgers import make_store, sqlite_path
 from rota.config import Settings, StateDir
 from rota.config.settings import is_postgres
 from rota.model.errors import InvalidInput, Refused, StorageUnavailable

@@ -1,0 +1,37 @@
+"""Chores of a server that runs agents, beside its scheduler."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from rota.runner.records import RunBook
+from rota.sources.outbox import Outbox
+
+
+class Cancelling:
+    """Hears of runs that somebody wants to end through another server."""
+
+    name = "cancelling"
+
+    def __init__(self, runs: RunBook) -> None:
+        self._runs = runs
+
+    async def tick(self) -> float:
+        await self._runs.look_for_cancels()
+        return 1.0
+
+
+class Housekeeping:
+    name = "housekeeping"
+
+    def __init__(
+        self, runs: RunBook, outbox: Outbox, let_go: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._runs = runs
+        self._outbox = outbox
+        self._let_go = let_go
+
+    async def tick(self) -> float:
+        await self._let_go()
+        await self._outbox.prune()
+        await asyncio.to_thread(self._runs.prune_logs)
+        return 3600.0
