@@ -4,15 +4,12 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import islice
 from types import EllipsisType
 from typing import Any, TypeVar
 
 from rota.model.agents import Agent
 from rota.model.claims import (
-    MAX_IN_REVIEW,
-    MAX_SLOTS,
     Claim,
     ClaimRequest,
     ClaimResult,
@@ -20,15 +17,10 @@ from rota.model.claims import (
     NothingClaimed,
 )
 from rota.model.clock import Clock, IdFactory, SystemClock, later, to_text
-from rota.model.errors import (
-    InvalidInput,
-    NoFreeSlot,
-    NotFound,
-)
-from rota.model.events import EventType, NewEvent
+from rota.model.errors import InvalidInput, NoFreeSlot
 from rota.model.status import Status, Verb
 from rota.model.work import MAX_BATCH, NewItem, Project, WorkItem, check_name, check_text
-from rota.queue import claiming, editing, intake, moves, submitting
+from rota.queue import claiming, editing, enrolment, intake, moves, submitting
 from rota.queue.claiming import Finished
 from rota.queue.gathering import Gathering
 from rota.queue.intake import LONGEST
@@ -56,34 +48,19 @@ class WorkQueue:
     async def create_project(
         self, name: str, external_ref: str | None = None, *, actor: str | None = None
     ) -> Project:
-        check_text(name, "name", LONGEST["name"])
-        intake.check_optional(external_ref, "external_ref")
+        enrolment.check_project({"name": name, "external_ref": external_ref})
         now = self._now()
         project = Project(self._ids.new(), name, external_ref, now, now)
-
-        def body(tx: Transaction) -> Project:
-            tx.insert_project(project)
-            tx.append([_project_event(EventType.PROJECT_CREATED, project, actor)])
-            return project
-
-        return await self._store.transact(body)
+        return await self._store.transact(lambda tx: enrolment.add_project(tx, project, actor))
 
     async def update_project(
         self, project_id: str, changes: dict[str, Any], *, actor: str | None = None
     ) -> Project:
-        if "name" in changes:
-            check_text(changes["name"] or "", "name", LONGEST["name"])
-        intake.check_optional(changes.get("external_ref"), "external_ref")
+        enrolment.check_project(changes)
         now = self._now()
-
-        def body(tx: Transaction) -> Project:
-            project = tx.update_project(project_id, changes, now)
-            if project is None:
-                raise _no_project(project_id)
-            tx.append([_project_event(EventType.PROJECT_UPDATED, project, actor)])
-            return project
-
-        return await self._store.transact(body)
+        return await self._store.transact(
+            lambda tx: enrolment.change_project(tx, project_id, changes, actor, now)
+        )
 
     # agents
 
@@ -97,41 +74,10 @@ class WorkQueue:
         actor: str | None = None,
     ) -> Agent:
         """What is not named stays. `max_in_review=None` takes the limit off."""
-        check_name(name, "agent")
-        if max_concurrent is not None and not 1 <= max_concurrent <= MAX_SLOTS:
-            raise InvalidInput(
-                f"max_concurrent: {max_concurrent} is out of range; use 1 to {MAX_SLOTS}",
-                field="max_concurrent",
-            )
-        if isinstance(max_in_review, int) and not 1 <= max_in_review <= MAX_IN_REVIEW:
-            raise InvalidInput(
-                f"max_in_review: {max_in_review} is out of range; use 1 to {MAX_IN_REVIEW}, or"
-                " nothing for no limit",
-                field="max_in_review",
-            )
+        wanted = enrolment.AgentChange(name, max_concurrent, paused, max_in_review)
+        wanted.check()
         now = self._now()
-
-        def body(tx: Transaction) -> Agent:
-            tx.lock_agents([name])  # what another says meanwhile of what is not named here stays
-            old = tx.get_agent(name) or Agent(name, created_at=now)
-            agent = replace(
-                old,
-                max_concurrent=old.max_concurrent if max_concurrent is None else max_concurrent,
-                paused=old.paused if paused is None else paused,
-                max_in_review=old.max_in_review if max_in_review is ... else max_in_review,
-                updated_at=now,
-            )
-            tx.put_agent(agent)
-            data = {
-                "max_concurrent": agent.max_concurrent,
-                "paused": agent.paused,
-                "max_in_review": agent.max_in_review,
-            }
-            tx.append([NewEvent(EventType.AGENT_UPDATED, now, actor, agent=name, data=data)])
-            tx.wake(Topic.READY)
-            return agent
-
-        return await self._store.transact(body)
+        return await self._store.transact(lambda tx: enrolment.change_agent(tx, wanted, actor, now))
 
     # submit
 
@@ -434,13 +380,3 @@ def _hash_of(items: Sequence[NewItem], alone: bool) -> str:
     found = [item._asdict() for item in items]
     text = json.dumps(found[0] if alone else found, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _project_event(kind: EventType, project: Project, actor: str | None) -> NewEvent:
-    return NewEvent(
-        kind, project.updated_at, actor, project_id=project.id, data={"name": project.name}
-    )
-
-
-def _no_project(project_id: str) -> NotFound:
-    return NotFound(f"there is no project {project_id[:100]!r}", id=project_id[:100])
