@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -287,6 +288,16 @@ async def test_address_and_token_come_from_the_environment(
     monkeypatch.setenv("ROTA_URL", served.url)
     monkeypatch.setenv("ROTA_TOKEN", secret)
     async with WorkQueueClient() as boss:
+        assert len(await boss.tokens()) == 1
+
+
+async def test_a_token_may_be_in_a_file(
+    served: Served, client: WorkQueueClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text((await client.create_token("boss", ["admin"]))["secret"] + "\n")
+    monkeypatch.setenv("ROTA_TOKEN_FILE", str(file))
+    async with WorkQueueClient(served.url) as boss:
         assert len(await boss.tokens()) == 1
 
 

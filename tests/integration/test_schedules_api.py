@@ -5,6 +5,7 @@ import hmac
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -231,6 +232,19 @@ def hook(
     }
     sent = {name: value for name, value in given.items() if value}
     return httpx2.post(served.url + path, content=body, headers=sent)
+
+
+def test_the_secret_of_a_webhook_may_be_in_a_file_and_be_replaced_there(
+    served: Served, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "secret"
+    monkeypatch.delenv("PUSH_SECRET")
+    monkeypatch.setenv("PUSH_SECRET_FILE", str(file))
+    assert hook(served).status_code == 401
+    file.write_text("another secret\n")
+    assert hook(served).status_code == 401
+    file.write_text(f"{SECRET}\n")
+    assert hook(served).status_code == 202
 
 
 @pytest.mark.parametrize("length", [149, 150, 3000])

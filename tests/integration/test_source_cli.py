@@ -180,6 +180,21 @@ def test_a_check_tells_token_scopes_repository_and_labels(here: Tracked) -> None
     assert (failed["status"], "gist and lacks `repo`" in failed["message"]) == ("fail", True)
 
 
+def test_the_token_of_a_source_may_be_in_a_file_and_is_read_anew_each_time(here: Tracked) -> None:
+    file = here.place / "token"
+    file.write_text(here.variables.pop(TOKEN) + "\n")
+    here.variables[f"{TOKEN}_FILE"] = str(file)
+    assert "that of ada (account 7)" in here.type("source", "check")
+    file.unlink()
+    (failed,) = here.json("source", "check", "engine", code=1)
+    assert failed["status"] == "fail"
+    assert f"{TOKEN}_FILE names {file}, which cannot be read" in failed["message"]
+    refused = here.json("source", "next", "engine", "--agent", "smith", code=2)
+    assert refused["code"] == "invalid_input"
+    file.write_text(here.control.token("ada"))
+    assert "that of ada (account 7)" in here.type("source", "check")
+
+
 def test_the_doctor_looks_at_configuration_pauses_secrets_and_sources(here: Tracked) -> None:
     here.variables["PORT"] = "0"
     here.type("db", "upgrade")

@@ -53,13 +53,16 @@ def stub() -> Iterator[TrackerStub]:
 
 @pytest.fixture(scope="module")
 def server(stub: TrackerStub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """`rota up` on both; only a webhook makes it look again before tomorrow."""
+    """`rota up` on both; only a webhook makes it look again before tomorrow. Its secrets are in
+    files."""
     home = tmp_path_factory.mktemp("server")
+    for name, secret in (("bot", "token-bot"), ("hook", SECRET)):
+        (home / name).write_text(f"{secret}\n")
     config = home / "rota.yaml"
     config.write_text(CONFIG.format(github=stub.url, gitea=stub.gitea_url))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BOT_TOKEN", "token-bot")
-        patch.setenv("HOOK_SECRET", SECRET)
+        patch.setenv("BOT_TOKEN_FILE", str(home / "bot"))
+        patch.setenv("HOOK_SECRET_FILE", str(home / "hook"))
         server = Server(home / "state", f"sqlite:///{home}/rota.db", "--config", str(config))
         server.start()
     yield server

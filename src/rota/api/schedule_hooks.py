@@ -5,7 +5,6 @@ What they say is never believed: it is given to the agent as text from outside.
 
 import hashlib
 import hmac
-import os
 from collections.abc import Sequence
 
 from rota.api import schedule_wire as wire
@@ -19,6 +18,7 @@ from rota.model.errors import Forbidden, InvalidInput, NotFound, RotaError, Unau
 from rota.model.schedules import Trigger, TriggerKind
 from rota.model.work import NAME
 from rota.scheduler.service import LONGEST_MESSAGE, Ask
+from rota.surroundings import environ
 
 TAG = "schedules"
 
@@ -102,7 +102,7 @@ async def _signer(call: Call, raw: bytes) -> tuple[str, str]:
 
 def _secret(call: Call, agent: str, name: str) -> str:
     variable = call.ledger.schedules.secret_env(agent, name)
-    secret = os.environ.get(variable, "")
+    secret = environ.get(variable, "")
     if not secret:
         raise Forbidden(
             f"the variable {variable} is not set where the server runs, so nobody can sign for"

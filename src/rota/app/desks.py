@@ -1,6 +1,5 @@
 """Opening the desk of a repository, and finding how the repository is configured."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 from rota.app.ledgers import open_ledger
 from rota.config import Settings
 from rota.model.errors import InvalidInput
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.claims.timing import Pace
@@ -88,7 +88,7 @@ def find_source(repo: str, settings: Settings, host: str | None = None) -> "Forg
     """How a repository is configured; with the usual names when it is not."""
     from rota.sources.lookup import find_repository
 
-    return find_repository(repo, repositories(settings), os.environ, host)
+    return find_repository(repo, repositories(settings), environ, host)
 
 
 def repositories(settings: Settings) -> "list[AnyForge]":

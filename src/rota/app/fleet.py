@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -43,6 +42,7 @@ from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.tending import Tending
 from rota.storage.port import Store
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.config.loading import Loaded
@@ -84,7 +84,7 @@ class FleetAtWork:
         self._runner = self._make_runner(clock)
         self._signals = signals
         self._home = state.home()
-        self._notifier = Notifier(os.environ, settings.hook_hosts)
+        self._notifier = Notifier(environ, settings.hook_hosts)
         self._courier = self._make_courier(clock)
         couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {
             NOTIFY: self._told_by_signal,
@@ -114,7 +114,7 @@ class FleetAtWork:
     def _make_runner(self, clock: Clock) -> LocalRunner:
         return LocalRunner(
             self._settings.state_dir,
-            environ=os.environ,
+            environ=environ,
             clock=clock,
             allowed_hosts=self._settings.hook_hosts,
             secret_names=lambda: variables_named_in(self._loaded.shown),
@@ -123,7 +123,7 @@ class FleetAtWork:
     def _make_courier(self, clock: Clock) -> Courier:
         return Courier(
             lambda: self._loaded.notify,
-            os.environ,
+            environ,
             allowed_hosts=self._settings.hook_hosts,
             place=self._settings.config.resolve().parent,
             clock=clock,
@@ -192,7 +192,7 @@ class FleetAtWork:
             log.warning(
                 "ended what a dead server had left running", run=orphan.run_id, pid=orphan.pid
             )
-        for removed in await clean_worktrees(state_dir, environ=os.environ):
+        for removed in await clean_worktrees(state_dir, environ=environ):
             log.warning("removed what a dead server had left", worktree=str(removed))
 
     async def drain(self) -> None:

@@ -1,6 +1,5 @@
 """Which repositories a server looks after, and which of them may wake it by a webhook."""
 
-import os
 from collections.abc import Iterable
 from functools import partial
 
@@ -13,6 +12,7 @@ from rota.queue.ledger import Ledger
 from rota.sources.assembly import make_tracker, open_desk
 from rota.sources.registry import SourceContext
 from rota.sources.tending import Rhythm, Tending
+from rota.surroundings import environ
 
 log = structlog.get_logger()
 
@@ -56,7 +56,7 @@ def receivers(tendings: Iterable[Tending]) -> list[Receiver]:
         Receiver(
             one.tracker.kind,
             one.tracker.repo,
-            partial(os.environ.get, one.settings.webhook_secret_env or ""),
+            partial(environ.get, one.settings.webhook_secret_env or ""),
             one.wake,
         )
         for one in tendings

@@ -20,6 +20,7 @@ from rota.cli.fleet_checks import left_runs
 from rota.cli.source_checks import configuration, source_errors
 from rota.config import Settings, StateDir
 from rota.model.errors import InvalidInput, NoLedger, RotaError
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.client.transport import Answer
@@ -41,7 +42,7 @@ def environment(settings: Settings) -> Iterator[Finding]:
     """The settings themselves were read already; here what they do not cover."""
     from rota.app import make_store
 
-    token, url = os.environ.get("ROTA_TOKEN"), os.environ.get("ROTA_URL")
+    token, url = environ.get("ROTA_TOKEN"), environ.get("ROTA_URL")
     if token is not None and not token.startswith("rota_"):
         yield Finding(
             "environment", WARN, "ROTA_TOKEN does not look like a token of ours (rota_…)",

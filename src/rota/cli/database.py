@@ -12,6 +12,7 @@ from rota.cli.ending import NEGATIVE
 from rota.cli.session import group
 from rota.cli.targets import demand_target
 from rota.model.errors import NoLedger
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -32,7 +33,7 @@ def demand_ledger(database: str) -> None:
 def database_of(session: "Session") -> str:
     """Not by a server: it would have to hold its snapshot, or its lock, for a stranger's line."""
     remote = session.url or (
-        not session.database and not os.environ.get("DATABASE_URL") and os.environ.get("ROTA_URL")
+        not session.database and not environ.get("DATABASE_URL") and environ.get("ROTA_URL")
     )
     if remote:
         raise click.UsageError(

@@ -13,6 +13,7 @@ from rota.cli.desks import run
 from rota.cli.ending import NEGATIVE
 from rota.cli.session import config_option, group
 from rota.cli.text import lines
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.claims.hook import HookResult, HookStatus
@@ -126,7 +127,6 @@ def pre_push(session: "Session", /, remote: str, address: str) -> None:
 async def _judged(
     settings: "Settings", pushed: Sequence[str], remote: str, address: str
 ) -> "HookResult":
-    import os
 
     from rota.app import repositories
     from rota.claims.hook import pre_push as judged
@@ -140,7 +140,7 @@ async def _judged(
             pushed,
             remote,
             address,
-            knows=lambda host, repo: knows(host, repo, sources, os.environ),
+            knows=lambda host, repo: knows(host, repo, sources, environ),
             verdict=verdicts.verdict,
         )
 

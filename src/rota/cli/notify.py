@@ -8,6 +8,7 @@ from rota.cli.ending import NEGATIVE
 from rota.cli.output import column
 from rota.cli.session import config_option, group
 from rota.model.errors import NotFound
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -94,14 +95,13 @@ def _named(config: "NotifyConfig", channel: str | None) -> list[str]:
 
 async def _tried(session: "Session", loaded: "Loaded", names: list[str]) -> list[dict[str, Any]]:
     import asyncio
-    import os
 
     from rota.notify.sending import Courier
 
     settings = session.settings
     courier = Courier(
         lambda: loaded.notify,
-        os.environ,
+        environ,
         allowed_hosts=settings.hook_hosts,
         place=settings.config.resolve().parent,
     )

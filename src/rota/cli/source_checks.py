@@ -1,6 +1,5 @@
 """What can be wrong with `rota.yaml` and with each source that it names."""
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from rota.cli.findings import FAIL, OK, WARN, Finding, failed
 from rota.config import Settings
 from rota.model.errors import InvalidInput, RotaError
 from rota.model.schedules import SkipReason
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.claims.port import Tracker
@@ -110,7 +110,7 @@ def _webhook(source: "Forge") -> Look | None:
     name = source.webhook_secret_env
     if name is None:
         return None
-    if not os.environ.get(name):
+    if not environ.get(name):
         return WARN, f"webhooks are refused: {name} is not set", f"set {name} to their secret"
     return OK, f"webhooks are checked with {name}", None
 

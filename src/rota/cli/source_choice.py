@@ -1,12 +1,12 @@
 """Which source is meant on the command line: one that is configured, or TYPE:OWNER/REPO."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rota.cli.desks import refuse_url
 from rota.model.errors import InvalidInput
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -91,7 +91,7 @@ def _of_type(session: "Session", kind: str, place: str) -> "AnySource":
 
     same = [one for one in repositories(session.settings) if one.type == kind]
     if kind == "github":
-        return find_repository(place, same, os.environ)
+        return find_repository(place, same, environ)
     for one in same:
         if one.repo.lower() == place.lower():
             return one

@@ -1,7 +1,6 @@
 """Following the event log, and bringing back what is stale."""
 
 import contextlib
-import os
 from collections.abc import Generator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from rota.cli.session import command
 from rota.cli.text import local_time
 from rota.model.errors import NoLedger
 from rota.model.work import MAX_PAGE
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -53,7 +53,7 @@ def _live(
     client, via = session.client, session.output.via
     if via is not None and via.startswith("http"):
         with contextlib.suppress(NoFeed):
-            token = os.environ.get("ROTA_TOKEN")
+            token = environ.get("ROTA_TOKEN")
             yield from follow(via, token, after, wanted, tell=session.output.say)
     yield from client.watch(after, **wanted)
 

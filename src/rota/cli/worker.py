@@ -15,6 +15,7 @@ from rota.cli.parsing import Span
 from rota.cli.session import command, config_option
 from rota.cli.text import one_line, shortened
 from rota.model.errors import InvalidInput, Refused
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,7 @@ def _server(session: "Session") -> str | None:
     from rota.cli.destination import server_of
 
     url = server_of(session)
-    if url is None and not (session.database or os.environ.get("DATABASE_URL")):
+    if url is None and not (session.database or environ.get("DATABASE_URL")):
         raise click.UsageError(
             "no server runs here; name one with --url or ROTA_URL, or a database with --db"
         )
@@ -204,7 +205,7 @@ async def _work(
         await opened.enter_async_context(client)
         runner = LocalRunner(
             home,
-            environ=os.environ,
+            environ=environ,
             clock=SystemClock(),
             allowed_hosts=session.settings.hook_hosts,
             secret_names=lambda: variables_named_in(asdict(part.agent)),
@@ -242,7 +243,7 @@ async def _tidy(session: "Session", home: "Path") -> None:
             f"ended what a dead worker had left running: process {orphan.pid} of run"
             f" {orphan.run_id}"
         )
-    await clean_worktrees(home, environ=os.environ)
+    await clean_worktrees(home, environ=environ)
 
 
 def _node(home: "Path") -> str:

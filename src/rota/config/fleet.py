@@ -1,12 +1,12 @@
 """`rota.yaml`: the places that work comes from. All of it is read by `rota.config.loading`."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from rota import surroundings
 from rota.config.document import read
 from rota.config.interpolation import interpolated
 from rota.config.mistakes import MOST_MISTAKES, Findings
@@ -30,7 +30,9 @@ def load(path: Path, environ: Mapping[str, str] | None = None) -> FleetConfig:
     if not path.exists():
         return FleetConfig()
     findings = Findings()
-    tree = _head(tree_of(read(path)), path, os.environ if environ is None else environ, findings)
+    tree = _head(
+        tree_of(read(path)), path, surroundings.environ if environ is None else environ, findings
+    )
     config = sources_of(tree, findings)
     findings.demand_none()
     return config

@@ -3,7 +3,6 @@ wrong: there is no half of a fleet."""
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rota import surroundings
 from rota.config.crew import Crew
 from rota.config.files import Files
 from rota.config.fleet import FleetConfig, sources_of
@@ -69,7 +69,7 @@ def load_fleet(
     if not path.exists():
         return Loaded(digest=_digest(Fleet(), ()))
     findings = Findings()
-    environ = os.environ if environ is None else environ
+    environ = surroundings.environ if environ is None else environ
     files = Files(environ, findings)
     tree = files.read(path)
     if tree is None:  # nothing more can be said of a file that cannot be read

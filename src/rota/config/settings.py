@@ -1,10 +1,10 @@
 """Where Rota listens and keeps its state: environment variables and command-line options."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rota import surroundings
 from rota.model.errors import InvalidInput
 
 _ON = frozenset({"on", "1", "true", "yes"})
@@ -48,7 +48,7 @@ class Settings:
         drain_seconds: float = 10.0,
     ) -> "Settings":
         """An option wins over its variable, a variable over the default."""
-        env = os.environ if environ is None else environ
+        env = surroundings.environ if environ is None else environ
         state = Path(state_dir or env.get("ROTA_STATE_DIR") or ".rota")
         return cls(
             host=host or env.get("ROTA_HOST") or "127.0.0.1",

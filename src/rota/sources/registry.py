@@ -7,7 +7,6 @@ package: the built-in ones are entry points too, so one path serves all.
     linear = "my_package:create"      # create(config, context) -> WorkSource
 """
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -23,6 +22,7 @@ from rota.model.errors import (
 )
 from rota.model.work import check_name
 from rota.sources.port import WorkSource
+from rota.surroundings import environ
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -46,7 +46,7 @@ class SourceContext:
     agent: str = "rota"  # as whom the source is seen and claims are made
     ledger: "Ledger | None" = None
     # Not shown: tokens are in it.
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+    environ: Mapping[str, str] = field(default_factory=lambda: environ, repr=False)
     clock: Clock = field(default_factory=SystemClock)
     directory: Path = field(default_factory=Path)  # where relative paths begin
     paused_repos: Path = field(default_factory=_paused_repos)

@@ -4,7 +4,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -15,6 +14,7 @@ from rota.client.retries import Retries
 from rota.client.transport import Answer, Request, SyncTransport
 from rota.model.errors import InvalidInput, NotFound, RotaError
 from rota.model.work import MAX_PAGE
+from rota.surroundings import environ
 
 log = logging.getLogger("rota.client")
 
@@ -37,12 +37,12 @@ class Calls:
         retries: Retries | None = None,
         transport: SyncTransport | None = None,
     ) -> None:
-        self._token = plain_token(token or os.environ.get("ROTA_TOKEN") or "")
+        self._token = plain_token(token or environ.get("ROTA_TOKEN") or "")
         self._actor = actor
         self._timeout = timeout
         self._retries = retries or Retries()
         self._transport = transport or runtime.default_transport(
-            url or os.environ.get("ROTA_URL") or DEFAULT_URL
+            url or environ.get("ROTA_URL") or DEFAULT_URL
         )
 
     def _call(

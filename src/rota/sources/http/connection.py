@@ -1,13 +1,13 @@
 """How a tracker's API is reached; everything has a default, and tests inject their own."""
 
 import asyncio
-import os
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypedDict
 
 import httpx2
 
+from rota import surroundings
 from rota.model.clock import Clock, SystemClock
 from rota.sources.http.calls import Patience, Service
 from rota.sources.http.client import ApiClient, Follow
@@ -43,7 +43,7 @@ def connect(
         address=address,
         token=Token(
             token_env,
-            os.environ if environ is None else environ,
+            surroundings.environ if environ is None else environ,
             service.name,
             service.token_error,
         ),
