@@ -74,6 +74,7 @@ SLOW = {
     "by project and age": Query(project_id="p", since=LATELY),
     "by status and the beginning of ids": Query(("failed",), id_prefix="019d"),
     "what has changed lately": Query(updated_since=LATELY),
+    "what is ready": Query(ready=True),
 }
 
 
@@ -200,6 +201,35 @@ async def test_an_id_is_found_by_its_beginning(
     page = await views.items(Query(id_prefix=begins, limit=1))
     behind = await views.items(Query(id_prefix=begins, limit=1, cursor=page.cursor))
     assert [item.id for item in page.items + behind.items] == [second.id, third.id]
+
+
+async def test_what_is_ready_is_what_a_claim_takes_in_its_order(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    low = await queue.submit(NewItem("noop", "low", priority=4))
+    high = await queue.submit(NewItem("noop", "high", priority=1))
+    mine = await bring_to(queue, Status.DISPATCHED, "ada")
+    await queue.submit(NewItem("noop", "waits", blocked_by=(low.id,)))
+    held = await queue.submit(NewItem("noop", "held"))
+    await queue.hold(held.id, "not now")
+    await queue.submit(NewItem("noop", "theirs", source="github:o/r", source_ref="1"))
+    due = await queue.submit(NewItem("noop", "later", priority=5, available_at=clock.text(60)))
+    await bring_to(queue, Status.COMPLETED, "bob")
+    await bring_to(queue, Status.IN_PROGRESS, "cleo")
+    assert await listed(views, ready=True) == [high.id, mine.id, low.id]
+    assert await listed(views, ready=True, statuses=("queued", "failed")) == [high.id, low.id]
+    assert await listed(views, ready=True, agent="ada") == [mine.id]
+    clock.advance(60)
+    assert await listed(views, ready=True) == [high.id, mine.id, low.id, due.id]
+    taken = await queue.claim(ClaimRequest("dora"))
+    assert [one.item.id for one in taken.items] == [high.id]
+    assert await listed(views, ready=True) == [mine.id, low.id, due.id]
+
+
+async def test_what_has_ended_cannot_be_ready(views: Views) -> None:
+    with pytest.raises(InvalidInput, match="completed cannot be claimed") as raised:
+        await listed(views, ready=True, statuses=("completed", "failed"))
+    assert raised.value.details["field"] == "ready"
 
 
 async def test_since_reads_every_way_to_write_a_time(queue: WorkQueue, views: Views) -> None:

@@ -242,6 +242,8 @@ def test_every_filter_narrows_the_list(http: httpx2.Client, clock: ManualClock) 
         ("status=blocked&status=queued", every),
         ("agent=nobody", []),
         (f"id_prefix={every[2]}", every[2:]),
+        ("ready=true", every),
+        ("ready=false&status=blocked", []),
     ):
         assert ids(http.get(f"/work?{query}")) == expected, query
     clock.advance(60)

@@ -291,6 +291,15 @@ async def test_address_and_token_come_from_the_environment(
         assert len(await boss.tokens()) == 1
 
 
+async def test_what_is_ready_is_judged_by_the_clock_of_the_server(
+    client: WorkQueueClient, clock: ManualClock
+) -> None:
+    item = await client.work_add("chore", "In a while", available_at=clock.text(3600))
+    assert [one async for one in client.work_ready()] == []
+    clock.advance(3600)
+    assert [one["id"] async for one in client.work_ready()] == [item["id"]]
+
+
 async def test_a_token_may_be_in_a_file(
     served: Served, client: WorkQueueClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -370,6 +370,7 @@ class WorkQuery(Strict, frozen=True):
     since: Moment | None = None
     updated_since: Moment | None = None
     id_prefix: IdPrefix | None = None
+    ready: bool = False
     limit: Limit = 50
     cursor: Cursor | None = None
 

@@ -113,7 +113,9 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
 
     Several statuses by repeating `status` or with commas. With `since` the list goes by age;
     it means "created after", and where only final statuses are asked for, "ended after".
-    With `id_prefix`, too: those whose id begins so.
+    With `id_prefix`, too: those whose id begins so. With `ready=true` only items that a claim
+    could take now, by the server's clock: what waits for others, is held, is not due yet, or is
+    taken through its source is left out.
     """
     wanted = Query(
         query.status,
@@ -125,6 +127,7 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
         query.since,
         query.updated_since,
         query.id_prefix,
+        query.ready,
     )
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[WorkItem], bool]:

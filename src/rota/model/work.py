@@ -144,6 +144,7 @@ class ItemFilter:
     created_after: str | None = None
     completed_after: str | None = None
     updated_after: str | None = None
+    ready_at: str | None = None  # only what nothing keeps from a claim at this moment
     by_age: bool = False
     by_end: bool = False  # the last to end first; of one terminal status
     after: tuple[int, str] | None = None  # priority and id of the last item shown

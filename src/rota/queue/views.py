@@ -80,6 +80,7 @@ class Query:
     since: str | None = None
     updated_since: str | None = None
     id_prefix: str | None = None
+    ready: bool = False
     limit: int = 50
     cursor: str | None = None
 
@@ -103,8 +104,11 @@ class Views:
         self._deserted = deserted
         self._fleet = fleet
 
+    def _now(self) -> str:
+        return to_text(self._clock.now())
+
     async def items(self, query: Query) -> Page:
-        wanted = _filter(query)
+        wanted = _filter(query, self._now())
 
         def body(tx: Transaction) -> list[WorkItem]:
             return tx.list_items(wanted)
@@ -120,7 +124,7 @@ class Views:
         if status not in TERMINAL:
             return await self.items(replace(query, statuses=(status,), since=None))
         wanted = replace(
-            _filter(replace(query, statuses=(status,), cursor=None)),
+            _filter(replace(query, statuses=(status,), cursor=None), self._now()),
             by_age=False,
             by_end=True,
             before=None if query.cursor is None else _end(query.cursor),
@@ -132,7 +136,7 @@ class Views:
 
     async def tally(self, query: Query, most: int) -> dict[Status, int]:
         """How many items each of the statuses has, counted up to `most`."""
-        wanted = replace(_filter(replace(query, limit=1)), limit=most)
+        wanted = replace(_filter(replace(query, limit=1), self._now()), limit=most)
         return await self._store.read(lambda tx: tx.tally_items(wanted), long=True)
 
     async def some(self, item_ids: Sequence[str]) -> list[WorkItem]:
@@ -252,9 +256,11 @@ class Views:
         await self._store.read(lambda tx: tx.next_due())
 
 
-def _filter(query: Query) -> ItemFilter:
+def _filter(query: Query, now: str) -> ItemFilter:
     _check_limit(query.limit)
     statuses = tuple(dict.fromkeys(_status(text) for text in query.statuses))
+    if query.ready:
+        statuses = _claimable(statuses)
     since = intake.check_moment(query.since, "since")
     # The monitoring calls ask "what was completed since": there, since means the end.
     ended = bool(statuses) and all(status in TERMINAL for status in statuses)
@@ -277,6 +283,7 @@ def _filter(query: Query) -> ItemFilter:
         created_after=None if ended else since,
         completed_after=since if ended else None,
         updated_after=intake.check_moment(query.updated_since, "updated_since"),
+        ready_at=now if query.ready else None,
         by_age=query.by_age,
         after=None if query.cursor is None else _position(query.cursor, query.by_age),
         limit=query.limit + 1,
@@ -286,7 +293,7 @@ def _filter(query: Query) -> ItemFilter:
 def _stands_together(wanted: ItemFilter) -> bool:
     """An index has the page side by side. Else the work of years may be passed over for it, and
     whoever else asks, by a heartbeat for one, would wait meanwhile."""
-    picked = (wanted.type, wanted.label, wanted.text, wanted.updated_after)
+    picked = (wanted.type, wanted.label, wanted.text, wanted.updated_after, wanted.ready_at)
     if any(one is not None for one in picked):
         return False
     if wanted.by_age:
@@ -295,6 +302,18 @@ def _stands_together(wanted: ItemFilter) -> bool:
         return True
     at_hand = bool(wanted.statuses) and TERMINAL.isdisjoint(wanted.statuses)
     return at_hand and wanted.project_id is None
+
+
+def _claimable(statuses: tuple[Status, ...]) -> tuple[Status, ...]:
+    claimable = (Status.QUEUED, Status.DISPATCHED)
+    found = tuple(one for one in statuses or claimable if one in claimable)
+    if not found:
+        raise InvalidInput(
+            f"ready: an item that is {statuses[0]} cannot be claimed; ask for queued, dispatched,"
+            " or no status",
+            field="ready",
+        )
+    return found
 
 
 def _status(text: str) -> Status:

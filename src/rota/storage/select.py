@@ -18,6 +18,8 @@ _ORDER = "ORDER BY priority, id"
 # What nothing keeps from being taken, whoever asks. What has a source is taken through it, and
 # never by a plain claim.
 _FREE = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL"
+# The same for a list, which also shows what is due and has not been swept yet.
+_READY = _FREE.replace("deferred = 0", "(deferred = 0 OR available_at <= :ready_at)")
 _NAMED = f"assigned_agent = :agent AND completed_at IS NULL AND slot IS NULL AND {_FREE}"
 
 
@@ -102,6 +104,9 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
         # An id is never older than its item, so the scan may begin at the first id of that time.
         terms.append("id >= :first_id")
         parameters["first_id"] = first_id(wanted.created_after)
+    if wanted.ready_at is not None:
+        terms.append(_READY)
+        parameters["ready_at"] = wanted.ready_at
     if wanted.id_prefix is not None:
         terms.append("id >= :id_prefix AND id < :id_behind")
         parameters["id_prefix"] = wanted.id_prefix

@@ -4,11 +4,9 @@
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rota.client._sync.calls import Calls, Json, given, segment
-from rota.model.clock import to_text
 from rota.model.errors import InvalidInput
 from rota.model.work import KEY, NO_KEY
 
@@ -67,6 +65,7 @@ class ItemCalls(Calls):
         since: str | None = None,
         updated_since: str | None = None,
         id_prefix: str | None = None,
+        ready: bool = False,
         limit: int | None = None,
     ) -> Iterator[Json]:
         """Items by priority and age, fetched page by page as you go."""
@@ -80,6 +79,7 @@ class ItemCalls(Calls):
             "since": since,
             "updated_since": updated_since,
             "id_prefix": id_prefix,
+            "ready": "true" if ready else None,
         }
         yield from self._each("/work", query, limit)
 
@@ -95,6 +95,7 @@ class ItemCalls(Calls):
         since: str | None = None,
         updated_since: str | None = None,
         id_prefix: str | None = None,
+        ready: bool = False,
         limit: int | None = None,
     ) -> list[Json]:
         """All items that match, or the first `limit` of them."""
@@ -108,6 +109,7 @@ class ItemCalls(Calls):
             since=since,
             updated_since=updated_since,
             id_prefix=id_prefix,
+            ready=ready,
             limit=limit,
         )
         return list(found)
@@ -123,11 +125,12 @@ class ItemCalls(Calls):
     ) -> Iterator[Json]:
         """What a claim would take now, in its order: what is dispatched to the agent comes first.
         Without an agent, whatever somebody could take."""
-        now = to_text(datetime.now(UTC))
         named = [("dispatched", agent)] if agent is not None else []
         for status, whose in [*named, ("queued", None)]:
-            for item in self.work_each(status, whose, project_id, type=type, label=label, q=q):
-                if _is_free(item, now) and agent in (None, item["assigned_agent"] or agent):
+            for item in self.work_each(
+                status, whose, project_id, type=type, label=label, q=q, ready=True
+            ):
+                if agent in (None, item["assigned_agent"] or agent):
                     yield item
 
     def work_get(self, work_item_id: str) -> Json:
@@ -196,13 +199,3 @@ def _keyed(key: str | None) -> dict[str, Any]:
         raise InvalidInput(f"idempotency_key: {NO_KEY}", field="idempotency_key")
     sent = secrets.token_hex(16) if key is None else key
     return {"headers": {"Idempotency-Key": sent}, "repeatable": True}
-
-
-def _is_free(item: Json, now: str) -> bool:
-    """Nothing keeps it from a claim. What has a source is taken through that."""
-    return (
-        item["hold_reason"] is None
-        and item["open_blockers"] == 0
-        and (item["available_at"] or "") <= now
-        and item["source"] is None
-    )
