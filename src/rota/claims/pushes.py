@@ -88,8 +88,8 @@ _AGENTS_BRANCH = re.compile(r"(?:^| )refs/heads/agent/([1-9][0-9]*)/([1-9][0-9]*
 
 
 def agents_branch(issue: str, claim: int) -> str:
-    """An agent's branch names its claim. The hook so lets the holder push, and tells a late push of
-    a former holder from one of the new holder."""
+    """An agent's branch names its claim. So the hook lets the holder push, and can tell a late
+    push of a former holder from one of the new holder."""
     return f"agent/{issue}/{claim}"
 
 

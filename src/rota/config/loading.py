@@ -48,7 +48,7 @@ class Loaded:
     signals: tuple[DeclaredSignal, ...] = ()
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     warnings: tuple[str, ...] = ()
-    remarks: tuple[dict[str, Any], ...] = ()  # the warnings, in parts
+    remarks: tuple[dict[str, Any], ...] = ()  # the warnings, as structured data
     files: tuple[Path, ...] = ()  # all files that were read
     digest: str = ""  # changes when the configuration changes
     shown: Mapping[str, Any] = field(default_factory=dict)  # for people; contains no secret

@@ -13,7 +13,7 @@ _HOLD_SECRETS = ("env", "headers")
 
 def shown(data: Any, tree: Any) -> Any:
     """`data` as it was resolved from `tree`. Values from the environment are shown as they are
-    written in the file, and values with a secret's name are hidden."""
+    written in the file, and entries of `env` and `headers` with a secret's name are hidden."""
     if isinstance(tree, FromEnvironment):
         return tree.written
     if isinstance(data, dict):

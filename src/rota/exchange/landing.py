@@ -23,7 +23,7 @@ from rota.storage.port import Store, Topic, Transaction
 
 BATCH = 500
 MARK = "imported_from"
-# The agent of items that were completed before the import, where none is named.
+# The agent of items that had ended before the import, if none is named.
 NOBODY = "import"
 
 _WAYS: dict[Standing, tuple[Verb, ...]] = {

@@ -195,7 +195,7 @@ def append(path: Path, offset: int, data: bytes, *, limit: int) -> int:
     """Appends lines of a log that a worker writes elsewhere; returns the new size.
 
     A piece may come twice: bytes below the current size are skipped. Beyond the limit nothing is
-    written: the worker's own log is capped, so such a worker is not honest.
+    written: the worker's own log is capped, so only a faulty worker sends more.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

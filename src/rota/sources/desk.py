@@ -263,8 +263,8 @@ class IssueDesk:
     # what we hold
 
     async def held(self, number: int, codename: str, firing: str | None = None) -> Held:
-        """The claim of this agent, also after a restart, or that of `firing` if it is named; raises
-        `ClaimLost`."""
+        """The claim that this agent holds, also after a restart. If `firing` is named, it must be
+        that claim. Raises `ClaimLost`."""
         kept = self._held.get((number, codename))
         if self.ledger is None:
             if kept is None or firing not in (None, kept.grant.claimant.firing_id):
@@ -365,7 +365,7 @@ class IssueDesk:
         return True
 
     async def _close(self, number: int) -> None:
-        """There is no pull request to merge: close the issue, and do not ask for a review."""
+        """The work needs no review: close the issue, and do not ask for one."""
         await self.tracker.close(number)
         if not self._always_closes:
             labels = self.keeper.labels

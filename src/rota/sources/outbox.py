@@ -41,7 +41,7 @@ Courier = Callable[[OutboxEntry], Awaitable[None]]
 # How long a delivery may take before another process tries it too. Sources accept repetitions.
 TAKEN_SECONDS = 120.0
 FIRST_PAUSE = 5.0
-LONGEST_PAUSE = 600.0  # shorter than a lease, which every attempt extends
+LONGEST_PAUSE = 600.0  # shorter than the default lease, which every attempt extends
 LONGEST_WISH = 24 * 3600.0  # of a receiver that asks for a pause
 MOST_ATTEMPTS = 24
 LOOK_SECONDS = 30.0

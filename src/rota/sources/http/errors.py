@@ -1,7 +1,7 @@
 """Refusals and failures of a tracker's API, below the tree of `rota.model.errors`.
 
 WorkSourceError
-├── TokenError        the token is missing, not accepted, or may too little
+├── TokenError        the token is missing, not accepted, or lacks rights
 └── TrackerError
     └── ApiError      the API refused, failed, or could not be reached (`status_code` is None)
 """

@@ -1,4 +1,4 @@
-"""Lists that come in pages: read to their end, or an error; never a part that looks whole."""
+"""Lists that come in pages: read to their end, or an error is raised; never a silent part."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -32,7 +32,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """`kind` is an outcome, or released, lapsed (taken over) or withdrawn (by its own claimer)."""
+    """`kind` is an outcome, or released, lapsed (taken over) or withdrawn (by its own claimant)."""
 
     kind: str
     by: str  # the token of the claim that ended it: its own, or a successor's
