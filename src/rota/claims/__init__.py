@@ -1,4 +1,4 @@
-"""Claims on a tracker: who works on an issue, where everybody can see it.
+"""Claims on a tracker: they show everybody who works on an issue.
 
     from rota.claims import claim_issue, release_issue
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rota.claims.shortcuts import issue_dedup_check as issue_dedup_check
     from rota.claims.shortcuts import release_issue as release_issue
 
-# Found when asked for: whoever only reads a constant need not load anything else.
+# Resolved on first access, so that reading a constant does not load the rest of the package.
 _HOMES = {
     "rota.claims.comments": ("CLAIM_COMMENT_PREFIX", "RELEASE_COMMENT_PREFIX"),
     "rota.claims.labels": ("LIFECYCLE_LABELS",),

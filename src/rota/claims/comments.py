@@ -2,8 +2,8 @@
 
     <!-- agent-claim:v=2 fleet=F codename=C firing_id=X nonce=N ts=T -->
 
-A marker is for programs; readable text may follow it. Markers without `v=` are
-those of `label-state` and are read too.
+A marker is for programs; readable text may follow it. Markers without `v=` were written by
+`label-state`. They are read too.
 """
 
 import re
@@ -18,7 +18,7 @@ from rota.model.errors import InvalidInput
 CLAIM_COMMENT_PREFIX = "<!-- agent-claim:"
 RELEASE_COMMENT_PREFIX = "<!-- agent-release:"
 
-OPERATOR_FLEET = "operator"  # claims of people: they have no end of life
+OPERATOR_FLEET = "operator"  # claims of people, which never expire
 
 
 class Kind(StrEnum):
@@ -39,7 +39,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One believed line of an issue's claim log."""
+    """One entry of an issue's claim log, by an account that is believed."""
 
     id: int
     kind: Kind
@@ -49,7 +49,8 @@ class Entry:
     edited: bool = False
 
     def names(self, claim: "Entry") -> bool:
-        """Is this entry about that claim? A version-1 release says so by who made it."""
+        """Is this entry about that claim? A version-1 release names its claim by codename and
+        firing."""
         if "claim" in self.fields:
             return self.fields["claim"] == str(claim.id)
         return self.kind is Kind.RELEASE and "v" not in self.fields and self.firing == claim.firing
@@ -77,7 +78,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Believed:
-    """Whose markers count, by numeric id. Everybody else may write what he likes."""
+    """The accounts whose markers count, by numeric id. Markers of other accounts are ignored."""
 
     fleets: frozenset[int]  # our own account, and those of fleets we share the repository with
     operators: frozenset[int]  # people who may also revoke a claim
@@ -101,7 +102,7 @@ def parse_comment(body: str) -> Marker | None:
 
 
 def marker(kind: Kind, **fields: str | int | None) -> str:
-    """A version-2 marker; fields that are None are left out."""
+    """A version-2 marker. Fields that are None are omitted."""
     given = {key: str(value) for key, value in fields.items() if value is not None}
     for key, value in given.items():
         _check(key, value)
@@ -119,7 +120,7 @@ def _check(key: str, value: str) -> None:
 
 
 def entries(comments: Iterable[Comment], believed: Believed) -> list[Entry]:
-    """The claim log: believed markers, each once, in the order of their ids."""
+    """The claim log: markers of believed accounts, each once, in the order of their ids."""
     found = {}
     for comment in comments:
         read = parse_comment(comment.body)

@@ -1,9 +1,8 @@
-"""Who holds an issue, from its claim log alone.
+"""Computes the holder of an issue from its claim log alone.
 
-Pure and deterministic. The verdict on a claim depends only on entries with
-smaller ids, so once all of those can be read it never changes: the id of the
-holder's entry serves as fencing token. Of times, only differences between
-stamps of the tracker itself are used.
+Pure and deterministic. The verdict on a claim depends only on entries with smaller ids. It never
+changes once all of those can be read, so the id of the holder's entry serves as fencing token. Only
+differences between the tracker's own timestamps are used, never a local clock.
 """
 
 import re
@@ -20,11 +19,11 @@ class Standing:
     holder: Entry | None = None
     done: Entry | None = None  # the entry that ended the work for good
     done_claim: int | None = None  # the claim it was done under
-    suspects: tuple[Entry, ...] = ()  # unanswered, against the holder
+    suspects: tuple[Entry, ...] = ()  # unanswered suspicions against the holder
     heard: Entry | None = None  # the holder's last sign of life
-    ended: Entry | None = None  # what last set the issue free
-    revoked: Entry | None = None  # the last claim taken from a holder who was not asked
-    disputed: Entry | None = None  # a claim that somebody edited: a person has to look
+    ended: Entry | None = None  # the entry that last set the issue free
+    revoked: Entry | None = None  # the last revocation; its holder was not asked first
+    disputed: Entry | None = None  # a claim that was edited: a person has to look at it
 
     @property
     def is_free(self) -> bool:
@@ -32,7 +31,7 @@ class Standing:
 
 
 def fold(log: Iterable[Entry], grace: float) -> Standing:
-    """`grace` is for claims that do not say theirs, see `grace_of`."""
+    """`grace` applies to claims that do not state their own, see `grace_of`."""
     standing = Standing()
     for entry in log:
         standing = _step(standing, entry, grace)
@@ -40,8 +39,8 @@ def fold(log: Iterable[Entry], grace: float) -> Standing:
 
 
 def grace_of(claim: Entry, default: float) -> float:
-    """How many seconds a suspicion must have stood before it may expire this claim. The claim
-    says it, so that fleets that are set up differently still see the same holder."""
+    """How many seconds a suspicion must stay unanswered before it may expire this claim. The claim
+    states the value, so that fleets with different settings compute the same holder."""
     said = claim.fields.get("grace", "")
     return float(said) if _SECONDS.fullmatch(said) else default
 
@@ -50,7 +49,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 
 
 def holds(log: Sequence[Entry], claim_id: int, grace: float) -> bool:
-    """Was this claim granted, and does it stand now?"""
+    """Was this claim granted, and is it still the holder's?"""
     granted = fold((entry for entry in log if entry.id <= claim_id), grace).holder
     now = fold(log, grace).holder
     return granted is not None and granted.id == claim_id == (now.id if now else None)
@@ -62,7 +61,7 @@ def _step(now: Standing, entry: Entry, grace: float) -> Standing:
     if entry.kind is Kind.REVOKE and _is_done(now, entry):
         return replace(now, done=None, done_claim=None, ended=entry)  # an operator reopens it
     if now.holder is None or not entry.names(now.holder):
-        return now  # about a claim that is void or over: late and repeated words are harmless
+        return now  # names a void or ended claim: late and repeated entries are harmless
     return _about_holder(now, now.holder, entry, grace)
 
 
@@ -71,7 +70,7 @@ def _is_done(now: Standing, entry: Entry) -> bool:
 
 
 def _claim(now: Standing, entry: Entry) -> Standing:
-    """A claim that finds a holder, or finished work, is void for ever."""
+    """A claim that meets a holder or finished work is void for ever."""
     if entry.edited:
         now = replace(now, disputed=entry)
     if now.holder is not None or now.done is not None:
@@ -97,7 +96,7 @@ def _about_holder(now: Standing, holder: Entry, entry: Entry, grace: float) -> S
 
 
 def _expires(now: Standing, entry: Entry, grace: float) -> bool:
-    """Only a suspicion that went unanswered for the whole grace ends a claim."""
+    """Only a suspicion that stayed unanswered for the whole grace ends a claim."""
     return any(
         entry.fields.get("suspect") == str(suspect.id)
         and (entry.created_at - suspect.created_at).total_seconds() >= grace

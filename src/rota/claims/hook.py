@@ -1,10 +1,10 @@
-"""The `pre-push` hook: no second answer to an issue that somebody else is working on.
+"""The `pre-push` hook: it refuses to close an issue that another claimant works on.
 
-`install` puts a script into a repository that asks `rota hook pre-push` at each
-push; `pre_push` is what that command answers with. It reads the commits that
-are about to leave, finds the issues they say they close, and asks about each.
-A tracker that cannot be reached refuses the push: a guard that sleeps whenever
-the network does is none, and the way around it is in the message.
+`install` puts a script into a repository that runs `rota hook pre-push` at each push; `pre_push`
+computes the answer of that command. It reads the commits that are about to be pushed, finds the
+issues they say they close, and checks each. If the tracker cannot be reached, the push is refused:
+a guard that lets pushes through whenever the network is down protects nothing. The message says how
+to push anyway.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class HookResult:
 
     @property
     def text(self) -> str:
-        """For the person who pushes; empty when there is nothing to say."""
+        """For the person who pushes; empty when there is nothing to report."""
         lines = [f"rota: {note}" for note in self.notes]
         if self.refusals:
             lines += ["rota: this push is refused:", *map(str, self.refusals), _WAYS_AROUND]
@@ -92,7 +92,7 @@ async def pre_push(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> HookResult:
-    """git's side of it: the lines and the two arguments that it gives to the hook."""
+    """Answers git, from the stdin lines and the two arguments that git gives to the hook."""
     if (os.environ if environ is None else environ).get(SKIP_VARIABLE, "0") not in ("", "0"):
         return HookResult(notes=(f"{SKIP_VARIABLE} is set: this push is not checked",))
     here = remote_repo(remote_url)
@@ -122,7 +122,7 @@ async def check_push(
             continue
         except (RotaError, OSError) as error:
             refusals.append(Refusal(str(ref), f"cannot be checked: {error}", commit))
-            break  # refused in any case; asking on would only wait for more of the same
+            break  # refused in any case; further questions would only wait for the same error
         if reason is not None:
             refusals.append(Refusal(str(ref), reason, commit))
     return HookResult(tuple(refusals), tuple(notes))

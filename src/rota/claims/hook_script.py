@@ -1,4 +1,4 @@
-"""The script in a repository that asks Rota at each push: put there, looked at, taken away."""
+"""The `pre-push` script in a repository: install it, inspect it, remove it."""
 
 import contextlib
 import os
@@ -13,29 +13,29 @@ from rota.claims.pushes import git
 from rota.files import replacing
 from rota.model.errors import Refused
 
-SKIP_VARIABLE = "LABEL_STATE_SKIP_DEDUP_CHECK"  # the name that `label-state` gave it
+SKIP_VARIABLE = "LABEL_STATE_SKIP_DEDUP_CHECK"  # the name that `label-state` uses
 CHAINED_SUFFIX = ".before-rota"
 
 
 class HookState(StrEnum):
     ABSENT = "absent"
     INSTALLED = "installed"
-    FOREIGN = "foreign"  # a hook, but not ours
+    FOREIGN = "foreign"  # a hook that Rota did not write
 
 
 @dataclass(frozen=True, slots=True)
 class HookStatus:
     path: Path
     state: HookState
-    chained: bool  # a hook that was there before is kept beside ours and runs first
+    chained: bool  # an earlier hook is kept beside ours and runs first
     shared: bool  # core.hooksPath: other repositories may use the same directory
 
 
 _MARK = "# rota pre-push hook"
 _SHELLS = re.compile(r"#! *(?P<command>[\w./ -]*(?<=[/ ])(?:sh|bash|dash|ksh|zsh)(?: -\w+)*) *")
 
-# A hook that was here before may look at its own name to know what it is (husky's do): so a shell
-# script is not run under its new name, but read by its shell, with `$0` still that of `pre-push`.
+# An earlier hook may derive what it is from its own name (husky's hooks do). So a shell script is
+# not run under its new name: its shell sources it, and `$0` still names `pre-push`.
 _SCRIPT = """\
 #!/bin/sh
 {mark}: written by `rota hook install`, and taken away by `rota hook uninstall`.
@@ -54,7 +54,7 @@ exit $status
 
 
 def install(repo_path: Path, command: Sequence[str] = ("rota", "hook", "pre-push")) -> HookStatus:
-    """Idempotent. A hook that is there already is kept, and runs before ours."""
+    """Idempotent. An existing hook is kept, and runs before ours."""
     hook = _hook_path(repo_path)
     before = Path(f"{hook}{CHAINED_SUFFIX}")
     with _writing(hook):
@@ -66,7 +66,7 @@ def install(repo_path: Path, command: Sequence[str] = ("rota", "hook", "pre-push
 
 
 def uninstall(repo_path: Path) -> HookStatus:
-    """What was there before us is there again. A hook that is not ours is left alone."""
+    """Restores the earlier hook. A hook that Rota did not write is left alone."""
     hook = _hook_path(repo_path)
     before = Path(f"{hook}{CHAINED_SUFFIX}")
     if _state(hook) is HookState.INSTALLED:
@@ -90,7 +90,7 @@ def status(repo_path: Path) -> HookStatus:
 
 
 def _hook_path(repo_path: Path) -> Path:
-    """Asked from the top of the work tree, from where git looks for a relative core.hooksPath."""
+    """Asked from the top of the work tree: git resolves a relative core.hooksPath from there."""
     top = Path(repo_path, git(repo_path, "rev-parse", "--show-cdup").strip())
     return Path(top, git(top, "rev-parse", "--git-path", "hooks").strip(), "pre-push").absolute()
 
@@ -104,7 +104,7 @@ def _state(hook: Path) -> HookState:
 
 
 def _head(hook: Path) -> str:
-    with hook.open("rb") as file:  # a hook may be a program
+    with hook.open("rb") as file:  # bytes: a hook may be a binary program
         return file.read(200).decode(errors="replace")
 
 
@@ -146,7 +146,7 @@ def _run_before(before: Path) -> str:
 
 
 def _write(hook: Path, text: str) -> None:
-    """Whole or not at all: a push may come at any moment."""
+    """Whole or not at all: a push may run the hook at any moment."""
     with replacing(hook, mode=0o755) as partial:
         partial.write_text(text)
 

@@ -1,4 +1,4 @@
-"""The labels of a tracked issue: a picture of the claim log that people can read."""
+"""The labels of a tracked issue: they show people what the claim log says."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ MANAGED = "agent:managed"
 
 @dataclass(frozen=True, slots=True)
 class LabelSet:
-    """What a fleet calls the stations; the defaults are those of `label-state`.
+    """The label names of a fleet; the defaults are those of `label-state`.
 
-    Lifecycle labels exclude each other. Where a person left several, the one
-    furthest in life counts: done, pr-open, in-flight, ready.
+    Lifecycle labels exclude each other. Where a person left several, the one latest in the issue's
+    life counts: done, pr-open, in-flight, failed, ready.
     """
 
     ready: str = "agent:implement"
@@ -31,14 +31,14 @@ class LabelSet:
     failed: str = "agent:failed"
     managed: str = MANAGED
     hold: str = DO_NOT_PICKUP
-    excluded: tuple[str, ...] = (NEEDS_SCOPE,)  # beside `hold`: labels that keep agents away
+    excluded: tuple[str, ...] = (NEEDS_SCOPE,)  # labels that keep agents away, as `hold` does
 
     @property
     def lifecycle(self) -> tuple[str, ...]:
-        """From the one that counts most to the one that counts least."""
+        """By precedence, highest first."""
         return (self.done, self.pr_open, self.in_flight, self.failed, self.ready)
 
     def holds(self, labels: Iterable[str]) -> list[str]:
-        """Those of an issue's labels that keep agents away, whatever else it carries."""
+        """The labels among these that keep agents away, whatever else the issue carries."""
         keep_away = {self.hold.lower(), *(name.lower() for name in self.excluded)}
         return [label for label in labels if label.lower() in keep_away]

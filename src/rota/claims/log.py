@@ -1,7 +1,7 @@
 """An issue's claim log on its tracker: read whole, appended to, never edited.
 
-A post whose answer was lost may stand there or not. Nothing is repeated before
-the log was searched for it as long as a write can stay invisible.
+A post whose answer was lost may or may not have been stored. Before a post is repeated, the log is
+searched for it for as long as a write can stay invisible.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class ClaimLog:
     async def append(
         self, number: int, kind: Kind, text: str = "", **fields: str | int | None
     ) -> Entry | None:
-        """Post one entry; None when nobody can say that it stands."""
+        """Post one entry; None when the tracker does not show whether it was stored."""
         first = marker(kind, **fields)
         try:
             posted = await self.tracker.comment(number, f"{first}\n{text}".rstrip())
@@ -42,12 +42,12 @@ class ClaimLog:
         return _entry(posted)
 
     async def _find(self, number: int, first: str) -> Comment | None:
-        """Look for a post of ours for as long as it could stay hidden, twice over."""
+        """Look for our own post for twice as long as a write can stay invisible."""
         until = self.pace.elapsed() + 2 * self.times.settle
         while True:
             for comment in await self.tracker.comments(number):
                 if self._is(comment, first):
-                    return comment  # the lowest: comments come in the order of their ids
+                    return comment  # the lowest id: comments come in the order of their ids
             if self.pace.elapsed() >= until:
                 return None
             await self.pace.sleep(self.times.settle / 2)
@@ -56,7 +56,7 @@ class ClaimLog:
         return comment.body.lstrip().startswith(first) and comment.author.id in self.believed.fleets
 
     def merged(self, log: list[Entry], own: Entry) -> list[Entry]:
-        """The log with an entry of ours that it may not show yet."""
+        """The log with our own entry added where the tracker does not show it yet."""
         if any(entry.id == own.id for entry in log):
             return log
         return sorted([*log, own], key=lambda entry: entry.id)

@@ -1,8 +1,7 @@
 """Paused repositories: an operator's "no pick-ups here", in a file of the state directory.
 
-A pause that fails open is no pause: only a file that is missing means that
-nothing is paused. One that cannot be read, or says something else, raises
-`PauseUnreadable`, and whoever picks up work stops.
+A pause must not fail open. Only a missing file means that nothing is paused. A file that cannot be
+read or parsed raises `PauseUnreadable`, and nothing is picked up.
 """
 
 import fcntl
@@ -18,10 +17,10 @@ from rota.config import Settings, StateDir
 from rota.files import replacing
 from rota.model.errors import MalformedReference, PauseUnreadable, Refused, StorageUnavailable
 
-Names = list[str]  # an alias, because PausedRepos has a method of the name `list`
+Names = list[str]  # an alias: PausedRepos has a method called `list`
 
 FILE_NAME = "paused-repos.json"
-PAUSED_REPOS_FILE: Path  # in the state directory that the environment names when it is asked for
+PAUSED_REPOS_FILE: Path  # by __getattr__: in the state directory that the environment names now
 
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)?\.?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -49,24 +48,24 @@ def set_repo_paused(repo: str, paused: bool) -> Names:
 
 
 class PausedRepos:
-    """`repo` stands for the repository of that name whoever owns it, `owner/repo` for one.
+    """`repo` names every repository of that name, whoever owns it; `owner/repo` names one.
 
-    Names are compared without regard to case. A pause of `repo` swallows those
-    of `owner/repo`, which it covers.
+    Names are compared without regard to case. A pause of `repo` replaces pauses of `owner/repo`,
+    which it covers.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def is_paused(self, repo: str) -> bool:
-        """Without an owner: whether any repository of that name is."""
+        """Without an owner: whether any repository of that name is paused."""
         return bool(_naming(_valid(repo), self.list()))
 
     def list(self) -> Names:
         try:
             text = self.path.read_text("utf-8")
         except FileNotFoundError:
-            if self.path.is_symlink():  # to a place that is not there just now
+            if self.path.is_symlink():  # a broken link, e.g. to a disk that is not mounted
                 raise self._unreadable("it is a link that leads nowhere") from None
             return []
         except (OSError, UnicodeDecodeError) as error:
@@ -74,7 +73,7 @@ class PausedRepos:
         return self._parse(text)
 
     def set(self, repo: str, paused: bool) -> Names:
-        """Pause or resume; answers what is paused then. Other processes may do so meanwhile."""
+        """Pause or resume; returns the paused repositories. Safe against other processes."""
         name = _valid(repo)
         try:
             with self._locked():
@@ -108,7 +107,7 @@ class PausedRepos:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """On a file of its own, since the list is replaced by a new file each time."""
+        """Locks a separate file, because each write replaces the list's own file."""
         StateDir(self.path.parent).create()
         handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -140,7 +139,7 @@ def _with(name: str, names: Names) -> Names:
 
 
 def _without(name: str, names: Names) -> Names:
-    """Afterwards the repository is not paused. Refused where somebody else's could be meant."""
+    """Resumes the repository. Refused if the name could also mean a repository of another owner."""
     standing = _naming(name, names)
     everybodys = _naming(_repo(name), names)
     owners = {_owner(entry) for entry in (name, *everybodys)} - {""}
@@ -154,7 +153,7 @@ def _without(name: str, names: Names) -> Names:
 
 
 def _naming(name: str, names: Names) -> Names:
-    """The entries by which this repository is paused."""
+    """The entries that pause this repository."""
     return [
         entry
         for entry in names

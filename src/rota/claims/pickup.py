@@ -1,4 +1,4 @@
-"""May this issue be picked up? The one answer for fetching, claiming, people and the git hook."""
+"""May this issue be picked up? One answer for fetching, claiming, people and the git hook."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,18 +36,18 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants it: the holder of a claim, and the operator who holds an issue, do not stand in
-    their own way."""
+    """The party that wants the issue. A claim of its own is no obstacle to it, and an operator's
+    own claim overrides hold labels."""
 
     claim_id: int | None = None
     login: str | None = None  # an operator
-    needs_ready: bool = True  # a person may take what nobody has marked
+    needs_ready: bool = True  # False for a person, who may take an issue without the ready label
 
     def holds(self, claim: Entry) -> bool:
         return claim.id == self.claim_id or self._made(claim)
 
     def _made(self, claim: Entry) -> bool:
-        """An agent may be called like a person; its claims are not that person's."""
+        """An agent may have the same name as a person; its claims are not that person's."""
         by_a_person = self.login is not None and claim.fleet == OPERATOR_FLEET
         return by_a_person and claim.codename == self.login
 
@@ -64,8 +64,8 @@ def objection(
     distrust: str | None = None,
     asker: Asker = AN_AGENT,
 ) -> Objection | None:
-    """Why not, or None. `standing` is None while the claim log has not been read: a cheap look
-    at many issues that the claim itself repeats with the log."""
+    """Why the issue may not be picked up, or None. `standing` is None while the claim log has not
+    been read: a cheap check of many issues, which the claim itself repeats with the log."""
     held = standing is not None and standing.holder is not None and asker.holds(standing.holder)
     return (
         _as_issue(issue)
@@ -79,7 +79,7 @@ def objection(
 
 
 def stage(issue: Issue, labels: LabelSet) -> str | None:
-    """The lifecycle label that counts; where several stand, the furthest in life."""
+    """The lifecycle label that counts; of several, the one latest in the issue's life."""
     carried = {label.lower() for label in issue.labels}
     return next((name for name in labels.lifecycle if name.lower() in carried), None)
 

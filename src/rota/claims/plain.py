@@ -1,7 +1,7 @@
-"""`claim_mode: labels`: a plain swap of labels, for people who run a single fleet.
+"""`claim_mode: labels`: a plain swap of labels, for a repository with a single fleet.
 
-Nothing decides between two fleets that swap at the same moment. Within one
-database the ledger does, before anybody comes here.
+Nothing decides between two fleets that swap labels at the same moment. Within one database the
+ledger decides, before this code is reached.
 """
 
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ class LabelClaims:
         return self._standing(await self.tracker.issue(number))
 
     def _standing(self, issue: Issue) -> Standing:
-        """As the labels tell it; who holds it they do not say."""
+        """As the labels tell it; they do not say who holds the issue."""
         said = {label.lower() for label in issue.labels}
         if self.labels.in_flight.lower() in said:
             return Standing(holder=Entry(0, Kind.CLAIM, {}, _SOMEBODY, issue.updated_at))

@@ -1,8 +1,8 @@
 """What the claim protocol asks of a tracker: one repository's issues, labels and comments.
 
-Implementations (GitHub, Gitea) translate their API's errors to `IssueNotFound`,
-`AnswerUnknown` and `TrackerError`; nothing of theirs comes through. These
-docstrings are the contract; `rota.testing.tracker` has a server to try it on.
+Implementations (GitHub, Gitea) translate their API's errors to `IssueNotFound`, `AnswerUnknown` and
+`TrackerError`; no other error of theirs comes through. These docstrings are the contract;
+`rota.testing.tracker` has a server to try it on.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +13,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who wrote something. Only the number identifies: logins can be renamed and taken over."""
+    """An account on the tracker. Only the id identifies it: logins can be renamed and taken
+    over."""
 
     id: int
     login: str
@@ -46,12 +47,12 @@ class Issue:
     updated_at: datetime
     assignee: str | None = None
     milestone: str | None = None
-    open_blockers: int = 0  # issues the tracker itself says this one waits for
+    open_blockers: int = 0  # the tracker's own count of open issues that block this one
 
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """Somebody put a label on an issue (and it may have been taken off since)."""
+    """A label was put on an issue; it may have been removed since."""
 
     label: str
     by: Account
@@ -60,7 +61,7 @@ class Labelling:
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """The last time an issue's title or body was changed, and by whom (None: not known)."""
+    """The last change of an issue's title or body, and its author (None: not known)."""
 
     at: datetime
     by: Account | None
@@ -84,10 +85,10 @@ class Ref:
 
 
 class Tracker(Protocol):
-    """One repository. Reads are conditional: what has not changed costs no rate limit.
+    """One repository. Reads are conditional: unchanged answers cost no rate limit.
 
-    Every call has a timeout, obeys the tracker's limits and retries what is safe
-    to repeat. A failed read raises; it never looks like an empty answer.
+    Every call has a timeout, obeys the tracker's limits and retries what is safe to repeat. A
+    failed read raises; it never looks like an empty answer.
     """
 
     kind: str  # "github", "gitea"
@@ -96,14 +97,14 @@ class Tracker(Protocol):
 
     @property
     def pages(self) -> str:
-        """Below which its repositories have theirs: the host, and a path where it has one."""
+        """The base of its repositories' page addresses: the host, and a path where there is one."""
 
     @property
     def source(self) -> str:
-        """As the ledger names it: `github:owner/name`."""
+        """Its name in the ledger: `github:owner/name`."""
 
     async def account(self) -> Account:
-        """The account our token belongs to; asked once and remembered."""
+        """The account that our token belongs to; fetched once and remembered."""
 
     async def owner(self) -> Account | None:
         """The person the repository belongs to; None for an organisation."""
@@ -113,51 +114,51 @@ class Tracker(Protocol):
     async def find_account(self, login: str) -> Account | None: ...
 
     async def issue(self, number: int) -> Issue:
-        """Raises `IssueNotFound`. A pull request is returned as what it is."""
+        """Raises `IssueNotFound`. A pull request is returned with `is_pull_request` set."""
 
     async def pull_request(self, number: int) -> PullRequest:
-        """Raises `IssueNotFound`, also where the number is an issue's."""
+        """Raises `IssueNotFound`, also when the number is that of an issue."""
 
     async def is_open(self, repo: str, number: int) -> bool:
-        """Whether an issue or pull request is open, in any repository of this host; raises
-        `IssueNotFound`, also where the token does not see it."""
+        """Whether an issue or pull request is open, in any repository of this host. Raises
+        `IssueNotFound`, also when the token cannot see it."""
 
     async def issues(self, *, labels: Sequence[str] = ()) -> list[Issue]:
-        """The open issues that carry all of these labels, oldest first, from every page;
-        never pull requests."""
+        """The open issues that carry all of these labels, oldest first, from every page; never pull
+        requests."""
 
     async def comments(self, number: int) -> list[Comment]:
         """From every page, each once, in the order of their ids."""
 
     async def comment(self, number: int, body: str) -> Comment:
-        """Post once. `AnswerUnknown` means: it may stand there, look before you repeat."""
+        """Post once. `AnswerUnknown`: the comment may have been stored; look before you repeat."""
 
     async def add_labels(self, number: int, labels: Sequence[str]) -> None:
-        """Leaves other labels alone; labels that the repository lacks are created."""
+        """Leaves other labels alone. Labels that the repository lacks are created."""
 
     async def remove_label(self, number: int, label: str) -> None:
-        """Fine when the issue does not carry it."""
+        """No error when the issue does not carry the label."""
 
     async def close(self, number: int) -> None:
-        """As completed; fine when it is closed."""
+        """Close as completed; no error when the issue is already closed."""
 
     async def labellings(self, number: int) -> list[Labelling]:
-        """Who put which label on, oldest first."""
+        """Which account put which label on, oldest first."""
 
     async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
-        """The last edit that was not made by one of these accounts. None: never edited so since
-        it was opened, or the tracker does not say."""
+        """The last edit by an account that is not in `but`. None: no such edit since the issue was
+        opened, or the tracker does not tell."""
 
     # Strict mode. A tracker without git references raises `TrackerError`.
 
     async def refs(self, prefix: str) -> list[Ref]:
-        """The references below `refs/<prefix>`, by name."""
+        """The references below `refs/<prefix>`, sorted by name."""
 
     async def create_ref(self, name: str, message: str) -> bool:
         """Create `refs/<name>` on a commit of its own; False when it exists already.
 
-        The commit holds `message`, which must differ between callers: two creates
-        on one commit would both succeed. An unknown answer is settled by looking.
+        The commit holds `message`, which must differ between callers: two creates on the same
+        commit would both succeed. After an unknown answer, the reference is read to find out.
         """
 
     async def aclose(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Labels as a picture of the claim log: which one should stand, and making it so."""
+"""Labels that show the claim log: computes the label an issue should carry, and applies it."""
 
 from dataclasses import dataclass
 
@@ -8,17 +8,17 @@ from rota.claims.labels import LabelSet
 from rota.claims.pickup import stage
 from rota.claims.port import Issue, Tracker
 
-# What a release may say of how the work went. Anything else sets the issue free to be taken.
+# Outcomes of a release that mark the issue as failed. After any other it may be taken again.
 FAILED_OUTCOMES = frozenset({"failure", "partial", "attempts-exhausted"})
 PARKED = "parked"  # given back, but not to be picked up before a person says so
 
 
 def wanted(standing: Standing, issue: Issue, labels: LabelSet) -> str | None:
-    """The one lifecycle label the log asks for; None: none of them."""
+    """The lifecycle label that the log asks for; None: the issue should carry none of them."""
     if standing.done is not None:
         return labels.pr_open if issue.is_open else labels.done
     if not issue.is_open:
-        # Who merges a pull request may say so; the log need not know.
+        # Whoever merges a pull request may set the label; the log need not know of the merge.
         return labels.done if stage(issue, labels) == labels.done else None
     if standing.holder is not None:
         return labels.in_flight
@@ -28,7 +28,7 @@ def wanted(standing: Standing, issue: Issue, labels: LabelSet) -> str | None:
 
 
 def _untouched(issue: Issue, labels: LabelSet) -> str | None:
-    """Nobody has claimed it, so the labels are what people put there; but nobody is working."""
+    """Never claimed: the labels are as people set them, except that nobody is working on it."""
     said = stage(issue, labels)
     return labels.ready if said == labels.in_flight else said
 
@@ -39,7 +39,7 @@ def _given_back(ended: Entry, issue: Issue, labels: LabelSet) -> str | None:
     if ended.kind is not Kind.RELEASE:
         return labels.ready
     if "pr" in ended.fields and (labels.pr_open.lower() in carried or not is_ready):
-        return labels.pr_open  # `label-state` ends its work so
+        return labels.pr_open  # this is how `label-state` ends its work
     if is_ready:
         return labels.ready  # a person who puts the ready label on a failed issue has decided
     if ended.outcome == PARKED:
@@ -57,11 +57,11 @@ class Repair:
 
 
 def repair(standing: Standing, issue: Issue, labels: LabelSet) -> Repair:
-    """What to add, and then to remove, so that the labels tell what the log says."""
+    """The labels to add, then those to remove, so that the labels show what the log says."""
     carried = {label.lower(): label for label in issue.labels}
     keep = wanted(standing, issue, labels)
-    # The sticky label finds again what a crash left without any other; an issue that nobody has
-    # had in hand does not need it.
+    # The sticky label finds an issue that a crash left without any other label. An issue that was
+    # never claimed does not need it.
     worked = standing.holder or standing.ended or standing.done
     add = [
         label
@@ -77,8 +77,8 @@ def repair(standing: Standing, issue: Issue, labels: LabelSet) -> Repair:
 
 
 async def project(tracker: Tracker, number: int, change: Repair) -> None:
-    """Add before remove: a crash between the two leaves one label too many, never none. Never
-    the whole set at once: other labels belong to other people."""
+    """Add before remove: a crash in between leaves one label too many, never none. Labels are never
+    replaced as a whole set, because other labels belong to other people."""
     if change.add:
         await tracker.add_labels(number, change.add)
     for label in change.remove:

@@ -1,8 +1,8 @@
-"""Claiming an issue where everybody can see it, so that exactly one claimant wins.
+"""Claims an issue where everybody can see the claim, so that exactly one claimant wins.
 
-The claim is a comment; its id decides. After posting, the claimant waits until
-every smaller id can be read, and reads the whole log: the fold then says the
-same to everybody, for ever. Who lost walks away and touches nothing.
+The claim is a comment; its id decides. After posting, the claimant waits until every smaller id can
+be read, and reads the whole log: from then on the fold gives every reader the same holder, for
+ever. A claimant that lost changes nothing.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ READS_FOR_OWN_CLAIM = 5
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """One run that wants an issue. The nonce tells its own posts from a namesake's."""
+    """One run that wants an issue. The nonce distinguishes its posts from those of a namesake."""
 
     fleet: str
     codename: str
@@ -35,20 +35,20 @@ class Claimant:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The right to an issue. `claim_id` is the fencing token: whoever ends the claim names it."""
+    """The right to an issue. `claim_id` is the fencing token: every end of the claim names it."""
 
     number: int
     claim_id: int
     claimant: Claimant
-    smaller: frozenset[int] | None = None  # ids below it that could be read when it was given
-    deadline: float = 0.0  # by `Pace.elapsed`: so long the work may go on before the first look
+    smaller: frozenset[int] | None = None  # ids below it that could be read when it was granted
+    deadline: float = 0.0  # by `Pace.elapsed`: how long the work may go on without a first look
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a claim was not granted; nothing of it is left behind that anybody obeys."""
+    """Why a claim was not granted. Nothing remains of it that another claimant must respect."""
 
-    objection: Objection | None = None  # None: the tracker failed us
+    objection: Objection | None = None  # None: the tracker failed
     message: str = ""
 
     @property
@@ -58,8 +58,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the supervisor saw. A clean look lets the work go on until `deadline`; one that was
-    not clean has the deadline 0: that of the look before stands, so take the later of the two."""
+    """The result of one look. A clean look lets the work go on until `deadline`. Other looks have
+    deadline 0, and the earlier deadline still applies: always take the later of the two."""
 
     lost: str | None = None
     deadline: float = 0.0
@@ -68,9 +68,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A log that shows our own claim."""
+    """A read of the log that shows our own claim."""
 
-    began: float  # when the reading of it was begun
+    began: float  # when the read began
     log: list[Entry]
     own: Entry
 
@@ -117,8 +117,9 @@ class CommentClaims:
         entered: Entered | None = None,
         asker: Asker | None = None,
     ) -> Grant | Refusal:
-        """`entered` hears the claim's id before anything else happens, to keep it safe; and once
-        more if the tracker kept our post twice and the other copy is the one that counts."""
+        """`entered` is called with the claim's id before anything else happens, so that the caller
+        can store it. It is called again if the tracker stored our post twice and the other copy
+        counts."""
         first = await self._tracker.issue(number)
         asker = asker or Asker()
         refused = await self._judge(first, await self.log.standing(number), asker)
@@ -171,7 +172,7 @@ class CommentClaims:
     async def _read_when_stopped(
         self, number: int, claimant: Claimant, posted: float, asker: Asker
     ) -> _Seen | None:
-        """Who was revoked learns it only when it looks, and works until then: so we wait."""
+        """A revoked holder works until its next look shows the revocation: so wait for that."""
         seen = await self._read_with_own(number, claimant)
         while seen is not None and (wait := self._until_stopped(seen, posted, asker)) > 0:
             await self._pace.sleep(min(wait, self.times.poll))
@@ -179,20 +180,21 @@ class CommentClaims:
         return seen
 
     def _until_stopped(self, seen: _Seen, posted: float, asker: Asker) -> float:
-        """Nobody works for longer than `grace` after its claim was revoked. How old that was when
-        we claimed is told by the tracker's stamps, what has passed since by our own clock."""
+        """No holder works for longer than `grace` after its claim was revoked. The tracker's stamps
+        tell how old the revocation was when we claimed, our own clock how much time has passed
+        since."""
         revoked = self.log.fold(seen.log).revoked
         if revoked is None or not holds(seen.log, seen.own.id, self.times.grace):
             return 0.0
         if asker.login is not None and revoked.fields.get("by") == asker.login:
-            return 0.0  # the person who revoked it knows what he does
+            return 0.0  # the same person revoked the claim and takes the issue now
         before = (seen.own.created_at - revoked.created_at).total_seconds()
         taken = (one for one in seen.log if one.kind is Kind.CLAIM and revoked.names(one))
         grace = max((grace_of(one, self.times.grace) for one in taken), default=self.times.grace)
         return grace - before - (self._pace.elapsed() - posted)
 
     async def _read_with_own(self, number: int, claimant: Claimant) -> _Seen | None:
-        """A log without our own claim is no answer: what else may it not show?"""
+        """A log that lacks our own claim may lack other entries too, so it is read again."""
         for again in range(READS_FOR_OWN_CLAIM + 1):
             if again:
                 await self._pace.sleep(self.times.settle / 2)
@@ -226,7 +228,7 @@ class CommentClaims:
     async def _give_up(
         self, number: int, claim_id: int, claimant: Claimant, outcome: str
     ) -> Refusal:
-        """Take our own entry back. If that fails too, the sweep does it."""
+        """Release our own claim again. If that fails too, the sweep does it."""
         with contextlib.suppress(TrackerError, IssueNotFound):
             await self.append_release(Grant(number, claim_id, claimant), outcome, "")
         return Refusal(message=f"claim {claim_id} was taken back: {outcome}")
@@ -234,16 +236,16 @@ class CommentClaims:
     # while working
 
     async def look(self, grant: Grant) -> Look:
-        """Is the claim still ours? A suspicion is answered on the way.
+        """Is the claim still ours? Answers a suspicion on the way.
 
-        Raises when the tracker cannot be read: that is neither yes nor no, and the
-        deadline of the last clean look stands; it runs on while this waits.
+        Raises when the tracker cannot be read: that means neither yes nor no. The deadline of the
+        last clean look still applies, and time goes on while this call waits.
         """
         seen, suspected = await self._look(grant)
         if not suspected:
             return seen
         await self.log.append(grant.number, Kind.ALIVE, claim=grant.claim_id)
-        # The claim may have expired just before the answer: that is known when both can be read.
+        # The claim may have expired just before the answer. That is known once both can be read.
         await self.log.settle_talk()
         seen, suspected = await self._look(grant)
         return replace(seen, deadline=0.0) if suspected else seen
@@ -260,7 +262,7 @@ class CommentClaims:
         return look, lost is None and bool(standing.suspects)
 
     def _trust(self, standing: Standing) -> float:
-        """A claim lives by the grace it was made with, whatever we are set to by now."""
+        """A claim has the grace that it was made with, even if our setting has changed since."""
         said = self.times.grace
         if standing.holder is not None:
             said = min(said, grace_of(standing.holder, said))
@@ -277,7 +279,7 @@ class CommentClaims:
     # the end
 
     async def finish(self, grant: Grant, pr: str | None, text: str = "") -> bool:
-        """Say that the work is done; True when the log accepts it. Said again, it stands once."""
+        """Say that the work is done; True when the log accepts it. Repeating it is harmless."""
         log = await self._read(grant)
         if not _said(log, Kind.DONE, grant):
             if not _is_holder(self.log.fold(log), grant):
@@ -286,8 +288,8 @@ class CommentClaims:
                 grant, Kind.DONE, text, claim=grant.claim_id, pr=pr or "none", ts=self._ts()
             )
             if said.kind is not Kind.DONE:
-                return False  # where an end can be written only once, another was first
-        # Also what was said by an earlier call may have come behind something not yet seen.
+                return False  # strict mode allows one end per claim, and another came first
+        # An entry of an earlier call, too, may have come after an entry that is not yet visible.
         await self.log.settle()
         standing = self.log.fold(await self._read_with_end(grant))
         if standing.done_claim != grant.claim_id:
@@ -298,12 +300,13 @@ class CommentClaims:
     async def release(
         self, grant: Grant, outcome: str, text: str = "", *, park: bool = False
     ) -> bool:
-        """Give it back; True when the claim was ours to give."""
+        """Give the issue back; True when our claim ended by a release."""
         log = await self._read(grant)
         if _is_holder(self.log.fold(log), grant):
-            # Our own entry counts, also while the tracker does not show it yet.
+            # Our own entry counts even while the tracker does not show it yet.
             said = await self.append_release(grant, PARKED if park else outcome, text)
-            # Read again: who was held up before it said so may find the issue in other hands.
+            # Read again: if this call was delayed before its release, another may hold the issue by
+            # now.
             log = self.log.merged(await self.log.read(grant.number), said)
         standing = self.log.fold(log)
         if standing.holder is None and _ended_by(standing, grant):
@@ -311,7 +314,7 @@ class CommentClaims:
         return self._was_given(log, grant)
 
     def _was_given(self, log: list[Entry], grant: Grant) -> bool:
-        """A release ended our claim, whoever may have taken the issue since."""
+        """A release ended our claim, even if another claimant has taken the issue since."""
         return any(
             entry.kind is Kind.RELEASE
             and entry.fields.get("claim") == str(grant.claim_id)
@@ -320,7 +323,8 @@ class CommentClaims:
         )
 
     async def _read(self, grant: Grant) -> list[Entry]:
-        """A log that lacks our claim is a bad answer, not a lost claim; unless it keeps to it."""
+        """A log that lacks our claim is a stale read, not a lost claim, unless it stays that
+        way."""
         log = await self.log.read(grant.number)
         for _ in range(READS_FOR_OWN_CLAIM):
             if any(entry.id == grant.claim_id for entry in log):
@@ -330,7 +334,7 @@ class CommentClaims:
         return log
 
     async def _read_with_end(self, grant: Grant) -> list[Entry]:
-        """As with a claim, a log without our own word is no answer."""
+        """As with a claim, a log that lacks our own entry is a stale read."""
         for _ in range(READS_FOR_OWN_CLAIM):
             log = await self.log.read(grant.number)
             if _said(log, Kind.DONE, grant):
@@ -353,7 +357,7 @@ class CommentClaims:
     async def _append(
         self, grant: Grant, kind: Kind, text: str, **fields: str | int | None
     ) -> Entry:
-        """A second copy is harmless to the fold, so the last resort is to post again."""
+        """The fold ignores a second copy, so the last resort is to post again."""
         for _ in range(2):
             entry = await self.log.append(grant.number, kind, text, **fields)
             if entry is not None:
@@ -366,7 +370,8 @@ class CommentClaims:
 
 
 def _own(log: Sequence[Entry], claimant: Claimant) -> Entry | None:
-    """A claim delivered twice stands twice: the lower one is ours, the other is void."""
+    """A claim that was delivered twice has two entries: the lower one is ours, the other is
+    void."""
     claims = (entry for entry in log if entry.kind is Kind.CLAIM)
     ours = (
         entry

@@ -1,4 +1,4 @@
-"""What a push carries, whose it is, and where to: git's lines to a hook, and a remote's address."""
+"""Reads a push: the lines that git gives to the hook, and the address of the remote."""
 
 import re
 import subprocess
@@ -33,17 +33,16 @@ def pushed_commits(
 ) -> list[PushedCommit]:
     """The commits that the remote does not have yet, oldest first.
 
-    `<local ref> <local sha> <remote ref> <remote sha>` per line. A deleted
-    reference brings nothing. Of an existing one we know what the remote has; of
-    a new one, or where the remote has moved on to what we have never seen, only
-    that whatever stands on some remote has been pushed before.
+    Each line is `<local ref> <local sha> <remote ref> <remote sha>`. A deleted reference pushes no
+    commits. For an existing reference, the remote's commit is known. For a new reference, or if the
+    remote has moved on to a commit that is not here, everything on any remote counts as pushed.
     """
     updates = [_update(line) for line in stdin_lines if line.strip()]
     updates = [(local, remote) for local, remote in updates if local.strip("0")]
     present = _commits_present({sha for update in updates for sha in update}, directory)
     tips = {present[local] for local, _ in updates if local in present}
     bases = {present[remote] for _, remote in updates if remote in present}
-    if not tips:  # without a tip, git may mean HEAD
+    if not tips:  # without a tip, `git log` would start at HEAD
         return []
     known = all(remote in present for _, remote in updates)
     wanted = "".join(f"{sha}\n" for sha in (*tips, *(f"^{base}" for base in bases)))
@@ -51,7 +50,7 @@ def pushed_commits(
     return _parsed(git(directory, *_LOG, "--stdin", *elsewhere, stdin=wanted))
 
 
-# As they are, whatever the person's configuration makes `git log` look like.
+# A fixed format, whatever the person's git configuration makes of `git log`.
 _LOG = (
     *("--no-replace-objects", "log", "--topo-order", "--reverse", "-z", "--format=%H%n%B"),
     *("--encoding=UTF-8", "--no-patch", "--no-show-signature", "--no-color"),
@@ -59,7 +58,7 @@ _LOG = (
 
 
 def _update(line: str) -> tuple[str, str]:
-    # From the right: the local side may be an expression with blanks, "HEAD@{2 days ago}".
+    # Split from the right: the local side may be an expression with spaces, "HEAD@{2 days ago}".
     fields = line.rstrip("\n").rsplit(" ", 3)
     if len(fields) != 4:
         raise InvalidInput(f"{line[:200]!r} is not a line that git gives to a pre-push hook")
@@ -67,8 +66,8 @@ def _update(line: str) -> tuple[str, str]:
 
 
 def _commits_present(shas: Iterable[str], directory: Path | None) -> dict[str, str]:
-    """Which of them lead to a commit that is here: tags may lead to a file, and what others
-    pushed, or a shallow clone left out, is not here."""
+    """Those that resolve to a commit in this repository. A tag may point to a file; commits that
+    others pushed, or that a shallow clone omits, are not here."""
     asked = list(shas)
     questions = "".join(f"{sha}^{{commit}}\n" for sha in asked)
     answers = git(directory, "cat-file", "--batch-check=%(objectname)", stdin=questions)
@@ -84,29 +83,29 @@ def _parsed(log: str) -> list[PushedCommit]:
     return [PushedCommit(sha, message) for sha, _, message in records]
 
 
-# Of a worktree that nobody has made a branch in, only the remote's side has a name.
+# A worktree on a detached HEAD has no local branch name: only the remote side has one.
 _AGENTS_BRANCH = re.compile(r"(?:^| )refs/heads/agent/([1-9][0-9]*)/([1-9][0-9]*) ")
 
 
 def agents_branch(issue: str, claim: int) -> str:
-    """An agent's branch tells its claim, so that its holder is not in its own way, and what a
-    former holder pushes late is told from the new one's."""
+    """An agent's branch names its claim. So the hook lets the holder push, and can tell a late
+    push of a former holder from one of the new holder."""
     return f"agent/{issue}/{claim}"
 
 
 def claims_in(stdin_lines: Iterable[str]) -> dict[int, int]:
-    """By issue: the claims that the branches of a push tell of."""
+    """By issue number: the claims that the branches of a push name."""
     found = (_AGENTS_BRANCH.search(line) for line in stdin_lines)
     return {int(one[1]): int(one[2]) for one in found if one}
 
 
 _SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>\[[^\]/]+\]|[^/:\[\]]+):(?P<path>.+)")
 _PATH = re.compile(r"(?:.*/)?(?P<repo>[A-Za-z0-9_][\w.-]*/\.?[A-Za-z0-9_][\w.-]*?)(?:\.git)?/*")
-_SSH_HOSTS = {"ssh.github.com": "github.com"}  # for networks that let only port 443 out
+_SSH_HOSTS = {"ssh.github.com": "github.com"}  # for networks that allow only port 443
 
 
 def remote_repo(url: str) -> RemoteRepo | None:
-    """Where a remote's issues are; None when it is no address of a tracker (a path, a bundle)."""
+    """The repository of a remote; None if the address is not a tracker's (a path, a bundle)."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         found = _SCP.fullmatch(url)
@@ -114,7 +113,7 @@ def remote_repo(url: str) -> RemoteRepo | None:
     path = rest.partition("/")[2]
     if scheme in ("http", "https"):
         return _remote(host_of(url), path)
-    if scheme in ("ssh", "git+ssh", "ssh+git", "git"):  # their port is not that of the pages
+    if scheme in ("ssh", "git+ssh", "ssh+git", "git"):  # their port is not that of the web pages
         return _remote(re.sub(r":\d*$", "", host_of(url)), path)
     return None
 

@@ -9,7 +9,7 @@ from rota.model.errors import MalformedReference
 _OWNER = r"(?P<owner>[A-Za-z0-9_][A-Za-z0-9_.-]*)"
 _REPO = r"(?P<repo>\.?[A-Za-z0-9_][A-Za-z0-9_.-]*)"
 _NUMBER = r"(?P<number>[1-9][0-9]{0,17})(?!\w)"
-# A tracker of one's own may have its pages below a path, as in https://example.org/git/.
+# A self-hosted tracker may have its pages below a path, as in https://example.org/git/.
 _URL = (
     r"(?P<address>https?://[^\s/@]+(?:(?<!github\.com)(?:/[\w.-]+)+?)??)"
     rf"/{_OWNER.replace('owner', 'url_owner')}/{_REPO.replace('repo', 'url_repo')}"
@@ -27,7 +27,7 @@ _SEPARATOR = re.compile(r" ?\n? ?(?:[,;&+] ?\n? ?)?(?:(?:and|or) )?", re.I)
 _DEPENDENCY = re.compile(r" {0,3}(?:depends on|requires):(?P<those>.*)", re.IGNORECASE)
 _MENTIONED = re.compile(rf"(?<![\w/.#-])(?:{_URL}|(?:(?:{_OWNER}/)?{_REPO})?#{_NUMBER})", re.I)
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<behind>.*)")
-_NO_REPOSITORIES = frozenset({"pr", "mr", "pull"})  # "PR#8" is a pull request, of no repository
+_NO_REPOSITORIES = frozenset({"pr", "mr", "pull"})  # "PR#8" is a pull request of no repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class IssueRef:
     owner: str | None  # None: not said
     repo: str
     number: int
-    host: str | None = None  # None: not said, so the host of the place it was found at
+    host: str | None = None  # None: not said, so the host of the place where it was found
     is_pull: bool = False  # the address was that of a pull request
 
     @property
@@ -65,10 +65,9 @@ def closing_references(
 ) -> list[IssueRef]:
     """The issues that this message says it closes; `here` is the `owner/repo` of a bare `#5`.
 
-    A guard has to see all that anybody may read as closing: GitHub wants the
-    keyword repeated ("closes #1, closes #2"), other trackers and most people
-    read "closes #1, #2 and #3" as three. Addresses count on these hosts, or
-    with None on any.
+    A guard must see everything that a reader may take as closing. GitHub wants the keyword repeated
+    ("closes #1, closes #2"), but other trackers and most people read "closes #1, #2 and #3" as
+    three. Addresses count only on `hosts`, or on any host if that is None.
     """
     owner, _, repo = here.partition("/")
     found = (_resolved(match, owner, repo) for match in _closed(text))
@@ -77,7 +76,7 @@ def closing_references(
 
 
 def _closed(text: str) -> Iterator[re.Match[str]]:
-    # Runs of blanks become one, so that no pattern has to try out how to divide them.
+    # Collapse runs of blanks, so that no pattern has to try every way of dividing them.
     line = re.sub(r"[^\S\n]+", " ", text)
     for keyword in _KEYWORD.finditer(line):
         position = keyword.end()
@@ -88,8 +87,8 @@ def _closed(text: str) -> Iterator[re.Match[str]]:
 
 
 def dependency_lines(body: str, default_repo: str) -> list[IssueRef]:
-    """What an issue waits for: lines `Depends on: …` or `Requires: …`, which begin so. What is
-    code, or is not shown on the issue's page (the hints in a template), is no such line."""
+    """The issues that this one waits for: lines that begin with `Depends on: …` or `Requires: …`.
+    Code, and comments that the issue's page does not show (hints in a template), are skipped."""
     owner, _, repo = default_repo.partition("/")
     those = (_DEPENDENCY.match(line) for line in _prose(_without_comments(body)))
     mentioned = (ref for line in those if line for ref in _MENTIONED.finditer(line["those"]))
@@ -97,13 +96,13 @@ def dependency_lines(body: str, default_repo: str) -> list[IssueRef]:
 
 
 def _without_comments(body: str) -> str:
-    """One that is never closed is left: to wait in vain is better than to begin too early."""
+    """An unclosed comment is kept: waiting in vain is better than starting too early."""
     *closed, rest = body.split("-->")
     return "".join(part.partition("<!--")[0] for part in closed) + rest
 
 
 def _prose(text: str) -> Iterator[str]:
-    """The lines that are not within fences."""
+    """The lines outside fenced code."""
     fence = ""
     for line in text.splitlines():
         found = _FENCE.match(line)
@@ -137,7 +136,8 @@ def _from_address(found: re.Match[str]) -> IssueRef:
 
 
 def host_of(url: str) -> str:
-    """As a tracker's pages are known: lower case, and with a port only where it is unusual."""
+    """The host as a tracker's pages name it: lower case, with a port only if it is not the
+    default."""
     scheme, _, rest = url.lower().partition("://")
     name, _, port = rest.partition("/")[0].rpartition("@")[2].removeprefix("www.").partition(":")
     usual = {"http": "80", "https": "443"}.get(scheme)
@@ -145,7 +145,7 @@ def host_of(url: str) -> str:
 
 
 def _unique(refs: Iterator[IssueRef]) -> list[IssueRef]:
-    """Each once, as it was spelled first."""
+    """Each reference once, in its first spelling."""
     kept: dict[IssueRef, IssueRef] = {}
     for ref in refs:
         key = replace(ref, owner=(ref.owner or "").lower(), repo=ref.repo.lower())

@@ -1,8 +1,7 @@
-"""Claims for scripts: plain functions on the repository, configuration and database that the
-environment and the working directory name.
+"""Claims for scripts: plain functions. The repository, configuration and database come from the
+environment and the working directory.
 
-They may be called within a running event loop too, which stands still until
-they return.
+They may be called within a running event loop, which is blocked until they return.
 """
 
 import asyncio
@@ -14,8 +13,8 @@ T = TypeVar("T")
 
 
 def claim_issue(repo: str, num: int, *, codename: str, firing_id: str) -> bool:
-    """True: the issue is yours until `release_issue`, for four hours at most. It takes as long
-    as it takes to be sure, ten seconds or so. Raises when the tracker cannot be asked."""
+    """True: the issue is yours until `release_issue`, for four hours at most. The call takes ten
+    seconds or so, because it waits until the claim is certain. Raises when the tracker fails."""
     return _done(_claim(repo, num, codename, firing_id))
 
 
@@ -29,10 +28,10 @@ def release_issue(
     transition_to: str | None = None,
     pr_url: str | None = None,
 ) -> bool:
-    """False: it was not yours any more, and nothing was changed.
+    """False: the claim was no longer yours, and nothing was changed.
 
     With a pull request the issue goes to `agent:pr-open`; `transition_to` names another lifecycle
-    label. Else it is ready again, unless the outcome is "failure" or "partial".
+    label. Otherwise it is ready again, unless the outcome is "failure" or "partial".
     """
     return _done(
         _release(
@@ -48,13 +47,13 @@ def release_issue(
 
 
 def issue_dedup_check(repo: str, num: int) -> dict[str, Any]:
-    """How the issue stands; `claimable` says whether an agent may take it, `reason` why not."""
+    """The issue's state; `claimable` says whether an agent may take it, `reason` why not."""
     return _done(_status(repo, num))
 
 
 def find_stale_claims(repo: str, *, max_age_hours: float = 4) -> list[dict[str, Any]]:
-    """Claims of this fleet whose run is dead, and those of others that were silent for so long;
-    nothing is changed."""
+    """Claims of this fleet whose run is dead, and claims of other fleets that were silent for that
+    long. Changes nothing."""
     return _done(_stale(repo, max_age_hours))
 
 
@@ -66,8 +65,8 @@ def force_release_stale_claim(
     released_codename: str | None = None,
     released_firing_id: str | None = None,
 ) -> bool:
-    """True when the claim has ended. A live one is not ended: that of another fleet is asked
-    after (False), and ended by a later call when nobody has answered within five minutes."""
+    """True when the claim has ended. A live claim is not ended. A claim of another fleet is first
+    suspected (False); a later call ends it if nobody has answered within five minutes."""
     return _done(_end(repo, num, sweep_id, released_codename, released_firing_id))
 
 

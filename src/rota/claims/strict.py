@@ -1,12 +1,12 @@
 """`claim_mode: strict`: claims as git references, which can be created only once.
 
-Each time an issue is worked is an epoch with two references, `…/claim` and
-`…/end`, each on a commit of its own whose message is the marker. Creating one
-fails when it exists: a real compare-and-swap, which needs no waiting. They are
-never deleted. What an end says is not weighed: it is there, so the epoch is over.
+Each time an issue is worked is an epoch with two references, `…/claim` and `…/end`, each on a
+commit of its own whose message is the marker. Creating a reference fails when it exists: a real
+compare-and-swap, which needs no waiting. References are never deleted. An epoch is over as soon as
+its end exists, whatever the end says.
 
-Suspicions, answers to them and expiries are comments, for which one has to
-wait; an expiry that stands is then made the epoch's end.
+Suspicions, answers to them and expiries are comments, which need waiting. A confirmed expiry is
+then written as the epoch's end.
 """
 
 from dataclasses import replace
@@ -19,11 +19,11 @@ from rota.model.errors import AnswerUnknown, TrackerError
 READS = 6  # half a `settle` apart
 
 _TALK = (Kind.SUSPECT, Kind.ALIVE, Kind.EXPIRE)
-_GIT = Account(0, "git")  # who may create references is the repository's own rule
+_GIT = Account(0, "git")  # the repository's own rules decide who may create references
 
 
 class RefLog(ClaimLog):
-    """The id of a claim, and of its end, is its epoch; entries come in the order of epochs."""
+    """The id of a claim, and of its end, is its epoch. Entries come in the order of epochs."""
 
     __slots__ = ()
 
@@ -41,8 +41,8 @@ class RefLog(ClaimLog):
         return [entry for entry in found if entry.kind in _TALK]
 
     async def _epochs(self, number: int) -> dict[int, list[Entry]]:
-        """An epoch is begun only when the one before is over: a read that does not show how is
-        stale, and read again."""
+        """An epoch begins only after the one before is over. A read that does not show that end is
+        stale, and is repeated."""
         for again in range(READS):
             if again:
                 await self.pace.sleep(self.times.settle / 2)
@@ -54,7 +54,7 @@ class RefLog(ClaimLog):
     async def append(
         self, number: int, kind: Kind, text: str = "", **fields: str | int | None
     ) -> Entry | None:
-        """The entry that stands there now: ours, or that of whoever was first."""
+        """The entry that exists afterwards: ours, or that of an earlier writer."""
         if kind in _TALK:
             return await self._say(number, kind, text, **fields)
         first = marker(kind, **fields)
@@ -76,7 +76,7 @@ class RefLog(ClaimLog):
         return said
 
     async def _end_if_expired(self, number: int) -> None:
-        """Make an expiry the epoch's end, once no answer can have come before it unseen."""
+        """Write an expiry as the epoch's end, once no unseen answer can precede it."""
         await self.settle_talk()
         expiry = _expiry(self.fold(await self.read(number)).ended)
         if expiry is not None:
@@ -84,8 +84,8 @@ class RefLog(ClaimLog):
             await self._create(number, end, marker(expiry.kind, **expiry.fields))
 
     async def _next_claim(self, number: int) -> str:
-        """The epoch after one that is over. Else that of the last claim: to create it again
-        fails, and tells whose it is."""
+        """The epoch after the last, if that is over. Otherwise the last claim's own name: creating
+        it again fails, and the answer shows its holder."""
         log = await self.read(number)
         if _expiry(self.fold(log).ended) is not None:
             await self._end_if_expired(number)
@@ -96,7 +96,7 @@ class RefLog(ClaimLog):
         return _name(number, last + 1 if over else max(last, 1), "claim")
 
     async def _create(self, number: int, name: str, message: str) -> Entry | None:
-        """A reference that was created, or exists, is there; a read that lacks it is stale."""
+        """A reference that was created, or that exists, is there: a read that lacks it is stale."""
         await self.tracker.create_ref(name, message)
         for _ in range(READS):
             for ref in await self.tracker.refs(_prefix(number)):
@@ -106,13 +106,13 @@ class RefLog(ClaimLog):
         return None
 
     async def _tell(self, number: int, first: str, text: str) -> None:
-        """The report for people, once: the marker before it is found again."""
+        """Post the report for people, once: its marker is searched for first."""
         if not text:
             return
         note = first.replace("<!-- agent-", "<!-- rota-report-").partition(" ts=")[0]
         if any(self._is(comment, note) for comment in await self.tracker.comments(number)):
             return
-        for _ in range(2):  # what was looked for as long as it could hide never arrived
+        for _ in range(2):  # again if the search below shows that the post never arrived
             try:
                 await self.tracker.comment(number, f"{note} -->\n{text}")
             except AnswerUnknown:
@@ -134,7 +134,7 @@ class RefLog(ClaimLog):
 
 def _by_epoch(refs: list[Ref]) -> dict[int, list[Entry]]:
     epochs: dict[int, list[Entry]] = {}
-    # By name: `claim` comes before `end`, and that before `reopen`.
+    # By name: `claim` comes before `end`, and `end` before `reopen`.
     for ref in sorted(refs, key=lambda ref: ref.name):
         entry = _entry(ref)
         if entry is not None:
@@ -158,7 +158,7 @@ def _is_ref(entry: Entry) -> bool:
 
 
 def _expiry(ended: Entry | None) -> Entry | None:
-    """An end that only comments tell of."""
+    """An end that only comments show."""
     return None if ended is None or _is_ref(ended) else ended
 
 
@@ -167,7 +167,7 @@ def _prefix(number: int) -> str:
 
 
 def _name(number: int, epoch: int, part: str) -> str:
-    """Fixed width, so that the order of names is the order of epochs."""
+    """Fixed width, so that names sort in the order of epochs."""
     return f"{_prefix(number)}{epoch:06d}/{part}"
 
 

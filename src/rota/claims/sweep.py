@@ -1,8 +1,8 @@
-"""The sweep: nothing stays stuck, whoever died, and the labels tell the truth again.
+"""The sweep: ends claims of dead runs, and makes the labels match the log again.
 
-Any number of sweepers may run at any time and die anywhere. A claim of our own
-is ended when its run has no lease any more; a foreign one only after it was
-silent for long, was asked, and did not answer.
+Any number of sweepers may run at the same time, and each may die at any point. A claim of our own
+fleet is ended when its run has no lease any more. A claim of another fleet is ended only after a
+long silence and a suspicion that nobody answered.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -22,7 +22,7 @@ LiveFirings = Callable[[Collection[str]], Awaitable[set[str]]]
 
 
 class Deed(StrEnum):
-    RELEASED = "released"  # our own dead run's claim
+    RELEASED = "released"  # a claim of our own dead run
     SUSPECTED = "suspected"
     EXPIRED = "expired"
     RELABELLED = "relabelled"
@@ -60,9 +60,9 @@ class Sweep:
     async def run(
         self, also: Iterable[int] = (), *, quiet: float | None = None, dry_run: bool = False
     ) -> Report:
-        """Look at every issue that we or other fleets have had in hand, and at those in `also`.
+        """Check every issue that carries one of our labels, and those in `also`.
 
-        One issue that cannot be read does not keep the others from being swept.
+        An issue that cannot be read does not stop the sweep of the others.
         """
         report = Report()
         for number in sorted({*await self._numbers(), *also}):
@@ -83,7 +83,7 @@ class Sweep:
 
     async def _sweep_one(self, number: int, report: Report, quiet: float, dry_run: bool) -> None:
         report.looked_at += 1
-        # Labels before log: a label that a winner has set is never seen without its claim.
+        # Labels before log: the label of a winner is never read without its claim.
         issue = await self.claims.log.tracker.issue(number)
         standing = await self.claims.log.standing(number)
         if standing.disputed is not None:
@@ -99,8 +99,8 @@ class Sweep:
         await self._mend_labels(issue, standing, report, dry_run)
 
     async def _after(self, number: int) -> tuple[Issue, Standing]:
-        """What we said may stand behind an answer or an end that we had not seen: labels are
-        written by what stands, not by what we meant."""
+        """Our entry may have come after an answer or an end that we had not seen. Labels follow
+        what the log then says, not what we intended."""
         await self.claims.log.settle()
         issue = await self.claims.log.tracker.issue(number)
         return issue, await self.claims.log.standing(number)
@@ -110,8 +110,8 @@ class Sweep:
         if holder is None or holder.fleet == OPERATOR_FLEET:
             return None
         if holder.fleet == self.fleet:
-            # The ledger is asked after the log was read: a claim that is posted only when its
-            # lease stands cannot look dead this way round.
+            # Ask the ledger after reading the log. A claim is posted only once its lease exists, so
+            # in this order a live claim cannot look dead.
             alive = await self.live([holder.firing_id])
             return None if holder.firing_id in alive else Deed.RELEASED
         if standing.suspects:

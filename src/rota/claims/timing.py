@@ -1,4 +1,4 @@
-"""How long the claim protocol waits, and by which clock."""
+"""The waiting times of the claim protocol, and the clocks it uses."""
 
 import asyncio
 import time
@@ -12,36 +12,37 @@ HOURS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds. `settle` is the longest a write stays invisible to readers of the tracker; if it
-    is set too short two fleets may both believe they hold an issue, so it is generous."""
+    """In seconds. `settle` is the longest time that a write stays invisible to readers of the
+    tracker. If it is too short, two fleets may both believe that they hold an issue."""
 
     settle: float = 10.0
     settle_jitter: float = 2.0
-    poll: float = 60.0  # the supervisor looks this often
-    grace: float = 300.0  # a suspicion unanswered for so long ends a claim
-    margin: float = 20.0  # for killing an agent's processes
-    quiet: float = 4 * HOURS  # a foreign claim silent for so long is suspected
+    poll: float = 60.0  # how often the supervisor looks
+    grace: float = 300.0  # a suspicion that stays unanswered for so long ends a claim
+    margin: float = 20.0  # time to kill an agent's processes
+    quiet: float = 4 * HOURS  # a claim of another fleet that is silent for so long is suspected
 
     def slower(self) -> "Times":
-        """After the tracker was seen to be later than `settle` allows."""
+        """For when the tracker was seen to be slower than `settle` allows."""
         return replace(self, settle=self.settle * 2)
 
     @property
     def trust_in_a_poll(self) -> float:
-        """How long after a clean look the work may go on unseen: whoever would end our claim
-        needs `grace` from a suspicion that this look did not show."""
+        """How long the work may go on after a clean look: ending our claim takes at least `grace`
+        from a suspicion that this look did not show."""
         return self.grace - self.settle - self.margin
 
 
 def _awake() -> float:
-    """Runs on while the machine sleeps: a laptop that was closed has lost its claim."""
+    """Counts time while the machine sleeps, where the platform can: a laptop that was closed for
+    long has lost its claim."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Time and chance, as the protocol uses them; a test injects its own."""
+    """The clock, the sleep and the random numbers of the protocol; tests inject their own."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     elapsed: Callable[[], float] = _awake

@@ -1,9 +1,9 @@
-"""Whose words may become an agent's instructions.
+"""Decides whose text may become an agent's instructions.
 
-On a public repository anybody can open an issue, and some can label it. An
-issue is eligible when its author, or who set the ready label, is trusted by
-numeric id. What was approved is the text as it stood then: its hash is kept,
-and a later edit by somebody else needs a new approval.
+On a public repository anybody can open an issue, and some people can label it. An issue is eligible
+when its author, or the account that set the ready label, is trusted by numeric id. The approval
+covers the text as it was then: its hash is kept, and a later edit by an account that is not trusted
+needs a new approval.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class ApprovalBook(Protocol):
 
 
 class MemoryBook:
-    """For a single process without a ledger: what it forgets is asked for again."""
+    """For a single process without a ledger: after a restart, approvals are looked up again."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Approval] = {}
@@ -55,10 +55,11 @@ class TrustGate:
     labels: LabelSet
     book: ApprovalBook
     trusted: frozenset[int] = frozenset()
-    required: bool | None = None  # None: on public repositories
+    required: bool | None = None  # None: only on public repositories
 
     async def distrust(self, issue: Issue) -> str | None:
-        """Why this issue's text may not reach an agent, and what to do; None when it may."""
+        """Why this issue's text may not reach an agent, and what to do about it; None when it
+        may."""
         if not await self.is_required():
             return None
         now = text_hash(issue)
@@ -68,8 +69,8 @@ class TrustGate:
         given = await self._given(issue)
         if given is None:
             return _nobody(issue, self.labels.ready)
-        # Between label and edits: a text that was read before the label may not be the one that
-        # was agreed to, and one that is read after the edits may be newer than they tell.
+        # The text is read again between the label and the edits. A text read before the label may
+        # not be the approved one, and a text read after the edits may be newer than they show.
         if text_hash(await self.tracker.issue(issue.number)) != now:
             return CHANGING
         edited = await self._edited_since(issue, given, kept)
@@ -82,11 +83,11 @@ class TrustGate:
         return await self.tracker.is_public() if self.required is None else self.required
 
     async def approve(self, issue: Issue, by: Account, at: datetime) -> None:
-        """A person has read the text as it stands and lets agents work from it."""
+        """A person has read the current text and lets agents work from it."""
         await self.book.approve(issue.number, Approval(text_hash(issue), by.id, at))
 
     async def _given(self, issue: Issue) -> Labelling | None:
-        """The newest approval that the tracker itself shows."""
+        """The newest approval that the tracker shows: a labelling, or else a trusted author."""
         people, own = await self._people(), (await self.tracker.account()).id
         labelled = _newest(
             await self.tracker.labellings(issue.number), self.labels, people - {own}, own
@@ -96,21 +97,21 @@ class TrustGate:
         return Labelling("", issue.author, issue.created_at)
 
     async def _people(self) -> frozenset[int]:
-        """Those named, the person the repository belongs to, and whoever our token speaks for."""
+        """The ids in `trusted`, the person who owns the repository, and our own account."""
         owner, own = await self.tracker.owner(), await self.tracker.account()
         return self.trusted | {own.id} | ({owner.id} if owner else set())
 
     async def _edited_since(
         self, issue: Issue, given: Labelling, kept: Approval | None
     ) -> str | None:
-        """The tracker's stamps have whole seconds: an edit in the same one counts as later."""
+        """The tracker's stamps have whole seconds: an edit in the same second counts as later."""
         edit = await self.tracker.last_edit(issue.number)
-        if edit is None:  # by nobody, or the tracker does not tell
+        if edit is None:  # never edited, or the tracker does not tell
             changed = kept is not None and given.at <= kept.at
             return _edited("somebody", self.labels.ready) if changed else None
         if edit.at < given.at:
             return None
-        # Whoever mends a title has not approved what a stranger wrote below it before.
+        # A trusted person who edits a title has not approved a stranger's earlier edit of the body.
         strange = await self.tracker.last_edit(issue.number, but=await self._people())
         if strange is None or strange.at < given.at:
             return None
@@ -120,8 +121,8 @@ class TrustGate:
 def _newest(
     labellings: Sequence[Labelling], labels: LabelSet, people: frozenset[int], own: int
 ) -> Labelling | None:
-    """Our own account puts the ready label back when work is given up: that approves nothing.
-    So its labelling counts only as long as it has not yet taken the issue in hand."""
+    """Our own account puts the ready label back when work is given up, and that is no approval. So
+    its labelling counts only until it first took the issue."""
     found, worked = None, False
     for one in labellings:
         worked = worked or one.label.lower() == labels.in_flight.lower()

@@ -1,4 +1,4 @@
-"""Configuration: what the environment and the command line say, and the state directory."""
+"""Configuration: settings from the environment and the command line, and the state directory."""
 
 from rota.config.settings import Settings
 from rota.config.state_dir import RunningServer, StateDir

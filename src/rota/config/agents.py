@@ -1,4 +1,4 @@
-"""What an agent can be told."""
+"""The settings of an agent."""
 
 import shlex
 from typing import Annotated, Any, Literal, Self
@@ -35,7 +35,7 @@ Words = Annotated[tuple[Text, ...], Field(strict=False)]
 
 
 def _argv(value: Any) -> Any:
-    """A line is split as a shell would, and no shell sees it."""
+    """A line is split as a shell would split it, but no shell sees it."""
     if not isinstance(value, str):
         return value
     try:
@@ -161,7 +161,7 @@ class AgentSettings(Section):
     @field_validator("permission_mode")
     @classmethod
     def _known_mode(cls, value: str | None, info: ValidationInfo) -> str | None:
-        """The words of Claude are known; other programs have their own."""
+        """Claude's modes are known; other programs have their own."""
         runtime = info.data.get("runtime")
         is_claude = runtime is not None and runtime.type == "claude"
         if is_claude and value is not None and value not in PERMISSION_MODES:

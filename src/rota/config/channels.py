@@ -1,4 +1,4 @@
-"""Where messages go: channels of `notify` in `rota.yaml`."""
+"""Channels for notifications: `notify` in `rota.yaml`."""
 
 import re
 from datetime import timedelta
@@ -19,16 +19,16 @@ from rota.config.scalars import Lax, SecretName, Span, Text
 from rota.config.sources import Section, is_address
 
 SECONDS = timedelta(seconds=10)
-PLACES = ("id", "happening", "title", "text", "url")  # what a command's arguments may name
+PLACES = ("id", "happening", "title", "text", "url")  # fields that a command's arguments may name
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ADDRESS = re.compile(r"[^\s@<>\",;:\\()\[\]\x00-\x20\x7f]+@[A-Za-z0-9.-]+")
-# A value for a variable, where its name is wanted: told before anything of it is repeated.
+# A value where a variable's name is wanted: refused before any part of it is repeated.
 _SECRET = re.compile(r"https?://|[^A-Za-z0-9_]")
 
 
 def _web_address(value: str) -> str:
-    if "@" in value:  # before anything of it is repeated
+    if "@" in value:  # before any part of it is repeated
         raise ValueError("holds a user name or password, which does not belong into this file")
     if not is_address(value.partition("?")[0]):
         raise ValueError("is not an address like https://hooks.example.org/rota")
@@ -70,7 +70,7 @@ Mailbox = Annotated[Text, AfterValidator(_mailbox)]
 Argument = Annotated[Text, AfterValidator(_argument)]
 Listed = BeforeValidator(_several)
 Texts = Annotated[tuple[Text, ...], Listed, Field(strict=False)]
-Patience = Annotated[Span, Field(le=timedelta(seconds=60))]  # less than a delivery is leased for
+Patience = Annotated[Span, Field(le=timedelta(seconds=60))]  # shorter than the lease of a delivery
 
 
 class WebhookChannel(Section):

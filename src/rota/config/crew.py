@@ -1,4 +1,4 @@
-"""The agents of a fleet and of the fleets within it, each merged from its layers."""
+"""The agents of a fleet and of its nested fleets, each merged from its layers."""
 
 import os
 import re
@@ -41,7 +41,7 @@ _A_LIST = {
 
 S = TypeVar("S", bound=Section)
 
-# What decides which program is run, and where it is looked for.
+# Keys that decide which program is run, and where it is found.
 _OF_A_PROGRAM = frozenset({"runtime", "env", "working_directory", "workspace"})
 
 ONLY_IN_THE_FIRST_FILE = ("sources", "budgets", "signals", "notify", "web")
@@ -56,7 +56,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where in the nest of fleets we are."""
+    """The position among nested fleets."""
 
     names: tuple[str, ...] = ()
     chain: tuple[Path, ...] = ()
@@ -74,15 +74,15 @@ class Crew:
         types: InstalledTypes | None = None,
         programs: Mapping[str, str] | None = None,
     ) -> None:
-        """`programs` is the environment in which agents will look for their programs, where that is
-        this one."""
+        """`programs` is the environment in which agents will find their programs; None if they run
+        elsewhere."""
         self._files, self._findings, self._types = files, findings, types
         self._programs = programs
         self.members: list[Member] = []
         self._seen: dict[str, Place] = {}
 
     def enlist(self, fleet: PlacedMap, stand: Stand | None = None) -> None:
-        """All agents of this fleet, then those of the fleets within it."""
+        """All agents of this fleet, then those of its nested fleets."""
         stand = stand or Stand(chain=(self._files.top.file.resolve(),))
         stand = Stand(stand.names, stand.chain, self._defaults(fleet, stand.defaults))
         for entry, place in self._entries(fleet, "agents"):
@@ -157,8 +157,8 @@ class Crew:
         self._warn(spec, layers, wrong)
 
     def _sound(self, layers: PlacedMap) -> tuple[AgentConfig | None, frozenset[str]]:
-        """The agent, as far as it can be read, and the keys that are left out because of their
-        mistakes: there may be something to say of the rest."""
+        """The agent, as far as it can be read, and the keys that are left out because of mistakes:
+        the rest may still cause warnings."""
         try:
             return AgentConfig.model_validate(layers), frozenset()
         except ValidationError as error:
@@ -174,7 +174,7 @@ class Crew:
             return None, wrong
 
     def _warn(self, spec: AgentSpec, layers: PlacedMap, wrong: frozenset[str]) -> None:
-        """Nothing is said that a key which could not be read might have made good."""
+        """Gives no warning that might depend on a key that could not be read."""
         if self._programs is not None and not wrong & _OF_A_PROGRAM:
             warn_of_missing_program(spec, layers, self._programs, self._findings)
         if "runtime" not in wrong:
@@ -192,14 +192,15 @@ class Crew:
             return None
 
     def _is_free(self, name: str, place: Place, entry: Place, is_wrong: bool) -> bool:
-        """`is_wrong`: there are other mistakes in it, and its name may be one of them."""
+        """`is_wrong`: the agent has other mistakes, and its name may be one of them."""
         if not NAME.fullmatch(name):
             if not is_wrong:
                 self._findings.mistake(place, f"'{name}' is longer than a name may be; at most 64")
             return False
         first = self._seen.get(name)
         if first is not None:
-            # An alias, or a file that is named twice, has its name where the first one has it.
+            # The name of an alias, or of a file that is named twice, is at the place of the first
+            # one.
             self._findings.mistake(
                 entry if first is place else place,
                 f"there is an agent '{name}' already, in {first.file}:{first.line}",
@@ -209,7 +210,8 @@ class Crew:
         return True
 
     def _directory(self, layers: PlacedMap, wrong: frozenset[str]) -> Path:
-        """Relative to the file that says so; where none does, that of the agent itself."""
+        """Relative to the file that sets it; without a setting, the directory of the agent's
+        file."""
         place = layers.places.get("working_directory", layers.place)
         said = "" if "working_directory" in wrong else layers.get("working_directory", "")
         directory = Path(os.path.normpath((place.file.parent / Path(said).expanduser()).absolute()))
@@ -234,7 +236,7 @@ class Crew:
                     " the variable that holds one as secret_env",
                 )
 
-    # fleets within the fleet
+    # nested fleets
 
     def _fleet(self, entry: PlacedMap, place: Place, stand: Stand, names: dict[str, Place]) -> None:
         if "name" in entry:
@@ -304,7 +306,7 @@ class Crew:
 
 
 def _without_nothing(layers: PlacedMap) -> PlacedMap:
-    """`key:` without a value takes back what a layer below has said."""
+    """`key:` without a value removes what a lower layer has set."""
     kept = layers.copied()
     for name in [name for name, value in layers.items() if value is None]:
         kept.take(name)
@@ -312,7 +314,7 @@ def _without_nothing(layers: PlacedMap) -> PlacedMap:
 
 
 def _is_for_an_agent_to_say(error: ErrorDetails, value: Any) -> bool:
-    """Defaults need not be whole: a runtime may get its command from each agent."""
+    """Defaults may be incomplete: each agent may add its command to a runtime, for example."""
     whole = error["type"] == "value_error" and isinstance(value, dict)
     return whole or error["type"] == "missing"
 

@@ -1,12 +1,12 @@
-"""Cron expressions: what may be written, and when the next one strikes.
+"""Cron expressions: their syntax, and their next time.
 
-The grammar is Debian cron's, read by `cronsim`. Times are computed here, because they
-have to hold in zones that change by half an hour or skip a day:
+The grammar is Debian cron's, read by `cronsim`. Times are computed here, because they must be right
+in time zones that change by half an hour or skip a day:
 
-- A fixed time (neither minute nor hour begins with `*`) strikes once a day. If the
-  clock is put forward over it, it strikes right after the gap; if the clock is put back
-  over it, it strikes the first time.
-- Anything else follows real time: `*/30 * * * *` strikes every thirty minutes, also in
+- A fixed time (neither minute nor hour begins with `*`) triggers once a day. If the
+  clock is put forward over it, it triggers right after the gap; if the clock is put back
+  over it, it triggers the first time.
+- Anything else follows real time: `*/30 * * * *` triggers every thirty minutes, also in
   the hour that comes twice.
 """
 
@@ -38,7 +38,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """An expression that can strike. `expression` has its five fields, also for a shorthand."""
+    """An expression that can trigger. `expression` has five fields, also for a shorthand."""
 
     expression: str
     is_shorthand: bool
@@ -80,7 +80,7 @@ _LETTERS = re.compile(r"[A-Z]+")
 
 @lru_cache(maxsize=1024)
 def parse_cron(expression: str) -> Cron:
-    """Raises `CronParseError` for what cannot be read, and for what can never strike."""
+    """Raises `CronParseError` for an expression that cannot be read, or can never trigger."""
     text = expression.strip()
     if not text:
         raise CronParseError(
@@ -95,12 +95,12 @@ def parse_cron(expression: str) -> Cron:
 
 
 def next_cron_trigger(expression: str, after: datetime, tz: str = "UTC") -> datetime:
-    """The first moment later than `after` at which the expression strikes, in UTC."""
+    """The first moment after `after` at which the expression triggers, in UTC."""
     calendar = _calendar(parse_cron(expression).expression)
     zone = time_zone(tz)
     try:
         return _next(calendar, after.astimezone(UTC), zone)
-    except OverflowError:  # the year 9999
+    except OverflowError:  # beyond the year 9999
         _never(expression)
 
 
@@ -143,7 +143,7 @@ def _check(text: str) -> None:
 
 
 def _check_field(text: str, part: str, field: _Field) -> None:
-    """Say what is wrong, where `cronsim` only says which field is."""
+    """Says what is wrong, where `cronsim` only names the field."""
     spelled = part.upper()
     if not part.isascii() or not _ALLOWED.match(spelled) or not _known_letters(spelled, field):
         _refuse(text, f"Invalid characters, got value: {part}", _DAILY)
@@ -163,7 +163,7 @@ def _known_letters(spelled: str, field: _Field) -> bool:
 
 def _readable(term: str, field: _Field) -> bool:
     try:
-        Field(_FIELDS.index(field) + 1).parse(term)  # the first of cronsim's are seconds
+        Field(_FIELDS.index(field) + 1).parse(term)  # cronsim's first field is seconds
     except (CronSimError, ValueError):  # ValueError: a number of thousands of digits
         return False
     return True
@@ -187,14 +187,14 @@ def _never(text: str) -> NoReturn:
     _refuse(text, "there is no such day, so it would never run", _FIELDS[2].example, _FIELDS[2])
 
 
-# --- reckoning -----------------------------------------------------------------------------
+# --- computing -----------------------------------------------------------------------------
 
 _ANY = datetime(2000, 1, 1)  # noqa: DTZ001 (a place to start from, without a zone on purpose)
 
 
 @dataclass(frozen=True, slots=True)
 class _Calendar:
-    """What an expression says, as days and as minutes of a day."""
+    """An expression as days and as minutes of a day."""
 
     rule: CronSim
     hours: frozenset[int]
@@ -202,7 +202,7 @@ class _Calendar:
     fixed: bool
 
     def days(self, first: date) -> Iterator[date]:
-        """The days that match, from the first on."""
+        """The matching days, beginning with `first`."""
         end = first + HORIZON
         while first < end:
             if first.month not in self.rule.months:
@@ -223,7 +223,7 @@ def _calendar(expression: str) -> _Calendar:
 
 
 def _ever(expression: str) -> bool:
-    """`cronsim` refuses some of the days that never come (30 February), a search finds the rest."""
+    """`cronsim` refuses some days that never come (30 February); a search finds the others."""
     try:
         return next(_calendar(expression).days(_ANY.date()), None) is not None
     except CronSimError:
@@ -235,7 +235,7 @@ def _next(calendar: _Calendar, after: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _next_fixed(calendar: _Calendar, after: datetime, zone: ZoneInfo) -> datetime:
-    # A day earlier, because a zone can skip one, or put its clock back over midnight.
+    # Begin a day earlier, because a zone can skip a day, or put its clock back over midnight.
     for day in calendar.days(after.astimezone(zone).date() - timedelta(days=1)):
         for moment in _fixed_times(calendar, day, zone):
             if moment > after:
@@ -250,11 +250,11 @@ def _fixed_times(calendar: _Calendar, day: date, zone: ZoneInfo) -> Iterator[dat
 
 
 def _moment(local: datetime) -> datetime:
-    """When a wall clock shows this for the first time, or first shows something later."""
+    """The moment when a wall clock first shows this time or a later one."""
     moment = local.astimezone(UTC)
     if _shows(moment, local):
         return moment
-    # Inside a gap. Read with the offset that holds after it, the time lies before the gap.
+    # Inside a gap. With the offset that holds after the gap, the time is before the gap.
     begin = local.replace(fold=1).astimezone(UTC)
     offset = begin.astimezone(local.tzinfo).utcoffset()
     while begin.astimezone(local.tzinfo).utcoffset() == offset:
@@ -279,7 +279,7 @@ def _next_real(calendar: _Calendar, after: datetime, zone: ZoneInfo) -> datetime
 
 
 def _next_hour(moment: datetime, local: datetime) -> datetime:
-    """The next full hour, unless the clock is changed before it strikes."""
+    """The next full hour, unless the clock changes before it."""
     strike = moment + (60 - local.minute) * MINUTE
     same = strike.astimezone(local.tzinfo).utcoffset() == local.utcoffset()
     return strike if same else moment + MINUTE

@@ -1,4 +1,4 @@
-"""A YAML file. What cannot be read is told with line and column."""
+"""A YAML file. Errors are reported with line and column."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -9,9 +9,9 @@ from typing import Any
 from rota.config.yaml_words import in_words
 from rota.model.errors import InvalidInput
 
-LARGEST_FILE = 256 * 1024  # a thousand agents or sources; reading takes seconds by then
+LARGEST_FILE = 256 * 1024  # a thousand agents or sources; larger files take seconds to read
 DEEPEST = 50
-# An alias may stand for all that is above it: so many entries may come of them at most.
+# Aliases can multiply entries. This is the most that they may expand to.
 MOST_UNFOLDED = 200_000
 
 Location = tuple[int | str, ...]
@@ -32,7 +32,7 @@ def key(loc: Iterable[int | str]) -> str:
 def read(path: Path) -> Document:
     text = _text(path)
     if "*" in text or text.count("[") + text.count("{") > DEEPEST:
-        _check_size(path, text)  # for most files that would be work for nothing
+        _check_size(path, text)  # most files do not need this check
     return Document(path, _content(path, text))
 
 
@@ -76,7 +76,7 @@ def _content(path: Path, text: str) -> Any:
 
 
 def _told(problem: str) -> str:
-    """Without the values that stand under a key twice: one of them may be a secret."""
+    """Without the values of a duplicate key: one of them may be a secret."""
     return problem.partition(" with value ")[0]
 
 
@@ -88,7 +88,7 @@ _TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 
 def _check_size(path: Path, text: str) -> None:
-    """What the file would grow to: told from its tokens, before anything is built of them."""
+    """Checks, from its tokens, how large the file would grow, before anything is built."""
     depth = scalars = aliases = 0
     for event, place in _events(path, text):
         depth += event.endswith("StartEvent") - event.endswith("EndEvent")
@@ -109,11 +109,11 @@ def _events(path: Path, text: str) -> Iterator[tuple[str, tuple[int, int]]]:
             mark = event.start_mark
             yield type(event).__name__, (mark.line + 1, mark.column + 1)
     except YAMLError:
-        return  # told when it is read
+        return  # reported when the file is read
 
 
 def _mark(before: str) -> tuple[int, int]:
-    """Line and column of what comes next."""
+    """Line and column of the next character."""
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 

@@ -1,4 +1,4 @@
-"""The files of a fleet: each is read, its variables are filled in, and it is remembered."""
+"""The files of a fleet: read, filled in with variables, and remembered."""
 
 import difflib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Files:
         return Place(self.names[0])
 
     def read(self, path: Path) -> PlacedMap | None:
-        """None: it says nothing that could be used, and the findings say why."""
+        """None: it has no usable content, and the findings say why."""
         self._count += 1
         if path not in self.names:
             self.names.append(path)
@@ -40,7 +40,7 @@ class Files:
         return PlacedMap(Place(path)) if filled is None else filled
 
     def named(self, section: PlacedMap) -> tuple[Path, PlacedMap] | None:
-        """The file that a section names as `path`, from where that stands."""
+        """The file that a section names as `path`, relative to the section's own file."""
         text, place = section["path"], section.places["path"]
         path = place.file.parent / Path(text).expanduser()
         if self._count >= MOST_FILES:
@@ -60,7 +60,7 @@ def _missing(text: str, path: Path, asking: Path) -> str:
 
 
 def _near(path: Path, asking: Path) -> str:
-    """Nobody means the file that he is writing."""
+    """Never suggests the file that contains the reference."""
     try:
         names = [
             one.name for one in path.parent.iterdir() if one.is_file() and not one.samefile(asking)

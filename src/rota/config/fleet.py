@@ -1,4 +1,4 @@
-"""`rota.yaml`: the places that work comes from. All of it is read by `rota.config.loading`."""
+"""The sources in `rota.yaml`. `rota.config.loading` reads the whole file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,8 +25,8 @@ class FleetConfig(Section):
 
 
 def load(path: Path, environ: Mapping[str, str] | None = None) -> FleetConfig:
-    """The sources in this file; a file that is not there has none. Agents are not looked at, so
-    that commands about sources do not need what agents need."""
+    """The sources in this file; none if there is no file. Agents are not read, so that commands
+    about sources do not need what agents need."""
     if not path.exists():
         return FleetConfig()
     findings = Findings()
@@ -50,8 +50,8 @@ def _head(tree: Any, path: Path, environ: Mapping[str, str], findings: Findings)
     return interpolated(head, environ, findings.missing_variable)
 
 
-# What else may stand in the file, of ours and of herdctl's. Tests hold it equal to the models,
-# which are slow to import.
+# The other keys of the file, ours and herdctl's. Tests compare them with the models, which are slow
+# to import.
 FLEET_KEYS = ("fleet", "defaults", "agents", "fleets", "budgets", "signals", "notify", "web")
 FOREIGN_KEYS = ("chat", "docker", "webhooks", "working_directory", "workspace")
 
@@ -68,7 +68,7 @@ def sources_of(tree: PlacedMap, findings: Findings) -> FleetConfig:
 
 
 def source_config(config: Mapping[str, Any]) -> AnySource:
-    """One source's configuration, given as a mapping (an agent's `work_source`)."""
+    """The configuration of one source, given as a mapping (an agent's `work_source`)."""
     given = dict(config)
     try:
         return _SOURCE.validate_python(given)
@@ -94,7 +94,7 @@ def _as_tree(value: Any, place: Place = Place(Path(), loc=("work_source",))) -> 
 
 
 def source_name(source: AnySource) -> str:
-    """As people and the ledger call it."""
+    """The name for people and for the ledger."""
     if source.name:
         return source.name
     return f"{source.type}:{source.repo}" if isinstance(source, Forge) else source.type

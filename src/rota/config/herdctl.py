@@ -1,7 +1,7 @@
-"""Files written for herdctl: its keys become ours, and those that nothing follows from are named.
+"""Files written for herdctl: its keys become ours, and ignored keys are reported.
 
-Each layer is translated on its own, before layers are merged, so that `allowed_tools` in the
-defaults and `tools` in an agent are one thing.
+Each layer is translated separately, before layers are merged, so that `allowed_tools` in the
+defaults and `tools` in an agent mean the same setting.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ NOT_OF_SCHEDULES = {"outputToFile": "the output of every run is kept"}
 NOT_OF_SOURCES = {"cleanup_in_progress": "work of runs that have ended is always released"}
 NOT_OF_HOOKS = {"method": "webhooks are sent by POST"}
 UNSENT_HOOKS = ("discord", "slack")
-# What herdctl calls the end of a run.
+# herdctl's names for the end of a run.
 EVENTS = {
     "completed": ("succeeded", "partial"),
     "failed": ("failed",),
@@ -60,7 +60,7 @@ def translated_fleet(given: PlacedMap, findings: Findings) -> PlacedMap:
 
 
 def _secret(fleet: PlacedMap) -> None:
-    """One for all webhooks of the fleet is one that each agent has."""
+    """herdctl has one secret for all webhooks of the fleet; here it becomes a default of agents."""
     webhooks = fleet.get("webhooks")
     if not isinstance(webhooks, PlacedMap) or "secret_env" not in webhooks:
         return
@@ -105,14 +105,14 @@ def _ignore(section: PlacedMap, keys: dict[str, str], findings: Findings) -> Non
 
 
 def _is_off(value: Any) -> bool:
-    """There is nothing to be said of it."""
+    """Switched off or empty: no warning is needed."""
     return (
         value is None or value == {} or (isinstance(value, dict) and value.get("enabled") is False)
     )
 
 
 def _fill(section: PlacedMap, name: str, value: Any, place: Place) -> None:
-    """What is said in our words wins over the same in others."""
+    """Our own key wins over its translation."""
     if name not in section:
         section.put(name, value, place)
 
@@ -133,7 +133,7 @@ def _directory(agent: PlacedMap, findings: Findings) -> None:
 
 
 def _permissions(agent: PlacedMap) -> None:
-    """The way it was written before `permission_mode` and `allowed_tools` stood by themselves."""
+    """The old form, before `permission_mode` and `allowed_tools` were separate keys."""
     if not isinstance(agent.get("permissions"), PlacedMap):
         return
     given, place = agent.take("permissions")
@@ -247,13 +247,13 @@ def _hook(given: Any, place: Place, findings: Findings) -> Any:
     if not _events(hook, findings):
         return None
     if isinstance(timeout := hook.get("timeout"), int) and not isinstance(timeout, bool):
-        hook["timeout"] = f"{-(-timeout // 1000)}s"  # theirs are milliseconds
+        hook["timeout"] = f"{-(-timeout // 1000)}s"  # herdctl's timeouts are in milliseconds
     return hook
 
 
 def _events(hook: PlacedMap, findings: Findings) -> bool:
-    """False: of all that it wants to hear of, hooks are never told. To hear of nothing is not to
-    hear of everything, so it is left out."""
+    """False: it names only events that hooks are never told of, so the hook is left out. An empty
+    list of statuses would mean all of them."""
     if not isinstance(hook.get("on_events"), PlacedList):
         return True
     events, place = hook.take("on_events")

@@ -1,4 +1,4 @@
-"""Who is told of runs that have ended."""
+"""Hooks that are told of runs that have ended."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from rota.config.scalars import SecretName, Span, Switch, Text
 from rota.config.sources import Section, is_address
 
-# Of runs that were cancelled, or lost with their claim or their server, hooks do not hear.
+# Hooks are not told of runs that were cancelled, or lost with their claim or their server.
 RunStatusName = Literal["succeeded", "failed", "partial", "timed_out"]
 
 

@@ -12,7 +12,7 @@ Missing = Callable[[Place, str], None]
 
 
 class FromEnvironment(str):
-    """A text that was put together from variables. It may be a secret: show `written` instead."""
+    """A text that contains values of variables. It may be a secret: show `written` instead."""
 
     __slots__ = ("written",)
 
@@ -32,7 +32,7 @@ class UndefinedVariable(LookupError):
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """What a variable holds is not looked through for further ones."""
+    """The value of a variable is not searched for further variables."""
     if "${" not in text:
         return text
 
@@ -49,14 +49,15 @@ def interpolate(text: str, environ: Mapping[str, str]) -> str:
 
 
 def interpolated(tree: Any, environ: Mapping[str, str], missing: Missing) -> Any:
-    """The same tree with its values filled in; `missing` hears of each variable that is not set."""
+    """The same tree with its values filled in; `missing` is called for each variable that is not
+    set."""
     return _Filling(environ, missing).filled(tree, None)
 
 
 class _Filling:
     def __init__(self, environ: Mapping[str, str], missing: Missing) -> None:
         self._environ, self._missing = environ, missing
-        self._done: dict[int, Any] = {}  # what aliases share stays shared
+        self._done: dict[int, Any] = {}  # nodes that aliases share stay shared
 
     def filled(self, node: Any, place: Place | None) -> Any:
         if isinstance(node, str):
@@ -88,7 +89,7 @@ class _Filling:
 
 
 def from_environment(tree: Any) -> Iterator[FromEnvironment]:
-    """Every such text in it."""
+    """Every such text in the tree."""
     if isinstance(tree, FromEnvironment):
         yield tree
     elif isinstance(tree, dict | list):
@@ -97,10 +98,10 @@ def from_environment(tree: Any) -> Iterator[FromEnvironment]:
 
 
 def hidden(message: str, tree: Any) -> str:
-    """A message about this part of the tree, without what came from the environment.
+    """A message about this part of the tree, without values from the environment.
 
-    Messages repeat a value whole, or its beginning; one that still gives something away is not
-    repeated at all.
+    Messages repeat a value as a whole, or its beginning. A message that would still reveal
+    something is replaced.
     """
     for text in from_environment(tree):
         for length in (len(text), 200, 100, 80, 40):

@@ -1,4 +1,4 @@
-"""How much an agent may do: at once, again, and in a day."""
+"""Limits of an agent: at once, in retries, and in a day."""
 
 from datetime import timedelta
 from typing import Annotated

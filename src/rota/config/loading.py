@@ -1,5 +1,5 @@
-"""`rota.yaml` and all files it names, as one fleet. All mistakes are told at once, or nothing is
-wrong: there is no half of a fleet."""
+"""`rota.yaml` and all files it names, as one fleet. A load either succeeds or reports all mistakes
+at once: there is no half of a fleet."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ from rota.config.tree import PlacedList, PlacedMap
 from rota.config.work_sources import InstalledTypes, check_source
 from rota.model.fleet import Fleet
 
-# Read elsewhere: sources with the rest of the file, agents one by one.
+# Read separately: sources with the rest of the file, agents one by one.
 _APART = ("sources", "agents", "fleets", "defaults")
 _SHOWN = {"version", "fleet", "budgets", "signals", "notify", "web"}
 
@@ -48,10 +48,10 @@ class Loaded:
     signals: tuple[DeclaredSignal, ...] = ()
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     warnings: tuple[str, ...] = ()
-    remarks: tuple[dict[str, Any], ...] = ()  # the warnings, in parts
-    files: tuple[Path, ...] = ()  # all that were read
-    digest: str = ""  # another one: something has changed
-    shown: Mapping[str, Any] = field(default_factory=dict)  # for people; holds no secret
+    remarks: tuple[dict[str, Any], ...] = ()  # the warnings, as structured data
+    files: tuple[Path, ...] = ()  # all files that were read
+    digest: str = ""  # changes when the configuration changes
+    shown: Mapping[str, Any] = field(default_factory=dict)  # for people; contains no secret
 
 
 def load_fleet(
@@ -61,10 +61,10 @@ def load_fleet(
     types: InstalledTypes | None = None,
     runs_here: bool = False,
 ) -> Loaded:
-    """What stands in this file and those it names; without a file, a fleet without agents.
+    """The contents of this file and of those it names; without a file, a fleet without agents.
 
-    A source of a type that is none of `types` is a mistake; without them, it is left to those who
-    open it. `runs_here`: a program of an agent that this machine does not have is worth a warning.
+    A source whose type is not in `types` is a mistake; without `types` it is not checked here.
+    `runs_here`: warn of agents' programs that this machine does not have.
     """
     if not path.exists():
         return Loaded(digest=_digest(Fleet(), ()))
@@ -72,7 +72,7 @@ def load_fleet(
     environ = surroundings.environ if environ is None else environ
     files = Files(environ, findings)
     tree = files.read(path)
-    if tree is None:  # nothing more can be said of a file that cannot be read
+    if tree is None:  # a file that cannot be read has no further findings
         findings.demand_none(files.names)
     whole = translated_fleet(tree or PlacedMap(files.top), findings)
     crew = Crew(files, findings, types, environ if runs_here else None)
@@ -121,7 +121,7 @@ def _signals(head: FleetFile, tree: PlacedMap) -> tuple[DeclaredSignal, ...]:
 
 
 def _head(tree: PlacedMap, findings: Findings) -> FleetFile:
-    """What concerns the fleet as a whole."""
+    """The part that concerns the fleet as a whole."""
     head = tree.copied()
     for name in _APART:
         head.take(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-# Whatever is logged passes here, so a secret cannot reach the log by accident.
+# Every log entry passes through this filter, so that a secret cannot get into the log by accident.
 _SECRET = re.compile(r"rota_[A-Za-z0-9_-]{20,}|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 _HIDDEN_KEYS = frozenset({"authorization", "token", "secret", "password", "claim_token"})
 
@@ -38,14 +38,14 @@ def configure_logging(level: int = logging.INFO) -> None:
         processors=[*noting, _redact, render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=False,  # whoever logged before would keep the old ways
+        cache_logger_on_first_use=False,  # else earlier loggers keep the old configuration
     )
     _take_in(level, noting, render)
 
 
 def _take_in(level: int, noting: list[Any], render: Any) -> None:
-    """What libraries and our own client say by the standard library's logging looks the same, and
-    is redacted the same. Of others, warnings."""
+    """Entries of the standard library's logging, from libraries and our own client, look the same
+    and are redacted the same way. From other libraries, only warnings are shown."""
     finish = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _redact, render]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

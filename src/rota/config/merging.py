@@ -1,4 +1,4 @@
-"""Layers: what a fleet says for all its agents, what an agent says, what a fleet overrides."""
+"""Layers: a fleet's defaults, an agent's own settings, a fleet's overrides."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from rota.config.tree import PlacedMap
 
 
 def deep_merge(base: Any, override: Any) -> Any:
-    """Mappings are merged key by key; anything else, a list too, takes the place of what was.
+    """Mappings are merged key by key; any other value, also a list, replaces the one below.
 
-    So does a mapping of another `type`: the keys of a cron schedule are none of an interval's.
+    So does a mapping of another `type`: the keys of a cron schedule do not fit an interval.
     """
     if base is None or override is None:
         return base if override is None else override

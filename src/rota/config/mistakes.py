@@ -1,4 +1,5 @@
-"""Everything that is wrong with a configuration, collected, and told in the order of the files."""
+"""Collects everything that is wrong with a configuration, and reports it in the order of the
+files."""
 
 import difflib
 from collections.abc import Callable, Iterable
@@ -14,7 +15,7 @@ from rota.config.interpolation import FromEnvironment, hidden
 from rota.config.tree import Place, find
 from rota.model.errors import InvalidInput
 
-MOST_MISTAKES = 50  # that are told at once; who has more will begin at the top anyway
+MOST_MISTAKES = 50  # how many are reported at once
 
 _PLAIN = {
     "missing": "is missing",
@@ -56,14 +57,14 @@ class Remark:
 
 @dataclass
 class Findings:
-    """Mistakes make a load fail; warnings do not. What is found twice is told once."""
+    """Mistakes make a load fail; warnings do not. Duplicates are reported once."""
 
     mistakes: dict[str, Remark] = field(default_factory=dict)
     warnings: dict[str, Remark] = field(default_factory=dict)
-    _unset: set[Place] = field(default_factory=set)  # where a variable is missing
+    _unset: set[Place] = field(default_factory=set)  # where a variable is not set
 
     def mistake(self, place: Place, why: str) -> None:
-        if place in self._unset:  # nobody knows what would stand there
+        if place in self._unset:  # the value there is not known
             return
         remark = Remark(place, why)
         self.mistakes.setdefault(remark.text, remark)
@@ -73,7 +74,7 @@ class Findings:
         self.warnings.setdefault(remark.text, remark)
 
     def unreadable(self, path: Path, error: InvalidInput) -> None:
-        """A file that could not be read says by itself where."""
+        """The error of an unreadable file contains its own place."""
         (told,) = error.details["mistakes"]
         self.mistakes[error.message] = Remark(
             Place(path, told["line"], told["column"]), told["message"]
@@ -99,7 +100,8 @@ class Findings:
         also_known: Iterable[str] = (),
         but: Callable[[ErrorDetails, Any], bool] = lambda _error, _value: False,
     ) -> None:
-        """What pydantic found in `tree`, which was to be a `model`; all `but` what is forgiven."""
+        """Adds what pydantic found in `tree`, which should be a `model`, `but` for what is
+        forgiven."""
         for one in error.errors(include_url=False):
             place, value = find(tree, _keys(one, tree))
             if not but(one, value):
@@ -126,7 +128,7 @@ class Findings:
 
 
 def _in_order(told: dict[str, Remark], files: Iterable[Path]) -> dict[str, Remark]:
-    """As they were read, and from top to bottom."""
+    """In the order of reading, and from top to bottom."""
     order = {file: number for number, file in enumerate(files)}
 
     def where(one: tuple[str, Remark]) -> tuple[int, int, int]:
@@ -137,7 +139,7 @@ def _in_order(told: dict[str, Remark], files: Iterable[Path]) -> dict[str, Remar
 
 
 def _keys(error: ErrorDetails, tree: Any) -> Location:
-    """Pydantic names branches of unions on the way, which are not in the file."""
+    """Without the union branches in pydantic's location, which are not in the file."""
     loc = error["loc"]
     kept: list[int | str] = []
     here = tree
@@ -183,13 +185,13 @@ def suggestion(unknown: str, known: Iterable[str]) -> str:
 
 
 def known_keys(model: Any, loc: Location) -> list[str]:
-    """What may stand in the section at `loc` of a model."""
+    """The keys that are allowed in the section at `loc` of a model."""
     sections = _at(model, loc)
     return [field.alias or name for one in sections for name, field in one.model_fields.items()]
 
 
 def _nested(model: Any, loc: Location, unknown: str) -> str | None:
-    """Where a key belongs that is right, and stands a level too high."""
+    """The right place of a key that is one level too high."""
     found = {
         f"{name}.{unknown}"
         for section in _at(model, loc)
@@ -217,7 +219,7 @@ def _sections(kind: Any) -> list[type[BaseModel]]:
 
 
 def _within(kind: Any, part: int | str) -> list[Any]:
-    """The types of what stands under one part of a location."""
+    """The types below one part of a location."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         found = kind.model_fields.get(str(part))
         return [] if found is None else [found.annotation, *found.metadata]

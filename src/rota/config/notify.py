@@ -1,4 +1,4 @@
-"""Who is told of what: `notify` in `rota.yaml`."""
+"""Rules for notifications: `notify` in `rota.yaml`."""
 
 import re
 from collections.abc import Iterator
@@ -92,8 +92,8 @@ class NotifyConfig(Section):
 
 
 def check_channels(tree: PlacedMap, findings: Findings) -> None:
-    """Whoever names a channel names one that there is: rules, and signals that notify. Asked of
-    what is written, so that it is told together with all that is wrong besides."""
+    """Rules, and signals that notify, must name channels that exist. Checked on the raw tree, so
+    that it is reported together with all other mistakes."""
     channels = _below(tree, "notify", "channels")
     for loc, name in (*_of_rules(tree), *_of_signals(tree)):
         if isinstance(name, str) and name not in channels:

@@ -1,4 +1,4 @@
-"""Whether the program of an agent is there to be run."""
+"""Checks that an agent's program exists."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def warn_of_missing_program(
 
 
 def _is_there(named: str, agent: AgentSpec, environ: Mapping[str, str]) -> bool:
-    """As a run would find it. What stands in a branch of its own is known only to the run."""
+    """Searches as a run would. A relative path in a worktree can be checked only by the run."""
     run = agent.run
     if "/" not in named:
         found = {"PATH": os.defpath, **environ, **run.env}

@@ -1,4 +1,4 @@
-"""From what an agent was told to what the fleet works with: whole, and with absolute paths."""
+"""Turns an agent's configuration into its specification: complete, and with absolute paths."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from rota.model.fleet import (
 )
 from rota.model.schedules import CatchUp, Schedule, ScheduleType
 
-# How long a hook may take, unless it says so itself.
+# How long a hook may take, unless it sets its own timeout.
 _PATIENCE = {"shell": timedelta(seconds=30), "webhook": timedelta(seconds=10)}
 
 
@@ -82,7 +82,7 @@ def _run_settings(config: AgentConfig, directory: Path) -> RunSettings:
 
 
 def _own_arguments(config: AgentConfig) -> tuple[str, ...]:
-    """Of Claude's program, for what it alone knows."""
+    """Arguments for settings that only Claude's program has."""
     if config.runtime.type != "claude":
         return ()
     found: list[str] = []
@@ -151,7 +151,7 @@ def _limits(config: RunLimits, runs: int | None = None) -> Limits:
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it."""
+    """As JSON values."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, str | Path | date):

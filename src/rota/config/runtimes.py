@@ -1,4 +1,4 @@
-"""What an agent can be told that its runtime knows nothing of."""
+"""Settings of an agent that its runtime does not support."""
 
 from rota.config.document import Location
 from rota.config.mistakes import Findings
@@ -30,7 +30,7 @@ UNKNOWN_TO: dict[str, tuple[Location, ...]] = {
 
 
 def warn_of_unused(runtime: str, agent: PlacedMap, findings: Findings) -> None:
-    """Defaults are for many agents; what some of them cannot use is no mistake there."""
+    """Defaults are for many agents: a default that some runtimes cannot use is no mistake."""
     for loc in UNKNOWN_TO[runtime]:
         place, value = find(agent, loc)
         if value is not None and "defaults" not in place.loc:

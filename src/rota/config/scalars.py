@@ -1,4 +1,4 @@
-"""Single values of the configuration: names, spans of time, prompts, numbers."""
+"""Single values of the configuration: names, time spans, prompts, numbers."""
 
 import re
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from rota.model.intervals import parse_interval, written
 from rota.model.work import NAME
 
 LONGEST_SPAN = timedelta(days=3_660)  # ten years; sums with it stay within the calendar
-LONGEST_PROMPT = 200_000  # characters; what an agent shall read beyond that belongs into files
+LONGEST_PROMPT = 200_000  # characters; longer texts belong into files that the agent reads
 
 T = TypeVar("T")
 
 
 def _explained(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Errors of ours, as those of pydantic: on one line."""
+    """Turns our errors into pydantic's, on one line."""
 
     def checked(text: str) -> T:
         try:
@@ -78,7 +78,7 @@ def _printable(text: str) -> str:
 
 
 def _unquoted(value: Any) -> Any:
-    """A variable is always text; in the place of a number it is read as one."""
+    """A variable is always text; where a number or a switch is wanted, it is converted."""
     if isinstance(value, FromEnvironment):
         for kind in (int, float):
             try:
@@ -90,7 +90,7 @@ def _unquoted(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    """`PORT: 8080` is a number for YAML, and text for a process."""
+    """`PORT: 8080` is a number for YAML, but text for a process."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value

@@ -1,4 +1,4 @@
-"""What a schedule can be told."""
+"""The settings of a schedule."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from rota.config.scalars import Cron, Lax, Prompt, SecretName, Span, Switch, Zone
 from rota.config.sources import AnySource, Section
 
-# Read as a mapping, and checked apart: an agent's `repo` may still have to be filled in.
+# Read as a mapping and checked separately: an agent's `repo` may still have to be filled in.
 WorkSource = Annotated[
     dict[str, Any], BeforeValidator(lambda given: given, json_schema_input_type=AnySource)
 ]

@@ -18,16 +18,16 @@ class Settings:
     state_dir: Path = Path(".rota")
     database: str = ".rota/rota.db"
     insecure: bool = False
-    faces_only: bool = False  # it answers, and does nothing by itself
+    faces_only: bool = False  # it answers requests, and starts nothing by itself
     dashboard: bool = True
     drain_seconds: float = 10.0
-    allowed_hosts: frozenset[str] = frozenset()  # names the server is called by, beyond its own
+    allowed_hosts: frozenset[str] = frozenset()  # names of the server, beyond its own
     config: Path = Path("rota.yaml")
-    # Names and networks that hooks of runs may reach though they are not on the public internet.
+    # Names and networks that hooks may reach although they are not on the public internet.
     hook_hosts: tuple[str, ...] = ()
-    agents: bool = True  # wake those of the configuration
-    signals: bool = True  # fire them; without, they are stored and wait
-    chosen: frozenset[str] = frozenset()  # of host and port: not left to the configuration file
+    agents: bool = True  # wake the agents of the configuration
+    signals: bool = True  # fire signals; otherwise they are stored and wait
+    chosen: frozenset[str] = frozenset()  # host or port, if set by option or variable
 
     @classmethod
     def from_environment(
@@ -75,7 +75,8 @@ class Settings:
         )
 
     def listening(self, host: str | None, port: int | None) -> "Settings":
-        """Where the configuration file wants it to, unless an option or a variable says more."""
+        """With host and port of the configuration file, unless an option or a variable sets
+        them."""
         return replace(
             self,
             host=self.host if host is None or "host" in self.chosen else host,
@@ -101,7 +102,7 @@ def is_postgres(database: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what listens there can be reached from this machine alone."""
+    """Whether a server on this host can be reached only from this machine."""
     import ipaddress  # noqa: PLC0415 - most commands need it never
 
     if host == "localhost":
@@ -113,7 +114,7 @@ def is_loopback(host: str) -> bool:
 
 
 def switch(environ: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """A variable that is on or off; empty is as good as not set."""
+    """A variable that is on or off; empty means not set."""
     said = environ.get(name, "").strip().lower()
     if said and said not in _ON | _OFF:
         raise InvalidInput(f"{name}: {said[:40]!r} is not known; write on or off", field=name)
@@ -121,7 +122,7 @@ def switch(environ: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def _config(named: str | Path | None) -> Path:
-    """A file that was named must be there; the one that is looked for by itself need not."""
+    """A file that is named must exist; the default file need not."""
     if named is not None and Path(named).is_dir():
         raise InvalidInput(
             f"{named} is a directory; name the file in it, for example {Path(named) / 'rota.yaml'}",

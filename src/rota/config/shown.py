@@ -1,4 +1,4 @@
-"""A resolved configuration for people to look at: everything filled in, nothing given away."""
+"""A resolved configuration for people: everything filled in, no secret shown."""
 
 import re
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ _HOLD_SECRETS = ("env", "headers")
 
 
 def shown(data: Any, tree: Any) -> Any:
-    """`data` as it was resolved from `tree`: what came from the environment is shown as it is
-    written there, and what is called like a secret not at all."""
+    """`data` as it was resolved from `tree`. Values from the environment are shown as they are
+    written in the file, and entries of `env` and `headers` with a secret's name are hidden."""
     if isinstance(tree, FromEnvironment):
         return tree.written
     if isinstance(data, dict):

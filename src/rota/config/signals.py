@@ -1,4 +1,4 @@
-"""Signals in `rota.yaml`: their shape. What they mean is checked by the room of signals."""
+"""The shape of signals in `rota.yaml`. `rota.signals` checks their meaning."""
 
 from typing import Annotated, Any, Literal
 

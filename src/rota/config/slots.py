@@ -1,4 +1,4 @@
-"""Slots that the schedules of an agent cannot fill."""
+"""Warns of slots that the schedules of an agent cannot fill."""
 
 from rota.config.mistakes import Findings
 from rota.config.tree import PlacedMap, find
@@ -6,8 +6,8 @@ from rota.model.fleet import AgentSpec
 
 
 def warn_of_idle_slots(agent: AgentSpec, layers: PlacedMap, findings: Findings) -> None:
-    """An agent without schedules is for workers, who have slots of their own. Defaults are for many
-    agents, and need not fit each."""
+    """An agent without schedules is for workers, which have slots of their own. Defaults are for
+    many agents, and need not fit each."""
     many = len(agent.schedules)
     place, said = find(layers, ("instances", "max_concurrent"))
     if said is None or "defaults" in place.loc or not 0 < many < agent.max_concurrent:

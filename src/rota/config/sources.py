@@ -1,4 +1,4 @@
-"""What a work source can be told, by type. Pydantic, so that all mistakes come at once."""
+"""The settings of a source, by type. Pydantic, so that all mistakes are reported at once."""
 
 import re
 from typing import Annotated, Any, Literal, Self
@@ -17,7 +17,7 @@ from pydantic import (
 
 _REPO = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# How tokens of GitHub, and of other trackers, begin.
+# How tokens of GitHub and of other trackers begin.
 _TOKEN = re.compile(r"(gh[a-z]|github_pat|glpat|gto|rota)_\w{16,}|[0-9a-f]{40}")
 
 
@@ -30,7 +30,7 @@ def _repo(value: str) -> str:
 
 
 def _api_url(value: str) -> str:
-    if "@" in value:  # before anything of it is repeated
+    if "@" in value:  # before any part of it is repeated
         raise ValueError("holds a user name or password; name a variable in auth.token_env instead")
     if not is_address(value):
         raise ValueError(f"{value[:100]!r} is not an address like https://git.example.org/api/v1")
@@ -61,7 +61,7 @@ def _token_env(value: str) -> str:
     return value
 
 
-# Nobody has the number 0: it stands for accounts that were deleted.
+# No account has the id 0: it means a deleted account.
 AccountId = Annotated[int, Field(ge=1)]
 Label = Annotated[str, Field(max_length=50), AfterValidator(_label)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_token_env)]
@@ -82,7 +82,7 @@ class Labels(Section):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        """Trackers do not tell labels apart by case."""
+        """Trackers compare labels without regard to case."""
         stations: dict[str, str] = {}
         for station, label in self:
             if (other := stations.setdefault(label.lower(), station)) != station:
@@ -96,7 +96,7 @@ class Auth(Section):
     """Secrets are named, never written down."""
 
     token_env: Variable = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable
-    account_id: AccountId | None = None  # for tokens of GitHub Apps, which cannot ask who they are
+    account_id: AccountId | None = None  # for tokens of GitHub Apps, which cannot ask for it
 
 
 class GiteaAuth(Auth):
@@ -126,7 +126,7 @@ class Forge(Section):
     trusted: tuple[AccountId, ...] = Field((), strict=False)
     # Accounts of other fleets that work on the same repository; their claims are honoured.
     fleets: tuple[AccountId, ...] = Field((), strict=False)
-    trust_required: bool | None = None  # None: on public repositories
+    trust_required: bool | None = None  # None: only on public repositories
     poll_seconds: float = Field(60.0, ge=1, le=24 * 3600)
     lease_seconds: float = Field(900.0, ge=1, le=7 * 24 * 3600)
     webhook_secret_env: Variable | None = None
@@ -135,7 +135,7 @@ class Forge(Section):
     @model_validator(mode="before")
     @classmethod
     def _owner_and_repo(cls, given: Any) -> Any:
-        """herdctl's programs give `owner` and `repo` apart."""
+        """herdctl's programs give `owner` and `repo` separately."""
         if not isinstance(given, dict):
             return given
         owner, repo = given.get("owner"), given.get("repo")

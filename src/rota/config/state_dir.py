@@ -1,4 +1,4 @@
-"""The state directory: one server at a time, and where to find it."""
+"""The state directory: used by one server at a time, which it names."""
 
 import contextlib
 import fcntl
@@ -55,7 +55,7 @@ class StateDir:
 
     @property
     def own_files(self) -> tuple[Path, ...]:
-        """What nobody else may write, beside the ledger."""
+        """Files that nobody else may write, beside the ledger."""
         return tuple(self.path / name for name in _OWN_FILES)
 
     def create(self) -> None:
@@ -76,14 +76,15 @@ class StateDir:
         )
 
     def _hide_from_git(self) -> None:
-        """So that `git add -A` takes no ledger along. Whoever deletes it wants it otherwise."""
+        """So that `git add -A` does not add the ledger. If a person deletes it, it stays
+        deleted."""
         with contextlib.suppress(OSError):
             self._ignored.touch(mode=0o600, exist_ok=False)
             self._ignored.write_text(_EVERYTHING)
 
     @property
     def is_unused(self) -> bool:
-        """It is there, and holds nothing but what `create` puts there."""
+        """It exists, and contains only what `create` puts there."""
         try:
             names = {one.name for one in self.path.iterdir()}
             return not names or (
@@ -100,8 +101,8 @@ class StateDir:
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
-        """Hold the directory while a server runs. The lock dies with the process, so a crash
-        leaves nothing to clean up."""
+        """Hold the directory while a server runs. The lock ends with the process, so a crash leaves
+        nothing to clean up."""
         self.create()
         with self._writing():
             handle = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -112,7 +113,7 @@ class StateDir:
                 os.write(handle, str(os.getpid()).encode())
             try:
                 yield
-            finally:  # whoever was turned away leaves the other's announcement alone
+            finally:  # only the holder of the lock removes the announcement
                 self.server_file.unlink(missing_ok=True)
         finally:
             os.close(handle)
@@ -144,16 +145,15 @@ class StateDir:
             ) from None
 
     def place(self) -> str:
-        """What no other directory is called, for whoever holds this one."""
+        """A name that no other state directory has."""
         return f"{socket.gethostname()}:{self.path.resolve()}#{self.home()}"
 
     def home(self) -> str:
-        """The end of its place, which stays the same where a container is called otherwise.
+        """The end of its place. It stays the same when a container gets another host name.
 
-        Machines may have one name and one layout (clones, containers), and a
-        clone has also what lies in the directory; servers of one place would
-        take each other for dead. The machine's id is nobody's business, so
-        that the two are told as a hash.
+        Machines may share a name and a layout (clones, containers), and a clone also has the
+        contents of the directory. Servers with the same place would take each other for dead, so
+        the machine's id is part of it. That id is private, so it is only used in a hash.
         """
         mark = self.path / "place"
         if not mark.exists():
@@ -177,7 +177,7 @@ class StateDir:
             _write(self.server_file, json.dumps({"url": url, "pid": os.getpid()}))
 
     def running(self) -> RunningServer | None:
-        """The server that holds this directory, if one does."""
+        """The server that holds this directory, if any."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(self.server_file.read_text())
             server = RunningServer(str(found["url"]), int(found["pid"]))
@@ -186,8 +186,8 @@ class StateDir:
 
     @property
     def is_held(self) -> bool:
-        """By a living server, also one that is not announced yet. A pid may be reused by a
-        stranger; the lock is not."""
+        """Whether a living server holds it, even one that is not announced yet. Another process may
+        reuse a pid, but not the lock."""
         with contextlib.suppress(OSError):
             handle = os.open(self.lock_file, os.O_RDWR)
             try:
@@ -200,6 +200,6 @@ class StateDir:
 
 
 def _write(file: Path, text: str) -> None:
-    """Somebody may read it at any moment."""
+    """Atomic, because it may be read at any moment."""
     with replacing(file) as partial:
         partial.write_text(text)

@@ -1,7 +1,7 @@
-"""What a file says, as plain mappings and lists that know where each entry stands.
+"""The contents of a file, as mappings and lists that know the place of each entry.
 
-Layers of several files become one agent; whatever is wrong with it is told with the file, line
-and column of the layer that said so.
+Layers of several files become one agent. A mistake in it is reported with the file, line and column
+of the layer that contains it.
 """
 
 import re
@@ -26,11 +26,11 @@ class Place:
         return key(self.loc) or "the file"
 
     def below(self, *parts: int | str) -> "Place":
-        """Of something that is not there, and should have been."""
+        """The place of a key that is missing."""
         return replace(self, loc=(*self.loc, *parts))
 
     def told(self, why: str) -> str:
-        """On one line, so that many of them are a list."""
+        """On one line, so that many of them make a list."""
         said = re.sub(r"\s*\n\s*", " ", f"{self.key}: {why}")
         return f"{self.file}:{self.line}:{self.column}: {said}"
 
@@ -48,7 +48,7 @@ class PlacedMap(dict[Any, Any]):
         self.places[name] = place
 
     def take(self, name: Any) -> tuple[Any, Place]:
-        """Without the key from now on; None when it was not there."""
+        """Removes the key; None when it was not there."""
         place = self.places.pop(name, self.place)
         return self.pop(name, None), place
 
@@ -85,7 +85,7 @@ def tree_of(document: Document) -> Any:
 
 
 def find(tree: Any, loc: Location) -> tuple[Place, Any]:
-    """The place of what stands at `loc`, or of what should have held it; and what stands there."""
+    """The place of the value at `loc`, or of what should contain it; and the value."""
     here = tree
     place = tree.place if isinstance(tree, PlacedMap | PlacedList) else Place(Path())
     for number, part in enumerate(loc):
@@ -97,7 +97,7 @@ def find(tree: Any, loc: Location) -> tuple[Place, Any]:
 
 
 class _Planting:
-    """An alias is planted once and stands in several places; one that holds itself, in none."""
+    """An alias is built once and shared; inside itself it becomes None."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -105,7 +105,7 @@ class _Planting:
         self._sizes: dict[int, int] = {}
 
     def size(self, node: Any) -> int:
-        """How many entries there are, aliases counted as often as they stand there."""
+        """The number of entries; aliases count as often as they occur."""
         if not isinstance(node, dict | list):
             return 1
         if id(node) not in self._sizes:
@@ -118,14 +118,14 @@ class _Planting:
         if not isinstance(node, dict | list):
             return self._scalar(node, place)
         if id(node) not in self._done:
-            self._done[id(node)] = None  # what an entry of it would get that is the node itself
+            self._done[id(node)] = None  # stands in for the node inside itself
             planted = self._map(node, place) if isinstance(node, dict) else self._list(node, place)
             self._done[id(node)] = planted
         return self._done[id(node)]
 
     def _scalar(self, node: Any, place: Place) -> Any:
-        """Without what the parser remembers of its spelling."""
-        if type(node).__name__ == "ScalarBoolean":  # one that has an anchor; a number, for Python
+        """Without the parser's notes on its spelling."""
+        if type(node).__name__ == "ScalarBoolean":  # a bool with an anchor: to Python it is an int
             return bool(node)
         if isinstance(node, str):
             return self._text(node, place)
@@ -138,7 +138,8 @@ class _Planting:
         raise unreadable(self._path, why, (place.line, place.column))
 
     def _text(self, text: str, place: Place) -> str:
-        """A character of two escapes (JSON has it so) is one; half of one is none."""
+        """Joins a surrogate pair (as JSON escapes it) to one character; a lone surrogate is an
+        error."""
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
@@ -161,7 +162,7 @@ class _Planting:
         return planted
 
     def _spot(self, node: Any, kind: str, part: Any, around: Place) -> Place:
-        """Keys that a merge (<<) brought stand where the mapping stands."""
+        """Keys that a merge (<<) added have the place of the mapping."""
         loc = (*around.loc, part)
         try:
             line, column, *_ = getattr(node.lc, kind)(part)

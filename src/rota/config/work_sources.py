@@ -1,4 +1,4 @@
-"""The work sources of an agent and of its schedules: completed, and checked by their types."""
+"""The work sources of an agent and its schedules: completed, and checked by their types."""
 
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -13,15 +13,15 @@ from rota.config.mistakes import Findings, suggestion
 from rota.config.sources import OURS, AnySource
 from rota.config.tree import Place, PlacedMap, find
 
-# The types that there are adapters for. Asked only where one is not of ours: it takes a while.
+# The types with an adapter. Called only for a type that is not ours, because it is slow.
 InstalledTypes = Callable[[], Collection[str]]
 
 _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
 
 def with_repositories(agent: PlacedMap) -> PlacedMap:
-    """Where a source names no repository, it is the agent's; where a schedule's does not, it is
-    that of the agent's source."""
+    """A source without a repository gets the agent's; a schedule's source gets that of the agent's
+    source."""
     agent = agent.copied()
     own = _completed(agent, _said(agent, "repo"))
     if isinstance(schedules := agent.get("schedules"), PlacedMap):
@@ -73,7 +73,7 @@ def check_sources(
 
 
 def check_source(source: Any, findings: Findings, types: InstalledTypes | None) -> None:
-    """What its shape does not tell: that there is such a type, and such a folder."""
+    """Checks beyond its shape: that the type is installed, and that the folder exists."""
     if not isinstance(source, PlacedMap):
         return
     kind, path = source.get("type"), source.get("path")
@@ -92,9 +92,9 @@ def check_source(source: Any, findings: Findings, types: InstalledTypes | None) 
 
 
 def warn_of_uncounted_attempts(agent: PlacedMap, findings: Findings) -> None:
-    """Attempts are counted in the ledger, which knows nothing of the tasks of Markdown files."""
+    """The ledger counts attempts, but does not know items of Markdown files."""
     place, said = find(agent, ("retry",))
-    types = [source.get("type") for source in _sources(agent)]  # whatever stands there
+    types = [source.get("type") for source in _sources(agent)]  # of any value, valid or not
     all_markdown = bool(types) and all(one == "markdown" for one in types)
     if said is not None and "defaults" not in place.loc and all_markdown:
         findings.warning(
@@ -113,5 +113,5 @@ def _sources(agent: PlacedMap) -> Iterator[PlacedMap]:
 
 
 def _names_no_repository(error: ErrorDetails, _value: Any) -> bool:
-    """herdctl takes such a source, and its documentation shows some."""
+    """herdctl accepts such a source, and its documentation shows some."""
     return error["type"] == "missing" and error["loc"] == ("github", "repo")

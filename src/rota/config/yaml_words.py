@@ -1,8 +1,8 @@
-"""What a YAML parser complains of, in the words of whoever wrote the file."""
+"""Errors of the YAML parser, in words for the author of the file."""
 
 import re
 
-# {0} is what the form has found, {line} where the thing begins that was being read.
+# {0} is the matched group, {line} the line where the unfinished element begins.
 _WORDS = {
     r"found character '\\t' that": "a tab stands here; YAML is indented by spaces alone",
     r"found character '(.+)' that": "a text cannot begin with {0}; put it in quotes",

@@ -1,5 +1,5 @@
-"""A ledger as a file, and work from other tools into the ledger.
+"""Exports and imports a ledger as a file, and imports work from other tools.
 
-`exporting` and `importing` carry a whole ledger, record by record; `landing` stores what the
-readers of other tools' files (`beads`, `taskmaster`, …) have understood.
+`exporting` and `importing` transfer a whole ledger, record by record; `landing` stores the records
+that the readers of other tools' files (`beads`, `taskmaster`, …) have found.
 """

@@ -1,4 +1,4 @@
-"""Reads a folder of Backlog.md: a markdown file with front matter for each task."""
+"""Reads a folder of Backlog.md: a Markdown file with front matter for each task."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from rota.model.work import Priority
 from rota.sources.markdown.frontmatter import BadFrontMatter, parse, split
 
 TOOL = "backlog"
-# Drafts and the archive are not work; documents and decisions never were.
+# Drafts, the archive, documents and decisions are not work.
 _FOLDERS = ("tasks", "completed")
 _HOMES = ("", "backlog", ".backlog")
 _KNOWN = frozenset(
@@ -111,7 +111,7 @@ def _standing(
     reading: Reading, key: str, file: Path, facts: dict[str, Any]
 ) -> tuple[Standing, str | None]:
     status = str(facts.get("status") or "").strip()
-    word = status.lower().lstrip("○◒●◑✔ ")  # some versions write a symbol before it
+    word = status.lower().lstrip("○◒●◑✔ ")  # some versions write a symbol before the status
     if word in _DONE or file.parent.name == "completed":
         return Standing.COMPLETED, None
     if word in _OPEN:

@@ -1,4 +1,4 @@
-"""Reads the issues of beads: `.beads/issues.jsonl`, one issue a line."""
+"""Reads the issues of beads: `.beads/issues.jsonl`, one issue per line."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def _read_one(reading: Reading, record: Any, place: str) -> None:
         raise InvalidInput(f"{place}: this is no issue of beads: it has no `id`")
     key = record["id"]
     if record.get("status") == "tombstone":
-        return  # deleted there
+        return  # deleted in beads
     reading.leftovers(key, record, _KNOWN)
     blockers = _blockers(reading, key, record.get("dependencies"))
     standing, why = _standing(reading, key, record, bool(blockers))
@@ -84,7 +84,7 @@ def _standing(
     if status == "closed":
         return Standing.COMPLETED, None
     if status == "blocked" and waits:
-        return Standing.OPEN, None  # its blockers say so here, too
+        return Standing.OPEN, None  # its blockers express that here
     if status == "deferred" and record.get("defer_until"):
         return Standing.OPEN, None
     if status in _HELD:

@@ -1,4 +1,4 @@
-"""The whole ledger as lines of JSON, from one snapshot, a page at a time."""
+"""Exports the whole ledger as lines of JSON, from one snapshot, page by page."""
 
 import contextlib
 import hashlib
@@ -18,7 +18,7 @@ from rota.storage.port import Store, Transaction
 from rota.storage.shapes import SHAPES, Shape
 
 FORMAT = "rota-export"
-PAGE = 200  # items may have a megabyte each
+PAGE = 200  # an item may have a megabyte
 
 Told = Callable[[int], None]
 
@@ -32,7 +32,7 @@ class Exported:
 
 @dataclass(slots=True)
 class _Sheet:
-    """What was written so far."""
+    """The output so far."""
 
     out: BinaryIO
     told: Told
@@ -63,7 +63,7 @@ async def export(
 
     def body(tx: Transaction) -> Exported:
         nonlocal begun
-        if begun:  # the database broke off, and the body is run again
+        if begun:  # the database connection was lost, and the body runs again
             _begin_again(out)
         begun = True
         chosen = find_project(tx, project) if project is not None else None
@@ -142,7 +142,7 @@ def rows(
 
 @contextlib.contextmanager
 def whole_file(target: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name when all of it is on disk, for its owner's eyes only."""
+    """A file that gets its name only when it is completely on disk; readable by its owner only."""
     try:
         with replacing(target) as partial, partial.open("wb") as out:
             yield out

@@ -1,4 +1,4 @@
-"""A ledger from a file: all of it or nothing, in one transaction."""
+"""Imports a ledger from a file: all of it or nothing, in one transaction."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,11 +21,11 @@ Told = Callable[[int], None]
 class Imported:
     records: int
     stored: dict[str, int]
-    skipped: int  # the ledger holds them already, to the letter
+    skipped: int  # the ledger has exactly the same records already
 
 
 class _DryRun(Exception):
-    """Takes everything back that was tried."""
+    """Rolls everything back."""
 
 
 @dataclass(slots=True)
@@ -48,13 +48,13 @@ class _Tally:
 async def import_ledger(
     store: Store, checked: Checked, *, dry_run: bool = False, told: Told = lambda _: None
 ) -> Imported:
-    """Raises `InvalidInput` for a bad record, and `Refused` with `conflicts` when the ledger holds
-    something else under the same keys; nothing is changed then."""
+    """Raises `InvalidInput` for a bad record, and `Refused` with `conflicts` when the ledger has
+    other records under the same keys. Nothing is changed then."""
     tally = _Tally(told)
 
     def body(tx: Transaction) -> None:
         nonlocal tally
-        tally = _Tally(told)  # the body may be run again
+        tally = _Tally(told)  # the body may run again
         _store_all(tx, checked, tally)
         if dry_run:
             raise _DryRun
@@ -93,7 +93,7 @@ def _store_all(tx: Transaction, checked: Checked, tally: _Tally) -> None:
 
 
 def _batches(given: Iterator[Entry]) -> Iterator[list[Entry]]:
-    """Of one kind each, and not too heavy."""
+    """Each of one kind, and limited in size."""
     batch: list[Entry] = []
     size = 0
     for entry in given:
@@ -127,8 +127,8 @@ def _compare(tx: Transaction, shape: Shape, entry: Entry, tally: _Tally) -> None
 
 
 def _store_events(tx: Transaction, batch: list[Entry], tally: _Tally, last_event: int) -> None:
-    """The past is never changed: what is new comes behind everything there is, and no signal of
-    the ledger may take it for something that happens now."""
+    """The past is never changed: new events come after all existing ones, and no signal of the
+    ledger may take them for present events."""
     fresh = [entry for entry in batch if entry.row[0] > last_event]
     for entry in batch[: len(batch) - len(fresh)]:
         _compare(tx, entry.shape, entry, tally)

@@ -1,4 +1,4 @@
-"""What a reader of another tool's file has understood, and what it has not."""
+"""The records that a reader of another tool's file has found, and what it could not map."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ _LONGEST_LABEL = 100
 
 
 class Standing(StrEnum):
-    """Where a record stands, in our words."""
+    """The state of a record, in our terms."""
 
     OPEN = "open"
-    HELD = "held"  # nobody should pick it up yet; `why` says for what reason
+    HELD = "held"  # nobody should pick it up yet; `why` is the reason
     DISPATCHED = "dispatched"  # to `agent`
-    BLOCKED = "blocked"  # `agent` had begun, and cannot go on; `why` says for what reason
+    BLOCKED = "blocked"  # `agent` has begun and cannot go on; `why` is the reason
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -34,13 +34,13 @@ class Standing(StrEnum):
 
 @dataclass(slots=True)
 class Incoming:
-    """One record of another tool, as an item that may be made of it."""
+    """One record of another tool, to be stored as an item."""
 
-    key: str  # how its tool calls it
+    key: str  # the tool's own id of it
     title: str
     type: str = "task"
     body: str | None = None
-    payload: Any = None  # what the tool's own payload was, where it has one
+    payload: Any = None  # the tool's own payload, where it has one
     priority: int = Priority.MEDIUM
     labels: tuple[str, ...] = ()
     agent: str | None = None
@@ -51,10 +51,10 @@ class Incoming:
     why: str | None = None
     notes: str | None = None
     project: str | None = None  # where the tool itself has projects
-    facts: dict[str, Any] = field(default_factory=dict)  # kept with the item, for people to see
+    facts: dict[str, Any] = field(default_factory=dict)  # kept with the item, for people to read
 
     def fingerprint(self) -> str:
-        """Tells whether the record has changed since it was imported."""
+        """Changes when the record has changed since it was imported."""
         said = [
             self.title, self.type, self.body, self.payload, int(self.priority), self.labels,
             self.agent, self.blocked_by, self.standing, self.why, self.notes, self.available_at,
@@ -88,10 +88,10 @@ class Reading:
         self._keys.add(record.key)
         self.records.append(record)
 
-    # what most tools have
+    # fields that most tools have
 
     def leftovers(self, key: str, record: Mapping[str, Any], known: Collection[str]) -> None:
-        """Fields that say something and that we have no place for."""
+        """Notes fields with a value that have no counterpart here."""
         for name, value in record.items():
             if name not in known and value not in (None, "", [], {}, False):
                 self.note(key, str(name)[:60], "there is no such field here")
@@ -119,7 +119,7 @@ class Reading:
         return tuple(fine)
 
     def agent(self, key: str, value: Any) -> str | None:
-        """Only what could be an agent's name here; `@` before it is a habit of some tools."""
+        """Only a valid name of an agent; some tools write `@` before it."""
         given = value if isinstance(value, list) else [value]
         names = [str(one).removeprefix("@") for one in given if one]
         if not names:
@@ -149,7 +149,7 @@ class Reading:
 
 
 def sections(first: str | None, *named: tuple[str, str | None]) -> str | None:
-    """One text of several, each under its heading."""
+    """Joins several texts, each under its heading."""
     parts = [first] if first else []
     parts += [f"## {title}\n\n{text}" for title, text in named if text]
     return "\n\n".join(parts) or None
@@ -159,7 +159,7 @@ def file_text(path: Path) -> str:
     try:
         if path.is_dir():
             raise InvalidInput(f"{path} is a directory; name the file")
-        with path.open("rb") as file:  # its size is not told by what is no file, as a pipe
+        with path.open("rb") as file:  # a pipe, for example, does not tell its size
             content = file.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
             raise InvalidInput(

@@ -1,8 +1,8 @@
-"""Reads the open issues of a repository, to bring them into the ledger once, as plain items.
+"""Reads the open issues of a repository, to import them into the ledger once, as plain items.
 
-A source keeps an issue and its item in step, and lets agents take only what somebody trusted has
-agreed to; a plain item has nothing of that. So what anybody in the world could have written is
-held until a person has read it.
+A source keeps an issue and its item in step, and lets agents take only what a trusted person has
+approved; a plain item has neither. So issues of a public repository, where anybody can write, are
+held until a person has read them.
 """
 
 from rota.claims.port import Issue, Tracker

@@ -1,7 +1,7 @@
-"""Brings records of another tool into the ledger as items: all of a file or nothing.
+"""Stores records of another tool in the ledger as items: all of a file or nothing.
 
-Each item carries where it came from in `payload.imported_from`; what is there already is left as
-it is, so that a file can be imported again. Items reach their status by the verbs, like all others.
+Each item keeps its origin in `payload.imported_from`. Items that exist already are left as they
+are, so that a file can be imported again. Items reach their status by verbs, like all others.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from rota.storage.port import Store, Topic, Transaction
 
 BATCH = 500
 MARK = "imported_from"
-# Who completes what was completed before it came here, where nobody is named.
+# The agent of items that had ended before the import, if none is named.
 NOBODY = "import"
 
 _WAYS: dict[Standing, tuple[Verb, ...]] = {
@@ -39,13 +39,13 @@ _WAYS: dict[Standing, tuple[Verb, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How records shall be brought in."""
+    """How records are imported."""
 
     actor: str
     project: str | None = None  # for all of them, whatever the tool says
-    closed: bool = False  # also what is over already
+    closed: bool = False  # also records that have ended
     dry_run: bool = False
-    source: str | None = None  # of a tracker: what stands here through it is not brought in again
+    source: str | None = None  # a tracker's: its mirrored issues are not imported again
 
 
 @dataclass(slots=True)
@@ -53,24 +53,24 @@ class Landed:
     created: dict[str, str] = field(default_factory=dict)  # record → item
     unchanged: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
-    closed: list[str] = field(default_factory=list)  # left out, because they are over
+    closed: list[str] = field(default_factory=list)  # omitted, because they have ended
     unmapped: list[Unmapped] = field(default_factory=list)
-    agents: set[str] = field(default_factory=set)  # for whom items wait by name
+    agents: set[str] = field(default_factory=set)  # agents that items are named for
 
 
 class _DryRun(Exception):
-    """Takes everything back that was tried."""
+    """Rolls everything back."""
 
 
 async def land(store: Store, reading: Reading, wish: Wish, clock: Clock | None = None) -> Landed:
     clock = clock or SystemClock()
-    if wish.project is not None:  # else it would be said of every single record
+    if wish.project is not None:  # otherwise every single record would report it
         check_text(wish.project, "project", intake.LONGEST["name"])
     landed = Landed()
 
     def body(tx: Transaction) -> None:
         nonlocal landed
-        landed = Landed(unmapped=list(reading.unmapped))  # the body may be run again
+        landed = Landed(unmapped=list(reading.unmapped))  # the body may run again
         _Landing(tx, reading, wish, landed, clock).all()
         if wish.dry_run:
             raise _DryRun
@@ -94,7 +94,7 @@ class _Landing:
         self._tx, self._reading, self._wish, self._landed = tx, reading, wish, landed
         self._now, self._ids = to_text(clock.now()), IdFactory(clock)
         self._projects: dict[str, Project] = {}
-        self._items: dict[str, str] = {}  # record → item, of all that stand here
+        self._items: dict[str, str] = {}  # record → item, of all that are in the ledger
         self._over: set[str] = set()  # records that nobody has to wait for
         self._given_up: set[str] = set()
 
@@ -114,7 +114,7 @@ class _Landing:
             self._link(one)
         self._tx.wake(Topic.READY)
 
-    # what is here already
+    # records that were imported before
 
     def _known(self) -> dict[str, _Known]:
         found = {}
@@ -126,7 +126,7 @@ class _Landing:
         return found
 
     def _into(self) -> str | None:
-        """Two repositories may call different things alike: each has a project of its own."""
+        """Two repositories may use the same ids: each is imported into a project of its own."""
         return self._wish.project
 
     def _is_here(self, record: Incoming, known: dict[str, _Known]) -> bool:
@@ -158,7 +158,7 @@ class _Landing:
         self._note(record.key, "*", f"it stands here already, through {self._wish.source}")
         return False
 
-    # what is new
+    # new records
 
     def _checked(self, records: Sequence[Incoming]) -> Iterator[tuple[str, NewItem]]:
         for record in records:
@@ -223,7 +223,7 @@ class _Landing:
             self._projects[name] = made
         return self._projects[name]
 
-    # where it shall stand
+    # their status
 
     def _bring(self, record: Incoming, item_id: str) -> None:
         actor, now = self._wish.actor, self._now
@@ -244,7 +244,7 @@ class _Landing:
         if verb is Verb.DISPATCH:
             return {"agent": record.agent or NOBODY}
         if verb is Verb.START:
-            # It has begun elsewhere, long ago: no time that is still to come keeps it from that.
+            # It began elsewhere, long ago: an `available_at` in the future must not stop it.
             return {"in_passing": True, "force": True}
         if verb is Verb.BLOCK:
             return {"notes": record.why}

@@ -1,4 +1,4 @@
-"""Reads an export twice: once to see that it is whole, once to take its records out."""
+"""Reads an export twice: first to check that it is complete, then to read its records."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ _LAST_LINE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A file that was read to its end, and is what its last line says."""
+    """A file that was read to its end and matches its last line."""
 
     path: Path
     records: int
@@ -70,7 +70,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def check(path: Path) -> Checked:
-    """Raises `InvalidInput` for whatever is not a whole export."""
+    """Raises `InvalidInput` for anything but a complete export."""
     with open_file(path) as file:
         header = _header(path, file.readline(LONGEST_LINE + 1))
         end = _end(path, file)
@@ -87,7 +87,7 @@ def check(path: Path) -> Checked:
 
 
 def _digest(given: Iterator[bytes]) -> tuple[str, int]:
-    """Over the records, without the first line and the last."""
+    """Over the records, without the first and the last line."""
     digest, total, held = hashlib.sha256(), 0, b""
     for line in given:
         if total > 1:
@@ -129,7 +129,7 @@ def _end(path: Path, file: BinaryIO) -> dict[str, Any]:
 
 
 def entries(checked: Checked) -> Iterator[Entry]:
-    """The records in their order; what is out of it, or comes twice, is refused."""
+    """The records in their order; records out of order, or duplicates, are refused."""
     with open_file(checked.path) as file:
         digest, order = hashlib.sha256(), _Order()
         number = 1
@@ -154,8 +154,8 @@ def _entry(number: int, line: bytes) -> Entry:
 
 
 class _Order:
-    """An export is sorted by kind and key, so that one look back finds what comes twice. Some kinds
-    had another key once: their records may be in either order, from the first to the last."""
+    """An export is sorted by kind and key, so that a comparison with the record before finds
+    duplicates. Some kinds once had another key: their records may be in either order throughout."""
 
     def __init__(self) -> None:
         self._kind = -1

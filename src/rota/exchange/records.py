@@ -1,4 +1,4 @@
-"""One line of an export: a row of the ledger as JSON, and back, with nothing taken on trust."""
+"""One line of an export: converts a row of the ledger to JSON and back, with strict checks."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from rota.storage.rows import encode
 from rota.storage.shapes import BY_KIND, Field, FieldType, Shape
 
 VERSION = 1
-LONGEST_LINE = 8 * 1024 * 1024  # more than the longest item there can be
+LONGEST_LINE = 8 * 1024 * 1024  # longer than the longest possible item
 DEEPEST = 64
 HEADER, END = "header", "end"
 _PARTS = ("kind", "version", "data")
@@ -24,7 +24,7 @@ _LARGEST = 2**63
 
 
 def line_of(shape: Shape, row: Row) -> bytes:
-    """The row's fields stand apart, for some of them are called `kind` and `version` too."""
+    """The row's fields are nested, because some of them are called `kind` and `version` too."""
     data = {
         field.name: _shown(field, value) for field, value in zip(shape.fields, row, strict=True)
     }
@@ -54,7 +54,7 @@ def parse(line: bytes) -> dict[str, Any]:
         record = json.loads(line, parse_constant=_no_number)
     except RecursionError:
         raise Fault("it is nested too deeply") from None
-    except ValueError as error:  # also what is not UTF-8
+    except ValueError as error:  # also for text that is not UTF-8
         raise Fault(f"this is not JSON: {error}") from None
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
         raise Fault('this is no record: it has no "kind"')
@@ -126,7 +126,7 @@ def _name(value: Any) -> str:
 
 
 def _time(value: Any) -> str:
-    """Text order is time order only while all are spelt alike."""
+    """Text order is time order only if all times have the same format."""
     if not _TIME.fullmatch(_text(value)):
         raise Fault(f"{value[:40]!r} is not a time like 2026-05-01T19:42:33.000000Z")
     try:

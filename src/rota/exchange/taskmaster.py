@@ -40,13 +40,13 @@ def read(path: Path) -> Reading:
         for task in tasks:
             try:
                 _read_one(reading, tag, task, None)
-            except RecursionError:  # newer Pythons read JSON that is deeper than they can call
+            except RecursionError:  # newer Pythons parse JSON deeper than they recurse
                 raise InvalidInput(f"{path}: subtasks are nested too deeply") from None
     return reading
 
 
 def _lists(path: Path, content: Any) -> Iterator[tuple[str, list[Any]]]:
-    """In the older form there is one list and no tag: that is `master` in the newer one."""
+    """The older form has one list and no tag; in the newer form that is `master`."""
     if isinstance(content, dict) and isinstance(content.get("tasks"), list):
         yield _DEFAULT_TAG, content["tasks"]
         return
@@ -112,7 +112,7 @@ def _tag_label(tag: str) -> tuple[str, ...]:
 def _needs(
     reading: Reading, key: str, tag: str, task: dict[str, Any], parent: str | None
 ) -> list[str]:
-    """A number alone means a sister, in a subtask; `3.1` and the like are whole."""
+    """In a subtask, a number alone means a sibling; `3.1` and the like are complete."""
     given = task.get("dependencies") or []
     if not isinstance(given, list):
         reading.note(key, "dependencies", "this is no list")

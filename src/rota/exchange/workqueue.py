@@ -1,4 +1,4 @@
-"""Reads an older work queue's SQLite file: projects, work_items, dispatch_log."""
+"""Reads the SQLite file of an older work queue: projects, work_items, dispatch_log."""
 
 import json
 from collections import defaultdict
@@ -80,7 +80,7 @@ def _columns(connection: apsw.Connection, table: str) -> set[str]:
 
 
 def _rows(connection: apsw.Connection, table: str) -> Iterator[Record]:
-    """By age, so that their items are of the same order. `table` is one of three names of ours."""
+    """By age, so that the items get the same order. `table` is one of three constant names."""
     names = sorted(name for name in _columns(connection, table) if '"' not in name)
     columns = ", ".join(f'"{name}"' for name in names)
     order = ", ".join(name for name in _BY_AGE if name in names)
@@ -89,7 +89,7 @@ def _rows(connection: apsw.Connection, table: str) -> Iterator[Record]:
 
 
 def _text(value: Any) -> Any:
-    """SQLite does not mind bytes where text is wanted; whoever reads on does."""
+    """SQLite accepts bytes where text is expected; the code after this does not."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 

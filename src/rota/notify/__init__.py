@@ -1,4 +1,4 @@
-"""Notifications: a person hears what needs a person."""
+"""Notifications: tell people what needs a person."""
 
 from rota.notify.chore import Notices
 from rota.notify.sending import Courier

@@ -1,4 +1,4 @@
-"""Budgets of the day: told once a day, by the end of the run that used them up."""
+"""Budgets of the day: reported once a day, at the end of the run that used them up."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ FLEET = "the fleet"
 
 
 def used_up(tx: Transaction, event: Event, fleet: Fleet) -> Iterator[tuple[str, str]]:
-    """Whose, and in which words; a mark in the same transaction keeps it from being told again."""
+    """Yields the owner and the words. A mark in the same transaction prevents a second report."""
     if event.type != EventType.RUN_FINISHED:
         return
     agent = fleet.agent(event.agent or "")

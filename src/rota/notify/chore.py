@@ -1,4 +1,4 @@
-"""The chore that makes notifications of events, and tells together what has waited for that."""
+"""The chore that turns events into notifications, and sends the bundles that are due."""
 
 import structlog
 
@@ -12,16 +12,16 @@ from rota.storage.wakeups import Commits
 
 log = structlog.get_logger()
 
-POLL_SECONDS = 5.0  # also when nobody wakes us
-# On PostgreSQL an event is shown once no older transaction is open, and nobody tells when the last
-# of those ends: after a wake-up we look again soon, then ever less often.
+POLL_SECONDS = 5.0  # also without a wake-up
+# On PostgreSQL an event becomes visible once no older transaction is open, and nothing signals the
+# end of the last one. So after a wake-up we look again soon, then less and less often.
 FIRST_PAUSE_SECONDS = 0.1
 NOTIFY, RULES = DeclarationKind.NOTIFY, "rules"
-FAR_BEHIND = 1_000  # events of no interest that a restart may read again
+FAR_BEHIND = 1_000  # events without interest that a restart may read again
 
 
 class Notices:
-    """Any number of them, on any number of machines, may share one database."""
+    """Any number of these chores, on any number of machines, may share one database."""
 
     name = "notices"
 
@@ -30,7 +30,7 @@ class Notices:
         self._store = store
         self._home = home
         self._clock = clock
-        self._position = 0  # up to here there is nothing more of interest
+        self._position = 0  # there is nothing of interest up to here
         self._kept = 0
         self._pause = FIRST_PAUSE_SECONDS
         self.plan = plan
@@ -45,8 +45,9 @@ class Notices:
         self._position = self._kept = await self._read_position()
 
     async def forget(self) -> None:
-        """Our file has no rules: if it had some, nothing is kept, unless another server's has some.
-        One whose file never had any forgets nothing of others."""
+        """Our file has no rules. If it had some before, all waiting notifications are dropped,
+        unless another server's file has rules. A server whose file never had rules drops
+        nothing."""
 
         def body(tx: Transaction) -> int:
             files = self._declarations(tx)
@@ -86,15 +87,15 @@ class Notices:
         return read_on(tx, self.plan, self._clock.now())
 
     async def _keep(self, position: int) -> None:
-        """What is of no interest only moves the position in memory, and now and then the one that
-        is kept."""
+        """Events without interest move only the position in memory, and the stored one now and
+        then."""
         self._position = position
         if position - self._kept < FAR_BEHIND:
             return
         seen = self._kept
 
         def body(tx: Transaction) -> None:
-            if tx.lock_mark(POSITION) == str(seen):  # else another has gone further
+            if tx.lock_mark(POSITION) == str(seen):  # otherwise another server has gone further
                 tx.put_mark(POSITION, str(position))
 
         await self._store.transact(body)

@@ -1,4 +1,4 @@
-"""All that is known of what happened, as it is written down and told to programs."""
+"""All facts about a happening, as they are stored and given to programs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ LONGEST = 1_000  # characters: a digest holds many of them
 @dataclass(frozen=True, slots=True)
 class Told:
     case: Case
-    about: str | None = None  # of budgets: whose
+    about: str | None = None  # the owner of a budget
     why: str | None = None
 
 

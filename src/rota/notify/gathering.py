@@ -1,4 +1,4 @@
-"""What waited is told together: one letter for each bundle that is due."""
+"""Sends waiting notices together: one letter for each bundle that is due."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ MOST_TOGETHER = 200
 
 
 def gather(tx: Transaction, now: datetime) -> None:
-    """One letter of each bundle that is due."""
+    """One letter for each bundle that is due, or several if the bundle is large."""
     for channel, bundle in tx.due_bundles(to_text(now)):
         while found := tx.take_notices(channel, bundle, MOST_TOGETHER):
             first, last = found[0], found[-1]
@@ -23,6 +23,7 @@ def gather(tx: Transaction, now: datetime) -> None:
 
 
 def letter(letter_id: str, channel: str, told: list[dict[str, Any]], now: datetime) -> OutboxEntry:
-    """Its subject is no item: what waits for a person keeps no item from being taken again."""
+    """Its subject is no item: a waiting notification must not keep an item from being taken
+    again."""
     payload = {"channel": channel, "notices": told}
     return OutboxEntry(letter_id, NOTIFICATION, None, channel, payload, to_text(now))

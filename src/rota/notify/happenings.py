@@ -8,8 +8,8 @@ from rota.model.status import Verb
 from rota.model.work import WorkItem
 from rota.queue.recovery import RUN_LOST
 
-# All that may ever be of interest: the position in the log moves with these, whatever the rules
-# are, so that a new rule finds none of the past.
+# All types that can ever be of interest. The position in the log moves with these, whatever the
+# rules are, so that a new rule matches nothing of the past.
 LOOKED_AT = (
     EventType.BLOCKED,
     EventType.FAILED,
@@ -43,10 +43,11 @@ WORDS = {
 
 
 def happenings(event: Event) -> tuple[Happening, ...]:
-    """An event may be two things: work that was quiet too long is stale, and blocked by that."""
+    """An event may be two happenings: work that was silent for too long is stale, and therefore
+    blocked."""
     try:
         kind = EventType(event.type)
-    except ValueError:  # of a newer Rota
+    except ValueError:  # from a newer Rota
         return ()
     plain = (_PLAIN[kind],) if kind in _PLAIN else ()
     return (Happening.STALE, *plain) if _is_stale(kind, event) else plain
@@ -59,7 +60,7 @@ def _is_stale(kind: EventType, event: Event) -> bool:
 
 
 def agent_of(event: Event, item: WorkItem | None) -> str | None:
-    """A lapsed claim drops its agent from the item; the event still knows it."""
+    """A lapsed claim removes the agent from the item; the event still has it."""
     named = event.agent or event.data.get("agent") or (item.assigned_agent if item else None)
     return str(named) if named else None
 
@@ -94,7 +95,7 @@ def why(happening: Happening, event: Event, item: WorkItem | None) -> str:
 
 
 def _told(reason: str | None, notes: str | None) -> str:
-    """A reason that only repeats what was done says nothing beside notes."""
+    """A reason that only repeats the verb is omitted if there are notes."""
     kept = None if notes and reason in set(Verb) else reason
     return ": ".join(one for one in (kept, notes) if one)
 

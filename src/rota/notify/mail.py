@@ -1,4 +1,4 @@
-"""E-mail by SMTP: in a thread, to the address that was vetted, and with an end."""
+"""E-mail by SMTP: in a thread, to the checked address, and with a time limit."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ async def mail(channel: EmailChannel, message: Message, secrets: Secrets, allowe
     except TimeoutError:
         raise DeliveryFailed(f"no answer within {seconds:g} s") from None
     finally:
-        session.cut()  # a server that sends a byte now and then would keep the thread for ever
+        session.cut()  # a server that sends a byte now and then would block the thread for ever
 
 
 def _login(channel: EmailChannel, secrets: Secrets) -> tuple[str, str] | None:
@@ -43,12 +43,12 @@ def _login(channel: EmailChannel, secrets: Secrets) -> tuple[str, str] | None:
 
 
 def letter(channel: EmailChannel, message: Message) -> EmailMessage:
-    """Titles are one line long; the policy refuses a line break in a header all the same."""
+    """Titles are one line; the policy would refuse a line break in a header anyway."""
     mail = EmailMessage(policy=SMTP)
     mail["From"] = Address("Rota", addr_spec=channel.sender)
     mail["To"] = ", ".join(channel.to)
     mail["Subject"] = f"[Rota] {message.title[:200]}"
-    # The same at every attempt, so that a mailbox shows one that came twice as one.
+    # The same at every attempt, so that a mailbox shows a repeated mail once.
     mail["Message-ID"] = f"<{message.id.replace(':', '.')}@{channel.sender.rpartition('@')[2]}>"
     mail["Auto-Submitted"] = "auto-generated"
     mail[DELIVERY] = message.id
@@ -58,7 +58,7 @@ def letter(channel: EmailChannel, message: Message) -> EmailMessage:
 
 @dataclass
 class Session:
-    """One conversation with a server."""
+    """One SMTP session."""
 
     channel: EmailChannel
     address: IPAddress
@@ -102,11 +102,11 @@ class Session:
         if self._cut:
             made.close()
             raise OSError("it took too long")
-        self._handle = made.dup()  # of our own: TLS takes the other one away
+        self._handle = made.dup()  # a duplicate, because TLS detaches the original
         return made
 
     def cut(self) -> None:
-        """Whatever still goes on ends with an error."""
+        """Whatever is still going on ends with an error."""
         self._cut = True
         if self._handle is not None:
             with contextlib.suppress(OSError):
@@ -115,7 +115,8 @@ class Session:
 
 
 class _Server(smtplib.SMTP):
-    """Called by its name, which its certificate is for, and reached at the vetted address."""
+    """Named by its host name, which its certificate is for, but connected to the checked
+    address."""
 
     def __init__(
         self, host: str, port: int, seconds: float, connected: Callable[[], socket.socket]

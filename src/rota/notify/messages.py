@@ -1,4 +1,4 @@
-"""What is told: one notice, or several of them together."""
+"""Messages: one notice, or several together."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ LONGEST_WHY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`facts` is all that is known, for programs; the rest is for people, one line each."""
+    """`facts` holds everything, for programs; the rest is for people, one line each."""
 
     happening: str
-    title: str  # begins with what happened, never with what a stranger wrote
+    title: str  # begins with the happening, never with a stranger's text
     why: str
     url: str | None
     facts: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Its id is the same at every attempt, for receivers that hear it twice."""
+    """Its id is the same at every attempt, so that receivers can recognise a repetition."""
 
     id: str
     notices: tuple[Notice, ...]
@@ -65,7 +65,7 @@ class Message:
         return self.single.url if self.single else None
 
     def text(self, longest: int) -> str:
-        """Plain text; of a digest as many lines as there is room for, and how many are left."""
+        """Plain text; for a digest, as many lines as fit, and the number of the others."""
         if self.single:
             lines = [self.single.title, self.single.why, self.single.url or ""]
             return "\n".join(line for line in lines if line)[:longest]
@@ -84,7 +84,7 @@ def _line(notice: Notice) -> str:
 
 
 def fitting(lines: Sequence[str], room: int) -> list[str]:
-    """As many as there is room for, and a word about the rest."""
+    """As many lines as fit, and a line that counts the others."""
     kept = how_many_fit(lines, room)
     left = len(lines) - kept
     return [*lines[:kept], f"and {left} more"] if left else list(lines)
@@ -96,6 +96,6 @@ def how_many_fit(lines: Sequence[str], room: int) -> int:
 
 
 def one_line(text: str, longest: int) -> str:
-    """Without anything that hides, breaks the line, or goes on and on."""
+    """Without invisible characters and line breaks, and cut to `longest`."""
     line = " ".join(visible(text[: longest * 8]).split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -1,4 +1,4 @@
-"""A program of this machine that shows a message: `notify-send`, for example. No shell is asked."""
+"""A program of this machine that shows a message: `notify-send`, for example. No shell is used."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from rota.runner.results import ended_by
 
 ROOM = 2_000
 _PLACE = re.compile(r"\{(" + "|".join(PLACES) + r")\}")
-# Where a desktop's own programs find the desktop.
+# Variables by which desktop programs find the desktop.
 _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
@@ -52,8 +52,8 @@ async def call(
 
 
 def arguments(channel: CommandChannel, message: Message) -> tuple[str, ...]:
-    """A value stays within its argument, and begins with a word of ours: never with a dash. It is
-    not looked through for further places."""
+    """A value stays within its argument and begins with a word of ours, never with a dash. It is
+    not searched for further places."""
     values = {
         "id": message.id,
         "happening": message.happening,

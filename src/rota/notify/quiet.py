@@ -1,5 +1,4 @@
-"""Hours in which nobody wants to hear anything: wall-clock times of a place, also on the days when
-its clocks are changed."""
+"""Quiet hours: wall-clock times in a time zone, also on days when its clocks change."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -8,7 +7,7 @@ from rota.config.notify import QuietHours
 
 
 def quiet_until(hours: QuietHours | None, now: datetime) -> datetime | None:
-    """When the quiet that reigns now is over; None when there is none."""
+    """The end of the present quiet hours; None outside of them."""
     if hours is None:
         return None
     zone = ZoneInfo(hours.timezone)
@@ -21,14 +20,14 @@ def quiet_until(hours: QuietHours | None, now: datetime) -> datetime | None:
 
 
 def _span(hours: QuietHours, day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Of the quiet that begins on a day."""
-    over = hours.end <= hours.begin  # midnight
+    """Begin and end of the quiet hours that begin on a day."""
+    over = hours.end <= hours.begin  # past midnight
     begin = min(_moments(day, hours.begin, zone))
     return begin, max(_moments(day + timedelta(days=over), hours.end, zone))
 
 
 def _moments(day: date, clock: time, zone: ZoneInfo) -> list[datetime]:
-    """The hour that comes twice in autumn has two, and quiet lasts until the later; of one that
-    spring leaves out, the later is behind the gap."""
+    """An hour that occurs twice in autumn has two moments, and quiet lasts until the later one. For
+    an hour that is skipped in spring, the later moment is after the gap."""
     local = datetime.combine(day, clock, zone)
     return [local.replace(fold=fold).astimezone(UTC) for fold in (0, 1)]

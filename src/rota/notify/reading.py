@@ -1,7 +1,7 @@
-"""Reads the log of events behind a position that is kept with what was made of them.
+"""Reads the event log from a position that is stored together with the results.
 
-Position, notices and letters are written in one transaction: whoever dies on the way has done
-nothing, and whoever reads at the same time waits for the position.
+Position, notices and letters are written in one transaction. A process that dies in the middle has
+done nothing, and a concurrent reader waits for the lock on the position.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _WANTED = EventFilter(types=LOOKED_AT)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the configuration says."""
+    """The notification part of the configuration."""
 
     config: NotifyConfig
     fleet: Fleet
@@ -41,25 +41,25 @@ class Plan:
 
 
 def begin(tx: Transaction) -> None:
-    """The first time, at the end of the log: nobody is told of the past."""
+    """The first time, begin at the end of the log: nobody is told of the past."""
     position = tx.get_mark(POSITION)
     if position is None:
         tx.begin_mark(POSITION, str(tx.last_event()))
-    elif int(position) > tx.highest_event():  # an older copy of the database was put back
+    elif int(position) > tx.highest_event():  # an older copy of the database was restored
         tx.put_mark(POSITION, str(tx.last_event()))
 
 
 def look(tx: Transaction, after: int) -> tuple[bool, int]:
-    """Is there anything behind `after` that may be of interest; if not, up to where was looked."""
+    """Whether there is anything of interest after `after`; if not, up to where the log was read."""
     last = tx.last_event()
     found = bool(tx.events_after(after, 1, _WANTED))
     return found, after if found else last
 
 
 def read_on(tx: Transaction, plan: Plan, now: datetime) -> tuple[int, int]:
-    """A page of the log; the position behind it, and how many events there were."""
+    """Reads one page of the log; the position after it, and the number of events."""
     position = tx.lock_mark(POSITION)
-    if position is None:  # another server was told to forget it
+    if position is None:  # another server has dropped it
         begin(tx)
         return int(tx.get_mark(POSITION) or 0), 0
     page = tx.events_after(int(position), PAGE, _WANTED)
@@ -92,7 +92,8 @@ def _cases(tx: Transaction, plan: Plan, event: Event) -> Iterator[Told]:
 def _tell(tx: Transaction, plan: Plan, told: Told, match: Match, now: datetime) -> None:
     """Now, by the outbox, or later."""
     facts = facts_of(plan.public_url, told, match)
-    # The colon is part of no name: `a-b` and `c` are not to be taken for `a` and `b-c`.
+    # A colon is part of no name: otherwise `a-b` with `c` and `a` with `b-c` would have the same
+    # id.
     notice = WaitingNotice(
         f"notice-{facts['event']['seq']}-{match.name}:{match.channel}{_of_budget(told)}",
         match.channel,
@@ -112,12 +113,12 @@ def _tell(tx: Transaction, plan: Plan, told: Told, match: Match, now: datetime) 
 
 
 def _of_budget(told: Told) -> str:
-    """One run may use up its agent's budget and that of all."""
+    """One run may use up both its agent's budget and the fleet's."""
     return "" if told.about is None else ("-all" if told.case.agent is None else "-own")
 
 
 def _later(tx: Transaction, plan: Plan, match: Match, now: datetime) -> tuple[str, str] | None:
-    """In which bundle, and when that is due."""
+    """The bundle, and when it is due."""
     hours = plan.config.quiet_hours
     excepted = hours is not None and match.happening in hours.exceptions
     if match.rule.digest is not None:

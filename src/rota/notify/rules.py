@@ -1,4 +1,4 @@
-"""Which rules an event falls under."""
+"""Matches events with rules."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Match:
 
 
 def matches(config: NotifyConfig, case: Case) -> Iterator[Match]:
-    """A channel hears of an event once: the first rule in the file that leads there counts."""
+    """A channel is told of an event once: the first matching rule in the file counts."""
     told: set[str] = set()
     for name, rule in config.rules.items():
         happening = next((one for one in case.happenings if one in rule.on), None)

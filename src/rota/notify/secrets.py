@@ -1,4 +1,4 @@
-"""What a channel's variables hold, and what must never be shown of it."""
+"""The values of a channel's variables, and how they are kept out of all output."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from rota.model.errors import DeliveryFailed
 from rota.runner.redaction import SHORTEST, Redactor
 
-LONG_ENOUGH = 16  # shorter parts of an address are words
+LONG_ENOUGH = 16  # shorter parts of an address are ordinary words
 _BREAKS = re.compile(r"[/?&=#]")
 
 
@@ -20,7 +20,8 @@ class Secrets:
 
     @classmethod
     def of(cls, channel: BaseModel, environ: Mapping[str, str]) -> "Secrets":
-        """Every key that ends in `_env` names one, and an address is one as a whole."""
+        """Every key that ends in `_env` names a secret; an address counts as a whole and in
+        parts."""
         named = [
             getattr(channel, key) for key in type(channel).model_fields if key.endswith("_env")
         ]
@@ -31,7 +32,8 @@ class Secrets:
         )
 
     def value(self, name: str) -> str:
-        """Of a variable; whoever forgot it may start the server again before we give up."""
+        """The value of a variable. If it is not set, the delivery is retried: the server may be
+        restarted with it before we give up."""
         found = self.environ.get(name, "").strip()
         if not found:
             raise DeliveryFailed(f"the environment variable {name} is not set")
@@ -39,7 +41,7 @@ class Secrets:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Of an address, what makes it secret: errors and answers may repeat it in pieces."""
+    """The secret parts of an address: errors and answers may repeat it in pieces."""
     _, scheme, rest = value.partition("://")
     path = rest.partition("/")[2] if scheme else ""
     if len(path) >= SHORTEST:

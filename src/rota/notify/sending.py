@@ -1,5 +1,5 @@
-"""Takes a message to its channel. What goes wrong says whether another attempt is worth it, and
-gives nothing away."""
+"""Delivers a message to its channel. An error says whether another attempt makes sense, and reveals
+no secret."""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -38,11 +38,12 @@ class Courier:
         place: Path = Path(),
         clock: Clock | None = None,
     ) -> None:
-        """`config` is asked at every delivery: it may have changed. Programs run in `place`."""
+        """`config` is called at every delivery, because it may have changed. Programs run in
+        `place`."""
         self._config = config
         self._environ = environ
         self._hosts = allowed_hosts
-        self._place = place.resolve()  # programs are started by a process that stands elsewhere
+        self._place = place.resolve()  # the nursery runs in another directory
         self._clock = clock or SystemClock()
         self._nursery = Nursery()
 
@@ -53,7 +54,7 @@ class Courier:
         await self.send(entry.payload["channel"], Message.of(entry.id, entry.payload["notices"]))
 
     async def signal(self, entry: OutboxEntry) -> None:
-        """What a signal asks to be told; it too waits until quiet hours are over."""
+        """A notification that a signal asks for; it also waits until quiet hours are over."""
         now = self._clock.now()
         if end := quiet_until(self._quiet_hours(), now):
             wait = (end - now).total_seconds()
@@ -73,7 +74,7 @@ class Courier:
         return None if hours is None or "signal_fired" in hours.exceptions else hours
 
     async def send(self, name: str, message: Message) -> str:
-        """What the receiver said."""
+        """Returns the receiver's answer."""
         config = self._config()
         channel = config.channels.get(name)
         if channel is None:
@@ -96,7 +97,7 @@ class Courier:
     async def _send(
         self, channel: AnyChannel, message: Message, secrets: Secrets, allowed: Allowed
     ) -> str:
-        # Libraries for the web and for mail are loaded by whoever has such a channel.
+        # The libraries for the web and for mail are loaded only for such channels.
         match channel:
             case WebhookChannel() | SlackChannel() | DiscordChannel() | NtfyChannel():
                 from rota.notify.web import tell  # noqa: PLC0415
@@ -113,7 +114,7 @@ class Courier:
 
 
 def trial_facts(name: str, public_url: str) -> dict[str, Any]:
-    """A message that asks for nothing."""
+    """A test message."""
     return {
         "happening": "test",
         "title": f"Test: channel {name} of Rota",

@@ -1,4 +1,4 @@
-"""Channels that are web addresses: what each of them wants to be sent."""
+"""Channels that are web addresses: the format of each."""
 
 import json
 import re
@@ -37,7 +37,7 @@ async def tell(channel: WebChannel, message: Message, secrets: Secrets, allowed:
 
 
 def judged(reply: Reply) -> str:
-    """An answer that will be the same tomorrow is final; one that passes is not."""
+    """An answer that will not change is final; a temporary one is not."""
     if reply.ok:
         return f"it answered {reply.status}"
     said = one_line(reply.text, 200)
@@ -83,7 +83,7 @@ def _made(
 
 
 def _checked(url: str) -> str:
-    """It may come from a variable, of which nothing shall be shown."""
+    """The address may come from a variable, so the error shows nothing of it."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DeliveryFailed("its variable does not hold an address like https://…", final=True)
     return url
@@ -93,8 +93,8 @@ def _checked(url: str) -> str:
 
 
 def slack(message: Message) -> dict[str, Any]:
-    """Rich text is never looked through for markup or mentions. `text` is what a phone shows, and
-    what other programs with such webhooks understand."""
+    """Rich text is not parsed for markup or mentions. `text` is shown by phones, and understood by
+    other programs with Slack's webhook format."""
     kept = _kept(message, SLACK_ROOM)
     head = [{"type": "text", "text": message.title, "style": {"bold": True}}]
     rows = [_rich(one, alone=message.single is not None) for one in kept]
@@ -128,14 +128,14 @@ def _kept(message: Message, room: int) -> tuple[Notice, ...]:
 
 
 def mrkdwn(text: str) -> str:
-    """Slack's three entities, and no word that calls people."""
+    """Escapes Slack's three entities, and defuses mentions."""
     for letter, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(letter, entity)
     return unmentioned(text)
 
 
 def unmentioned(text: str) -> str:
-    """With a mark of no width behind each @, nobody is called by it."""
+    """A zero-width space after each @ keeps it from mentioning anybody."""
     return text.replace("@", "@\u200b")
 
 
@@ -154,12 +154,12 @@ def discord(message: Message) -> dict[str, Any]:
 
 
 def markdown(text: str) -> str:
-    """All that could be markup is escaped."""
+    """Escapes everything that could be markup."""
     return unmentioned(_MARKDOWN.sub(r"\\\1", text))
 
 
 def _cut(line: str, room: int) -> str:
-    """Not behind a backslash that escapes what comes."""
+    """Never after a backslash that escapes the next character."""
     return line if len(line) <= room else line[:room].rstrip("\\") + "…"
 
 
@@ -167,7 +167,8 @@ def _cut(line: str, room: int) -> str:
 
 
 def ntfy(message: Message, channel: NtfyChannel, topic: str) -> dict[str, Any]:
-    """Published as JSON: nothing of it stands in a header. Without `markdown` it is plain text."""
+    """Published as JSON, so that nothing goes into a header. Without `markdown` it is plain
+    text."""
     made = {
         "topic": topic,
         "title": message.title[:200],

@@ -1,4 +1,4 @@
-"""The runner: executes an agent once, and leaves nothing behind."""
+"""The runner: executes an agent once, and leaves no process behind."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.runner.workspace import Removed as Removed
     from rota.runner.workspace import clean_worktrees as clean_worktrees
 
-# Found when asked for: the ledger needs the records of runs, and not what it takes to run.
+# Resolved on first access: the ledger needs the records of runs, but not the code that runs agents.
 _HOMES = {
     "LocalRunner": "rota.runner.executor",
     "append": "rota.runner.logs",

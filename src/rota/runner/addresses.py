@@ -1,5 +1,5 @@
-"""Which addresses a webhook may be sent to: those of the public internet, and those that were
-allowed by name."""
+"""Addresses that a webhook may be sent to: those of the public internet, and those allowed by
+name."""
 
 import asyncio
 import ipaddress
@@ -12,7 +12,7 @@ from rota.model.errors import Forbidden, InvalidInput
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Translation (NAT64, 6to4) would lead from a public address to a private one, and so would an IPv4
-# address in the old clothes of IPv6 (::/96). Site-local ones are private by their old name.
+# address in the deprecated IPv6 form (::/96). Site-local addresses are private.
 _INWARD = tuple(
     ipaddress.ip_network(net)
     for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96", "fec0::/10")
@@ -21,7 +21,7 @@ _INWARD = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Hosts by name and networks by CIDR that may be reached though they are not public."""
+    """Hosts by name and networks by CIDR that may be reached although they are not public."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
@@ -51,7 +51,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 async def vetted(host: str, port: int, allowed: Allowed) -> IPAddress:
-    """The address to connect to. Looked up once: what was vetted is what is reached."""
+    """The address to connect to. Looked up once: the checked address is the one that is used."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -1,4 +1,5 @@
-"""May an agent run now? Asked before anything is taken for it, and told to whoever asks why not."""
+"""May an agent run now? Asked before anything is taken for it; also answers people who ask why
+not."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -16,10 +17,10 @@ from rota.runner.budget import day_began, used_up
 from rota.scheduler.presence import unseen
 from rota.storage.port import Store, Transaction
 
-# Runs whose end says nothing about the agent itself.
+# Ends that say nothing about the agent itself.
 _NO_VERDICT = frozenset({RunStatus.CANCELLED, RunStatus.CLAIM_LOST, RunStatus.LOST})
 _GOOD = frozenset({RunStatus.SUCCEEDED, RunStatus.PARTIAL})
-# A quota of which nobody knows when it comes back is tried again after so long.
+# How long to wait for a quota when nobody knows when it comes back.
 USAGE_PAUSE_SECONDS = 3600.0
 _OPEN = RunFilter(statuses=(RunStatus.RUNNING,))
 
@@ -32,7 +33,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an agent stands. Of its limits, those that are over are left out."""
+    """The state of an agent. Limits that are over are omitted."""
 
     limits: AgentLimits
     running: int = 0
@@ -42,13 +43,14 @@ class Standing:
 
 class Admission:
     def __init__(self, store: Store, clock: Clock, budget: Callable[[], Budget] = Budget) -> None:
-        """`budget` tells what all agents together may spend, whenever it is asked."""
+        """`budget` returns what all agents together may spend; it is called each time."""
         self._store = store
         self._clock = clock
         self._budget = budget
 
     async def refusal(self, agent: AgentSpec, *, for_an_item: bool = False) -> Refusal | None:
-        """`for_an_item`: a run that takes none adds nothing to what waits for a review."""
+        """`for_an_item`: a run without an item adds nothing to review, so that limit does not
+        apply."""
         now = self._clock.now()
 
         def body(tx: Transaction) -> Refusal | None:
@@ -66,7 +68,7 @@ class Admission:
         )
 
     async def standings(self, agents: Collection[str]) -> dict[str, Standing]:
-        """Of these agents, and of all others that run or may not; the day begins in UTC."""
+        """For these agents, and for all others that run or have limits; the day begins in UTC."""
         now = self._clock.now()
 
         def body(tx: Transaction) -> dict[str, Standing]:
@@ -78,19 +80,19 @@ class Admission:
         return await self._store.read(body, long=True)
 
     async def limits(self) -> dict[str, AgentLimits]:
-        """Of all agents that have any, by name; those that are over are left out."""
+        """By agent, for all that have limits; limits that are over are omitted."""
         now = to_text(self._clock.now())
         found = await self._store.read(lambda tx: tx.list_limits())
         return {one.agent: _holding(one, now) for one in found}
 
     async def standing(self, agent: str, timezone: str = "UTC") -> Standing:
-        """The day begins at midnight there."""
+        """The day begins at midnight in `timezone`."""
         now = self._clock.now()
         demand_zone(timezone)
         return await self._store.read(lambda tx: _standing(tx, agent, now, timezone), long=True)
 
     async def resume(self, agent: str) -> bool:
-        """Close the breaker and forget the quota; whether there was anything to forget."""
+        """Close the breaker and forget the quota; False when there was nothing to forget."""
         now = to_text(self._clock.now())
 
         def body(tx: Transaction) -> bool:
@@ -124,7 +126,7 @@ def demand_zone(timezone: str) -> None:
 
 
 def _holding(limits: AgentLimits, now: str) -> AgentLimits:
-    """What still keeps the agent; a note alone does not."""
+    """The limits without those that are over."""
     usage = limits.usage_until if (limits.usage_until or "") > now else None
     breaker = limits.breaker_until if (limits.breaker_until or "") > now else None
     return replace(limits, usage_until=usage, breaker_until=breaker)
@@ -176,7 +178,7 @@ def _spent(tx: Transaction, budget: Budget, now: datetime, agent: str | None) ->
 
 
 def after(limits: AgentLimits, agent: AgentSpec, end: RunEnd, now: datetime) -> AgentLimits:
-    """What a run's end means for the next one."""
+    """The agent's limits after the end of a run."""
     if end.usage_limit:
         return _out_of_quota(limits, agent, end, now)
     if end.status in _NO_VERDICT:
@@ -191,7 +193,7 @@ def after(limits: AgentLimits, agent: AgentSpec, end: RunEnd, now: datetime) -> 
 
 
 def _out_of_quota(limits: AgentLimits, agent: AgentSpec, end: RunEnd, now: datetime) -> AgentLimits:
-    """The agent has done nothing wrong: its failures in a row stay as they were."""
+    """The agent did nothing wrong: its count of failures in a row stays as it was."""
     if not agent.pause_on_usage_limit:
         return limits
     until = end.usage_limit_until

@@ -1,4 +1,4 @@
-"""A run, and what may end it from outside."""
+"""A run, and the watches that may end it from outside."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -13,10 +13,10 @@ Watch = Coroutine[Any, Any, str]
 async def ended_by(
     execution: Coroutine[Any, Any, RunEnd], meter: Meter, watches: Mapping[RunStatus, Watch]
 ) -> RunEnd:
-    """The run's own end, or that of the first watch that returns: it says why, and the run's
-    meter what was used until then.
+    """The run's own end, or that of the first watch that returns: the watch gives the reason, and
+    the run's meter what was used until then.
 
-    Whichever it is, and also when the caller is cancelled, the run is over when this returns.
+    In every case, also when the caller is cancelled, the run is over when this returns.
     """
     running = asyncio.ensure_future(execution)
     watching = {asyncio.ensure_future(watch): status for status, watch in watches.items()}
@@ -29,5 +29,5 @@ async def ended_by(
     if running in done:
         return running.result()
     watch = next(one for one in watching if one in done)
-    # Only now: a program that is told to end may still sum up what it has used.
+    # Only now: a program that is told to end may still report its usage.
     return meter.charge(RunEnd(watching[watch], error=watch.result()))

@@ -1,4 +1,4 @@
-"""What may be spent: pure rules over what was spent already."""
+"""Budgets: pure rules over what was spent already."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from rota.model.runs import Spent, Tally
 
 
 def exceeded(limits: Limits, spent: Spent) -> str | None:
-    """Which limit has been reached, in words; None while there is room for another run."""
+    """The limit that has been reached, in words; None while there is room for another run."""
     seconds = limits.wall_time.total_seconds() if limits.wall_time is not None else None
     for limit, used, words in (
         (limits.runs, spent.runs, f"{spent.runs} of {limits.runs} runs"),
@@ -37,8 +37,9 @@ def spent_by(tallies: Iterable[Tally]) -> Spent:
 def used_up(
     budget: Budget, now: datetime, spent: Callable[[str, str | None], Spent], agent: str | None
 ) -> str | None:
-    """That a budget of the day is used, and until when; None while it is not. `agent`: whose it
-    is, None for that of all together; `spent` tells what was, since when and by whom."""
+    """That the budget of the day is used up, and until when; None while it is not. `agent` is the
+    owner of the budget, None for that of the fleet. `spent` is given a start time and that
+    agent."""
     if not budget.per_day.any:
         return None
     words = exceeded(budget.per_day, spent(to_text(day_began(now, budget.timezone)), agent))
@@ -50,7 +51,7 @@ def used_up(
 
 
 def day_began(now: datetime, zone: str) -> datetime:
-    """The last midnight there."""
+    """The last midnight in that zone."""
     local = now.astimezone(ZoneInfo(zone))
     return local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
@@ -60,13 +61,13 @@ def next_day(now: datetime, zone: str) -> datetime:
 
 
 def backoff(first: timedelta, longest: timedelta, attempt: int) -> timedelta:
-    """Doubled at each attempt, and never beyond the longest."""
+    """Doubles at each attempt, up to `longest`."""
     seconds = first.total_seconds() * 2.0 ** min(max(attempt - 1, 0), 40)
     return min(timedelta(seconds=min(seconds, longest.total_seconds())), longest)
 
 
 def tighter(one: Limits, other: Limits) -> Limits:
-    """Both hold."""
+    """Limits that satisfy both."""
     return Limits(
         _least(one.runs, other.runs),
         _least(one.wall_time, other.wall_time),

@@ -1,4 +1,4 @@
-"""What a run's end means."""
+"""Computes the end of a run."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ def conclude(
     report = hearing.report
     status, error = _verdict(finished, hearing, told, limits)
     words = report.result or report.said or ("" if report.session_id else hearing.printed)
-    words = hearing.redactor.text(words)  # here, because below it is cut
+    words = hearing.redactor.text(words)  # before the text is cut below
     refused = _refused(finished, hearing, now) if status is RunStatus.FAILED else None
     until = refused.until if refused else None
     return RunEnd(
@@ -67,7 +67,7 @@ def _failure(finished: Finished, hearing: Hearing) -> str:
 
 
 def _refused(finished: Finished, hearing: Hearing, now: datetime) -> Refusal | None:
-    """Only when it failed of itself: who succeeds may talk about limits."""
+    """Only when it failed by itself: a run that succeeded may talk about limits."""
     report: Report = hearing.report
     if finished.stopped is not None:
         return None
@@ -78,8 +78,8 @@ def _refused(finished: Finished, hearing: Hearing, now: datetime) -> Refusal | N
 
 
 def _runtimes_own_words(hearing: Hearing) -> str:
-    """A stream tells apart what the runtime says and what its agent does: an agent may well work
-    on somebody else's limits. Of other programs all that they said may be meant."""
+    """A stream separates the runtime's messages from the agent's work, which may well be about
+    another program's limits. For other programs, all of their output is searched."""
     if hearing.streams:
         return hearing.report.error or hearing.complained
     return f"{hearing.printed}\n{hearing.complained}"

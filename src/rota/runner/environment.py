@@ -1,4 +1,4 @@
-"""What an agent's environment holds: a short list of the server's variables, and its own."""
+"""An agent's environment: a short list of the server's variables, and its own."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def inherited(environ: Mapping[str, str], more: tuple[str, ...] = ()) -> dict[str, str]:
-    """What is taken over from the server's environment: nothing that was not named."""
+    """What is inherited from the server's environment: only variables that were named."""
     names = PASSED | set(more)
     return {
         name: value
@@ -29,8 +29,8 @@ def inherited(environ: Mapping[str, str], more: tuple[str, ...] = ()) -> dict[st
 def environment(
     request: RunRequest, environ: Mapping[str, str], root: Path, files: Mapping[str, Path]
 ) -> dict[str, str]:
-    """All variables of a run, with those that name its `files`. The marks by which its processes
-    are known cannot be overruled."""
+    """All variables of a run, with those that name its `files`. The two variables that mark its
+    processes cannot be overridden."""
     settings = request.settings
     return {
         **inherited(environ, settings.env_pass),

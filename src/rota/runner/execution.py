@@ -1,4 +1,4 @@
-"""One program, from its start until nothing of it is left."""
+"""One program, from its start until none of its processes is left."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from rota.model.runs import RunStatus
 from rota.runner.output import read_to_end
 from rota.runner.process import Handles, Nursery, Program, Supervised
 
-DRAINED_IN = 2.0  # seconds that output may still come when nobody is left to write it
+DRAINED_IN = 2.0  # seconds to wait for output after the last process has ended
 
 T = TypeVar("T")
 Ear = Callable[[bytes], None]
@@ -20,7 +20,7 @@ Ear = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why we ended it, before it did."""
+    """Why we ended the program."""
 
     status: RunStatus
     why: str
@@ -51,19 +51,20 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run, and who listens."""
+    """A program to run, and the readers of its output."""
 
     program: Program
     stdin: bytes
     out: Ear
     err: Ear
-    seconds: float  # that it may take
-    overdue: Stopped | None = None  # what it is ended for when it takes longer
-    run_id: str | None = None  # by which its processes are found if all else fails
+    seconds: float  # its time limit
+    overdue: Stopped | None = None  # why it is ended when it takes longer
+    run_id: str | None = None  # finds its processes if its supervisor is killed
 
 
 async def run_program(nursery: Nursery, order: Order, stop: Stop) -> Finished:
-    """InvalidInput when it cannot be started. Who cancels this waits until all of it is gone."""
+    """Raises InvalidInput when it cannot be started. A caller that is cancelled waits until all its
+    processes are gone."""
     life = asyncio.create_task(_life(nursery, order, stop))
     try:
         return await asyncio.shield(life)
@@ -74,7 +75,7 @@ async def run_program(nursery: Nursery, order: Order, stop: Stop) -> Finished:
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """To its end, even for a caller who is cancelled; who is cancelled then."""
+    """Runs to its end, even if the caller is cancelled; the cancellation is raised afterwards."""
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)
@@ -85,10 +86,10 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
 
 async def _over(task: "asyncio.Task[Any]") -> None:
     while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):  # once is enough
+        with contextlib.suppress(asyncio.CancelledError):  # further cancellations are ignored
             await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # else asyncio complains that nobody asked for it
+        task.exception()  # otherwise asyncio logs that the exception was never retrieved
 
 
 async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
@@ -115,7 +116,7 @@ async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
 async def _read(handle: int, ear: Ear, stop: Stop) -> None:
     try:
         await read_to_end(handle, ear)
-    except Exception as error:  # whatever it is: who is not listened to waits for ever
+    except Exception as error:  # anything: with nobody to read, the program would block for ever
         stop.because(RunStatus.FAILED, f"its output could not be read: {error}")
         raise
 
@@ -149,7 +150,7 @@ async def _closed(readers: "list[asyncio.Task[None]]") -> None:
 
 
 def _opened(stdin: bytes) -> tuple[int, int, Handles]:
-    """Our ends of the output, and the program's own."""
+    """Our ends of the output pipes, and the program's handles."""
     made: list[int] = []
     try:
         made += os.pipe()
@@ -164,7 +165,7 @@ def _opened(stdin: bytes) -> tuple[int, int, Handles]:
 
 
 def _readable(content: bytes) -> int:
-    """A file without a name: however long it is, nobody has to wait until it is read."""
+    """An unnamed file: however long the content is, no writer has to wait for the reader."""
     if not content:
         return os.open(os.devnull, os.O_RDONLY)
     with tempfile.TemporaryFile() as file:

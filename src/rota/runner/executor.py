@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     import httpx2
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_ELSEWHERE = Place(Path("/"))  # where hooks run when there is no place for the run
+_ELSEWHERE = Place(Path("/"))  # where hooks run if the run has no directory
 
 
 class LocalRunner:
     """Implements `Runner`. Close it when no more runs will come.
 
-    `directory` is private to the server (its state directory): scratch files and worktrees
-    lie there, and the processes of its runs carry its path. `environ` is the server's.
-    `allowed_hosts` are names and networks (CIDR) that webhooks may reach though they are not
-    on the public internet. `secret_names` tells which variables hold secrets though they are not
-    called so, whenever it is asked.
+    `directory` is private to the server (its state directory): scratch files and worktrees are
+    there, and the processes of its runs carry its path. `environ` is the server's. `allowed_hosts`
+    are names and networks (CIDR) that webhooks may reach although they are not on the public
+    internet. `secret_names` returns the variables that hold secrets although their names do not
+    show it; it is called for each run.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class LocalRunner:
         )
 
     async def _resume(self, request: RunRequest, place: Place, log: RunLog) -> RunEnd:
-        """Programs forget sessions, and some know them only in the directory that they began in.
-        That is no reason to do nothing."""
+        """Programs forget sessions, and some know them only in the directory where they began. The
+        run then begins a new session."""
         end = await self._run(request, place, log)
         if request.session_id is None or not is_gone(end):
             return end
@@ -188,7 +188,7 @@ def _order(request: RunRequest, program: Program, stdin: bytes, hearing: Hearing
 
 
 def _patience(request: RunRequest) -> tuple[float, Stopped]:
-    """How many seconds it may take, and what it is ended for when it takes longer."""
+    """How many seconds it may take, and the reason for ending it when it takes longer."""
     seconds = request.settings.timeout.total_seconds()
     late = Stopped(RunStatus.TIMED_OUT, f"it ran longer than its timeout of {seconds:g} s")
     limit = request.limits.wall_time
@@ -200,7 +200,7 @@ def _patience(request: RunRequest) -> tuple[float, Stopped]:
 
 
 def _files(request: RunRequest, scratch: Scratch) -> dict[str, Path]:
-    """What the agent may read and write, by the variables that name it."""
+    """The files that the agent may read and write, by the variables that name them."""
     files = {RESULT_FILE: scratch.result}
     if request.context.get("item") is not None:
         content = json.dumps(request.context["item"], ensure_ascii=False, default=str)
@@ -227,8 +227,8 @@ def _note_survivors(finished: Finished, log: RunLog) -> None:
 
 
 def _for_keeping(end: RunEnd, redactor: Redactor) -> RunEnd:
-    """Without secrets, and without what no database can hold: the end of a run must not be lost
-    over the words of its agent. What is taken out comes first, as it may have parted a secret."""
+    """Without secrets, and without characters that no database can hold: the agent's words must not
+    cost the end of a run. Such characters go first, because one may have split a secret."""
 
     def clean(text: str) -> str:
         return redactor.text(storable(text))

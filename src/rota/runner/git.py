@@ -1,4 +1,4 @@
-"""Calling git, one at a time in each repository."""
+"""Calls git, one call at a time in each repository."""
 
 import asyncio
 import fcntl
@@ -10,14 +10,14 @@ from pathlib import Path
 from rota.model.errors import InvalidInput
 from rota.runner.environment import inherited
 
-GIT_PATIENCE = 120.0  # seconds; a large tree takes its time
-LOCK_PATIENCE = 120.0  # seconds, where nobody says otherwise
-TURN = 0.02  # seconds between two looks whether it is our turn
-SAID_AFTER = 1.0  # seconds until a wait is worth a word
+GIT_PATIENCE = 120.0  # seconds; a large tree takes long
+LOCK_PATIENCE = 120.0  # seconds, if the caller names none
+TURN = 0.02  # seconds between two attempts to get the lock
+SAID_AFTER = 1.0  # seconds until a wait is logged
 
 
 class NeverOurTurn(TimeoutError):
-    """Somebody else kept a repository for too long."""
+    """Another process held a repository for too long."""
 
 
 @asynccontextmanager
@@ -26,15 +26,15 @@ async def alone_in(
     seconds: float | None = None,
     waiting: Callable[[str], None] | None = None,
 ) -> AsyncIterator[None]:
-    """One at a time, also of several servers: git stumbles over a worktree that another is just
-    making. The lock is on the directory itself, so that nothing is written there.
+    """One caller at a time, also across servers: git fails on a worktree that another process is
+    just creating. The lock is on the directory itself, so that nothing is written there.
 
-    `waiting` is told what it waits for. NeverOurTurn after so many seconds.
+    `waiting` is called with the reason for the wait. Raises NeverOurTurn after `seconds`.
     """
     try:
         handle = os.open(repository, os.O_RDONLY)
     except OSError:
-        yield  # git will say what is wrong with it
+        yield  # git will report what is wrong with it
         return
     try:
         await _our_turn(handle, repository, LOCK_PATIENCE if seconds is None else seconds, waiting)
@@ -46,7 +46,7 @@ async def alone_in(
 async def _our_turn(
     handle: int, repository: Path, seconds: float, waiting: Callable[[str], None] | None
 ) -> None:
-    """By looking: another process may hold it."""
+    """By polling, because another process may hold the lock."""
     clock = asyncio.get_running_loop().time
     began = clock()
     while not _locked(handle):
@@ -74,21 +74,21 @@ class Git:
         self._env = {**inherited(environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
     async def run(self, place: Path, *arguments: str) -> str:
-        """What it printed. InvalidInput with git's own words when it refuses."""
+        """Its output. Raises InvalidInput with git's own words when it refuses."""
         code, out, err = await self._called(place, arguments)
         if code:
             raise _refused(err)
         return out
 
     async def asked(self, place: Path, *arguments: str) -> str | None:
-        """What it printed; None when git says no. InvalidInput when it does not get to say it."""
+        """Its output; None when git says no. Raises InvalidInput when git was killed."""
         code, out, err = await self._called(place, arguments)
         if code < 0:
             raise _refused(err)
         return None if code else out
 
     async def _called(self, place: Path, arguments: tuple[str, ...]) -> tuple[int, str, str]:
-        """Its exit code, what it printed, and what it complained of."""
+        """Its exit code, output and error output."""
         try:
             process = await asyncio.create_subprocess_exec(
                 "git", *arguments,

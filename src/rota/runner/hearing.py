@@ -1,4 +1,4 @@
-"""Listening to a run: its output goes into the log, and what it means into a report."""
+"""Reads the output of a run: it goes into the log, and its meaning into a report."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ class Ear:
         self._understand = understand
         self._must_parse = must_parse
         self._lines = Lines(log.redactor)
-        self._unread = b""  # the end of what was passed over
+        self._unread = b""  # the last bytes that were skipped
         self.last = LastLines(LONGEST_SUMMARY, log.redactor)
 
     def hear(self, data: bytes) -> str:
@@ -55,7 +55,7 @@ class Ear:
         return str(events[-1].get("text", "")) if events else ""
 
     def _pass_over(self, data: bytes) -> None:
-        """A program that floods us is only counted, and its last words are kept."""
+        """The output of a program that floods us is only counted, and its end is kept."""
         if not self._unread:
             self._lines = Lines(self._log.redactor)
         self._log.drop(len(data))
@@ -122,7 +122,7 @@ def _stderr(line: str) -> Iterable[Event]:
 
 
 def beyond(limits: Limits, usage: Usage) -> str | None:
-    """Which limit of a run it has gone beyond."""
+    """The limit of a run that its usage has exceeded, in words."""
     if limits.tokens is not None and usage.tokens > limits.tokens:
         return f"it used {usage.tokens} tokens, and its limit is {limits.tokens} (budget tokens)"
     if limits.usd is not None and (usage.cost_usd or 0) > limits.usd:

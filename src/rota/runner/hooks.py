@@ -1,4 +1,4 @@
-"""Telling others how a run ended: programs and web addresses."""
+"""Hooks: tell programs and web addresses how a run ended."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -28,12 +28,12 @@ _ERRORS = frozenset({RunStatus.FAILED, RunStatus.TIMED_OUT})
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What hooks need of the server."""
+    """What hooks need from the server."""
 
     nursery: Nursery
     environ: Mapping[str, str]
     root: Path
-    place: Path  # where the run worked
+    place: Path  # the run's working directory
     allowed: Allowed
     grace: float
     transport: "httpx2.AsyncBaseTransport | None" = None
@@ -48,7 +48,8 @@ class Hooks:
         self._here = here
 
     async def run(self, end: RunEnd) -> RunEnd:
-        """One after the other. A failure is recorded, and changes the result only where asked."""
+        """One after the other. A failure is recorded; it changes the result only where
+        configured."""
         due = list(self._due(end))
         if not due:
             return end
@@ -85,7 +86,7 @@ class Hooks:
     async def _tell(self, hook: Hook, event: str, body: bytes) -> None:
         here = self._here
         if hook.url is not None:
-            # Only who has a webhook waits until its library is loaded.
+            # Loaded only for agents with a webhook.
             from rota.runner.webhooks import post  # noqa: PLC0415
 
             await post(hook, body, environ=here.environ, allowed=here.allowed, via=here.transport)
@@ -97,8 +98,8 @@ class Hooks:
     async def _call(
         self, hook: Hook, command: tuple[str, ...] | str, event: str, body: bytes
     ) -> None:
-        """A line goes to the shell as its author wrote it; what is known of the run is on
-        stdin, and nothing of it in the line."""
+        """A command line goes to the shell as its author wrote it. Facts about the run are on
+        stdin, and never in the line."""
         argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
         words = Words(hook.name, self._log)
         order = Order(
@@ -142,7 +143,7 @@ def _marked(end: RunEnd, hook: Hook, said: str) -> RunEnd:
 
 
 class Words:
-    """What a hook prints: its end, as lines of the run's log."""
+    """The end of a hook's output, for the run's log."""
 
     def __init__(self, name: str, log: RunLog) -> None:
         self._name = name

@@ -1,8 +1,8 @@
 """The log of a run: one JSON object per line, readable while it grows.
 
-Every line has `ts` and `text`; `stream` says who spoke (`stdout`, `stderr`, or `rota`), `type`
-what it is when the runtime told. A log has a limit: its beginning and its end are kept, and a
-line between them says how much was dropped.
+Every line has `ts` and `text`; `stream` names the speaker (`stdout`, `stderr`, or `rota`), `type`
+the kind of line if the runtime told it. A log has a limit: its beginning and its end are kept, and
+a line between them says how much was dropped.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ from rota.runner.redaction import Redactor
 
 END_KEPT = 64 * 1024  # bytes of the log's end that are kept beyond its limit
 LONGEST_TEXT = 64 * 1024  # characters of one line's text
-LONGEST_CALL = 500  # characters of what a tool was called with
-LONGEST_LINE = 1024 * 1024  # bytes of one line that somebody sends us
+LONGEST_CALL = 500  # characters of a tool call's arguments
+LONGEST_LINE = 1024 * 1024  # bytes of one line that a worker sends
 PIECE = 256 * 1024
-PATIENCE = 0.25  # seconds between two looks at a growing file
+PATIENCE = 0.25  # seconds between two reads of a growing file
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def for_people(text: str) -> str:
-    """Without what would move a terminal's cursor or change its colours."""
+    """Without characters that move a terminal's cursor or change its colours."""
     return _CONTROL.sub("", text)
 
 
 class RunLog:
-    """Written by the run alone. A disk that is full costs the log, not the run."""
+    """Written by the run alone. A full disk costs the log, not the run."""
 
     def __init__(self, path: Path, limit: int, redactor: Redactor, clock: Clock) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class RunLog:
         self._limit = limit
         self._written = 0
         self._dropped = 0
-        self._end: deque[tuple[bytes, int]] = deque()  # lines, and what they were in the output
+        self._end: deque[tuple[bytes, int]] = deque()  # lines, and their sizes in the output
         self._end_size = 0
         self._torn = b""  # the rest of a line whose beginning is written
         self._file: BinaryIO | None = None
@@ -74,7 +74,7 @@ class RunLog:
         return self._dropped > 0
 
     def say(self, text: str, **more: Any) -> None:
-        """Something that Rota has to say about the run. Never dropped."""
+        """A message of Rota about the run. Never dropped."""
         self._put(self._encoded({"stream": "rota", **more, "text": text}))
 
     def write(self, events: Iterable[Mapping[str, Any]]) -> None:
@@ -87,7 +87,8 @@ class RunLog:
             self._write_or_drop(line, size)
 
     def drop(self, size: int) -> None:
-        """So many bytes of output were not even looked at; or, if negative, are after all."""
+        """Counts `size` bytes of output as dropped without reading them; a negative size takes that
+        back."""
         if not self._dropped:
             self._say_full()
         self._dropped += size
@@ -126,8 +127,8 @@ class RunLog:
         return json.dumps(line, ensure_ascii=True, default=str).encode() + b"\n"
 
     def _put(self, data: bytes) -> None:
-        """A disk that fills up may take half a line: the rest of it is written before anything
-        else, for whoever reads has seen its beginning."""
+        """A full disk may take half a line. The rest of that line is written before anything else,
+        because readers have seen its beginning."""
         if self._file is None:
             return
         lines = self._torn + data
@@ -139,7 +140,7 @@ class RunLog:
 
 
 def _written(file: BinaryIO, data: bytes) -> int:
-    """How many bytes of it, as many as there is space for."""
+    """How many bytes were written: as many as there was space for."""
     try:
         return file.write(data)
     except OSError:
@@ -150,7 +151,7 @@ def _size(event: Mapping[str, Any]) -> int:
     return len(str(event.get("text", "")).encode(errors="replace")) + 1
 
 
-# read by others, while it is written
+# reading, while the log is written
 
 
 async def tail(
@@ -161,10 +162,10 @@ async def tail(
     ended: Callable[[], Awaitable[bool]] | None = None,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[tuple[int, bytes]]:
-    """Whole lines from this offset on, each with the offset behind it.
+    """Whole lines from this offset on, each with the offset after it.
 
-    With `follow` it goes on until `ended` says that the run has, and everything that was
-    written before is read. A log that is not there yet is an empty one.
+    With `follow` it goes on until `ended` says that the run has ended, and everything written
+    before is read. A log that does not exist yet counts as empty.
     """
     offset, rest = from_offset, b""
     while True:
@@ -191,10 +192,10 @@ def _read(path: Path, offset: int) -> bytes:
 
 
 def append(path: Path, offset: int, data: bytes, *, limit: int) -> int:
-    """Lines of a log that is written elsewhere, by a worker; the size it has now.
+    """Appends lines of a log that a worker writes elsewhere; returns the new size.
 
-    A piece may come twice: what lies below the size is there already. Beyond the limit
-    nothing is written: the worker's own log is capped, so this is one that lies.
+    A piece may come twice: bytes below the current size are skipped. Beyond the limit nothing is
+    written: the worker's own log is capped, so only a faulty worker sends more.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -223,7 +224,8 @@ def _append(handle: int, offset: int, data: bytes, limit: int) -> int:
 
 
 def _whole_lines(handle: int) -> int:
-    """The size without half a line, which a full disk or a crash has left: it is sent again."""
+    """The size without an incomplete last line, left by a full disk or a crash: it is sent
+    again."""
     size = os.fstat(handle).st_size
     if size == 0 or os.pread(handle, 1, size - 1) == b"\n":
         return size
@@ -232,7 +234,7 @@ def _whole_lines(handle: int) -> int:
 
 
 def _demand_lines(data: bytes) -> None:
-    """Whole lines, each a JSON object: whoever reads the log relies on it."""
+    """Whole lines, each a JSON object: readers of the log rely on that."""
     if data and not data.endswith(b"\n"):
         raise InvalidInput("a log is sent in whole lines; the last one has no end")
     for line in data.split(b"\n")[:-1]:

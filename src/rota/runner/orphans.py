@@ -1,7 +1,7 @@
 """Processes of runs whose server is gone.
 
-Everything that a run starts inherits two variables: which run it is of, and which server's
-directory that run belongs to. So its processes can be found when nobody remembers them.
+Every process of a run inherits two variables: the run's id, and the directory of the server that
+the run belongs to. So its processes can be found even after the server has died.
 """
 
 import os
@@ -17,7 +17,7 @@ from rota.runner.supervisor import GRACE, processes, send, stat_of
 RUN_ID = "ROTA_RUN_ID"
 RUN_ROOT = "ROTA_RUN_ROOT"
 
-KILLED_IN = 5.0  # seconds until a killed process should have gone
+KILLED_IN = 5.0  # seconds until a killed process should be gone
 STEP = 0.02
 
 
@@ -31,17 +31,17 @@ class Orphan:
 def end_orphans(
     root: Path, alive: Collection[str] = (), *, grace: float = GRACE
 ) -> tuple[Orphan, ...]:
-    """End what runs of this directory have left behind, and say what that was.
+    """End the processes that runs of this directory have left, and return them.
 
-    Called before the first run is started. Runs of other directories are not touched, nor
-    those named in `alive`, nor the caller and what it was started by. Blocks: at most the
-    grace and a few seconds, and when there is nothing to end, no time at all.
+    Called before the first run is started. Processes of other directories, of the runs in `alive`,
+    and the caller with its ancestors are left alone. Blocks: at most the grace and a few seconds,
+    and not at all when there is nothing to end.
     """
     return _end(lambda env: _is_left(env, str(root.resolve()), alive), grace)
 
 
 def end_run(run_id: str, grace: float = 0.0) -> tuple[Orphan, ...]:
-    """End all that carries this run's id."""
+    """End all processes that carry this run's id."""
     return _end(lambda env: env.get(RUN_ID) == run_id, grace)
 
 
@@ -65,13 +65,13 @@ def _end(wanted: Callable[[Mapping[str, str]], bool], grace: float) -> tuple[Orp
             elif key not in asked:
                 asked.add(key)
                 send(*key, signal.SIGTERM)
-        time.sleep(STEP)  # they are nobody's children here: there is nothing to wait on
+        time.sleep(STEP)  # they are not our children, so there is nothing to wait on
     return tuple(found.values())
 
 
 def _marked(wanted: Callable[[Mapping[str, str]], bool]) -> Iterator[Orphan]:
     if sys.platform != "linux":
-        return  # without /proc there is no telling; supervisors end with their server anyway
+        return  # without /proc they cannot be found; supervisors end with their server anyway
     spared = set(_ancestors(os.getpid()))
     for pid in processes():
         found = stat_of(pid)
@@ -83,7 +83,7 @@ def _marked(wanted: Callable[[Mapping[str, str]], bool]) -> Iterator[Orphan]:
 
 
 def _ancestors(pid: int) -> Iterator[int]:
-    """The process itself, and what it was started by: an agent may start a server."""
+    """The process itself and its ancestors: an agent may start a server."""
     while pid > 1:
         yield pid
         found = stat_of(pid)

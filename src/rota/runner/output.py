@@ -1,4 +1,4 @@
-"""What a program prints, as lines; in as much memory as one long line takes."""
+"""Splits a program's output into lines; memory use is bounded by one long line."""
 
 import asyncio
 import os
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from rota.runner.redaction import NOTHING, Redactor
 
 CHUNK = 64 * 1024
-LONGEST = 1024 * 1024  # bytes of a line that are looked at
-_CONTINUED = bytes(range(0x80, 0xC0))  # in UTF-8: no character begins with one of these
+LONGEST = 1024 * 1024  # bytes of a line that are kept
+_CONTINUED = bytes(range(0x80, 0xC0))  # UTF-8 continuation bytes: no character begins with one
 _MARK = re.compile(r" … (\d{1,18}) characters left out$")
 
 
 def shortened(text: str, longest: int) -> tuple[str, int]:
-    """Its beginning with a mark behind it, and how many characters are missing; those that an
-    earlier mark tells of are counted in."""
+    """The beginning of the text with a mark after it, and how many characters are missing. Those
+    that an earlier mark names are included."""
     if len(text) <= longest:
         return text, 0
     found = _MARK.search(text[-100:])
@@ -30,8 +30,8 @@ def marked(text: str, missing: int) -> str:
 
 
 class Lines:
-    """Bytes in, lines of text out. What is not UTF-8 becomes U+FFFD; of a line that is too
-    long the rest is left out."""
+    """Bytes in, lines of text out. Bytes that are not UTF-8 become U+FFFD; the rest of a line that
+    is too long is left out."""
 
     def __init__(self, redactor: Redactor = NOTHING) -> None:
         self._redactor = redactor
@@ -65,7 +65,7 @@ class Lines:
 
 
 class LastLines:
-    """The end of what was said, bounded, and without its secrets."""
+    """The end of the output, bounded, and without secrets."""
 
     def __init__(self, size: int, redactor: Redactor = NOTHING) -> None:
         self._size = size
@@ -87,7 +87,7 @@ class LastLines:
 
 
 async def read_to_end(handle: int, heard: Callable[[bytes], None]) -> None:
-    """Until nobody can write to this pipe any more. Owns the handle."""
+    """Until no process can write to this pipe any more. Owns the handle."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=CHUNK)
     pipe = os.fdopen(handle, "rb", buffering=0)

@@ -1,4 +1,4 @@
-"""What it takes to execute an agent once."""
+"""The contract for executing an agent once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from rota.model.runs import RunEnd, Usage
 
 
 class Reading(Protocol):
-    """What a runtime has told so far."""
+    """What a runtime has reported so far."""
 
     usage: Usage
     session_id: str | None
@@ -18,13 +18,13 @@ class Reading(Protocol):
 
 @dataclass(slots=True)
 class Meter:
-    """What a run has used until now. Who ends it from outside never hears its own end, and yet
-    all of this was spent."""
+    """What a run has used until now. If a run is ended from outside, its own end is never returned,
+    but its usage must still be counted."""
 
     reading: Reading | None = None
 
     def charge(self, end: RunEnd) -> RunEnd:
-        """That end, with what was used until it."""
+        """The end, with the usage until then."""
         if self.reading is None:
             return end
         return replace(end, usage=self.reading.usage, session_id=self.reading.session_id)
@@ -32,27 +32,27 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One execution. `context` is what hooks and the agent's environment are told of it:
-    agent, schedule, item, and where it came from."""
+    """One execution. `context` is given to hooks and to the agent's program: agent, schedule, item
+    and trigger."""
 
     run_id: str
     agent: str
     settings: RunSettings
     prompt: str
-    log: Path  # where the output goes, one JSON object per line
+    log: Path  # receives the output, one JSON object per line
     limits: Limits = field(default_factory=Limits)  # of this run
-    session_id: str | None = None  # to go on with, where the runtime can
-    environ: Mapping[str, str] = field(default_factory=dict)  # more variables: ROTA_RUN_ID, …
+    session_id: str | None = None  # the session to resume, if the runtime can
+    environ: Mapping[str, str] = field(default_factory=dict)  # more variables: ROTA_SCHEDULE, …
     context: Mapping[str, Any] = field(default_factory=dict)
-    heard: Callable[[str], None] | None = None  # a line for people, whenever there is progress
-    meter: Meter = field(default_factory=Meter)  # can be read while it runs, and afterwards
+    heard: Callable[[str], None] | None = None  # gets a line for people at each progress
+    meter: Meter = field(default_factory=Meter)  # can be read during the run and afterwards
 
 
 class Runner(Protocol):
     async def execute(self, request: RunRequest) -> RunEnd:
         """Run the agent to its end, and leave no process behind.
 
-        How it ended is a value, also when its program was not there or ran out of
-        time. A caller who is cancelled waits until the processes are gone, and
-        is cancelled then; what they had used stands in the request's `meter`.
+        The end is a value, also when the program was missing or ran out of time. A caller that is
+        cancelled waits until the processes are gone, and is cancelled then; their usage is in the
+        request's `meter`.
         """

@@ -1,7 +1,7 @@
-"""Starting programs so that nothing of them is left behind.
+"""Starts programs so that none of their processes is left behind.
 
-The server's side of `supervisor.py`: a nursery that is started when it is first needed, and a
-handle on each supervised program.
+The server's side of `supervisor.py`: a nursery, which is started when first needed, and a handle
+for each supervised program.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ START_PATIENCE = 60.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to start. `env` is all of its environment."""
+    """A program to start. `env` is its whole environment."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -46,7 +46,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Handles:
-    """Ends of the program's own pipes; closed here once they are handed over."""
+    """The program's ends of its pipes; closed here once they are handed over."""
 
     stdin: int
     stdout: int
@@ -54,7 +54,7 @@ class Handles:
 
 
 class Supervised:
-    """A program and all that descends from it."""
+    """A program and all its descendants."""
 
     def __init__(self, run_id: str | None, pipe: "Pipe") -> None:
         self._run_id = run_id
@@ -65,21 +65,22 @@ class Supervised:
 
     @property
     def exit_code(self) -> int | None:
-        """Negative: the signal that killed it. None: nobody knows, its supervisor was killed."""
+        """Negative: the signal that killed it. None: not known, because its supervisor was
+        killed."""
         return self._exit_code
 
     async def exited(self) -> None:
-        """Until the program itself has ended; what it started may still be there."""
+        """Until the program itself has ended; its descendants may still run."""
         while not self._over and self._exit_code is None:
             await self._hear()
 
     async def gone(self) -> None:
-        """Until nothing of it is left."""
+        """Until none of its processes is left."""
         while not self._over:
             await self._hear()
 
     def end(self, grace: float) -> None:
-        """TERM to all of it now, KILL after the grace."""
+        """TERM to all of its processes now, KILL after the grace."""
         self._pipe.write(f"{grace}\n".encode())
 
     async def _hear(self) -> None:
@@ -93,7 +94,8 @@ class Supervised:
             self._over = True
 
     async def _supervisor_is_lost(self) -> None:
-        """Somebody killed it: the agent can. Its processes are known by their environment."""
+        """The supervisor was killed: an agent can do that. Its processes are found by their
+        environment."""
         if self._run_id is not None:
             await asyncio.to_thread(end_run, self._run_id)
         self._over = True
@@ -125,15 +127,15 @@ class Pipe:
 
 
 class Nursery:
-    """Where programs are started. Close it when no more will be."""
+    """Starts programs. Close it when no more will be started."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._door: socket.socket | None = None
 
     async def start(self, program: Program, handles: Handles, run_id: str | None) -> Supervised:
-        """InvalidInput, with words for people, when it cannot be started. Not to be cancelled
-        half way: the caller shields it."""
+        """Raises InvalidInput, with words for people, when it cannot be started. Must not be
+        cancelled halfway: the caller shields it."""
         try:
             ours, theirs = socket.socketpair()
         except OSError:
@@ -159,7 +161,7 @@ class Nursery:
         pipe.write(program.encoded())
         try:
             told = await asyncio.wait_for(pipe.read(), START_PATIENCE)
-        except TimeoutError:  # a directory on a disk that does not answer
+        except TimeoutError:  # e.g. a directory on a disk that does not answer
             told = {"error": {"errno": None, "text": "the machine does not answer", "of": None}}
         if told is not None and "pid" in told:
             return Supervised(run_id, pipe)
@@ -171,7 +173,7 @@ class Nursery:
         try:
             socket.send_fds(self._opened(), [b"+"], passed)
         except (BrokenPipeError, ConnectionResetError):
-            self.close()  # somebody killed it; supervisors do not need it
+            self.close()  # the nursery was killed; supervisors do not need it
             socket.send_fds(self._opened(), [b"+"], passed)
 
     def _opened(self) -> socket.socket:
@@ -181,12 +183,12 @@ class Nursery:
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
-                    env={},  # nothing of the server's is to be read there
+                    env={},  # the server's environment must not be readable there
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,  # who reads the server's is not to wait for agents
-                    start_new_session=True,  # a Ctrl-C is for the server
+                    stderr=subprocess.DEVNULL,  # readers of the server's must not wait for agents
+                    start_new_session=True,  # Ctrl-C is meant for the server
                 )
             self._door = ours
         return self._door
@@ -197,8 +199,8 @@ class Nursery:
             self._door = None
         if self._process is not None:
             try:
-                self._process.wait(timeout=5)  # it ends when its door closes
-            except subprocess.TimeoutExpired:  # unless somebody has stopped it
+                self._process.wait(timeout=5)  # it ends when its socket closes
+            except subprocess.TimeoutExpired:  # unless it has been stopped
                 self._process.kill()
                 self._process.wait()
             self._process = None

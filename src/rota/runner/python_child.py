@@ -1,5 +1,5 @@
-"""Calls one function and writes down what it returned. Started as a script, by its path, in the
-agent's working directory: it knows nothing of Rota but this file.
+"""Calls one function and writes its result. Started as a script, by its path, in the agent's
+working directory: it imports nothing else of Rota.
 
 The function gets one argument, a `Call`. It may be a coroutine function. It returns None, a text
 (the summary), or a mapping with `outcome`, `summary`, `details`, `artifacts`, `error`.
@@ -40,7 +40,7 @@ def main(target: str) -> int:
         _write(returned)
     except Exception as error:  # noqa: BLE001 (whatever it is, it belongs into the log)
         traceback.print_exc()
-        with suppress(Exception):  # the log has it in any case
+        with suppress(Exception):  # the log has the traceback in any case
             _write_error(error)
         return 1
     return 0
@@ -77,8 +77,8 @@ def _write(returned: Any) -> None:
 
 
 def _write_error(error: Exception) -> None:
-    """What went wrong, in one line; where, the log tells. A result that the function has written
-    itself stays."""
+    """The error in one line; the log has the traceback. A result that the function has written
+    itself is kept."""
     name, said = type(error).__name__, str(error)
     with Path(os.environ["ROTA_RESULT_FILE"]).open("x") as file:
         json.dump({"outcome": "failure", "error": f"{name}: {said}" if said else name}, file)

@@ -1,4 +1,4 @@
-"""The book of runs: every run is in it before its process starts, and ends in it once."""
+"""The book of runs: every run is entered before its process starts, and ends in it once."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,10 @@ class RunBook:
 
     @property
     def node(self) -> str:
-        """Who runs agents here."""
+        """The node of this server."""
         return self._node
 
-    # from beginning to end
+    # beginning and end
 
     async def begin(
         self,
@@ -69,8 +69,8 @@ class RunBook:
         return run
 
     async def _enter(self, run: Run) -> None:
-        """Where the answer to a commit was lost, the run may be in the book, and nobody would end
-        it: so what stands is looked at as soon as the database is there again."""
+        """After a lost answer to a commit, the run may be in the book, and nobody would end it. So
+        the insert is checked and repeated as soon as the database is back."""
         insert = _insert
         while True:
             try:
@@ -85,9 +85,10 @@ class RunBook:
     async def begin_once(
         self, claim: Claim, item: WorkItem, *, schedule: str | None, node: str
     ) -> tuple[Run, bool]:
-        """The run of a worker's claim, and whether it began just now: a claim has one at a time.
+        """The run of a worker's claim, and whether it began just now: a claim has one run at a
+        time.
 
-        The claim has to be live, and is kept for another lease.
+        The claim must be live, and is extended by another lease.
         """
         run = Run(
             self._ids.new(), claim.agent, schedule, TriggerKind.WORKER, None, node, item.id,
@@ -96,7 +97,7 @@ class RunBook:
         wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
 
         def body(tx: Transaction) -> tuple[Run, bool]:
-            # First of all, because it locks the item: of two that begin at once the second waits
+            # First, because it locks the item: of two callers that begin at once, the second waits
             # here, and then finds the run of the first.
             self._extend(tx, claim)
             for one in tx.list_runs(wanted, MAX_PAGE):
@@ -121,9 +122,9 @@ class RunBook:
         agent: AgentSpec | None = None,
         letters: Sequence[OutboxEntry] = (),
     ) -> Run | None:
-        """How it ended, what that means for its agent, and what is to be reported: together.
+        """Stores the end, its effect on the agent's limits, and the reports, in one transaction.
 
-        None when it had ended before: then nothing of this is kept.
+        None when the run had ended before: then nothing of this is kept.
         """
         now = self._clock.now()
         seconds = max(0.0, (now - from_text(run.started_at)).total_seconds())
@@ -150,7 +151,7 @@ class RunBook:
         return ended
 
     async def session(self, run: Run) -> str | None:
-        """The session that a run goes on with, if it is asked to."""
+        """The session to resume, if the run is asked to resume one."""
         return await self._store.read(
             lambda tx: tx.last_session(run.agent, run.schedule, run.work_item_id)
         )
@@ -161,11 +162,12 @@ class RunBook:
     # cancelling
 
     def asked(self, run: Run) -> asyncio.Event:
-        """Set when somebody wants this run to end."""
+        """Set when this run is to be cancelled."""
         return self._asked.setdefault(run.id, asyncio.Event())
 
     async def cancel(self, run_id: str) -> Run:
-        """Ask for it. Whoever has the process ends it: at once here, soon on another node."""
+        """Request the cancellation. The node with the process ends it: at once here, soon
+        elsewhere."""
         run = await self.get(run_id)
         if not await self._store.transact(lambda tx: tx.request_cancel(run_id)):
             raise Refused(f"run {run.id} has ended already: {run.status}", run_status=run.status)
@@ -174,7 +176,8 @@ class RunBook:
         return await self.get(run_id)
 
     async def look_for_cancels(self) -> int:
-        """What was asked of us through another node; how many runs there are here."""
+        """Picks up cancellations requested through another node; returns the number of runs
+        here."""
         if self._asked:
             wanted = await self._store.read(lambda tx: tx.runs_to_cancel(self._node))
             for run_id in wanted:
@@ -182,7 +185,7 @@ class RunBook:
                     self._asked[run_id].set()
         return len(self._asked)
 
-    # looking
+    # reading
 
     async def get(self, run_id: str) -> Run:
         def body(tx: Transaction) -> Run | None:
@@ -195,7 +198,7 @@ class RunBook:
         return run
 
     def _seen(self, tx: Transaction, runs: list[Run]) -> list[Run]:
-        """With when their servers were last seen, where these are gone."""
+        """Adds when their servers were last seen, if those are gone."""
         gone = unseen(tx, runs, self._now())
         return [replace(run, unseen_since=gone[run.id]) if run.id in gone else run for run in runs]
 
@@ -206,48 +209,48 @@ class RunBook:
         )
 
     async def open(self) -> list[Run]:
-        """Those that have not ended, newest first."""
+        """Runs that have not ended, newest first."""
         return await self._store.read(lambda tx: self._seen(tx, tx.open_runs(MAX_PAGE)))
 
     async def tallies(self, since: str) -> list[Tally]:
         return await self._store.read(lambda tx: tx.tallies(since), long=True)
 
     async def latest(self, agents: Sequence[str]) -> dict[str, Run]:
-        """By agent."""
+        """The latest run of each agent."""
         found = await self._store.read(lambda tx: tx.last_runs(agents), long=True)
         return {run.agent: run for run in found}
 
     async def latest_of(
         self, wanted: Sequence[tuple[str, str, str]]
     ) -> dict[tuple[str, str | None], Run]:
-        """By agent and schedule; those that began before the time that stands third are left
-        out."""
+        """By agent and schedule. The third value is a time: runs that began before it are
+        omitted."""
         found = await self._store.read(lambda tx: tx.last_scheduled_runs(wanted), long=True)
         return {(run.agent, run.schedule): run for run in found}
 
     async def slots(self, agents: Sequence[str]) -> list[Slot]:
-        """What these agents have in hand."""
+        """The slots in use by these agents."""
         return await self._store.read(lambda tx: tx.slots_in_use(agents), long=True)
 
     def prune_logs(self) -> int:
-        """Logs that nobody has written to for long go; the runs stay in the book."""
+        """Deletes logs that were not written to for long; the runs stay in the book."""
         before = self._clock.now().timestamp() - KEPT_DAYS * 24 * 3600
         old = [one for one in self._logs.glob("*.jsonl") if one.stat().st_mtime < before]
         for path in old:
             path.unlink(missing_ok=True)
         return len(old)
 
-    # what the dead have left
+    # runs of dead servers
 
     async def bury(self, place: str, begun_before: str) -> list[Run]:
-        """End the runs whose process is gone with its server; those that were ended now. A
-        worker's run may be one only if it had begun before that."""
+        """End the runs whose process died with its server; returns those that were ended now. A
+        worker's run counts only if it began before `begun_before`."""
         now = to_text(self._clock.now())
         lost = RunEnd(RunStatus.LOST, error="its server died; nobody knows how it ended")
 
         def body(tx: Transaction) -> list[Run]:
             dead = tx.dead_runs(begun_before, place, self._node)
-            # Its time ended with its server: what has passed since then is nobody's to pay for.
+            # Its time ends with its server: the time since then is not charged.
             seen = {node.id: node.seen_at for node in tx.some_nodes(run.node for run in dead)}
             lasted = {run.id: _seconds(run, min(now, seen.get(run.node, now))) for run in dead}
             ended = [
@@ -261,8 +264,8 @@ class RunBook:
         return await self._store.transact(body)
 
     async def lost_at_work(self) -> list[Run]:
-        """Lost runs whose items may be given back: they are still theirs, and no result of them
-        waits to be delivered."""
+        """Lost runs whose items may be given back: they still hold them, and no result of theirs
+        waits for delivery."""
 
         def body(tx: Transaction) -> list[Run]:
             runs = tx.lost_at_work()

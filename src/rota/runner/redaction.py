@@ -1,5 +1,5 @@
-"""Secrets are taken out where text leaves the run: log, summary, error, hooks. And before it is cut
-anywhere: half a secret is not known as one."""
+"""Removes secrets where text leaves the run: log, summary, error, hooks. Always before a text is
+cut: half a secret would not be recognised."""
 
 import json
 import re
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 HIDDEN = "[hidden]"
-SHORTEST = 8  # shorter values are words that also stand elsewhere
+SHORTEST = 8  # shorter values are words that also occur elsewhere
 
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|KEY|PASSWORD|PASSWD|CREDENTIAL|DATABASE_URL", re.I)
 _URL_PASSWORD = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 
 
 class Redactor:
-    """Knows the values of all variables whose name sounds secret, or is one of `names`."""
+    """Hides the values of all variables whose name sounds secret, or is in `names`."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Redactor:
         self._longest = len(longest_first[0]) if longest_first else 0
 
     def knowing(self, *environs: Mapping[str, str]) -> "Redactor":
-        """One that knows these too; several of them may have a variable of one name."""
+        """A redactor that knows these too; several of them may have a variable of the same name."""
         more = frozenset().union(*(_secrets(one, self._names) for one in environs))
         return Redactor({}, self._secrets | more, self._names) if more else self
 
@@ -37,16 +37,16 @@ class Redactor:
         return _URL_PASSWORD.sub(HIDDEN, self._pattern.sub(HIDDEN, text))
 
     def beginning(self, text: str) -> str:
-        """Of a text that was cut at its end, where half a secret may stand."""
+        """Redacts a text that was cut at its end, where half a secret may remain."""
         clean = self.text(text)
         return clean[: max(0, len(clean) - self._longest)]
 
     def end(self, text: str) -> str:
-        """Of a text that was cut at its beginning."""
+        """Redacts a text that was cut at its beginning."""
         return self.text(text)[self._longest :]
 
     def value(self, value: Any) -> Any:
-        """The same for all texts in a structure, keys included."""
+        """Redacts all texts in a structure, keys included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -57,7 +57,7 @@ class Redactor:
 
 
 def variables_named_in(config: Any) -> frozenset[str]:
-    """By all keys of a configuration that say which variable holds something: `token_env`."""
+    """The values of all keys in a configuration that name a variable: `token_env`."""
     if isinstance(config, Mapping):
         own = {one for key, one in config.items() if str(key).endswith("_env")}
         names = {one for one in own if isinstance(one, str)}
@@ -68,7 +68,7 @@ def variables_named_in(config: Any) -> frozenset[str]:
 
 
 def _secrets(environ: Mapping[str, str], names: frozenset[str]) -> set[str]:
-    """Of a value of many lines (a private key) each line too: that is how it is printed."""
+    """Each line of a multi-line value (a private key) too, because it may be printed alone."""
     found: set[str] = set()
     for name, value in environ.items():
         if name in names or _SECRET_NAME.search(name):
@@ -79,8 +79,8 @@ def _secrets(environ: Mapping[str, str], names: frozenset[str]) -> set[str]:
 
 
 def _in_json(text: str) -> set[str]:
-    """As it stands in what a tool was called with: a quote is escaped there, and so may be all that
-    is not ASCII."""
+    """As it appears in a tool call's arguments: quotes are escaped there, and so may be all
+    characters that are not ASCII."""
     return {json.dumps(text, ensure_ascii=plain)[1:-1] for plain in (True, False)}
 
 

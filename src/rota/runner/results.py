@@ -1,4 +1,4 @@
-"""How a run ended, from all that is known of it: exit code, result file, last words."""
+"""What is known of a run's end: exit code, result file, last words."""
 
 import json
 import os
@@ -44,7 +44,8 @@ class Told:
 
 
 def read_result(path: Path, redactor: Redactor) -> Told | None:
-    """Without secrets. None when there is none; InvalidInput when it cannot be used, and why."""
+    """Without secrets. None when there is none; raises InvalidInput, with the reason, when it
+    cannot be used."""
     try:
         raw = _content(path)
     except FileNotFoundError:
@@ -57,7 +58,7 @@ def read_result(path: Path, redactor: Redactor) -> Told | None:
 
 
 def _content(path: Path) -> bytes:
-    """An agent can put anything there, also what would never stop giving or never begin."""
+    """An agent can put anything there, also an endless file or a pipe that blocks."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -79,7 +80,7 @@ def _decoded(raw: bytes) -> Mapping[str, Any]:
 
 def _told(found: Mapping[str, Any]) -> Told:
     outcome = found.get("outcome")
-    if outcome is not None and outcome not in tuple(_OUTCOMES):  # a list has no hash to look up
+    if outcome is not None and outcome not in tuple(_OUTCOMES):  # an outcome may be unhashable
         raise InvalidInput(
             f"the result file says outcome {str(outcome)[:60]!r}; write success, failure or partial"
         )
@@ -101,7 +102,7 @@ def _text(value: object) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST_SUMMARY) -> str:
-    """The end matters most: that is where an agent sums up."""
+    """Keeps the end, because that is where an agent sums up."""
     text = text.strip()
     return text if len(text) <= longest else "…" + text[-(longest - 1) :].lstrip()
 
@@ -113,7 +114,7 @@ def artifacts_in(text: str) -> tuple[str, ...]:
 
 
 def ended_by(exit_code: int | None) -> str:
-    """Why a program that failed did so, in as many words as are known."""
+    """Why a program failed, as far as that is known."""
     if exit_code is None:
         return "its supervisor was killed, and with it whatever the run had come to"
     if exit_code < 0:

@@ -1,4 +1,4 @@
-"""Files of one run that lie in nobody's working directory."""
+"""Files of one run that are in no working directory."""
 
 import shutil
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _NAMES = ("result.json", "item.json", "prompt.txt", "mcp.json")
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """All runs share one private directory, and their ids keep them apart: to make one for each
-    and remove it again would be the dearest thing about a short run."""
+    """All runs share one private directory, and their ids keep the files apart: creating and
+    removing a directory for each would be the most expensive part of a short run."""
 
     directory: Path
     run_id: str
@@ -24,7 +24,7 @@ class Scratch:
 
     @property
     def result(self) -> Path:
-        """That the agent may write."""
+        """The file that the agent may write."""
         return self._path("result.json")
 
     def write(self, name: str, content: bytes) -> Path:
@@ -54,5 +54,5 @@ class Scratch:
         for name in _NAMES:
             try:
                 self._path(name).unlink(missing_ok=True)
-            except OSError:  # an agent has made a directory of it
+            except OSError:  # the agent has made a directory of that name
                 shutil.rmtree(self._path(name), ignore_errors=True)

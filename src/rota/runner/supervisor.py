@@ -1,12 +1,12 @@
-"""The process that an agent's processes descend from. Started as a script, by its path: it knows
-nothing of Rota but this file.
+"""The ancestor of an agent's processes. Started as a script, by its path: it imports nothing else
+of Rota.
 
-A *nursery* stands beside the server and forks a *supervisor* for each run, because a fork of a
+A *nursery* runs beside the server and forks a *supervisor* for each run, because the fork of a
 small process costs a millisecond and a fresh Python thirty. The supervisor starts the agent's
-program in a session of its own and makes itself the reaper of whatever descends from it: a
-process that is orphaned, by a double fork or a `setsid`, becomes the supervisor's child. "No
-child is left" is therefore the same as "nothing of this run is left", and that is when it ends.
-It also ends, with all of it, when the server dies: their connection breaks then.
+program in a session of its own and makes itself the subreaper of all its descendants: a process
+that is orphaned, by a double fork or a `setsid`, becomes the supervisor's child. So when the
+supervisor has no child left, no process of the run is left, and it ends. It also ends, with all of
+them, when the server dies, because their connection breaks then.
 """
 
 import ctypes
@@ -25,15 +25,15 @@ from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
 AGENT_UMASK = 0o077
-GRACE = 5.0  # seconds between TERM and KILL, when nothing else was said
-HOPELESS = 10.0  # seconds that killed processes may still be there: they hang in the kernel
+GRACE = 5.0  # seconds between TERM and KILL, by default
+HOPELESS = 10.0  # seconds that killed processes may remain: they hang in the kernel
 LINUX = sys.platform == "linux"
 
 
 def nursery(door: socket.socket) -> None:
     """One supervisor for each message, which carries stdin, stdout, stderr and a connection."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for supervisors
-    gc.freeze()  # else a collection in a child copies all of its parent's memory
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are not waited for
+    gc.freeze()  # otherwise a collection in a child copies all memory of its parent
     while True:
         handles = socket.recv_fds(door, 1, 4)[1]
         if not handles:
@@ -101,15 +101,15 @@ class Supervisor:
             self._tell({"error": _described(error)})
             return False
         finally:
-            for handle in self._stdio:  # else the output would not end with the agent
+            for handle in self._stdio:  # otherwise the output would not end with the agent
                 os.close(handle)
         self._leader = process.pid
         self._grace = spec["grace"]
-        process.returncode = 0  # it is waited for below, with all the others
+        process.returncode = 0  # it is reaped below, with all the others
         self._tell({"pid": process.pid})
         return True
 
-    # until nothing is left
+    # until no process is left
 
     def _watch(self) -> None:
         while not self._all_reaped():
@@ -140,7 +140,7 @@ class Supervisor:
         return False
 
     def _group_is_there(self) -> bool:
-        """Where orphans go to somebody else, the group says whether there are any."""
+        """Where there is no subreaper, the process group tells whether orphans remain."""
         try:
             os.killpg(self._leader, 0)
         except ProcessLookupError:
@@ -152,7 +152,7 @@ class Supervisor:
     def _wait(self, seconds: float | None) -> None:
         doors = [self._wake] if self._control is None else [self._wake, self._control]
         if not LINUX and not self._leader_is_there:
-            seconds = 0.05  # nobody tells when an orphan ends that is not ours
+            seconds = 0.05  # no signal tells of the end of an orphan that is not our child
         ready = select.select(doors, [], [], seconds)[0]
         if self._wake in ready:
             self._wake.recv(4096)
@@ -168,8 +168,8 @@ class Supervisor:
             self._end(self._grace)
 
     def _end(self, grace: float) -> None:
-        """Ask all to end, and kill what is still there after the grace. A second order may
-        shorten the first one's grace."""
+        """Ask all processes to end, and kill those that remain after the grace. A second order may
+        shorten the grace of the first."""
         kill_at = time.monotonic() + grace
         if not self._ending:
             self._ending = True
@@ -193,7 +193,7 @@ class Supervisor:
         try:
             self._control.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            # Nobody is there any more, and nobody will say so again: the connection is gone.
+            # The connection is gone, and this is the only notice of it.
             self._control = None
             if self._leader:
                 self._end(self._grace)
@@ -203,7 +203,7 @@ def _nothing(*_: object) -> None:
     """A signal with a handler interrupts `select`; an ignored one does not."""
 
 
-_LIBC = ctypes.CDLL(None)  # once, before any fork
+_LIBC = ctypes.CDLL(None)  # loaded once, before any fork
 
 
 def _reap_for_descendants() -> None:
@@ -221,7 +221,7 @@ def _described(error: OSError | ValueError) -> dict[str, Any]:
 
 
 def stat_of(pid: int) -> tuple[int, str] | None:
-    """The parent, and the moment it was started: a pid is used again, the two together are not."""
+    """The parent and the start time. A pid is used again; pid and start time together are not."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -235,19 +235,20 @@ def processes() -> list[int]:
 
 
 def descendants(root: int) -> list[tuple[int, str]]:
-    """Everything below this process, as (pid, started)."""
+    """All descendants of this process, as (pid, started)."""
     below: dict[int, list[tuple[int, str]]] = {}
     for pid in processes():
         if (found := stat_of(pid)) is not None:
             below.setdefault(found[0], []).append((pid, found[1]))
     tree: list[tuple[int, str]] = list(below.get(root, ()))
-    for pid, _ in tree:  # grows while it is walked
+    for pid, _ in tree:  # grows during the loop
         tree.extend(below.get(pid, ()))
     return tree
 
 
 def send(pid: int, started: str, number: int) -> bool:
-    """A signal to this very process; a stranger that got its pid meanwhile is left alone."""
+    """A signal to exactly this process; another process that got its pid meanwhile is left
+    alone."""
     return on_process(pid, started, lambda handle: signal.pidfd_send_signal(handle, number))
 
 
@@ -257,7 +258,8 @@ def on_process(pid: int, started: str, act: Callable[[int], object]) -> bool:
     except OSError:
         return False
     try:
-        # The handle is of whoever had the pid when it was opened. Only then is it looked up.
+        # The handle is of the process that had the pid when it was opened. So the start time is
+        # checked after that.
         found = stat_of(pid)
         if found is None or found[1] != started:
             return False

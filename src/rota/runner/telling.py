@@ -1,4 +1,4 @@
-"""What a run is told: its prompt, its variables, and the context that hooks get."""
+"""What a run is given: its prompt, its variables, and the context for hooks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from rota.prompts import Note, Told, fenced, full_prompt, of_claim
 from rota.runner.port import Meter, RunRequest
 from rota.tracing import traceparent
 
-# Whose items are written by people of the fleet's own.
+# Sources whose items are written by people of our own fleet.
 OUR_OWN = frozenset({"queue", "memory", "markdown"})
 
 
@@ -26,7 +26,7 @@ def prompt_for(
     claim: int | None = None,
     notes: Sequence[Note] = (),
 ) -> str:
-    """What came from outside, the item's text and a message, stands between fences."""
+    """Text from outside, the item's and a message, is put between fences."""
     asked = (schedule.prompt if schedule else None) or agent.default_prompt
     trusted = item is not None and (agent.trusted or item.source in OUR_OWN)
     parts = [
@@ -38,7 +38,7 @@ def prompt_for(
 
 
 def settings_for(agent: AgentSpec, schedule: Schedule | None) -> RunSettings:
-    """The agent's, but for what the schedule says otherwise."""
+    """The agent's settings, with those of the schedule over them."""
     settings = agent.run
     if schedule is not None and schedule.timeout is not None:
         settings = replace(settings, timeout=schedule.timeout)
@@ -61,8 +61,8 @@ def request_for(
     session_id: str | None = None,
     meter: Meter | None = None,
 ) -> RunRequest:
-    """`claim` is its number on the tracker that the item is from; `notes` is what was left with the
-    item so far, the latest last."""
+    """`claim` is the claim's id on the item's tracker; `notes` are those on the item so far, the
+    latest last."""
     message = trigger.message if trigger else None
     return RunRequest(
         run.id,
@@ -127,6 +127,6 @@ def _item(run: Run, item: Told, notes: Sequence[Note]) -> dict[str, Any]:
         "priority": item.priority.name.lower(),
         "labels": list(item.labels),
         "url": item.url,
-        "metadata": dict(item.metadata),  # what else its source knows: type and payload, of ours
+        "metadata": dict(item.metadata),  # other facts of its source, e.g. our type and payload
         "notes": [note._asdict() for note in notes],
     }

@@ -1,4 +1,4 @@
-"""Telling a web address about a run."""
+"""Posts facts about a run to a web address."""
 
 import asyncio
 import contextlib
@@ -15,20 +15,20 @@ from rota.model.fleet import Hook
 from rota.runner.addresses import Allowed, IPAddress, vetted
 
 SIGNATURE = "X-Rota-Signature-256"
-LONGEST_REPLY = 2048  # bytes of an answer that are looked at
-REPLY_SECONDS = 2.0  # that they may take
+LONGEST_REPLY = 2048  # bytes of an answer that are read
+REPLY_SECONDS = 2.0  # time limit for reading them
 _PORTS = {"http": 80, "https": 443}
 _PLAIN = {"Content-Type": "application/json", "User-Agent": "rota"}
 
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """One POST. Header `Host` is set from the address."""
+    """One POST. The header `Host` is set from the address."""
 
     url: str
     body: bytes
     headers: Mapping[str, str]
-    seconds: float = 30.0  # for all of it
+    seconds: float = 30.0  # for the whole exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ async def post(
     allowed: Allowed,
     via: httpx2.AsyncBaseTransport | None = None,
 ) -> None:
-    """One POST, to the address that was vetted, without redirects. An error says why it failed,
-    and never shows headers or secrets."""
+    """One POST, to the checked address, without redirects. An error says why it failed, and never
+    shows headers or secrets."""
     headers = {**hook.headers, **signature(hook.secret_env, body, environ)}
     posting = Posting(hook.url or "", body, headers, hook.timeout.total_seconds())
     reply = await send(posting, allowed, via)
@@ -66,8 +66,8 @@ async def post(
 async def send(
     posting: Posting, allowed: Allowed, via: httpx2.AsyncBaseTransport | None = None
 ) -> Reply:
-    """What the receiver said, whatever it was; InvalidInput when it said nothing, Forbidden when
-    it may not be asked."""
+    """The receiver's answer, whatever it is. Raises InvalidInput without an answer, Forbidden when
+    the address is not allowed."""
     try:
         async with asyncio.timeout(posting.seconds):
             return await _send(posting, allowed, via)
@@ -75,7 +75,7 @@ async def send(
         raise InvalidInput(f"no answer within {posting.seconds:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise InvalidInput(f"{type(error).__name__}: {error}"[:300]) from None
-    except ValueError:  # whose text may hold what it is about
+    except ValueError:  # its text may hold the header's value
         raise InvalidInput("its url or one of its headers cannot be sent") from None
 
 
@@ -107,11 +107,12 @@ async def _send(
 
 
 async def _beginning(answer: httpx2.Response) -> str:
-    """Undecoded, so that nothing can unfold in memory; only what failed is read at all."""
+    """Not decompressed, so that nothing can expand in memory. Only the body of a failure is
+    read."""
     if answer.is_success:
         return ""
     text = b""
-    with contextlib.suppress(TimeoutError, httpx2.HTTPError):  # that it failed is known already
+    with contextlib.suppress(TimeoutError, httpx2.HTTPError):  # the failure itself is known already
         async with asyncio.timeout(REPLY_SECONDS):
             async for part in answer.aiter_raw():
                 text += part
@@ -125,7 +126,7 @@ def _moved(status: int) -> str:
 
 
 def signature(secret_env: str | None, body: bytes, environ: Mapping[str, str]) -> dict[str, str]:
-    """The header that proves who sent it; none where no secret is named."""
+    """The header that proves the sender; none where no secret is named."""
     if secret_env is None:
         return {}
     secret = environ.get(secret_env)

@@ -1,9 +1,9 @@
 """Where a run works: its agent's directory, or a git worktree of it for this run alone.
 
-A worktree begins detached, so that no branch is made for a run that commits nothing. Commits
-that no branch or tag holds when it is removed are kept by one: `rota/<agent>/<run>`. Where there
-can be no such branch, they are kept by `refs/rota/kept/<run>`; and where there can be nothing at
-all, the worktree stays.
+A worktree begins detached, so that no branch is made for a run that commits nothing. Commits that
+no branch or tag holds when it is removed are kept by a new branch, `rota/<agent>/<run>`. If that
+branch cannot be created, they are kept by `refs/rota/kept/<run>`. If that fails too, the worktree
+stays.
 """
 
 import asyncio
@@ -31,17 +31,16 @@ _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the program is started; and the worktree that this lies in, if it is one."""
+    """The directory where the program is started, and the worktree that contains it, if any."""
 
     directory: Path
     worktree: Path | None = None
-    repository: Path | None = None  # whose worktree it is: the directory that git calls common
+    repository: Path | None = None  # its repository: git's common directory
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """`ref` holds what the run had committed and nobody else had: a branch, or what stands in for
-    one."""
+    """`ref` holds commits of the run that no other ref had: a branch, or a ref in place of one."""
 
     path: Path
     ref: str | None = None
@@ -49,7 +48,7 @@ class Removed:
 
 class Workspaces:
     def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
-        """Worktrees are made below this directory, and nowhere else."""
+        """Worktrees are made below this directory only."""
         self._directory = directory
         self._git = Git(environ)
 
@@ -60,8 +59,8 @@ class Workspaces:
         seconds: float | None = None,
         waiting: Callable[[str], None] | None = None,
     ) -> Place:
-        """NeverOurTurn when others have kept the repository for so many seconds; `waiting` is told
-        before that it has to wait."""
+        """Raises NeverOurTurn when others have held the repository for `seconds`; `waiting` is
+        called before that, when the wait begins to be long."""
         place = settings.working_directory
         if not place.is_dir():
             raise InvalidInput(
@@ -79,7 +78,7 @@ class Workspaces:
     async def _add(self, run_id: str, top: Path, repository: Path, commit: str) -> Path:
         path = self._directory / run_id
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # The repository's own hooks are for people who check something out.
+        # The repository's own checkout hooks are meant for people.
         quietly = ("-c", f"core.hooksPath={os.devnull}")
         try:
             await self._git.run(top, *quietly, "worktree", "add", "--detach", str(path), commit)
@@ -114,7 +113,7 @@ class Workspaces:
             ) from None
 
     def keeps(self, place: Place, settings: RunSettings, status: RunStatus) -> bool:
-        """Whether this worktree outlives its run. It is marked then."""
+        """Whether this worktree outlives its run. If so, it is marked."""
         kept = settings.keep_worktree is Keep.ALWAYS or (
             settings.keep_worktree is Keep.ON_FAILURE and status is not RunStatus.SUCCEEDED
         )
@@ -123,7 +122,7 @@ class Workspaces:
         return kept
 
     async def remove(self, place: Place, agent: str) -> Removed | None:
-        """InvalidInput when it has commits that cannot be held: then it is left as it is."""
+        """Raises InvalidInput when it has commits that cannot be kept: then it is left as it is."""
         if place.worktree is None or place.repository is None:
             return None
         head = await self._head(place.worktree, place.repository)
@@ -135,20 +134,20 @@ class Workspaces:
         return Removed(place.worktree, ref)
 
     async def _head(self, worktree: Path, repository: Path) -> str | None:
-        """The commit that it stands at. None: git itself says that there is none."""
+        """The commit of its HEAD. None: git itself says that there is none."""
         if _is_there(worktree):
             head = await self._git.asked(worktree, "rev-parse", "--verify", "HEAD")
             if head is not None:
                 return head
         if not _is_there(repository):
             return None
-        # The agent has broken it. Where it stood is known to the repository, too.
+        # The agent has broken the worktree. The repository, too, knows its HEAD.
         listed = await self._git.asked(repository, "worktree", "list", "--porcelain")
         return _listed_head(listed or "", worktree)
 
     async def _is_held(self, repository: Path, commit: str) -> bool:
-        """Asked of the repository: refs of the worktree's own, as of a bisection, go with it. A
-        wrong no costs a branch, so no answer is taken for one."""
+        """Asked of the repository, because the worktree's own refs, as those of a bisection, go
+        with it. An error counts as no: a wrong no only costs a branch."""
         wanted = ("--count=1", "--contains", commit, "--format=%(refname)")
         try:
             return bool(await self._git.run(repository, "for-each-ref", *wanted))
@@ -156,8 +155,8 @@ class Workspaces:
             return False
 
     async def _hold(self, worktree: Path, repository: Path, branch: str, commit: str) -> str:
-        """A ref for commits that would be lost. No branch can be called `rota/…` beside one that
-        is called `rota`, and not every name of an agent may be part of one."""
+        """A ref for commits that would be lost. A branch `rota/…` cannot exist beside a branch
+        `rota`, and not every agent's name may be part of a branch name."""
         try:
             await self._git.run(repository, "branch", branch, commit)
         except InvalidInput as refused:
@@ -177,7 +176,7 @@ class Workspaces:
             await self._drop(worktree, repository)
 
     async def _drop(self, worktree: Path, repository: Path) -> None:
-        """For who is alone in the repository."""
+        """The caller must hold the repository's lock."""
         remove = ("worktree", "remove", "--force", "--force", str(worktree))
         try:
             await self._git.run(repository, *remove)
@@ -187,8 +186,8 @@ class Workspaces:
                 await self._git.run(repository, "worktree", "prune")
 
     async def clean(self, alive: Collection[str] = ()) -> tuple[Removed, ...]:
-        """Remove what servers that crashed have left; what was kept on purpose stays, and so does
-        what has commits that cannot be held."""
+        """Remove worktrees that crashed servers have left. Those kept on purpose stay, and so do
+        those with commits that cannot be kept."""
         removed = []
         for worktree in self._leftovers(alive):
             place = Place(worktree, worktree, _repository_of(worktree))
@@ -227,7 +226,7 @@ def _is_there(directory: Path) -> bool:
 
 
 def _listed_head(listed: str, worktree: Path) -> str | None:
-    """Of this one among all that git has listed; zeros stand for no commit."""
+    """The HEAD of this worktree in git's list; zeros mean no commit."""
     wanted = str(worktree.resolve())
     for one in listed.split("\n\n"):
         facts = dict(line.partition(" ")[::2] for line in one.splitlines())
@@ -238,8 +237,8 @@ def _listed_head(listed: str, worktree: Path) -> str | None:
 
 
 def _repository_of(worktree: Path) -> Path | None:
-    """A worktree's `.git` is a file that names <repository>/.git/worktrees/<name>, perhaps from
-    where it stands."""
+    """A worktree's `.git` is a file that names <repository>/.git/worktrees/<name>, perhaps relative
+    to the worktree."""
     mark = worktree / ".git"
     if not mark.is_file():
         return None

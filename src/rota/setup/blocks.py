@@ -1,4 +1,4 @@
-"""A marked block in a text that belongs to somebody else."""
+"""A marked block in another author's text file."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ VERSION = 1
 @dataclass(frozen=True, slots=True)
 class Block:
     """Lines between two marks, at the end of the file. The first mark counts the line breaks that
-    were put before it, so that they too can be taken away."""
+    were added before it, so that they too can be removed."""
 
     path: Path
     words: str
@@ -42,7 +42,7 @@ class Block:
         for _ in range(int(found["lead"] or 0)):
             before = before.removesuffix(line)
         if after and before and not before.endswith("\n"):
-            before += line  # what was written behind the block does not become one line with it
+            before += line  # keeps the text after the block on a line of its own
         rest = before + after
         return None if not rest and (facts or {}).get("created", True) else rest
 
@@ -66,13 +66,13 @@ class Block:
 
 
 def _line_end(found: re.Match[str]) -> str:
-    """The one that the block was written with."""
+    """The line ending that the block was written with."""
     return "\r\n" if found["block"].endswith("\r") else "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class TomlBlock(Block):
-    """In a TOML file, which has to be one before and after."""
+    """In a TOML file, which must be valid before and after."""
 
     opening: str = "# "
     closing: str = ""
@@ -80,7 +80,7 @@ class TomlBlock(Block):
     def put(self, text: str | None, facts: Facts | None) -> tuple[str, Facts]:
         if text is not None:
             self._check(text, "it cannot be read as TOML")
-        # `super()` knows only the class that `slots` made anew.
+        # Plain `super()` fails: `slots` creates the class anew.
         written, known = Block.put(self, text, facts)
         self._check(written, "it already has a server called rota; rename or remove that first")
         return written, known

@@ -1,4 +1,4 @@
-"""Members and entries of ours in a JSON file that belongs to somebody else."""
+"""Our members and entries in another author's JSON file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Where = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A value under a name of ours. `is_ours` tells it from a namesake."""
+    """A value under our name. `is_ours` distinguishes it from another value of that name."""
 
     path: Where
     value: dict[str, Any]
@@ -23,8 +23,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """An entry of a list. `without_ours` gives what is left of an entry without us, as a list:
-    the same entry when it has nothing of ours, none when it is ours alone."""
+    """An entry of a list. `without_ours` returns what remains of an entry without our part, as a
+    list: the same entry if it has no part of ours, an empty list if it is ours alone."""
 
     path: Where
     value: dict[str, Any]
@@ -91,7 +91,7 @@ class JsonFile:
         return json_text.insert(_take_entries(text, one), one.path, None, one.value)
 
     def _with_containers(self, text: str, path: Where, last: Any, facts: Facts) -> str:
-        """Made where they are missing; what was empty before is noted."""
+        """Creates missing containers; records those that were empty before."""
         for depth in range(len(path) + 1):
             here = path[:depth]
             if json_text.find(text, here) is None:
@@ -137,7 +137,7 @@ def _take_entries(text: str, one: ListEntry) -> str:
 
 
 def _tidied(text: str, path: Where, facts: Facts | None) -> str:
-    """Containers that are empty now become what they were: gone, or blank."""
+    """Restores containers that are empty now: they are removed, or get their old blank content."""
     for depth in range(len(path), -1, -1):
         here = path[:depth]
         if json_text.find(text, here) is None or json_text.inside(text, here) is None:
@@ -158,8 +158,8 @@ def _without(text: str, path: Where) -> str:
     return text if index is None else json_text.drop(text, path[:-1], index)
 
 
-# What the receipt knows: [path, None] of a container that we made, [path, blank] of one that was
-# empty, with what stood between its brackets.
+# In the receipt: [path, None] for a container that we created, [path, blank] for one that was
+# empty, with the text between its brackets.
 
 
 def _note(facts: Facts, path: Where, blank: str | None) -> None:

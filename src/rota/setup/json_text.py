@@ -1,4 +1,4 @@
-"""Changing JSON as text, so that whatever else stands in a file stays as it was written."""
+"""Changes JSON as text, so that the rest of a file stays as it was written."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _USUAL_UNIT = "  "
 
 @dataclass(slots=True)
 class Node:
-    """A value and where it stands; containers know their entries."""
+    """A value and its position; containers know their entries."""
 
     start: int
     end: int = 0
@@ -34,7 +34,7 @@ class Entry:
 
 
 def parse(text: str) -> Any:
-    """The document, which has to be an object without doubles: others cannot be merged into."""
+    """The document. It must be an object without duplicate keys: others cannot be merged into."""
     try:
         found = json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
@@ -53,11 +53,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# where things stand
+# positions
 
 
 def scan(text: str) -> Node:
-    """Of text that `parse` has accepted."""
+    """For text that `parse` has accepted."""
     return _value(text, _skip(text, 0))
 
 
@@ -82,7 +82,7 @@ def _container(text: str, start: int) -> Node:
         key, begin = None, at
         if is_object:
             key, at = scanstring(text, at + 1)
-            at = _skip(text, _skip(text, at) + 1)  # behind the colon
+            at = _skip(text, _skip(text, at) + 1)  # after the colon
         value = _value(text, at)
         node.entries.append(Entry(key, begin, value))
         at = _skip(text, value.end)
@@ -110,7 +110,7 @@ def value_at(text: str, node: Node) -> Any:
 
 
 def insert(text: str, path: Path, key: str | None, value: Any) -> str:
-    """At the end of the container at `path`, in the manner in which that is written."""
+    """Adds to the end of the container at `path`, in the container's own layout."""
     node = _there(text, path)
     if not node.entries:
         if path and _is_inline(text, _there(text, path[:-1])):
@@ -149,7 +149,7 @@ def replace(text: str, node: Node, value: Any) -> str:
 
 
 def inside(text: str, path: Path) -> str | None:
-    """What an empty container has between its brackets; None when it is not empty."""
+    """The text between the brackets of an empty container; None when it is not empty."""
     node = _there(text, path)
     return None if node.entries else text[node.start + 1 : node.end - 1]
 

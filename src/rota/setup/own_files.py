@@ -1,4 +1,4 @@
-"""Files that are ours alone, until somebody changes them."""
+"""Files that are ours alone, until somebody edits them."""
 
 import hashlib
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class OwnFile:
                     " changed)"
                 )
             if _hash(text) != facts.get("sha256"):
-                return text, facts  # changed by hand
+                return text, facts  # edited by hand
         return self.words, {"sha256": _hash(self.words)}
 
     def take(self, text: str, facts: Facts | None) -> str | None:

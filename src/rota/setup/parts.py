@@ -1,7 +1,7 @@
-"""What is put into a file, and how it is taken away again.
+"""Parts: what is put into a file, and how it is removed again.
 
-A part is given the file's text (None: there is no file) and what the receipt knows of the last
-time, and answers with the new text and what the receipt has to know. It never touches the disk.
+A part gets the file's text (None: there is no file) and the receipt's facts of the last time. It
+returns the new text and the new facts. It never touches the disk.
 """
 
 from pathlib import Path
@@ -15,8 +15,8 @@ class Part(Protocol):
     def path(self) -> Path: ...
 
     def put(self, text: str | None, facts: Facts | None) -> tuple[str, Facts]:
-        """`Refused` where that would harm what others wrote."""
+        """Raises `Refused` where that would harm what others wrote."""
 
     def take(self, text: str, facts: Facts | None) -> str | None:
-        """None: the file was ours alone, and goes. The same text: there is nothing of ours in it,
-        or somebody has made it his own."""
+        """None: the file was ours alone, and is deleted. The same text: it contains nothing of
+        ours, or somebody has edited it."""

@@ -1,4 +1,4 @@
-"""From parts to files: everything is thought through before anything is written."""
+"""From parts to files: all changes are computed before anything is written."""
 
 import json
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Change:
 
 
 class Setup:
-    """One tool in one directory, with the receipt of all of them."""
+    """One tool in one directory, with the receipt of all tools."""
 
     def __init__(self, tool: str, parts: Sequence[Part], state_dir: Path) -> None:
         self._tool = tool
@@ -52,7 +52,7 @@ class Setup:
         self._receipt_file = state_dir / NAME
         self._receipt = Receipt.read(self._receipt_file)
 
-    # with us
+    # adding
 
     def planned(self) -> list[Change]:
         changes = []
@@ -64,18 +64,18 @@ class Setup:
         return changes
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """The receipt first: whatever is on the disk when we are cut short, the next call knows
-        what was there before us."""
+        """Writes the receipt first: whatever is on the disk after an interruption, the next call
+        knows what was there before us."""
         self._receipt.tools[self._tool] = [_name(one.path) for one in changes]
         made = [each for one in changes for each in writing.missing_parents(one.path.resolve())]
         self._state_dir.create()
-        if self._state_dir.is_unused:  # made by us; if not now, by a call that was cut short
+        if self._state_dir.is_unused:  # created by us, now or in a call that was interrupted
             made.append(self._state_dir.path)
         self._receipt.made = list(dict.fromkeys([*self._receipt.made, *map(str, made)]))
         self._keep_receipt()
         self._write(changes)
 
-    # without us
+    # removing
 
     def planned_removal(self) -> list[Change]:
         changes = []
@@ -88,7 +88,7 @@ class Setup:
         return changes
 
     def apply_removal(self, changes: Sequence[Change]) -> None:
-        """The receipt last, for the same reason."""
+        """Writes the receipt last, for the same reason."""
         self._write(changes)
         for path in self._receipt.tools.pop(self._tool, [_name(one.path) for one in changes]):
             if not self._receipt.others_want(self._tool, path):
@@ -121,5 +121,6 @@ class Setup:
 
 
 def _name(path: Path) -> str:
-    """Of the file itself: CLAUDE.md is often a link to AGENTS.md, which other tools read too."""
+    """The name of the real file: CLAUDE.md is often a link to AGENTS.md, which other tools use
+    too."""
     return str(path.resolve())

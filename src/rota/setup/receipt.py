@@ -1,5 +1,5 @@
-"""What was put where, so that it can be taken away: kept in the state directory, without a word
-of the files themselves, which may hold secrets."""
+"""Records what was put where, so that it can be removed. Kept in the state directory, without the
+contents of the files, which may hold secrets."""
 
 import json
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Receipt:
-    """`files`: facts by path. `tools`: paths by tool; two of them may share a file. `made`:
-    directories that were not there before."""
+    """`files`: facts by path. `tools`: paths by tool; two tools may share a file. `made`:
+    directories that did not exist before."""
 
     files: dict[str, Facts] = field(default_factory=dict)
     tools: dict[str, list[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which coding agent reads what, and where."""
+"""The files that each coding agent reads."""
 
 import json
 import re
@@ -21,14 +21,14 @@ _TOOL_SECONDS, _STOP_SECONDS, _START_SECONDS = 10, 30, 30
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an agent works, as whom, and how it calls us."""
+    """Where an agent works, its name, and how it calls us."""
 
     directory: Path
     state_dir: Path
-    codex_home: Path | None  # None where nothing tells which it is
+    codex_home: Path | None  # None where no variable names it
     agent: str
     program: Sequence[str]
-    options: Sequence[str] = ()  # which ledger, where that was said
+    options: Sequence[str] = ()  # that choose the ledger, if given
 
     @property
     def rota(self) -> str:
@@ -66,7 +66,7 @@ def _skill(folder: Path, place: Place) -> OwnFile:
 
 
 def _hook(place: Place, event: str, moment: str, seconds: int, **more: str) -> ListEntry:
-    """Its working directory may be anywhere below the project."""
+    """A hook's working directory may be anywhere below the project."""
     called = shlex.join(place.command("hook", "agent", moment))
     command = f'cd "$CLAUDE_PROJECT_DIR" && {called}'
     deed = {"type": "command", "command": command, "timeout": seconds}
@@ -105,7 +105,7 @@ def claude(place: Place) -> list[Part]:
 
 
 def codex(place: Place) -> list[Part]:
-    """Its configuration is the same for all projects, so the ledger is named by its place."""
+    """Its configuration is shared by all projects, so it names the ledger by its directory."""
     if place.codex_home is None:
         raise InvalidInput("nothing tells where Codex has its files; set CODEX_HOME or HOME")
     ledger = place.options or ("--state-dir", str(place.state_dir))

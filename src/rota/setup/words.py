@@ -1,4 +1,4 @@
-"""What is written for a coding agent to read."""
+"""Texts for coding agents."""
 
 from rota.mcp.prime import GUIDE
 
@@ -27,6 +27,6 @@ def skill(agent: str) -> str:
 
 
 def rule(rota: str, agent: str) -> str:
-    """For Cursor: a rule that always holds."""
+    """For Cursor: a rule that always applies."""
     head = "---\ndescription: How work is taken and given back\nalwaysApply: true\n---\n\n"
     return head + BLOCK.format(rota=rota, agent=agent)

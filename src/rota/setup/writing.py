@@ -1,4 +1,4 @@
-"""Reading and writing whole files: a file has its old content or its new one, never half."""
+"""Reads and writes whole files: a file has its old content or its new one, never half."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +10,7 @@ _USUAL_MODE = 0o644
 
 
 def read(path: Path) -> str | None:
-    """None: there is none. Line ends are left as they are."""
+    """None: there is no file. Line endings are left as they are."""
     try:
         return path.read_bytes().decode()
     except FileNotFoundError:
@@ -22,7 +22,7 @@ def read(path: Path) -> str | None:
 
 
 def write(path: Path, text: str, *, mode: int | None = None) -> None:
-    """Through a link to what it points to; with the rights that the file had."""
+    """Follows a link to its target; keeps the file's mode."""
     target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def _mode(path: Path) -> int:
 
 
 def delete(path: Path) -> None:
-    """As `write` does it: a link stays, and what it points to goes."""
+    """Like `write`: a link stays, and its target is deleted."""
     try:
         path.resolve().unlink(missing_ok=True)
     except OSError as error:
@@ -48,7 +48,7 @@ def delete(path: Path) -> None:
 
 
 def missing_parents(path: Path) -> list[Path]:
-    """Directories that have to be made for it, the outermost first."""
+    """Directories that must be created for it, the outermost first."""
     return [one for one in reversed(path.parents) if not one.exists()]
 
 

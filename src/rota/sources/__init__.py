@@ -1,4 +1,4 @@
-"""Places that work comes from, and how it is taken from them and given back.
+"""Sources: how items are fetched from them, claimed, reported and given back.
 
     from rota.sources import SourceContext, WorkSourceManager, register_work_source
 
@@ -6,7 +6,7 @@
     async with WorkSourceManager(SourceContext(ledger=ledger)) as sources:
         item, claimed, _ = await sources.get_next_work_item(agent)
 
-`port` says what an adapter promises, `rota.testing.source_contract` holds it to that.
+`port` is the contract of an adapter; `rota.testing.source_contract` tests an adapter against it.
 """
 
 from importlib import import_module
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rota.sources.registry import register_work_source as register_work_source
     from rota.sources.registry import unregister_work_source as unregister_work_source
 
-# Found when asked for: whoever only reads a port need not load asyncio.
+# Resolved on first access, so that importing a port does not load asyncio.
 _HOMES = {
     "rota.model.errors": (
         "DuplicateWorkSourceError",

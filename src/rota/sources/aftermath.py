@@ -1,7 +1,8 @@
-"""What becomes of a claim on the tracker when the run behind it is gone.
+"""Settles a claim on the tracker whose run is gone.
 
-What the run has said there is recorded here; what is recorded here is said there; and a run that
-has said nothing gives its issue back. Whoever does this may die in the middle: it is done again.
+If the run reported its end on the tracker, that end is recorded in the ledger. If the ledger has an
+end that the tracker lacks, it is reported there. If there is neither, the issue is given back. A
+crash in the middle is harmless: the work is done again.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ class Aftermath:
         self._outside = ledger.outside
 
     async def settle(self, claim: SourceClaim, claims: Sequence[SourceClaim]) -> None:
-        """`claims` are all that are open at this source."""
+        """`claims` are all open claims at this source."""
         try:
             outcome = await self._outcome(claim, claims)
         except IssueNotFound:
@@ -58,13 +59,15 @@ class Aftermath:
         return await self._report(claim, grant)
 
     def _is_taken_again(self, claim: SourceClaim, claims: Sequence[SourceClaim]) -> bool:
-        """A label does not say whose it is: what stands there now is the later claim's."""
+        """Labels do not name a claim: those that the issue carries now belong to the later
+        claim."""
         if isinstance(self._claims, CommentClaims):
             return False
         return any(not one.over and one.source_ref == claim.source_ref for one in claims)
 
     async def _entry(self, claim: SourceClaim) -> int | None:
-        """Its number there. A run that died before it could keep it has left its name there."""
+        """The id of its entry on the tracker. A run that died before it could store the id is found
+        by its firing and nonce."""
         if claim.entry_id is not None or not isinstance(self._claims, CommentClaims):
             return claim.entry_id or 0
         read = await self._claims.log.read(int(claim.source_ref))
@@ -74,7 +77,7 @@ class Aftermath:
         await self._outside.entered(claim.firing_id, min(own))
         return min(own)
 
-    # what the run has said there
+    # the run reported its end on the tracker: record it in the ledger
 
     async def _record(self, claim: SourceClaim, standing: Standing, said: WorkEnd) -> str:
         number = int(claim.source_ref)
@@ -90,7 +93,7 @@ class Aftermath:
         change = repair(standing, issue, self._desk.keeper.labels)
         await project(self._desk.tracker, number, change)
 
-    # what is recorded here
+    # the ledger has the end, or nobody has: report it to the tracker, or give the issue back
 
     async def _report(self, claim: SourceClaim, grant: Grant) -> str:
         item = await self._outside.standing(claim.source, claim.source_ref)
@@ -131,7 +134,7 @@ class Aftermath:
 
 
 def is_said_by(entry: Entry, claim: SourceClaim) -> bool:
-    """About this claim, and in the name of its own run."""
+    """The entry names this claim, and was written by the claim's own run."""
     about = entry.fields.get("claim") == str(claim.entry_id)
     return about and entry.firing_id == claim.firing_id
 
@@ -142,7 +145,7 @@ def _is_entry_of(entry: Entry, claim: SourceClaim) -> bool:
 
 
 def _said(standing: Standing, claim: SourceClaim) -> WorkEnd | None:
-    """How its work ended, where the tracker has accepted that."""
+    """How the work of the claim ended, if the tracker has accepted that."""
     if standing.done_claim is not None and standing.done_claim == claim.entry_id:
         return "success"
     ended = standing.ended

@@ -1,4 +1,4 @@
-"""Puts a repository's desk together from its configuration."""
+"""Builds the desk of a repository from its configuration."""
 
 import secrets
 from dataclasses import dataclass
@@ -79,14 +79,14 @@ async def open_desk(
     connection: Connection | None = None,
     pace: Pace | None = None,
 ) -> IssueDesk:
-    """Asks the tracker who we are, and nothing else."""
+    """Asks the tracker at most for our account and the repository's owner."""
     if tracker is not None:
         return await _open_desk(settings, context, tracker, pace or Pace())
     made = make_tracker(settings, context, connection)
     try:
         return await _open_desk(settings, context, made, pace or Pace())
     except BaseException:
-        await made.aclose()  # nobody else knows of it
+        await made.aclose()  # nothing else has a reference to it
         raise
 
 
@@ -125,8 +125,8 @@ async def _open_desk(
 
 
 def label_set(settings: Forge) -> LabelSet:
-    """Our own labels keep nobody away as holds do, whatever `exclude_labels` names: the claim that
-    has put one on would be lost by it."""
+    """`exclude_labels` cannot exclude our own lifecycle labels: a claim that sets such a label
+    would lose itself by it."""
     names = settings.labels
     stations = {label.lower() for _, label in names}
     return LabelSet(
@@ -154,7 +154,7 @@ async def _claims(
 
 
 async def _times(settings: Forge, source: str, ledger: Ledger | None) -> Times:
-    """A tracker that was once seen to be slower than configured stays so."""
+    """A tracker that was once seen to be slower than configured is treated as slow from then on."""
     given = settings.times
     settle = given.settle
     if ledger is not None:
@@ -179,7 +179,7 @@ async def _believed(settings: Forge, tracker: Tracker) -> Believed:
 
 
 async def _fleet(ledger: Ledger | None) -> str:
-    """One database is one fleet, wherever its processes run and whatever they are called."""
+    """One database is one fleet, wherever its processes run and whatever their names are."""
     return secrets.token_hex(6) if ledger is None else await ledger.outside.fleet()
 
 
@@ -189,7 +189,7 @@ def _book(ledger: Ledger | None, source: str) -> ApprovalBook:
 
 @dataclass(frozen=True, slots=True)
 class LedgerBook:
-    """Approvals, kept in the ledger."""
+    """Approvals in the ledger."""
 
     ledger: Ledger
     source: str

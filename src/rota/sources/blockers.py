@@ -1,4 +1,4 @@
-"""What an issue says in its own words that it waits for: lines like `Depends on: #12`."""
+"""Blockers that an issue names in its own text: lines like `Depends on: #12`."""
 
 from dataclasses import dataclass, field
 
@@ -9,20 +9,21 @@ from rota.claims.timing import Pace
 from rota.model.errors import IssueNotFound
 
 REMEMBERED_SECONDS = 60.0
-MOST = 50  # an issue that names thousands shall not cost thousands of requests
+MOST = 50  # bounds the requests that one issue can cause
 
 
 @dataclass(slots=True)
 class Blockers:
-    """Looks at what issues name, wherever that is on the same host; other hosts are not asked."""
+    """Checks the issues that an issue names, in any repository of the same host. References to
+    other hosts are ignored."""
 
     tracker: Tracker
     pace: Pace = field(default_factory=Pace)
     _known: dict[IssueRef, tuple[float, Objection | None]] = field(default_factory=dict)
 
     async def objection(self, issue: Issue, *, afresh: bool) -> Objection | None:
-        """The first that is open, or that cannot be seen: nobody can say that it is done.
-        `afresh`: for a claim, which must not rest on what was so a minute ago."""
+        """Objects to the first blocker that is open, or that our token cannot see: nobody can say
+        that it is done. `afresh`: ignore remembered answers, which a claim must not rely on."""
         named = self._named(issue)
         if len(named) > MOST:
             return Objection(

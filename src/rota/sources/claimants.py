@@ -1,9 +1,7 @@
-"""What an agent does with an issue when nobody looks after its run: scripts that call
-`claim_issue`, and people who type it.
+"""Claims without a supervised run: by scripts that call `claim_issue`, and by people.
 
-Nobody sends heartbeats for them, so the lease is as long as a claim may be
-silent on the tracker. A late word of a run that has lost its claim changes
-nothing.
+No heartbeats are sent for them, so the lease is as long as a claim may be silent on the tracker. A
+late report from a run that has lost its claim changes nothing.
 """
 
 import re
@@ -25,7 +23,7 @@ _UNFINISHED: dict[str, WorkOutcome] = {"failure": "failure", "partial": "partial
 
 
 class Station(Enum):
-    """Where an issue goes when its run lets go of it."""
+    """Where an issue goes when its run releases it."""
 
     READY = auto()
     PR_OPEN = auto()
@@ -48,12 +46,12 @@ class Claimants:
     ) -> Held | Refusal:
         check_name(codename, "codename")
         if firing is not None:
-            marker(Kind.CLAIM, firing_id=firing)  # before anything is taken: may it stand there?
+            marker(Kind.CLAIM, firing_id=firing)  # validates the firing before anything is taken
             firing = await self._unused(firing)
         return await self._desk.take(number, codename, firing=firing, lease_seconds=lease_seconds)
 
     async def _unused(self, firing: str) -> str:
-        """A run may take one issue after another; each claim of it has a name of its own."""
+        """A run may take one issue after another; each of its claims gets a name of its own."""
         if self._desk.ledger is None:
             return firing
         name = firing
@@ -76,7 +74,7 @@ class Claimants:
         pr: str | None = None,
         reason: str | None = None,
     ) -> bool:
-        """False when this run does not hold it (any more): then nothing has changed."""
+        """False when this run does not hold the issue (any more); nothing has changed then."""
         station = self._station(outcome, transition_to, pr)
         marker(Kind.RELEASE, outcome=outcome, pr=pr)
         try:
@@ -116,7 +114,7 @@ class Claimants:
         return stations[transition_to.lower()]
 
     def _stations(self) -> dict[str, Station]:
-        """By the names of `label-state`, and by those that this repository has for them."""
+        """By the names of `label-state`, and by this repository's own names for them."""
         labels = self._desk.keeper.labels
         ready, _, pr_open, done = (name for name, _, _ in LIFECYCLE_LABELS)
         ours = (labels.ready, labels.pr_open, labels.done)
@@ -127,9 +125,9 @@ class Claimants:
         }
 
     async def _finish_unnamed(self, held: Held, reason: str | None) -> bool:
-        """A pull request is open, and nobody says which: the issue stays open for it."""
+        """A pull request is open, but its address is not known: the issue stays open for it."""
         text = f"**Pull request opened.** {reason or ''}".rstrip()
-        # Not `none`: by that word a server that mends a crash knows that it may close the issue.
+        # Not `none`: after a crash, a server that reads `none` may close the issue.
         accepted = await self._desk.claims.finish(held.grant, "unnamed", text)
         if self._desk.ledger is not None:
             outside, name = self._desk.ledger.outside, held.grant.claimant.firing_id
@@ -152,14 +150,14 @@ class Claimants:
         if outcome in _UNFINISHED and transition_to is None:
             await self._desk.finish(number, codename, _result(_UNFINISHED[outcome], reason, None))
             return True
-        # The log tells labels by the outcome: one that has failed is not ready by itself.
+        # Labels follow the outcome in the log, and a failed issue does not become ready by itself.
         said = f"retry-after-{outcome}" if outcome in _UNFINISHED else outcome
         options = ReleaseOptions(reason, add_comment=reason is not None)
         return await self._desk.release(number, codename, outcome=said, options=options)
 
 
 def is_of(name: str, firing: str) -> bool:
-    """Is a claim of this name one of that run's?"""
+    """Does a claim of this name belong to that run?"""
     return re.fullmatch(rf"{re.escape(firing)}(\.[0-9]+)?", name) is not None
 
 

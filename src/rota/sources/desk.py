@@ -1,8 +1,8 @@
-"""One repository's desk: an issue is taken here, in the ledger first and then on its tracker.
+"""The desk of one repository: it takes an issue in the ledger first, then on the tracker.
 
-All agents of one database ask the ledger before they go to the tracker, so
-that only one of them goes; the tracker decides between fleets. An end is said
-the other way round: what the tracker has not accepted is not recorded as done.
+All agents of one database ask the ledger before the tracker, so that only one of them claims there;
+the tracker decides between fleets. An end goes the other way round: work that the tracker has not
+accepted as done is not recorded as done.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ LATE = "finished_before_a_crash"
 
 
 class Claims(Protocol):
-    """How a claim is made on the tracker: by comments, strictly, or by labels alone."""
+    """How a claim is made on the tracker: by comments, in strict mode, or by labels alone."""
 
     @property
     def times(self) -> Times: ...
@@ -76,17 +76,17 @@ class Claims(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What we hold: the grant on the tracker, and the claim in the ledger when there is one."""
+    """The grant on the tracker, and the claim in the ledger if there is one."""
 
     grant: Grant
     item_id: str | None = None
     token: str | None = None
     epoch: int | None = None
-    issue: Issue | None = None  # as it was judged, just after it was claimed
+    issue: Issue | None = None  # as it was judged, just after the claim
 
 
 class TurnedAway(Refusal):
-    """Nothing is wrong with the issue: this agent may take none now."""
+    """The issue itself is fine, but this agent may not take any issue now."""
 
     __slots__ = ()
 
@@ -117,19 +117,19 @@ class IssueDesk:
         self._parks = parks
         self._always_closes = always_closes
         self._held: dict[tuple[int, str], Held] = {}
-        # How runs ended, where no ledger knows it.
+        # How runs ended, where there is no ledger.
         self._told: dict[tuple[int, str], tuple[str | None, WorkOutcome]] = {}
 
     # take
 
     async def listed(self) -> list[Issue]:
-        """What is marked as ready there, whether it may be taken or not."""
+        """The issues with the ready label, whether they may be taken or not."""
         found = await self.tracker.issues(labels=[self.keeper.labels.ready])
         self.keeper.forget_all_but({issue.number for issue in found})
         return found
 
     async def kept_back(self, numbers: Iterable[int], codename: str) -> dict[int, str]:
-        """Which of these the ledger would not give this agent now, and why."""
+        """Which of these the ledger would not give to this agent now, and why."""
         if self.ledger is None:
             return {}
         refs = [str(number) for number in numbers]
@@ -144,7 +144,7 @@ class IssueDesk:
         firing: str | None = None,
         lease_seconds: float | None = None,
     ) -> Held | Refusal:
-        """Raises `IssueNotFound` and `TrackerError`; then nothing of it is left in the ledger."""
+        """Raises `IssueNotFound` and `TrackerError`; the ledger then keeps no claim."""
         if (taken := await self._taken_by_us(number)) is not None:
             return taken
         issue = await self.tracker.issue(number)
@@ -159,7 +159,7 @@ class IssueDesk:
         return await self._take_on_tracker(issue, claimant, claimed)
 
     async def _taken_by_us(self, number: int) -> Refusal | None:
-        """What another agent of this database holds is not even looked at on the tracker."""
+        """An issue that another agent of this database holds costs no request to the tracker."""
         claim = await self._open_claim(number)
         if claim is None or not claim.live:
             return None
@@ -187,18 +187,18 @@ class IssueDesk:
             lease_seconds or self.lease_seconds,
             firing,
             cleared=True,
-            # Who names a lease of his own sends no heartbeats.
+            # A caller that names its own lease sends no heartbeats.
             first_lease_seconds=None if lease_seconds else self._first_lease_seconds,
         )
 
     async def _take_up_again(self, ledger: Ledger, number: int, codename: str) -> None:
-        """What was done in part waits for a person; who makes it ready there has decided."""
+        """A partial result waits for a person. A person who sets the ready label has decided."""
         item = await ledger.outside.standing(self.tracker.source, str(number))
         if item is not None and item.status is Status.BLOCKED and item.reason == IN_PART:
             order = Order(
                 Verb.RELEASE, item.id, codename, reason="ready_again", version=item.version
             )
-            with suppress(VersionMismatch, Refused):  # somebody has moved it just now
+            with suppress(VersionMismatch, Refused):  # another writer has moved it meanwhile
                 await ledger.queue.apply(order)
 
     async def _take_on_tracker(
@@ -239,13 +239,13 @@ class IssueDesk:
         return held
 
     async def _undo(self, claimed: ClaimedItem | None, claimant: Claimant, why: str) -> None:
-        """Nobody has worked: the ledger is as if it had not been asked, but for the events."""
+        """Nobody has worked on the item: only the events still show that it was claimed."""
         if self.ledger is not None and claimed is not None:
             await self.ledger.outside.give_back(claimant.firing_id, why)
 
     async def _abandon(self, grant: Grant, claimed: ClaimedItem | None, why: str) -> None:
-        """The tracker failed us halfway: what it shows of the claim is taken back as far as it
-        lets us. The sweep does the rest."""
+        """The tracker failed in the middle of a claim: remove the claim there as far as possible.
+        The sweep does the rest."""
         await self._undo(claimed, grant.claimant, why)
         with suppress(WorkSourceError):
             shown = grant if grant.claim_id else await self._shown(grant)
@@ -253,8 +253,8 @@ class IssueDesk:
                 await self.claims.release(shown, "tracker-error")
 
     async def _shown(self, grant: Grant) -> Grant | None:
-        """A claim whose post was not answered is known by its nonce; where labels are all there
-        is, they tell of none."""
+        """A claim whose post was not answered is found by its nonce. In label mode there is no
+        nonce, and any in-flight label counts."""
         holder = (await self.claims.standing(grant.number)).holder
         if holder is None or (holder.id and holder.fields.get("nonce") != grant.claimant.nonce):
             return None
@@ -263,8 +263,8 @@ class IssueDesk:
     # what we hold
 
     async def held(self, number: int, codename: str, firing: str | None = None) -> Held:
-        """By this agent, also after a restart, and by the claim of that firing if one is named;
-        raises `ClaimLost`."""
+        """The claim that this agent holds, also after a restart. If `firing` is named, it must be
+        that claim. Raises `ClaimLost`."""
         kept = self._held.get((number, codename))
         if self.ledger is None:
             if kept is None or firing not in (None, kept.grant.claimant.firing_id):
@@ -280,8 +280,8 @@ class IssueDesk:
     # the end
 
     async def finish(self, number: int, codename: str, result: WorkResult) -> None:
-        """Report how it ended; said twice, it stands there once. Raises `ClaimLost` when the
-        claim has ended otherwise: somebody else may have the issue now."""
+        """Report the end of the work; repeating it is harmless. Raises `ClaimLost` when the claim
+        ended some other way: another claimant may hold the issue now."""
         try:
             held = await self.held(number, codename, result.claim)
         except ClaimLost:
@@ -297,7 +297,7 @@ class IssueDesk:
         await self._record(held, codename, result)
 
     async def _was_told(self, number: int, codename: str, result: WorkResult) -> bool:
-        """By an earlier call, whose answer may have been lost with the process that made it."""
+        """Told by an earlier call, whose answer may have been lost with its process."""
         if self.ledger is None:
             return self._told.get((number, codename)) == (result.claim, result.outcome)
         if result.claim is not None:
@@ -315,8 +315,8 @@ class IssueDesk:
         )
 
     async def _finished_late(self, codename: str, result: WorkResult) -> bool:
-        """The ledger's claim has lapsed while its report waited. While the tracker shows the claim
-        as ours nobody takes the item, and what it accepts stands."""
+        """The ledger's claim ended while its report waited. Nobody takes the item while the tracker
+        shows the claim as ours, so what the tracker accepts is recorded."""
         if (
             self.ledger is None
             or result.claim is None
@@ -341,12 +341,12 @@ class IssueDesk:
         return True
 
     async def _beat(self, held: Held, codename: str) -> None:
-        """The lease lasts while the tracker is asked."""
+        """Renews the lease, so that it lasts while the tracker is asked."""
         if self.ledger is not None and held.item_id and held.token:
             await self.ledger.queue.heartbeat(held.item_id, held.token, actor=codename)
 
     async def _end_on_tracker(self, held: Held, result: WorkResult) -> bool:
-        """An issue that is gone accepts nothing."""
+        """False also when the issue is gone."""
         try:
             async with explained(self.tracker):
                 if result.outcome == "success":
@@ -365,7 +365,7 @@ class IssueDesk:
         return True
 
     async def _close(self, number: int) -> None:
-        """Nobody will merge anything: the issue ends here, and must not ask for a review."""
+        """The work needs no review: close the issue, and do not ask for one."""
         await self.tracker.close(number)
         if not self._always_closes:
             labels = self.keeper.labels
@@ -376,7 +376,7 @@ class IssueDesk:
             order = Order(
                 Verb.RELEASE, held.item_id, codename, token=held.token, reason="claim_lost"
             )
-            with suppress(Refused):  # somebody has ended it just now
+            with suppress(Refused):  # another writer has ended it just now
                 await self.ledger.queue.apply(order)
             await _keep_as_late(self.ledger, _order(held, codename, result))
             await self.ledger.outside.ended(held.grant.claimant.firing_id, "lost")
@@ -387,14 +387,14 @@ class IssueDesk:
         )
 
     async def _keep_late(self, number: int, codename: str, result: WorkResult) -> None:
-        """Its claim has ended, here or on the tracker: what it says is not believed, but kept."""
+        """The claim has ended, here or on the tracker: its result is kept as a late result."""
         kept = self._held.get((number, codename))
         firing = result.claim or (kept.grant.claimant.firing_id if kept is not None else None)
         if self.ledger is None or firing is None:
             return
         made = await self.ledger.outside.find_claim(firing)
         if made is None or made.codename != codename or not made.over:
-            return  # of one that has only lapsed the ledger would believe it, and the tracker not
+            return  # merely lapsed: the ledger would accept the result, though the tracker has not
         claim = await self.ledger.views.claim_at(made.work_item_id, made.epoch)
         if claim is not None:
             held = replace(held_by(made), token=claim.token)
@@ -416,7 +416,7 @@ class IssueDesk:
         outcome: str = "released",
         options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     ) -> bool:
-        """Give it back; False when it was not ours any more."""
+        """Give the issue back; False when the claim was no longer ours."""
         try:
             held = await self.held(number, codename, options.claim)
         except ClaimLost:
@@ -452,7 +452,7 @@ class IssueDesk:
 
 
 def held_by(claim: SourceClaim) -> Held:
-    """A claim of ours as the ledger remembers it."""
+    """A claim of ours as the ledger recorded it."""
     claimant = Claimant(claim.fleet, claim.codename, claim.firing_id, claim.nonce)
     grant = Grant(int(claim.source_ref), claim.entry_id or 0, claimant)
     return Held(grant, claim.work_item_id, claim.token, claim.epoch)
@@ -465,8 +465,8 @@ def _ids(claimed: ClaimedItem | None) -> tuple[str | None, str | None, int | Non
 
 
 def _order(held: Held, codename: str, result: WorkResult) -> Order:
-    """Success completes, or is handed over to a review; failure fails, a partial result waits for
-    a person."""
+    """Success completes the item or hands it over to review; failure fails it; a partial result
+    waits for a person."""
     verb = verb_of(result)
     return Order(
         verb,
@@ -481,7 +481,7 @@ def _order(held: Held, codename: str, result: WorkResult) -> Order:
 
 
 async def _keep_as_late(ledger: Ledger, order: Order) -> None:
-    """Said with a token that has ended, it is written down and refused."""
+    """With the token of an ended claim, the ledger keeps the result and refuses the order."""
     with suppress(Refused):
         await ledger.queue.apply(order)
 
@@ -491,9 +491,9 @@ def _claimed(why: str) -> Refusal:
 
 
 def _by_ledger(error: Refused) -> Refusal:
-    """Somebody works on it; or the agent may take nothing; or the item itself is kept back."""
+    """Another claimant has it, the agent may take nothing, or the item itself is kept back."""
     if isinstance(error, ClaimedByAnother):
         return _claimed(error.message)
     held = Objection(Obstacle.HELD, error.message)
-    of_the_agent = "agent" in error.details  # it is paused, or has its hands full
+    of_the_agent = "agent" in error.details  # it is paused, or all its slots are taken
     return (TurnedAway if of_the_agent else Refusal)(held, error.message)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 ALL = FetchOptions()
 PLAIN = ReleaseOptions()
 
-# Not every tracker tells in its lists what an issue waits for. One that was found waiting is not
-# offered for so long: else the first few of them would hide all that stand behind.
+# Not every tracker's lists show open blockers. An issue that was refused for its blockers is not
+# offered again for this long: otherwise the first few such issues would hide all others.
 WAITS_SECONDS = 600.0
 MOST_ERRORS = 3
 
@@ -55,7 +55,7 @@ class ForgeWorkSource:
         self._waiting: dict[int, float] = {}
 
     async def desk(self) -> IssueDesk:
-        """Opened at the first use: it asks the tracker who we are."""
+        """Opened at first use, because that asks the tracker for our account."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await self._open()
@@ -70,7 +70,7 @@ class ForgeWorkSource:
 
     async def _candidates(self, desk: IssueDesk, options: FetchOptions) -> list[Issue]:
         found = await self._passed(desk)
-        # Before any of them is tried: the first few would hide all that stand behind.
+        # Filter before any is tried: otherwise the first few would hide all others.
         kept = await desk.kept_back((issue.number for issue in found), self._agent)
         found = [issue for issue in found if issue.number not in kept]
         if options.include_claimed:
@@ -78,7 +78,8 @@ class ForgeWorkSource:
         return list({issue.number: issue for issue in found}.values())
 
     async def _passed(self, desk: IssueDesk) -> list[Issue]:
-        """One that cannot be judged now does not hide the others; several are a broken tracker."""
+        """One issue that cannot be judged now does not hide the others; several mean that the
+        tracker is broken."""
         now = desk.pace.elapsed()
         found: list[Issue] = []
         errors: list[TrackerError] = []
@@ -97,7 +98,8 @@ class ForgeWorkSource:
         return found
 
     async def held_back(self) -> list[str]:
-        """What is marked as ready and yet not available: each with its reason, for people."""
+        """Issues that have the ready label but are not available, each with its reason, for
+        people."""
         desk = await self.desk()
         marked = await desk.listed()
         kept = await desk.kept_back((issue.number for issue in marked), self._agent)
@@ -131,7 +133,7 @@ class ForgeWorkSource:
             token=held.token,
             epoch=held.epoch,
             claim=held.grant.claimant.firing_id,
-            number=held.grant.claim_id or None,  # labels alone have none
+            number=held.grant.claim_id or None,  # label mode has none
         )
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
@@ -169,7 +171,8 @@ class ForgeWorkSource:
 
 
 async def _judged(desk: IssueDesk, issue: Issue) -> Objection | str | None:
-    """Why it may not be taken. Lists show for a while what was deleted: that hides nothing else."""
+    """Why the issue may not be taken. A list may show a deleted issue for a while; that must not
+    hide the other issues."""
     try:
         return await desk.keeper.judge(issue)
     except IssueNotFound as error:
@@ -196,7 +199,7 @@ def _reason_of(error: TrackerError) -> ClaimFailureReason:
 
 
 class GitHubWorkSource(ForgeWorkSource):
-    """For programs that want GitHub alone: `GitHubWorkSource({"repo": "owner/name"})`."""
+    """For programs that use GitHub alone: `GitHubWorkSource({"repo": "owner/name"})`."""
 
     def __init__(
         self,
@@ -204,7 +207,7 @@ class GitHubWorkSource(ForgeWorkSource):
         context: SourceContext | None = None,
         **connection: Unpack[Connection],
     ) -> None:
-        """`connection` says how GitHub is asked: `retry`, `timeout`, `warning`, `on_warning`."""
+        """`connection` sets how GitHub is reached: `retry`, `timeout`, `warning`, `on_warning`."""
         known = context or SourceContext()
         settings = _settings({"type": "github", **config})
         super().__init__(
@@ -212,8 +215,8 @@ class GitHubWorkSource(ForgeWorkSource):
         )
 
     async def validate_token(self) -> tuple[str, ...]:
-        """The scopes that the token has, as far as GitHub tells them; raises `GitHubAuthError` when
-        it is missing, not accepted, or may too little."""
+        """The token's scopes, as far as GitHub tells them. Raises `GitHubAuthError` when the token
+        is missing, not accepted, or lacks rights."""
         tracker = (await self.desk()).tracker
         assert isinstance(tracker, GitHubTracker)  # noqa: S101 - the settings are of `github`
         return await tracker.validate_token()

@@ -1,4 +1,4 @@
-"""Lets issues through, or says why not: the one predicate with all it needs to know."""
+"""Decides whether an issue may be picked up, with pauses, blockers and trust."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ LOOK_AGAIN_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Distrust:
-    """Why an issue was not trusted as it stood then."""
+    """Why an issue was not trusted in the state it had then."""
 
     updated_at: datetime
     why: str
@@ -40,8 +40,8 @@ class Gatekeeper:
     async def judge(
         self, issue: Issue, standing: Standing | None = None, asker: Asker = AN_AGENT
     ) -> Objection | None:
-        """What may cost requests is asked last: what the text names, and trust. People read that
-        for themselves."""
+        """Checks that may cost requests come last: blockers named in the text, and trust. Operators
+        are not checked for these, because they read the text themselves."""
         paused = self.pauses.is_paused(self.repo)
         refused = objection(issue, self.labels, standing=standing, paused=paused, asker=asker)
         if refused is None and asker.login is None:
@@ -56,13 +56,13 @@ class Gatekeeper:
         return refused
 
     def forget_all_but(self, listed: Collection[int]) -> None:
-        """What is not offered any more need not be known. It is judged again when it comes back."""
+        """Forget issues that are no longer offered. They are judged again when they come back."""
         for known in (self._passed, self._distrusted):
             for number in known.keys() - listed:
                 del known[number]
 
     def as_judged(self, issue: Issue) -> Issue:
-        """The text that was let through: what an agent reads must be nothing newer."""
+        """The text that was let through: an agent must not read a newer one."""
         return self._passed.pop(issue.number, issue)
 
     async def _distrust(self, issue: Issue) -> str | None:
@@ -80,9 +80,9 @@ class Gatekeeper:
         return why
 
     async def _known(self, issue: Issue) -> Distrust | None:
-        """Nothing new since a refusal is refused again without asking the tracker: an edit and a
-        label both move `updated_at`. Not for ever, since its stamps have whole seconds; and not
-        when somebody has approved the text here, which leaves no trace there."""
+        """Repeats a refusal without asking the tracker, as long as the issue is unchanged: an edit
+        and a label both move `updated_at`. Not for ever, because those stamps have whole seconds.
+        And not when a person has approved the text here, which leaves no trace on the tracker."""
         known = self._distrusted.get(issue.number)
         if known is None or known.updated_at != issue.updated_at:
             return None
@@ -93,8 +93,8 @@ class Gatekeeper:
         return None if agreed else known
 
     async def _is_required(self) -> bool:
-        """Whether a repository is public is not asked for every issue; nor only once, for a
-        private one may be opened."""
+        """Asked once in a while: not for every issue, but a private repository may become
+        public."""
         now = self.pace.elapsed()
         if self._public is None or now - self._public[0] > LOOK_AGAIN_SECONDS:
             self._public = (now, await self.gate.is_required())

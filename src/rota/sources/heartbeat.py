@@ -1,7 +1,8 @@
 """Keeps the ledger's claim alive while its claimant waits for a tracker.
 
-Who follows a revoked claim waits for as long as the one before may still be at work: longer than a
-first lease lasts. A claim that lapsed meanwhile would count as an attempt that nobody has made.
+A claimant that follows a revoked claim waits for as long as the former holder may still work, which
+is longer than a first lease. A claim that lapsed meanwhile would count as an attempt, although
+nobody has worked.
 """
 
 import asyncio
@@ -16,23 +17,24 @@ from rota.queue.ledger import Ledger
 
 LONGEST_RETRY_SECONDS = 5.0
 SHORTEST_PAUSE_SECONDS = 0.25  # a third of the shortest lease is longer
-# What the ledger shows meanwhile: it tells these beats from those of a run that has its claim.
+# Shown in the ledger meanwhile; distinguishes these heartbeats from those of a run.
 WAITS = "waits for the tracker's verdict"
 
 
 @dataclass(slots=True)
 class Waiting:
-    """Of one claimant, for the tracker."""
+    """One claimant that waits for the tracker."""
 
     ledger: Ledger
     claimed: ClaimedItem
     sleep: Callable[[float], Awaitable[None]]
-    _told: bool = False  # the ledger may know of it
+    _told: bool = False  # the ledger may have recorded a heartbeat of this wait
 
     async def beat(self) -> None:
-        """Not at once: most claims are decided within their first lease, and one whose process
-        dies then should lapse with that. A claim that is lost is told by the tracker, too."""
-        pause = max(self._left() / 3, SHORTEST_PAUSE_SECONDS)  # clocks jump
+        """Does not begin at once: most claims are decided within their first lease, and if the
+        process dies the claim should lapse with that lease. The tracker, too, tells that a claim is
+        lost."""
+        pause = max(self._left() / 3, SHORTEST_PAUSE_SECONDS)  # the clock may have jumped
         while True:
             await self.sleep(pause)
             self._told = True
@@ -44,7 +46,8 @@ class Waiting:
                 pause = min(pause, LONGEST_RETRY_SECONDS)
 
     async def granted(self) -> None:
-        """From here on its run sends the beats; whether the claim stands is told by those."""
+        """From here on the run sends the heartbeats, and they tell whether the claim is still
+        ours."""
         if self._told:
             with suppress(ClaimLost, NotFound, StorageError):
                 await self._extend("")
@@ -67,7 +70,7 @@ async def kept_alive(
     claimed: ClaimedItem | None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[Waiting | None]:
-    """Nobody beats any more when this is left, however it is left."""
+    """Heartbeats stop when the context ends, however it ends."""
     if ledger is None or claimed is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""An item in an agent's hands, from the claim to its loss."""
+"""An item that an agent holds, from the claim to its loss."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ from rota.queue.views import Views
 from rota.sources.manager import NextWorkItem, WorkSourceManager
 from rota.sources.port import ClaimFailureReason, WorkItem
 
-# Who has lost a claim hears it at the next beat at the latest, and the sources' `margin` for ending
-# what runs is twenty seconds: a beat must be well inside it.
+# A holder learns of a lost claim at its next heartbeat at the latest. The sources' `margin` for
+# ending processes is twenty seconds, so the time between heartbeats must be well below it.
 LONGEST_BEAT_SECONDS = 10.0
-# Commits tell earlier; a busy ledger commits all the time, and is not asked more often than this.
+# Commits wake the wait earlier. A busy ledger commits all the time and is not asked more often.
 LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Sourced:
-    """An agent, and the source that an item of its came from."""
+    """An agent, and the source that its item came from."""
 
     name: str
     work_source: Mapping[str, Any] | None
@@ -31,15 +31,15 @@ class Sourced:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An item in an agent's hands; without a ledger's claim where the source has none."""
+    """An item that an agent holds; without a claim in the ledger where the source has none."""
 
     agent: Sourced
     item: WorkItem
     ledger_id: str | None
     token: str | None
     epoch: int | None
-    claim: str | None  # what the source calls it
-    number: int | None = None  # of the claim on the tracker
+    claim: str | None  # the source's name for the claim
+    number: int | None = None  # the claim's id on the tracker
 
 
 def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
@@ -50,7 +50,7 @@ def taken_of(agent: Sourced, found: NextWorkItem) -> Taken | None:
 
 
 async def give_back(sources: WorkSourceManager, taken: Taken | None, why: str | None) -> None:
-    """What nobody has worked on, if there is anything."""
+    """Gives back an item that nobody has worked on; does nothing without an item."""
     if taken is None:
         return
     await sources.release_work_item(
@@ -59,10 +59,10 @@ async def give_back(sources: WorkSourceManager, taken: Taken | None, why: str | 
 
 
 async def notes_so_far(ledger: Ledger, item_id: str | None) -> list[Note]:
-    """What others have left with the item: the question of the run before, and its answer."""
+    """Notes on the item so far: a question of the run before, and its answer."""
     if item_id is None:
         return []
-    with suppress(StorageError, NotFound):  # then it has to do without
+    with suppress(StorageError, NotFound):  # the run then goes without notes
         events = (await ledger.views.detail(item_id)).events
         return notes_in((one.type, one.occurred_at, one.actor, one.data) for one in events)
     return []
@@ -75,7 +75,7 @@ _WHY = {
 
 
 def why_nothing(found: NextWorkItem) -> tuple[SkipReason, str | None]:
-    """Why a source gave none; and in words, where there was one that could not be had."""
+    """Why the source gave no item, and in words if an item was refused."""
     refused = found.claim_result
     if refused is None or refused.reason is None:
         return SkipReason.NO_WORK, None
@@ -83,16 +83,16 @@ def why_nothing(found: NextWorkItem) -> tuple[SkipReason, str | None]:
 
 
 async def until_lost(ledger: Ledger, taken: Taken | None) -> str:
-    """Keep the claim alive; return when it is not ours any more."""
+    """Keep the claim alive; return when it is no longer ours."""
     pause = 5.0
     while taken is not None and taken.ledger_id and taken.token:
-        seen = ledger.views.events_seen()  # before the beat: what is committed after it is news
+        seen = ledger.views.events_seen()  # before the heartbeat, so that no later commit is missed
         try:
             claim = await ledger.queue.heartbeat(taken.ledger_id, taken.token)
             pause = min(claim.lease_seconds / 3, LONGEST_BEAT_SECONDS)
         except (ClaimLost, NotFound) as error:
             return error.message
-        except StorageError:  # who is away for longer than the lease hears it afterwards
+        except StorageError:  # after an outage longer than the lease, the next heartbeat tells
             pause = min(pause, 5.0)
         await _until_beat(ledger.views, taken.ledger_id, taken.token, seen, pause)
     await asyncio.get_running_loop().create_future()
@@ -100,7 +100,8 @@ async def until_lost(ledger: Ledger, taken: Taken | None) -> str:
 
 
 async def _until_beat(views: Views, item_id: str, token: str, seen: int, seconds: float) -> None:
-    """Less when a commit has ended the claim: the item may be in other hands already."""
+    """Returns early when a commit has ended the claim: another claimant may have the item
+    already."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     while (left := end - clock()) > 0:
@@ -115,5 +116,5 @@ async def _is_held(views: Views, item_id: str, token: str) -> bool:
         return (await views.item(item_id)).claim_token == token
     except NotFound:
         return False
-    except StorageError:  # the beat will tell
+    except StorageError:  # the next heartbeat will tell
         return True

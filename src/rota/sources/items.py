@@ -1,4 +1,4 @@
-"""An issue as an item: for whoever fetches it, and for the ledger."""
+"""Converts an issue to an item, for callers that fetch it and for the ledger."""
 
 from rota.claims.port import Issue
 from rota.model.work import MAX_LABELS, NewItem
@@ -31,8 +31,8 @@ def work_item(kind: str, repo: str, issue: Issue) -> WorkItem:
 
 
 def new_item(source: str, issue: Issue) -> NewItem:
-    """The body stays on the tracker but for its beginning: people read it there, agents get it
-    from the source itself."""
+    """Keeps only the beginning of the body: people read it on the tracker, agents get it from the
+    source itself."""
     return NewItem(
         type="issue",
         description=_one_line(issue.title) or f"#{issue.number}",

@@ -1,9 +1,9 @@
 """The queue as a source: an agent takes items of our own ledger as it takes those of a tracker.
 
-A claim here names its item, which the queue's own claim cannot: it is a dispatch and a start. The
-dispatch is guarded by the version that was looked at, so that of several claimers one gets through
-and only what was seen to be free is taken. A crash between the two leaves the item dispatched to
-this agent, which finds it again at its next look.
+A claim here names its item, which the queue's own claim cannot do: it is a dispatch and a start.
+The dispatch is guarded by the version that was read, so that one of several claimants succeeds, and
+only an item that was seen to be free is taken. A crash between the two leaves the item dispatched
+to this agent, which finds it again at its next fetch.
 """
 
 import re
@@ -81,14 +81,14 @@ class QueueWorkSource:
         self._types, self._labels, self._project_id = types, labels, project_id
         self._lease_seconds = lease_seconds
         self._first_lease_seconds = first_lease_seconds
-        self._tokens: dict[str, str] = {}  # of the claims we hold
+        self._tokens: dict[str, str] = {}  # of the claims we hold, by item
 
     async def fetch_available_work(
         self,
         options: FetchOptions = FetchOptions(),  # noqa: B008 - frozen
     ) -> FetchResult:
-        """The ledger's pages hold more than this agent may take, so a page of ours may need
-        several of them; the cursor says in which of them to go on, and after which item."""
+        """The ledger's pages include items that this agent may not take, so one page of ours may
+        need several of them. The cursor names the ledger's page and the last item."""
         check_limit(options.limit)
         limit = options.limit or DEFAULT_LIMIT
         cursor, after = (None, None) if options.cursor is None else read_cursor(options.cursor)
@@ -183,7 +183,7 @@ class QueueWorkSource:
         return None
 
     async def aclose(self) -> None:
-        """The ledger is not ours to close."""
+        """The ledger belongs to the caller and stays open."""
 
     # what this agent may take
 
@@ -204,8 +204,8 @@ class QueueWorkSource:
         return self._obstacle(item) is None
 
     def _foreign(self, item: work.WorkItem) -> bool:
-        """Whether it is left to others: by the configuration, or because it has a source of its
-        own, where everybody has to see the claim."""
+        """Whether this source must leave the item alone: by its configuration, or because the item
+        has another source, where everybody has to see the claim."""
         return (
             item.source is not None
             or (bool(self._types) and item.type not in self._types)
@@ -244,7 +244,7 @@ class QueueWorkSource:
         return refused(ClaimFailureReason.INVALID_STATE, why)
 
     def _is_lapsed(self, item: work.WorkItem) -> bool:
-        """A claim of it brings it back first; when its attempts are used up, it fails instead."""
+        """A claim of it sweeps it first. With no attempts left, the sweep fails it instead."""
         return (
             item.lease_expires_at is not None
             and item.lease_expires_at <= self._now()
@@ -266,7 +266,7 @@ class QueueWorkSource:
             return refusal
         try:
             started, claim = await self._start(item)
-        except Refused:  # a hold or a blocker may have come since the dispatch
+        except Refused:  # a hold or a blocker may have been added since the dispatch
             late = self._kept_back(await self._ledger.views.item(item_id))
             if late is None:
                 raise
@@ -297,16 +297,16 @@ class QueueWorkSource:
         return moved.item, moved.claim
 
     async def _give_back(self, item_id: str) -> None:
-        """What we have dispatched to ourselves and cannot start."""
+        """Gives back an item that we dispatched to ourselves and cannot start."""
         item = await self._ledger.views.item(item_id)
         if item.status is Status.DISPATCHED and item.assigned_agent == self.agent:
-            with suppress(Refused, VersionMismatch):  # somebody else has moved it meanwhile
+            with suppress(Refused, VersionMismatch):  # another writer has moved it meanwhile
                 await self._ledger.queue.apply(
                     Order(Verb.RELEASE, item_id, self.agent, version=item.version)
                 )
 
     async def _turned_away(self) -> ClaimResult | None:
-        """Why the agent may take nothing now; asked first, so that a refusal leaves no trace."""
+        """Why the agent may take nothing now; checked first, so that a refusal leaves no trace."""
         load = await self._load()
         if load.agent.paused:
             return refused(
@@ -314,7 +314,7 @@ class QueueWorkSource:
                 f"agent {self.agent!r} is paused; rota agent resume {self.agent}",
             )
         if load.in_progress >= load.agent.max_concurrent and await self._ledger.sweeper.tick():
-            load = await self._load()  # what filled it may have been a claim that had lapsed
+            load = await self._load()  # a lapsed claim may have filled a slot
         if load.in_progress >= load.agent.max_concurrent:
             return refused(
                 ClaimFailureReason.PERMISSION_DENIED,
@@ -337,8 +337,8 @@ class QueueWorkSource:
     # ending
 
     async def _token(self, item_id: str, claim: str | None, *, live: bool = False) -> str | None:
-        """Of the claim that is named, whichever process made it; else of the one we hold. With
-        `live`, one that has ended will not do: the ledger would keep what it says as late."""
+        """The token of the named claim, whichever process made it; otherwise of the claim we hold.
+        With `live`, an ended claim is refused: the ledger would keep its order as a late result."""
         if claim is None:
             return self._tokens.get(item_id)
         made = await self._ledger.views.claim_at(item_id, _epoch(claim))
@@ -347,7 +347,7 @@ class QueueWorkSource:
         return made.token
 
     async def _check_repeat(self, item_id: str, verb: Verb) -> None:
-        """Without a claim of ours: fine if this is what we said before."""
+        """Without a claim of ours: accepted only as a repetition of our own report."""
         item = await self._ledger.views.item(item_id)
         if (item.status, item.reason, item.assigned_agent) != (
             RULES[verb].target,
@@ -371,7 +371,7 @@ def _why_foreign(item: work.WorkItem) -> str:
 
 
 def _epoch(claim: str) -> int:
-    """-1 for what is no epoch, and so none of any claim."""
+    """-1, which no claim has, if the text is no epoch."""
     return int(claim) if re.fullmatch(r"[0-9]{1,9}", claim) else -1
 
 

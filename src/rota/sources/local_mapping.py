@@ -1,4 +1,5 @@
-"""An item of the ledger in the words of a source, and a source's result in those of the ledger."""
+"""Converts an item of the ledger to a source's item, and a source's result to the ledger's
+terms."""
 
 from contextlib import suppress
 from typing import assert_never
@@ -85,7 +86,7 @@ def read_cursor(cursor: str) -> tuple[str | None, tuple[int, str]]:
 
 
 def notes_of(result: WorkResult) -> str:
-    """Everything a run said, for whoever looks at the item."""
+    """Everything the run reported, for people who read the item."""
     parts = [
         result.summary,
         result.details,
@@ -97,7 +98,7 @@ def notes_of(result: WorkResult) -> str:
 
 
 def address_of(result: WorkResult) -> str | None:
-    """The pull request to be reviewed; else the first artifact that has one."""
+    """The pull request to be reviewed; otherwise the first artifact that is a valid URL."""
     if result.review and (pull := pull_request(result.artifacts)):
         return pull
     for artifact in result.artifacts:
@@ -107,6 +108,6 @@ def address_of(result: WorkResult) -> str | None:
 
 
 def clean(text: str, longest: int) -> str:
-    """What the ledger would refuse is an agent's slip, and must not cost its result."""
+    """Removes what the ledger would refuse: an agent's mistake must not cost its result."""
     plain = storable(text).strip()
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"

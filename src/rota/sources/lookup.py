@@ -1,4 +1,4 @@
-"""Which repository is meant, and how it is configured."""
+"""Finds the repository that a name means, and its configuration."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from rota.sources.assembly import make_tracker
 from rota.sources.http.tracker import check_repo
 from rota.sources.registry import SourceContext
 
-# Where nothing is configured, labels are called what `label-state` calls them.
+# Without configuration, labels have the names of `label-state`.
 _READY, _IN_FLIGHT, _PR_OPEN, _DONE = (name for name, _, _ in LIFECYCLE_LABELS)
 AnyForge = GitHubSource | GiteaSource
 
@@ -21,9 +21,9 @@ _TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 def find_repository(
     repo: str, sources: Sequence[AnySource], environ: Mapping[str, str], host: str | None = None
 ) -> AnyForge:
-    """`owner/repo`, or `repo` alone where one source has that name; a repository that is not
-    configured is looked for on GitHub, with the names of `label-state`. With a `host`, that of
-    its pages, only there."""
+    """`repo` is `owner/repo`, or a name alone where one source has that name. A repository that is
+    not configured is taken from GitHub, with the label names of `label-state`. With `host`, the
+    host of the web pages must match too."""
     forges = [source for source in sources if isinstance(source, Forge)]
     named = [source for source in forges if _is_called(source, repo) and _is_on(source, host)]
     if len(named) == 1:
@@ -40,7 +40,7 @@ def find_repository(
 
 
 def knows(host: str, repo: str, sources: Sequence[AnySource], environ: Mapping[str, str]) -> bool:
-    """A source is configured for it; or it is on GitHub, and there is a token to ask with."""
+    """A source is configured for it, or it is on GitHub and there is a token."""
     forges = [source for source in sources if isinstance(source, Forge)]
     if any(_is_called(source, repo) and _is_on(source, host) for source in forges):
         return True
@@ -48,17 +48,17 @@ def knows(host: str, repo: str, sources: Sequence[AnySource], environ: Mapping[s
 
 
 def web_host(source: Forge) -> str:
-    """Of its pages, as the address of an issue names it."""
+    """The host of its pages, as the address of an issue names it."""
     return _tracker(source).host
 
 
 def ledger_name(source: Forge) -> str:
-    """As its items and its state are called in the ledger."""
+    """The source's name in the ledger."""
     return _tracker(source).source
 
 
 def _tracker(source: Forge) -> Tracker:
-    """Not to be asked anything: it knows its own address, and has opened nothing."""
+    """Used only for its names: it opens no connection and must not be asked anything."""
     return make_tracker(source, SourceContext(environ={}, paused_repos=Path()))
 
 
@@ -88,7 +88,7 @@ def _unconfigured(repo: str, environ: Mapping[str, str]) -> GitHubSource:
         labels=Labels(ready=_READY, in_progress=_IN_FLIGHT, pr_open=_PR_OPEN, done=_DONE),
         exclude_labels=(),
         auth=Auth(token_env=_token(environ)),
-        # The variable that GitHub's own runners set, also for an enterprise server.
+        # GitHub's own runners set this variable, also for an enterprise server.
         api_url=environ.get("GITHUB_API_URL") or "https://api.github.com",
     )
 

@@ -1,7 +1,7 @@
-"""Work for an agent from the source it is configured with: fetched, claimed, reported, given back.
+"""Work for an agent from its configured source: fetched, claimed, reported, given back.
 
-One adapter an agent is kept, so that what it knows (claims, rate limits) lasts from call to call.
-An adapter whose configuration has been replaced lives on until its last claim is reported.
+One adapter per agent is kept, so that its state (claims, rate limits) lasts from call to call. When
+the configuration changes, the old adapter stays until its last claim is reported.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from rota.sources.port import (
 )
 from rota.sources.registry import SourceContext, WorkSourceRegistry, default_registry
 
-# How many items are tried before an agent is told that others were quicker.
+# How many items are tried before the agent is told that others were quicker.
 CANDIDATES = 10
-# Longer than a tracker that is well takes to decide a claim.
+# Longer than a healthy tracker takes to decide a claim.
 GIVE_BACK_SECONDS = 15.0
-# It may be this item alone that its source cannot read. One that failed so often is not asked on.
+# One item may fail by itself. After this many errors, no further item is tried.
 MOST_ERRORS = 3
 
 
 class SourcedAgent(Protocol):
-    """As much of an agent as matters here."""
+    """The part of an agent that matters here."""
 
     @property
     def name(self) -> str: ...
@@ -43,8 +43,8 @@ class SourcedAgent(Protocol):
 
 
 class NextWorkItem(NamedTuple):
-    """`item` without `claimed`: there was work, and `claim_result` says who or what stood before
-    the last candidate."""
+    """`item` without `claimed`: there was work, and `claim_result` says why the last candidate
+    could not be claimed."""
 
     item: WorkItem | None = None
     claimed: bool = False
@@ -53,11 +53,11 @@ class NextWorkItem(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Cached:
-    """An adapter and who still needs it: claims to be reported, calls on their way."""
+    """An adapter, and its uses: claims that are still to be reported, and calls in progress."""
 
     config: Mapping[str, Any]
     adapter: WorkSource
-    claims: dict[str, str | None] = field(default_factory=dict)  # of items, by their names
+    claims: dict[str, str | None] = field(default_factory=dict)  # by item id
     calls: int = 0
 
     @property
@@ -65,7 +65,7 @@ class _Cached:
         return not self.claims and not self.calls
 
     def has(self, work_item_id: str, claim: str | None) -> bool:
-        """Was this very claim made with it? Who names none means the latest."""
+        """Was this claim made with it? None means the latest claim."""
         return work_item_id in self.claims and claim in (None, self.claims[work_item_id])
 
     def ended(self, work_item_id: str, claim: str | None) -> None:
@@ -74,7 +74,7 @@ class _Cached:
 
 
 class WorkSourceManager:
-    """Safe for concurrent calls, also of one agent."""
+    """Safe for concurrent calls, also for one agent."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class WorkSourceManager:
         *,
         registry: WorkSourceRegistry = default_registry,
     ) -> None:
-        """`context` is what every adapter gets, but for the name of its agent."""
+        """Every adapter gets `context`, with the name of its own agent."""
         self._context = context or SourceContext()
         self._registry = registry
         self._cache: dict[str, _Cached] = {}
@@ -107,7 +107,7 @@ class WorkSourceManager:
         auto_claim: bool = True,
         options: FetchOptions = FetchOptions(),  # noqa: B008 - frozen
     ) -> NextWorkItem:
-        """The best available item. A lost race leads to the next candidate, not to idleness."""
+        """The best available item. After a lost race the next candidate is tried."""
         cached = await self._cached(agent)
         if cached is None:
             return NextWorkItem()
@@ -158,8 +158,8 @@ class WorkSourceManager:
     async def let_go(
         self, work_item_id: str, *, agent: SourcedAgent, claim: str | None = None
     ) -> None:
-        """Nothing will be reported by this claim: it was lost, or its report was given up. The
-        source is not told; an adapter that was kept for it is closed."""
+        """Nothing will be reported for this claim: it was lost, or its report was given up. The
+        source is not told. An adapter that was kept only for this claim is closed."""
         kept = [*self._retired.get(agent.name, ()), self._cache.get(agent.name)]
         for cached in reversed(kept):
             if cached is not None and cached.has(work_item_id, claim):
@@ -168,13 +168,13 @@ class WorkSourceManager:
                 return
 
     async def clear_cache(self) -> None:
-        """Close the adapters; those with open claims when the last of these is reported."""
+        """Close the adapters; one with open claims is closed when its last claim is reported."""
         names, self._cache = self._cache, {}
         await _close([one for name, cached in names.items() for one in self._retire(name, cached)])
 
     async def aclose(self, patience: float | None = None) -> None:
-        """Close every adapter, whatever is claimed with it. What is not given back in so many
-        seconds is left to its lease: its source may not answer for a long time."""
+        """Close every adapter, even with open claims. A claim that is not given back within
+        `patience` seconds is left to its lease: the source may not answer for a long time."""
         if self._giving_back:
             seconds = GIVE_BACK_SECONDS if patience is None else patience
             _, late = await asyncio.wait(self._giving_back, timeout=seconds)
@@ -188,7 +188,7 @@ class WorkSourceManager:
         config, old = agent.work_source, self._cache.get(agent.name)
         if old is not None and old.config == config:
             return old
-        # Nothing is awaited before the new one stands: concurrent callers get the same.
+        # No await before the new adapter is stored: concurrent callers get the same one.
         idle: list[_Cached] = []
         if old is not None:
             del self._cache[agent.name]
@@ -203,7 +203,7 @@ class WorkSourceManager:
         return new
 
     def _retire(self, name: str, cached: _Cached) -> list[_Cached]:
-        """What can be closed at once."""
+        """The adapters that can be closed at once."""
         if cached.is_idle:
             return [cached]
         self._retired.setdefault(name, []).append(cached)
@@ -212,7 +212,7 @@ class WorkSourceManager:
     async def _claimed_with(
         self, agent: SourcedAgent, work_item_id: str, claim: str | None
     ) -> _Cached | None:
-        """The adapter that made the claim knows it; any other would take us for a stranger."""
+        """Only the adapter that made the claim knows it; another one would not recognise us."""
         for cached in reversed(self._retired.get(agent.name, ())):
             if cached.has(work_item_id, claim):
                 return cached
@@ -239,13 +239,13 @@ class WorkSourceManager:
                 return NextWorkItem(result.work_item or item, True, result)
             answer = NextWorkItem(item, False, result)
             errors += result.reason is ClaimFailureReason.SOURCE_ERROR
-            # Who may take nothing now would fare no better with the next candidate.
+            # An agent that may take nothing now would be refused the next candidate too.
             if result.reason is ClaimFailureReason.PERMISSION_DENIED or errors == MOST_ERRORS:
                 break
         return answer
 
     async def _claim(self, name: str, cached: _Cached, item_id: str) -> ClaimResult:
-        """A caller that is cancelled while its claim is being made gives back what it got."""
+        """A caller that is cancelled while its claim is being made gives the item back."""
         claiming = asyncio.ensure_future(cached.adapter.claim_work(item_id))
         try:
             return await asyncio.shield(claiming)
@@ -253,7 +253,7 @@ class WorkSourceManager:
             task = asyncio.ensure_future(self._give_back(name, cached, item_id, claiming))
             self._giving_back.add(task)
             task.add_done_callback(self._giving_back.discard)
-            cached.calls += 1  # given up by the task, which may begin after its caller has ended
+            cached.calls += 1  # released by the task, which may start after its caller has ended
             raise
 
     async def _give_back(
@@ -266,12 +266,12 @@ class WorkSourceManager:
                 # Nobody has worked on it, so it was no attempt.
                 back = ReleaseOptions("claimer_gone", counted=False)
                 releasing = cached.adapter.release_work(item_id, back)
-                # There is nobody left to tell; a claim that cannot be given back lapses.
+                # No caller is left to tell; a claim that cannot be given back lapses.
                 await asyncio.gather(releasing, return_exceptions=True)
 
 
 async def _candidates(adapter: WorkSource, options: FetchOptions) -> AsyncIterator[WorkItem]:
-    """Best first, from as many pages as it takes."""
+    """Best first, from as many pages as needed."""
     left = CANDIDATES
     options = replace(options, limit=options.limit or left, include_claimed=False)
     while True:
@@ -285,7 +285,7 @@ async def _candidates(adapter: WorkSource, options: FetchOptions) -> AsyncIterat
 
 
 async def _close(adapters: list[_Cached]) -> None:
-    """All of them, also when one cannot be closed."""
+    """Closes all of them, even when one fails."""
     closing = (cached.adapter.aclose() for cached in adapters)
     for answer in await asyncio.gather(*closing, return_exceptions=True):
         if isinstance(answer, BaseException):

@@ -1,4 +1,4 @@
-"""Items in this process: for tests, examples and a first look.
+"""Items in this process: for tests, examples and a first try.
 
     place = MemoryPlace()
     place.add("Mend the gate", priority=Priority.HIGH)
@@ -40,11 +40,11 @@ ENDS_AS: Mapping[WorkOutcome, Status] = {
 
 @dataclass(slots=True)
 class Entry:
-    """An item of the place, and what has become of it."""
+    """An item of the place, and its state."""
 
     item: WorkItem
     status: Status = Status.QUEUED
-    agent: str | None = None  # who has it, or ended it
+    agent: str | None = None  # the holder, or the agent that ended it
     token: str | None = None  # of that claim
     result: WorkResult | None = None
     comments: list[str] = field(default_factory=list)
@@ -89,7 +89,7 @@ class MemoryPlace:
 
 
 class MemoryWorkSource:
-    """The place as one agent sees it. No verb awaits anything, so each is one step."""
+    """The place as one agent sees it. No verb awaits anything, so each is atomic."""
 
     type: str = "memory"
 
@@ -149,10 +149,10 @@ class MemoryWorkSource:
         return None if entry is None else entry.item
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def _own(self, work_item_id: str, claim: str | None) -> Entry | None:
-        """The entry while our claim of it stands."""
+        """The entry, if we hold it."""
         entry = self.place.entries.get(work_item_id)
         if entry is None or (entry.status, entry.agent) != (Status.IN_PROGRESS, self.agent):
             return None

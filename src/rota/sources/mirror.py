@@ -1,4 +1,4 @@
-"""The board shows what waits in a repository, and why what waits there is not taken."""
+"""Mirrors a repository's ready issues into the ledger, with the reason why one is not taken."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ from rota.sources.reviews import reopen_issue
 log = structlog.get_logger()
 
 MOST_ERRORS = 3
-# Each waits until the tracker shows it, and meanwhile nobody looks at the claims of those who work.
+# Each reopening waits until the tracker shows it, and claims are not supervised meanwhile.
 MOST_REOPENED = 3
 
 
 @dataclass(slots=True)
 class Picture:
-    """What was seen there. An issue that could not be judged stays here as it was."""
+    """What the tracker showed. An issue that could not be judged stays as it was in the ledger."""
 
     shown: dict[str, Mirrored] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
@@ -34,7 +34,7 @@ class Picture:
     reopened: int = 0
 
     def failed(self, ref: str, error: TrackerError) -> None:
-        """One is no reason to forget about the others; many are."""
+        """One error does not stop the poll; several do."""
         self.unknown.add(ref)
         self.errors.append(error)
         if len(self.errors) >= MOST_ERRORS:
@@ -49,7 +49,7 @@ class Mirror:
         self._outside = outside
 
     async def poll(self) -> None:
-        """Raises the first error of a single issue, when everything else is done."""
+        """Raises the first error of a single issue, after everything else is done."""
         waiting = await self._outside.waiting(self._tracker.source)
         picture = Picture()
         for issue in await self._desk.listed():
@@ -81,7 +81,7 @@ class Mirror:
         picture.shown[ref] = Mirrored(new_item(self._tracker.source, issue), reason)
 
     async def _look_after(self, picture: Picture, ref: str) -> None:
-        """An item that waits here, but is not ready there any more."""
+        """An item that is queued here, but whose issue is not ready on the tracker any more."""
         try:
             issue = await self._tracker.issue(int(ref))
             if issue.is_open and await self._bring_back(picture, issue):
@@ -95,8 +95,8 @@ class Mirror:
             await self._add(picture, issue)
 
     async def _bring_back(self, picture: Picture, issue: Issue) -> bool:
-        """What is queued again here, by a person or because its pull request was closed, still
-        says there how it ended: failed, or finished."""
+        """An item that is queued again, by a person or because its pull request was closed, still
+        has the label of its end on the tracker: failed, or pull request open."""
         said = stage(issue, self._labels)
         if said not in (self._labels.failed, self._labels.pr_open):
             return False
@@ -108,7 +108,7 @@ class Mirror:
         return item.came_from in (Status.FAILED, Status.BLOCKED) and await self._retry(issue)
 
     async def _reopen(self, picture: Picture, issue: Issue) -> bool:
-        """The rest has its turn at the next poll; until then it is shown as it stands there."""
+        """The others follow at later polls; until then they are shown as the tracker has them."""
         if picture.reopened >= MOST_REOPENED:
             return False
         picture.reopened += 1

@@ -1,4 +1,4 @@
-"""What a person does with an issue: take it, give it back, keep agents away, approve its text."""
+"""What a person can do with an issue: take it, give it back, keep agents away, approve its text."""
 
 import asyncio
 import secrets
@@ -26,7 +26,7 @@ from rota.sources.reviews import reopen_issue
 
 @dataclass(frozen=True, slots=True)
 class IssueStatus:
-    """How an issue stands, for people and for scripts; the names are those of `label-state`."""
+    """The state of an issue, for people and for scripts; the names are those of `label-state`."""
 
     repo: str
     number: int
@@ -52,7 +52,7 @@ class IssueStatus:
 
 
 class Operators:
-    """Everything here is done as the person whose token it is."""
+    """Everything here is done as the person who owns the token."""
 
     def __init__(self, desk: IssueDesk) -> None:
         self._desk = desk
@@ -99,12 +99,12 @@ class Operators:
         )
 
     async def conflict(self, number: int, asker: Asker) -> Objection | None:
-        """Of all that the predicate may object to, only this: somebody else is at it, or has
-        answered it with a pull request. A hold on top of that does not hide it."""
+        """Only objections that another claimant works on it, or has answered it with a pull
+        request. A hold beside that does not hide it."""
         issue = await self._tracker.issue(number)
         standing = await self._desk.claims.standing(number)
         if standing.done_claim is not None and standing.done_claim == asker.claim_id:
-            return None  # the pull request is the asker's own, and reviewers may want more of it
+            return None  # the pull request is the asker's own, and reviewers may ask for changes
         holds = self._labels.holds(issue.labels)
         found = objection(
             _without(issue, holds),
@@ -129,9 +129,9 @@ class Operators:
                 return Refusal(refused, refused.message if refused else "")
             await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
             await claims.log.settle()
-            await self._mend(number)  # else its label would stand in our way
+            await self._mend(number)  # otherwise the old label would be an obstacle
         if holder is not None and asker.holds(holder):
-            await self.hold(number)  # an earlier call may not have come so far
+            await self.hold(number)  # an earlier call may have failed before this step
             return Grant(number, holder.id, _claimant_of(me, holder.firing_id))
         answer = await self._enter(number, claims, me, asker)
         if isinstance(answer, Grant):
@@ -141,8 +141,8 @@ class Operators:
     async def _enter(
         self, number: int, claims: CommentClaims, me: Account, asker: Asker
     ) -> Grant | Refusal:
-        """Who does not wait for the answer has not taken it: nobody else would ever end the claim,
-        for a person's has no end of life."""
+        """A caller that is cancelled before the answer gives the claim back. Nobody else would ever
+        end it, because claims of people do not expire."""
         made = firing_id(self._desk.pace.now(), secrets.randbits(16))
         claimant, entries = _claimant_of(me, made), []
 
@@ -159,13 +159,13 @@ class Operators:
             raise
 
     async def _judge(self, issue: Issue, standing: Standing, asker: Asker) -> Objection | None:
-        """What keeps agents away does not keep people: a hold, perhaps their own; a pause, in
-        which they wanted to work in peace; an issue on which agents have failed."""
+        """Obstacles for agents that do not stop people: a hold, perhaps their own; a pause, which
+        may be there so that they can work in peace; an issue on which agents have failed."""
         harmless = [*self._labels.holds(issue.labels), self._labels.failed]
         return objection(_without(issue, harmless), self._labels, standing=standing, asker=asker)
 
     async def release(self, number: int, *, force: bool = False) -> bool:
-        """Give it back; with `force` also what somebody else holds."""
+        """Give it back; with `force`, also if another claimant holds it."""
         await self._issue(number)
         me, asker = await self.me(), await self._asker()
         if not isinstance(self._desk.claims, CommentClaims):
@@ -213,7 +213,7 @@ class Operators:
     # keep away, let in
 
     async def hold(self, number: int) -> None:
-        await self._issue(number)  # a hold on what is not there would be a false comfort
+        await self._issue(number)  # raises if there is no such issue to hold
         await self._tracker.add_labels(number, [self._labels.hold])
 
     async def unhold(self, number: int) -> None:
@@ -221,7 +221,7 @@ class Operators:
         await self._tracker.remove_label(number, self._labels.hold)
 
     async def approve(self, number: int) -> Issue:
-        """You have read it: agents may work from the text as it stands now."""
+        """You have read it: agents may work from the text as it is now."""
         issue = await self._issue(number)
         await self._desk.keeper.gate.approve(issue, await self.me(), self._desk.pace.now())
         return issue
@@ -236,7 +236,7 @@ class Operators:
         return issue
 
     async def whois(self, login: str) -> Account:
-        """The number to put into `trusted`."""
+        """The id to put into `trusted`."""
         found = await self._tracker.find_account(login)
         if found is None:
             raise NotFound(f"{self._tracker.host} knows nobody called {login[:100]!r}")
@@ -244,7 +244,7 @@ class Operators:
 
 
 def _without(issue: Issue, labels: Iterable[str]) -> Issue:
-    """As if it did not carry these, and waited for nothing."""
+    """The issue without these labels and without blockers."""
     gone = {label.lower() for label in labels}
     kept = tuple(label for label in issue.labels if label.lower() not in gone)
     return replace(issue, labels=kept, open_blockers=0)

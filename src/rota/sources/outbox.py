@@ -1,8 +1,8 @@
-"""Delivers what runs have to report to the sources of their items.
+"""Delivers the reports of runs to the sources of their items.
 
-A report is written down together with the end of its run, and only then told: to a tracker that
-is away, or by a process that dies over it, it is told later, and it stands there once. While it
-waits, the item's claim is kept alive, so that nobody does the work again.
+A report is stored together with the end of its run, and delivered afterwards. If the tracker is
+down, or the process dies during delivery, it is delivered later, and the source shows it once.
+While a report waits, the item's claim is kept alive, so that nobody does the work again.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ log = structlog.get_logger()
 
 REPORT = "report"
 Courier = Callable[[OutboxEntry], Awaitable[None]]
-# So long a delivery may take before another process tries it too. Sources take the repetition.
+# How long a delivery may take before another process tries it too. Sources accept repetitions.
 TAKEN_SECONDS = 120.0
 FIRST_PAUSE = 5.0
-LONGEST_PAUSE = 600.0  # shorter than a lease, which every attempt extends
-LONGEST_WISH = 24 * 3600.0  # of a receiver that wants to be left alone
+LONGEST_PAUSE = 600.0  # shorter than the default lease, which every attempt extends
+LONGEST_WISH = 24 * 3600.0  # of a receiver that asks for a pause
 MOST_ATTEMPTS = 24
 LOOK_SECONDS = 30.0
 AT_ONCE = 20
@@ -51,7 +51,7 @@ KEPT_DAYS = 30
 
 
 def letter(run: Run, taken: Taken, said: WorkResult | ReleaseOptions, now: datetime) -> OutboxEntry:
-    """A report, ready to be written down. A run reports once, so its id is the report's."""
+    """A report to be stored. A run reports once, so the report's id is derived from the run's."""
     payload: dict[str, Any] = {
         "work_source": dict(taken.agent.work_source or {}),
         "item": taken.item.id,
@@ -75,7 +75,7 @@ def letter(run: Run, taken: Taken, said: WorkResult | ReleaseOptions, now: datet
 
 
 class Outbox:
-    """Also a chore: whatever was not delivered at once is tried again."""
+    """Also a chore: it retries what was not delivered at once."""
 
     name = "outbox"
 
@@ -87,7 +87,7 @@ class Outbox:
         clock: Clock,
         couriers: Mapping[str, Courier] = MappingProxyType({}),
     ) -> None:
-        """`couriers` deliver what is no report, by its kind."""
+        """`couriers` deliver every other kind of entry."""
         self._couriers = couriers
         self._store = store
         self._ledger = ledger
@@ -98,8 +98,8 @@ class Outbox:
         self.woken = Commits(store, LOOK_SECONDS, Topic.POST)
 
     async def resume(self) -> None:
-        """At a start: what a dead process was delivering need not wait until its time is up.
-        Where others live, one of them may be at it."""
+        """At a start: reports that a dead process was delivering become due at once. Not while
+        other nodes live, because one of them may be delivering."""
         now = to_text(self._clock.now())
 
         def body(tx: Transaction) -> None:
@@ -109,10 +109,10 @@ class Outbox:
                 tx.postpone(entry.id, now, entry.error or "its server died")
 
         await self._store.transact(body)
-        await self.keeping.tick()  # before anybody sweeps up what was silent meanwhile
+        await self.keeping.tick()  # before a sweep ends claims that were silent meanwhile
 
     async def deliver(self, entry: OutboxEntry) -> None:
-        """Now, if nobody else does; what goes wrong is tried again later."""
+        """Deliver now, unless another process does; after an error it is tried again later."""
         now, until = self._window()
         taken = await self._store.transact(lambda tx: tx.take_letter(entry.id, now, until))
         if taken is not None:
@@ -130,7 +130,7 @@ class Outbox:
         return await self._pause()
 
     async def _wait_for_answers(self) -> None:
-        """But not for long: who answers late keeps nobody else waiting."""
+        """But not for long: a slow receiver must not delay the others."""
         if not self._under_way:
             return
         done, self._under_way = await asyncio.wait(self._under_way, timeout=PATIENCE_SECONDS)
@@ -139,7 +139,7 @@ class Outbox:
                 raise error
 
     async def aclose(self) -> None:
-        """What nobody has answered yet is tried again by whoever comes next."""
+        """Deliveries without an answer are tried again by the next process."""
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -161,7 +161,7 @@ class Outbox:
         try:
             await self._tell(entry)
         except (ClaimLost, NotFound, Refused) as error:
-            # It was not believed, and never will be: the ledger keeps it as a late result.
+            # The result will never be accepted: the ledger keeps it as a late result.
             log.warning("report came too late", item=entry.subject, why=error.message)
         except DeliveryFailed as error:
             if error.final:
@@ -206,7 +206,7 @@ class Outbox:
             await self._manager.let_go(entry.payload["item"], agent=agent, claim=said["claim"])
 
     async def _put_off(self, entry: OutboxEntry, error: str, wish: float = 0.0) -> None:
-        """`wish`: so many seconds at least, the receiver said."""
+        """`wish`: the receiver asked for at least so many seconds."""
         if entry.attempts >= MOST_ATTEMPTS:
             return await self._give_up(entry, error)
         pause = max(_pause(entry), min(wish, LONGEST_WISH))
@@ -215,7 +215,7 @@ class Outbox:
 
         def body(tx: Transaction) -> None:
             tx.postpone(entry.id, until, error)
-            tx.wake(Topic.POST)  # the next is due earlier than was known
+            tx.wake(Topic.POST)  # the next delivery may be due earlier than the chore knows
 
         return await self._store.transact(body)
 
@@ -225,8 +225,8 @@ class Outbox:
 
 
 def _pause(entry: OutboxEntry) -> float:
-    """Doubled each time. What many are told at once is spread: by its id, so that a run can be
-    replayed."""
+    """Doubles each time. Except for reports, pauses are spread to avoid bursts: by the entry's id,
+    so that a test run can be replayed."""
     pause = min(FIRST_PAUSE * 2.0 ** (entry.attempts - 1), LONGEST_PAUSE)
     if entry.kind == REPORT:
         return pause
@@ -234,7 +234,7 @@ def _pause(entry: OutboxEntry) -> float:
 
 
 def _reports(tx: Transaction) -> list[OutboxEntry]:
-    """All that wait, however many a tracker that is away has gathered."""
+    """All waiting reports, however many have piled up."""
     found: list[OutboxEntry] = []
     place, more = FIRST_POST, True
     while more:
@@ -247,8 +247,8 @@ def _reports(tx: Transaction) -> list[OutboxEntry]:
 
 
 class Keeping:
-    """A chore: the claims of whatever waits to be reported stay ours, however long a tracker takes
-    to answer and however short their leases are."""
+    """A chore: keeps the claims of waiting reports alive, however long a tracker takes to answer
+    and however short the leases are."""
 
     name = "claims of reports"
 
@@ -264,8 +264,8 @@ class Keeping:
         return min((one / 3 for one in leases if one is not None), default=LOOK_SECONDS)
 
     async def keep(self, entry: OutboxEntry) -> float | None:
-        """For how many seconds; None when there is no claim any more: then the source will say so,
-        and the ledger keeps the result."""
+        """The lease in seconds; None when the claim has ended: the source will then refuse the
+        report, and the ledger keeps the result."""
         item, epoch = entry.payload.get("ledger_id"), entry.payload.get("epoch")
         if not item or not epoch:
             return None

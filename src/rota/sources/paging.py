@@ -1,4 +1,4 @@
-"""Filters, order and cursors for sources that know all of their items."""
+"""Filters, order and cursors for sources that hold all of their items."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ Key = tuple[int, str, int, str]
 
 
 def page(items: Iterable[WorkItem], options: FetchOptions) -> FetchResult:
-    """The part of `items` that was asked for, best first."""
+    """The requested part of `items`, best first."""
     check_limit(options.limit)
     wanted = sorted((one for one in items if fits(one, options)), key=_key)
     after = None if options.cursor is None else _position(options.cursor)
@@ -35,7 +35,7 @@ def check_limit(limit: int | None) -> None:
 
 
 def _key(item: WorkItem) -> Key:
-    # The length first: of two items of one moment, …-2 comes before …-10.
+    # By length first: of two items of one moment, …-2 comes before …-10.
     return int(item.priority), to_text(item.created_at), len(item.id), item.id
 
 

@@ -1,9 +1,8 @@
 """Work sources: places that items come from, behind five verbs.
 
-A source says what is available, hands an item to exactly one claimant, and
-hears how it ended. Expected refusals are values (`ClaimResult.reason`); errors
-are for what nobody expects. `rota.testing.source_contract` holds every adapter
-to these docstrings.
+A source says what is available, gives an item to exactly one claimant, and is told how the work
+ended. Expected refusals are values (`ClaimResult.reason`); exceptions are for unexpected errors.
+`rota.testing.source_contract` tests every adapter against these docstrings.
 """
 
 from dataclasses import dataclass, field
@@ -18,11 +17,11 @@ WorkOutcome = Literal["success", "failure", "partial"]
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """An item as its source tells it. `id` is the source's own key, `github-42`; the ledger's
-    id of an item that was claimed is in `ClaimResult.ledger_id`."""
+    """An item as its source shows it. `id` is the source's own key, `github-42`; the ledger's id of
+    a claimed item is in `ClaimResult.ledger_id`."""
 
     id: str
-    source: str  # type of the adapter: "github"
+    source: str  # the adapter's type: "github"
     external_id: str  # "42"
     title: str
     description: str
@@ -36,8 +35,8 @@ class WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    labels: tuple[str, ...] = ()  # all of them
-    priority: tuple[Priority, ...] = ()  # one of them
+    labels: tuple[str, ...] = ()  # the item must have all of them
+    priority: tuple[Priority, ...] = ()  # the item must have one of them
     limit: int | None = None
     cursor: str | None = None
     include_claimed: bool = False
@@ -66,11 +65,11 @@ class ClaimResult:
     work_item: WorkItem | None = None
     reason: ClaimFailureReason | None = None
     message: str | None = None
-    ledger_id: str | None = None  # where the ledger keeps it, when there is a ledger
-    token: str | None = None  # the ledger's claim: for heartbeats
+    ledger_id: str | None = None  # the item's id in the ledger, if there is a ledger
+    token: str | None = None  # of the ledger's claim: for heartbeats
     epoch: int | None = None  # of the ledger's claim
-    claim: str | None = None  # what the source calls it; reports name it, and no later one is meant
-    number: int | None = None  # of the claim on the tracker, where it has one
+    claim: str | None = None  # the source's own name; a report that names it means no later claim
+    number: int | None = None  # the claim's id on the tracker, where it has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +79,17 @@ class WorkResult:
     details: str | None = None
     artifacts: tuple[str, ...] = ()  # addresses of pull requests, commits, paths
     error: str | None = None
-    review: bool = False  # a success that ends the item only when its pull request is merged
-    claim: str | None = None  # by which it was worked on; None: whichever the adapter holds now
+    review: bool = False  # a success that completes the item only when its pull request is merged
+    claim: str | None = None  # the claim of the work; None: the one that the adapter holds now
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOptions:
     reason: str | None = None
     add_comment: bool = False
-    not_before: datetime | None = None  # nobody takes it again before; needs the ledger
-    counted: bool = (
-        True  # False: nobody has tried in earnest, and the ledger takes the attempt back
-    )
-    claim: str | None = None  # which is given back; None: whichever the adapter holds now
+    not_before: datetime | None = None  # nobody takes it again before this time; needs the ledger
+    counted: bool = True  # False: not a real attempt, and the ledger takes it back
+    claim: str | None = None  # the claim to give back; None: the one that the adapter holds now
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +104,17 @@ class WorkSource(Protocol):
     type: str
 
     async def fetch_available_work(self, options: FetchOptions = FetchOptions()) -> FetchResult:  # noqa: B008 - frozen
-        """What could be claimed now; looking changes nothing."""
+        """Items that could be claimed now; reading changes nothing."""
 
     async def claim_work(self, work_item_id: str) -> ClaimResult:
-        """At most one claimant of an item succeeds. A refusal leaves no trace of the loser."""
+        """At most one claimant of an item succeeds. A refused claimant leaves no trace."""
 
     async def complete_work(self, work_item_id: str, result: WorkResult) -> None:
-        """Report how it ended; said twice, it stands there once.
+        """Report the end of the work; repeating it is harmless.
 
-        Success ends the item, failure and partial results leave it to a person.
-        Raises `ClaimLost` when the claim has ended meanwhile: nothing is overwritten. A claim
-        that the result names may have been made by an earlier process.
+        Success ends the item; failure and partial results leave it to a person. Raises `ClaimLost`
+        when the claim has ended meanwhile: nothing is overwritten. A claim that the result names
+        may have been made by an earlier process.
         """
 
     async def release_work(
@@ -125,8 +122,8 @@ class WorkSource(Protocol):
         work_item_id: str,
         options: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     ) -> ReleaseResult:
-        """Give it back, so that it is available again; fine when it is not ours any more. As in
-        `complete_work`, a claim that is named may have been made by an earlier process."""
+        """Give the item back, so that it is available again; no error when it is no longer ours. As
+        in `complete_work`, a named claim may have been made by an earlier process."""
 
     async def get_work(self, work_item_id: str) -> WorkItem | None: ...
 

@@ -1,4 +1,4 @@
-"""The end of a run is recorded: together with what is to be reported of its item."""
+"""Records the end of a run, together with the report on its item."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -27,8 +27,9 @@ class Recorder:
     async def record(
         self, agent: AgentSpec, run: Run, taken: Taken | None, end: RunEnd
     ) -> list[OutboxEntry]:
-        """What is to be delivered now. A database that is away is waited for: nobody else knows
-        how it ended. Words that it refuses are left out: that the run has ended must be known."""
+        """Returns the reports to deliver now. Waits while the database is unavailable, because
+        nobody else knows how the run ended. Text that the database refuses is omitted: the end
+        itself must be recorded."""
         plain = _plain(end)
         while True:
             try:
@@ -68,8 +69,8 @@ class Recorder:
 
 
 def _plain(end: RunEnd) -> RunEnd:
-    """The same end in words of our own. Addresses that any database can hold stay: by a pull
-    request among them the item waits for a review."""
+    """The same end without text that a database may refuse. Plain ASCII addresses stay: a pull
+    request among them makes the item wait for a review."""
     return replace(
         end,
         summary=_told(end.summary),

@@ -1,7 +1,7 @@
-"""Which types of work source there are, and how each is made.
+"""The types of work source, and how each is made.
 
-A type comes from a call of `register_work_source`, or from an entry point of an installed
-package: the built-in ones are entry points too, so one path serves all.
+A type comes from a call of `register_work_source`, or from an entry point of an installed package.
+The built-in types are entry points too, so there is one way for all.
 
     [project.entry-points."rota.sources"]
     linear = "my_package:create"      # create(config, context) -> WorkSource
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rota.queue.ledger import Ledger
 
 GROUP = "rota.sources"
-OURS = "rota"  # our own distribution, whose types nobody takes over by being installed
+OURS = "rota"  # our own distribution: no other package can replace its types by being installed
 
 
 def _paused_repos() -> Path:
@@ -41,17 +41,17 @@ def _paused_repos() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What composition gives every adapter beside its configuration."""
+    """What every adapter gets beside its configuration."""
 
-    agent: str = "rota"  # as whom the source is seen and claims are made
+    agent: str = "rota"  # the name under which claims are made
     ledger: "Ledger | None" = None
-    # Not shown: tokens are in it.
+    # Not in the repr, because it holds tokens.
     environ: Mapping[str, str] = field(default_factory=lambda: environ, repr=False)
     clock: Clock = field(default_factory=SystemClock)
-    directory: Path = field(default_factory=Path)  # where relative paths begin
+    directory: Path = field(default_factory=Path)  # the base of relative paths
     paused_repos: Path = field(default_factory=_paused_repos)
-    # Where claims are kept by heartbeats: so long one holds that never had any, however long its
-    # lease is. Who dies between a claim and the run that it is for leaves nothing else behind.
+    # Where heartbeats keep claims alive: how long a claim lasts without its first heartbeat,
+    # however long its lease is. A process may die between a claim and the start of the run.
     first_lease_seconds: float | None = None
 
 
@@ -66,8 +66,8 @@ def installed() -> "Iterable[EntryPoint]":
 
 
 class WorkSourceRegistry:
-    """Types by name. What is registered by hand wins over entry points, so that a test can put
-    its own in the place of a built-in one."""
+    """Types by name. Types registered by hand win over entry points, so that a test can replace a
+    built-in one."""
 
     def __init__(self, discover: Discover = installed) -> None:
         self._discover = discover
@@ -96,7 +96,7 @@ class WorkSourceRegistry:
         return sorted({*self._factories, *self._points()})
 
     def unregister(self, source_type: str) -> bool:
-        """Whether there was one. An entry point of that name is forgotten too."""
+        """Whether the type was known. An entry point of that name is forgotten too."""
         points = self._points()
         known = source_type in self._factories or source_type in points
         for kept in (self._factories, self._loaded, points):
@@ -104,13 +104,13 @@ class WorkSourceRegistry:
         return known
 
     def clear(self) -> None:
-        """Nothing is known any more, until it is registered or `rediscover` is called."""
+        """Forget everything, until it is registered or `rediscover` is called."""
         self._factories.clear()
         self._loaded.clear()
         self._found = {}
 
     def rediscover(self) -> None:
-        """Look for entry points anew at the next lookup."""
+        """Search entry points again at the next lookup."""
         self._loaded.clear()
         self._found = None
 
@@ -124,7 +124,7 @@ class WorkSourceRegistry:
     def _factory(self, source_type: str) -> WorkSourceFactory:
         known = self._factories.get(source_type) or self._loaded.get(source_type)
         if known is None:
-            # A broken one is tried again at the next call, for it may have been mended.
+            # An entry point that cannot be loaded is tried again at the next call.
             known = self._loaded[source_type] = _load(self._point(source_type))
         return known
 
@@ -166,7 +166,7 @@ def _type_of(config: Mapping[str, Any]) -> str:
 
 
 def _with_whole_repo(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """herdctl's programs give `owner` and `repo` apart; here `repo` is owner/name."""
+    """herdctl's programs give `owner` and `repo` separately; here `repo` is owner/name."""
     owner, repo = config.get("owner"), config.get("repo")
     if not isinstance(owner, str) or not isinstance(repo, str):
         return config
@@ -182,7 +182,7 @@ def _load(point: "EntryPoint") -> WorkSourceFactory:
     where = f"entry point {point.name!r} ({point.value}) of {_package(point)}"
     try:
         factory = point.load()
-    except Exception as error:  # whatever another's module raises
+    except Exception as error:  # a foreign module may raise anything
         raise WorkSourceError(
             f"{where} cannot be loaded: {type(error).__name__}: {error}. Mend or uninstall that"
             " package; other work sources are not affected",
@@ -204,7 +204,7 @@ def register_work_source(source_type: str, factory: WorkSourceFactory) -> None:
 
 
 def get_work_source(config: Mapping[str, Any], context: SourceContext | None = None) -> WorkSource:
-    """A new adapter for this configuration; `type` says which."""
+    """A new adapter for this configuration, chosen by its `type`."""
     return default_registry.create(config, context)
 
 

@@ -1,4 +1,4 @@
-"""What people read on an issue when work on it ended, and which pull request it made."""
+"""The reports that people read on an issue after work on it, and the pull request it made."""
 
 import re
 from collections.abc import Iterable
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from rota.model.work import storable
 from rota.sources.port import WorkResult
 
-LONGEST_REPORT = 60_000  # GitHub takes 65,536 characters in a comment
+LONGEST_REPORT = 60_000  # GitHub accepts 65,536 characters in a comment
 LONGEST_ADDRESS = 2_000
-_PART = "[!-.0-;=?-~]+"  # it stands in a marker, which an angle bracket could end
+_PART = "[!-.0-;=?-~]+"  # goes into a marker, which an angle bracket could end
 _PULL_REQUEST = re.compile(
     rf"(https?://{_PART}(?:/{_PART}){{2,}}/(?:pull|pulls)/[0-9]{{1,18}})(?:[/?#]\S*)?"
 )
@@ -38,7 +38,7 @@ def released(reason: str | None) -> str:
 
 
 def pull_request(artifacts: Iterable[str]) -> str | None:
-    """The first that an artifact is the address of, whatever page of it was named."""
+    """The first artifact that is the address of a pull request, whatever page of it was named."""
     short = (one for one in artifacts if len(one) <= LONGEST_ADDRESS)
     return next((found[1] for one in short if (found := _PULL_REQUEST.fullmatch(one))), None)
 
@@ -49,14 +49,14 @@ def _list(artifacts: Iterable[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """A fence longer than any inside, so that an error cannot end it."""
+    """A fence longer than any in the text, so that the text cannot end it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
 
 
 def _fit(text: str) -> str:
-    """What no tracker takes is an agent's slip, and must not cost its report."""
+    """Removes what no tracker accepts: an agent's mistake must not cost its report."""
     text = storable(text)
     if len(text) <= LONGEST_REPORT:
         return text

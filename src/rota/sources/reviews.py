@@ -1,8 +1,8 @@
-"""Looks after what waits for a review: its pull request was merged, or closed, or still waits.
+"""Follows the pull requests of items in review: merged, closed, or still open.
 
-Merged, the item is completed; closed, it goes back to the queue. The tracker is asked, whoever
-said that something happened there; and the item moves only if it stands as it was read, so that
-of two servers one decides, and a person who decided first has decided.
+A merge completes the item; a close without merge puts it back into the queue. The tracker is always
+asked, whoever says that something happened there. The item moves only if its version is unchanged,
+so that one of two servers decides, and a person's earlier decision wins.
 """
 
 import re
@@ -25,16 +25,16 @@ from rota.sources.desk import IssueDesk
 log = structlog.get_logger()
 
 MERGED, CLOSED = "merged", "closed"
-# Those that were looked at longest ago come first, so the rest has its turn at the next round.
+# The least recently checked come first, so the others follow in the next rounds.
 MOST_AT_ONCE = 100
-# A tracker that failed so often in one round is not asked about the rest.
+# After so many errors in one round, the tracker is not asked about the others.
 MOST_ERRORS = 3
 _NUMBER = re.compile(r"/pulls?/([0-9]{1,18})(?:[/?#].*)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class ReviewRound:
-    decided: list[str] = field(default_factory=list)  # ids of items that have moved
+    decided: list[str] = field(default_factory=list)  # ids of items that were moved
     looks: list[ReviewLook] = field(default_factory=list)
     errors: list[TrackerError] = field(default_factory=list)
 
@@ -46,7 +46,7 @@ class Reviews:
         self._ledger = ledger
 
     async def round(self) -> ReviewRound:
-        """Ask about each. One that cannot be read keeps nobody from looking at the others."""
+        """Check each. One that cannot be read does not stop the others."""
         place = f"{self._tracker.pages}/{self._tracker.repo}".lower()
         found = ReviewRound()
         for one in await self._ledger.outside.in_review(f"{place}/pull", MOST_AT_ONCE):
@@ -83,7 +83,7 @@ class Reviews:
         order = self._accepted(one) if pull.is_merged else self._refused(one)
         try:
             await self._ledger.queue.apply(order)
-        except (VersionMismatch, Refused) as error:  # somebody has moved or changed it just now
+        except (VersionMismatch, Refused) as error:  # another writer was quicker
             log.info("review was decided elsewhere", item=one.item_id, why=error.message)
             return False
         log.info("review ended", item=one.item_id, how=order.reason, address=one.address)
@@ -112,8 +112,8 @@ class Reviews:
         )
 
     async def _close(self, one: InReview) -> None:
-        """Its issue first: what the ledger has as completed is not looked at again. Who has
-        decided otherwise meanwhile is not spoken over."""
+        """Close its issue first, because completed items are not checked again. Does nothing if the
+        item is not in review any more: someone has decided otherwise meanwhile."""
         item = await self._ledger.views.item(one.item_id)
         if item.status is not Status.IN_REVIEW:
             return
@@ -131,8 +131,8 @@ def pull_number(address: str, place: str) -> int | None:
 
 
 async def reopen_issue(desk: IssueDesk, number: int) -> bool:
-    """Let a finished issue be worked again: its pull request was not the answer. False when it
-    was not finished."""
+    """Let a finished issue be worked again: its pull request was not the answer. False when it was
+    not finished."""
     labels, claims = desk.keeper.labels, desk.claims
     if not isinstance(claims, CommentClaims):
         await project(desk.tracker, number, Repair((labels.ready,), (labels.pr_open,)))

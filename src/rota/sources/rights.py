@@ -1,7 +1,7 @@
-"""What a token lacks, where a tracker says only that there is nothing.
+"""Finds missing token rights where a tracker only answers "not found".
 
-A classic token without the scope is told "not found" of issues that anybody
-can see in a browser. Who asks on hears why.
+GitHub answers "not found" to a classic token without the scope, even for issues that anybody can
+see in a browser. A second request tells the reason.
 """
 
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from rota.sources.http.errors import ApiError, TokenError
 
 @asynccontextmanager
 async def explained(tracker: Tracker) -> AsyncIterator[None]:
-    """In place of "not found" or "forbidden", the scopes that are missing, if that is why."""
+    """Replaces "not found" or "forbidden" by the missing scopes, if they are the reason."""
     try:
         yield
     except (IssueNotFound, ApiError) as error:
@@ -26,7 +26,7 @@ async def explained(tracker: Tracker) -> AsyncIterator[None]:
 
 
 async def missing_scopes(tracker: Tracker) -> TokenError | None:
-    """None when they suffice, or when the tracker does not say."""
+    """None when they suffice, or when the tracker does not tell."""
     if not isinstance(tracker, GitHubTracker):
         return None
     try:

@@ -1,5 +1,5 @@
-"""Claims that nobody keeps any more: found, asked after, ended. For people and scripts; a running
-server does the same by itself."""
+"""Claims of dead runs: finds, suspects and ends them. For people and scripts; a running server does
+the same by itself."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ class StaleClaims:
         self._desk = desk
 
     async def found(self, max_age_hours: float | None = None) -> list[dict[str, Any]]:
-        """What a sweep would end, or ask after; nothing is changed."""
+        """The claims that a sweep would end or suspect. Changes nothing."""
         report = await self.sweep(max_age_hours, dry_run=True)
         return [self._told(one) for one in report.findings if one.deed in STALE]
 
@@ -56,7 +56,7 @@ class StaleClaims:
         return [int(claim.source_ref) for claim in ours]
 
     async def _record(self, one: Finding) -> None:
-        """The ledger hears that the tracker does not show its claim any more."""
+        """Records in the ledger that the tracker does not show the claim any more."""
         if self._desk.ledger is None or one.deed is not Deed.RELEASED:
             return
         outside = self._desk.ledger.outside
@@ -66,8 +66,8 @@ class StaleClaims:
     async def end(
         self, number: int, *, by: str, codename: str | None = None, firing: str | None = None
     ) -> bool:
-        """True when the claim that stood there has ended. That of another fleet is only asked
-        after at first, and ended by a later call, when nobody has answered for the grace."""
+        """True when the holder's claim has ended. A claim of another fleet is first only suspected;
+        a later call ends it, if nobody has answered for the grace."""
         marker(Kind.SUSPECT, by=by)
         claims = self._comments()
         holder = (await claims.standing(number)).holder
@@ -100,4 +100,4 @@ def _is_meant(holder: Entry, codename: str | None, firing: str | None) -> bool:
 def _seconds(hours: float) -> float:
     if hours < 0:
         raise InvalidInput("max_age_hours must not be negative", field="max_age_hours")
-    return max(hours * HOURS, _A_MOMENT)  # 0 is "however young", not "as usual"
+    return max(hours * HOURS, _A_MOMENT)  # 0 means "however young", not the default

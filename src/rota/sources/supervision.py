@@ -1,4 +1,4 @@
-"""While agents work, somebody looks at the tracker for them: are their claims still theirs?"""
+"""Checks on the tracker, while agents work, that their claims are still theirs."""
 
 import contextlib
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from rota.sources.vigil import Vigil, revoke, verdict_seconds
 
 log = structlog.get_logger()
 
-# A tracker that failed so often in one round is not asked about the rest.
+# After so many errors in one round, the tracker is not asked about the others.
 MOST_ERRORS = 3
 
 
 @dataclass(slots=True)
 class Round:
-    changed: bool = False  # something ended
-    clean: bool = True  # every claim that is worked by was seen to be ours
+    changed: bool = False  # a claim ended
+    clean: bool = True  # every claim with a run at work was seen to be ours
     errors: list[TrackerError] = field(default_factory=list)
 
 
@@ -43,7 +43,7 @@ class Supervision:
         self._doubted: set[str] = set()
 
     async def round(self) -> Round:
-        """Look at each. One that cannot be read keeps nobody from looking at the others."""
+        """Look at each. One that cannot be read does not stop the others."""
         claims = await self._open_claims()
         self._forget(claims)
         found = Round()
@@ -58,8 +58,8 @@ class Supervision:
         return found
 
     async def _open_claims(self) -> Sequence[SourceClaim]:
-        """What has lapsed is swept first: until then a late heartbeat renews it, and nobody would
-        look again at a claim that has ended on the tracker."""
+        """Lapsed claims are swept first. Otherwise a late heartbeat could renew one of them,
+        although it has ended on the tracker, and nothing would look at it again."""
         source = self._desk.tracker.source
         claims = await self._ledger.outside.open_claims(source)
         if any(claim.lapsed for claim in claims):
@@ -77,17 +77,17 @@ class Supervision:
     ) -> None:
         if claim.over:
             if await self._ledger.post.awaited([claim.work_item_id]):
-                return  # its run has ended, and the outbox is about to say how
+                return  # its run has ended, and the outbox is about to report the result
             await self._aftermath.settle(claim, claims)
             found.changed = True
-        elif claim.lapsed:  # just now: at the next look it is swept, or renewed
+        elif claim.lapsed:  # lapsed just now: swept or renewed by the next look
             found.clean = False
         elif not await self._awaits_verdict(claim):
             await self._look(claim, found)
 
     async def _awaits_verdict(self, claim: SourceClaim) -> bool:
-        """A claim that is young and not the holder may be one of which that is not yet known;
-        its claimant is about to hear it, and deals with it."""
+        """A young claim that is not the holder may not have its verdict yet. Its claimant is about
+        to learn it, and acts on it."""
         if claim.entry_id is None and isinstance(self._claims, CommentClaims):
             return True
         age = (self._desk.pace.now() - from_text(claim.created_at)).total_seconds()
@@ -116,7 +116,8 @@ class Supervision:
             found.changed = True
 
     async def _grant(self, claim: SourceClaim) -> Grant:
-        """With what could be read below it when we first looked: more of it later is too late."""
+        """With the ids below it that the first look could read: ids that appear later came too
+        late."""
         grant = held_by(claim).grant
         if not isinstance(self._claims, CommentClaims):
             return grant
@@ -127,8 +128,8 @@ class Supervision:
         return replace(grant, smaller=self._below[claim.firing_id])
 
     async def _is_its_own_end(self, claim: SourceClaim) -> bool:
-        """The run itself has said that it is done, or gives up, and is about to record it. If it
-        dies before, its lease lapses."""
+        """The run itself has reported its end on the tracker, and is about to record it. If it dies
+        before that, its lease lapses."""
         try:
             standing = await self._claims.standing(int(claim.source_ref))
         except IssueNotFound:
@@ -140,23 +141,24 @@ class Supervision:
         return _gave_up(standing, claim)
 
     def _is_first_doubt(self, claim: SourceClaim) -> bool:
-        """Labels do not say who took them off: it may be the run, which records its end now."""
+        """Labels do not say who removed them: it may be the run, which is recording its end now."""
         if claim.firing_id in self._doubted:
             return False
         self._doubted.add(claim.firing_id)
         return True
 
     async def _lose(self, claim: SourceClaim, why: str) -> None:
-        """The ledger first: the agent has to stop."""
+        """The ledger first, because the agent has to stop."""
         await revoke(self._ledger, claim, why)
-        with contextlib.suppress(IssueNotFound):  # then nothing is left to be released
+        with contextlib.suppress(IssueNotFound):  # then there is nothing to release
             await self._claims.release(held_by(claim).grant, "operator-hold")
         await self._ledger.outside.ended(claim.firing_id, "lost")
 
-    # a tracker that is slower than we thought
+    # a tracker that is slower than configured
 
     async def _beaten_late(self, claim: SourceClaim) -> tuple[int, ...]:
-        """Its run is at work, so it was granted; what is below it says by now that it was not."""
+        """The run is at work, so its claim was granted; but entries below it now show that it
+        lost."""
         if not isinstance(self._claims, CommentClaims) or claim.entry_id is None:
             return ()
         try:
@@ -170,7 +172,8 @@ class Supervision:
         return (first.id,)
 
     async def _was_at_work(self, claim: SourceClaim) -> bool:
-        """By the ledger: who only waits to hear of its claim sends heartbeats, too, but says so."""
+        """By the ledger. A claimant that still waits for its verdict also sends heartbeats, but
+        with a progress that says so."""
         item = await self._ledger.outside.standing(claim.source, claim.source_ref)
         if item is None or item.epoch != claim.epoch:
             return False
@@ -193,7 +196,7 @@ class Supervision:
 
 
 def _slower(times: Times) -> Times:
-    """Twice as patient; but not so that a clean look would be worth nothing."""
+    """Doubles `settle`, but keeps it short enough that a clean look is worth something."""
     longest = max(times.settle, (times.grace - times.margin) / 2)
     return replace(times, settle=min(times.slower().settle, longest))
 

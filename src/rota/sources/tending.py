@@ -1,7 +1,8 @@
-"""Looks after one repository in a running server: supervises, reviews, polls and sweeps it.
+"""Tends one repository in a running server: supervises, reviews, polls and sweeps it.
 
-Each duty has its own rhythm and one `tick()` does what is due; what fails is tried again, and
-people can see it. A webhook only makes the next poll come sooner: what it says is never believed.
+Each duty has its own rhythm, and one `tick()` does what is due. A duty that fails is tried again,
+and its error is shown. A webhook only makes the next poll come sooner; its content is never
+trusted.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from rota.tracing import span
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 300.0
-# Webhooks come in crowds, also of our own comments and labels.
+# Webhooks come in bursts, also for our own comments and labels.
 POLL_GAP_SECONDS = 10.0
 RETRY_SECONDS = 15.0
 LONGEST_RETRY_SECONDS = 300.0
@@ -39,8 +40,8 @@ LONGEST_RETRY_SECONDS = 300.0
 
 @dataclass(slots=True)
 class Rhythm:
-    """When a duty is next due; the first time at once. After a failure it comes sooner than
-    usual, but less soon each time."""
+    """When a duty is next due; the first time at once. After a failure it comes sooner than usual,
+    with growing pauses."""
 
     seconds: float
     due: float = 0.0
@@ -50,7 +51,7 @@ class Rhythm:
         return now >= self.due
 
     def begin(self, now: float) -> None:
-        """Before it is done: who asks for it meanwhile asks for it again."""
+        """Called before the duty runs, so that a request during the run makes it due again."""
         self.due = now + self.seconds
 
     def failed(self, now: float) -> None:
@@ -61,7 +62,7 @@ class Rhythm:
 
 @runtime_checkable
 class Metered(Protocol):
-    """A tracker that counts what it is asked, and hears how much more it may be."""
+    """A tracker that counts its requests, and knows its rate limit."""
 
     @property
     def requests(self) -> int: ...
@@ -72,7 +73,7 @@ class Metered(Protocol):
 
 @dataclass(slots=True)
 class Duties:
-    """What is done at a desk, once it is open."""
+    """The duties at an open desk."""
 
     desk: IssueDesk
     supervision: Supervision
@@ -103,7 +104,7 @@ class Tending:
                 " be trusted for a moment",
                 field="times.grace",
             )
-        # More often than told where a look is not worth as much.
+        # More often than configured if a clean look is valid for a shorter time.
         self.look = Rhythm(min(times.poll, times.trust_in_a_poll / 3))
         self.sweep = Rhythm(SWEEP_SECONDS)
         self.woken = asyncio.Event()
@@ -112,7 +113,7 @@ class Tending:
         self._duties: Duties | None = None
         self._polled = -POLL_GAP_SECONDS
         self._troubles: dict[str, str] = {}
-        self._told: str | None = ""  # whatever an earlier process has told may be over
+        self._told: str | None = ""  # so that the first note overwrites an earlier process's error
         self._clean: str | None = None
         self._news: StateNote = {}
         self._counted = 0
@@ -134,12 +135,12 @@ class Tending:
         return f"source {self.source}"
 
     def wake(self) -> None:
-        """Something happened there; look soon."""
+        """Something happened on the tracker; poll soon."""
         self.poll.due = min(self.poll.due, self._polled + POLL_GAP_SECONDS)
         self.woken.set()
 
     def _hurry(self) -> None:
-        """A run has died; end its claim there."""
+        """A run has died; end its claim on the tracker."""
         self.look.due = 0.0
         self.woken.set()
 
@@ -157,7 +158,7 @@ class Tending:
     async def _tick(self) -> None:
         now = self._pace.elapsed()
         if self.poll.is_due(now):
-            self.look.due = 0.0  # what is said of a poll is said of the claims, too
+            self.look.due = 0.0  # a poll is valid only together with a look at the claims
         if not any(one.is_due(now) for one in self._rhythms):
             return
         if await self._attempt("open", self._open):
@@ -182,7 +183,7 @@ class Tending:
         try:
             done = await self._attempt(name, duty)
         except StorageError:
-            rhythm.due = 0.0  # nothing is known of it; again as soon as the database is back
+            rhythm.due = 0.0  # nothing is known of it; due as soon as the database is back
             raise
         if done:
             rhythm.failures = 0
@@ -190,8 +191,8 @@ class Tending:
             rhythm.failed(self._pace.elapsed())
 
     async def _attempt(self, name: str, duty: Callable[[], Awaitable[None]]) -> bool:
-        """Did it succeed? An error of ours is told like one of the tracker's: no other duty, and
-        no other source, has to suffer for it."""
+        """Did it succeed? An internal error is recorded like a tracker's error, so that no other
+        duty and no other source suffers."""
         try:
             await duty()
         except StorageError:
@@ -211,7 +212,7 @@ class Tending:
         return max(0.05, due - self._pace.elapsed())
 
     async def _note(self) -> None:
-        """What is new about this source, for people and for other processes."""
+        """Stores news about this source, for people and for other processes."""
         troubles = "; ".join(dict.fromkeys(self._troubles.values())) or None
         news: StateNote = {**self._news, **self._costs()}
         if troubles != self._told:
@@ -243,14 +244,14 @@ class Tending:
         began, self._clean = to_text(self._pace.now()), None
         found = await self._at_hand.supervision.round()
         if found.changed:
-            self.poll.due = 0.0  # the board shows it at once
+            self.poll.due = 0.0  # so that the board shows it at once
         if found.errors:
             raise found.errors[0]
         self._clean = began if found.clean else None
 
     async def _poll(self) -> None:
-        """Read whole is a source only with its claims: see `Vigil`. Reviews come first: what they
-        send back to the queue has to be shown so there, too."""
+        """`polled_at` is set only if the claims were seen to be ours as well: see `Vigil`. Reviews
+        come first, because the mirror must show what they put back into the queue."""
         self._polled = self._pace.elapsed()
         with span("poll", source=self.source):
             reviewed = await self._at_hand.reviews.round()
@@ -284,17 +285,17 @@ class Tending:
 
 def make_sweep(desk: IssueDesk, claims: CommentClaims, *, dry_run: bool = False) -> Sweep:
     async def live(firings: Collection[str]) -> set[str]:
-        """A run whose lease has lapsed is dead when that is swept: until then it may renew it.
-        Who only looks sweeps nothing, and counts it among the dead."""
+        """A run whose lease has lapsed may still renew it; it is dead once it is swept. A dry run
+        does not sweep, and counts it as dead."""
         if desk.ledger is None:
-            return set(firings)  # without a ledger nobody can say that a run is dead
+            return set(firings)  # without a ledger nobody can tell that a run is dead
         found = await _found(desk.ledger, firings)
         if dry_run:
             return {claim.firing_id for claim in found if claim.live}
         if any(claim.lapsed for claim in found):
             await desk.ledger.sweeper.tick()
             found = await _found(desk.ledger, firings)
-        # Of a run that has ended the outbox is about to say how.
+        # The outbox is about to report the result of a run that has ended.
         ended = await desk.ledger.post.awaited([claim.work_item_id for claim in found])
         return {claim.firing_id for claim in found if not claim.over or claim.work_item_id in ended}
 

@@ -1,13 +1,13 @@
-"""Titles: one line each, whatever the place they come from lets people write."""
+"""Titles: one line each, whatever the source allows."""
 
 import unicodedata
 
 LONGEST = 500
-_BREAKING = frozenset({"Cc", "Zl", "Zp", "Cs"})  # controls, separators of lines, half characters
+_BREAKING = frozenset({"Cc", "Zl", "Zp", "Cs"})  # control, line breaks, surrogates
 
 
 def one_line(text: str) -> str:
-    """A title goes into lists, prompts and terminals, where a control character is a weapon."""
+    """Titles go into lists, prompts and terminals, where control characters can do harm."""
     plain = "".join(
         " " if unicodedata.category(character) in _BREAKING else character
         for character in text[: 4 * LONGEST]

@@ -1,4 +1,4 @@
-"""What a run's end means for its item: a result to report, or another try."""
+"""What the end of a run means for its item: a result to report, or another attempt."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,8 +12,8 @@ from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
 from rota.sources.reports import pull_request
 
 SHUT_DOWN = "shut_down"
-# So many runs in a row may end for a quota before one is counted. Words are misread, and an item
-# that is never counted would keep its agent from all others.
+# How many runs in a row may end for a quota without being counted as an attempt. The detection
+# reads text and may be wrong, and an item that is never counted would block its agent for ever.
 MOST_REFUSALS = 3
 
 
@@ -27,8 +27,8 @@ def verdict(
     review_gate: bool = False,
     refusals: int = 0,
 ) -> WorkResult | ReleaseOptions | None:
-    """None: the item is not ours to speak of any more. `refusals`: so many runs on it in a row have
-    ended for a quota, this one not counted."""
+    """None: the item is no longer ours to report on. `refusals`: how many runs on it in a row have
+    ended for a quota, without this one."""
     if end.status in (RunStatus.FAILED, RunStatus.TIMED_OUT):
         if end.usage_limit and refusals + 1 < MOST_REFUSALS:
             return _refused(end)
@@ -49,8 +49,8 @@ _OUTCOMES: dict[RunStatus, WorkOutcome] = {
 
 
 def not_to_begin(retry: Retry, attempt: int | None) -> RunEnd | None:
-    """The end of a run that must not begin: those before it were all that its agent may have, and
-    the last of them ended without a word, with its server or its lease."""
+    """The end of a run that must not start: the agent's attempts are used up, and the last of them
+    ended without a result, with its server or its lease."""
     if attempt is None or attempt <= retry.max_attempts:
         return None
     why = f"not begun: retry.max_attempts of its agent is {retry.max_attempts}"
@@ -69,14 +69,14 @@ def _failed(
 
 
 def _refused(end: RunEnd) -> ReleaseOptions:
-    """Nobody has tried in earnest. Another agent with a quota of its own may take it at once."""
+    """Not a real attempt. Another agent with its own quota may take the item at once."""
     why = f"the agent's quota is used up: {end.error or end.summary}"
     return ReleaseOptions(why, counted=False)
 
 
 def refusals_before(run: Run, earlier: Sequence[Run]) -> int:
-    """How many of its earlier runs, the newest first, have ended for a quota in a row. A failure
-    whose attempt was taken back is one: the next run has the same number again."""
+    """How many earlier runs in a row, newest first, have ended for a quota. Such a run has the same
+    attempt number as this one, because its attempt was taken back."""
     refused = takewhile(
         lambda one: one.status is RunStatus.FAILED and one.attempt == run.attempt, earlier
     )
@@ -85,12 +85,12 @@ def refusals_before(run: Run, earlier: Sequence[Run]) -> int:
 
 def _result(outcome: WorkOutcome, end: RunEnd) -> WorkResult:
     said = end.summary or end.error or f"({end.status}, nothing was said)"
-    error = None if said == end.error else end.error  # what is told once is not told again
+    error = None if said == end.error else end.error  # the same text is not reported twice
     return WorkResult(outcome, said, artifacts=end.artifacts, error=error)
 
 
 def _cancelled(end: RunEnd) -> WorkResult | ReleaseOptions:
-    """A server that stops is no reason to look; a person who stops a run wants to."""
+    """A stopped server gives the item back; a run that a person cancels waits for a person."""
     if end.error == SHUT_DOWN:
         return ReleaseOptions(SHUT_DOWN, counted=False)
     return WorkResult("partial", "The run was cancelled.", error=end.error)

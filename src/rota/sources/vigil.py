@@ -1,7 +1,7 @@
-"""Watches the ledger's side of our claims on a tracker: which have run out of time, or have died.
+"""Watches the ledger's side of our claims on a tracker: claims past their deadline, and dead ones.
 
-It asks the ledger alone. A tracker that does not answer may hold up whoever asks it, but not the
-end of the work that goes on unseen meanwhile.
+It asks the ledger alone. A tracker that does not answer may delay other chores, but not the end of
+work that has gone on unseen for too long.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ CLAIM_LOST = "claim_lost"
 
 
 def verdict_seconds(times: Times) -> float:
-    """So long a claimant may still wait to hear whether it has won; the claim of one that loses
-    is gone from the ledger by then."""
+    """How long a claimant may wait for its verdict; the claim of a loser is gone from the ledger by
+    then."""
     return min(8 * times.settle, times.trust_in_a_poll / 2)
 
 
 async def revoke(ledger: Ledger, claim: SourceClaim, why: str) -> None:
-    """Take the ledger's claim away: the agent's next heartbeat tells it to stop."""
+    """End the ledger's claim: the agent's next heartbeat tells it to stop."""
     log.warning("claim lost", source=claim.source, issue=claim.source_ref, why=why)
     order = Order(
         Verb.RELEASE,
@@ -49,13 +49,13 @@ async def revoke(ledger: Ledger, claim: SourceClaim, why: str) -> None:
 
 @dataclass(slots=True)
 class Vigil:
-    """No clean look at the tracker, no work: a chore of its own, beside the looks."""
+    """Ends work whose claim had no clean look in time. A chore of its own, beside the looks."""
 
     source: str
     ledger: Ledger
     times: Times
     pace: Pace
-    by_labels: bool  # then the tracker gives claims no number
+    by_labels: bool  # in label mode the tracker gives claims no id
     died: Callable[[], None]
     _until: dict[str, float] = field(default_factory=dict)
     _told: dict[str, tuple[datetime, float]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Vigil:
         return f"deadlines of {self.source}"
 
     def extend(self, firing_id: str, deadline: float) -> None:
-        """By `Pace.elapsed`. A look that was not clean takes nothing back."""
+        """By `Pace.elapsed`. An unclean look does not shorten an earlier deadline."""
         self._until[firing_id] = max(deadline, self._until.get(firing_id, deadline))
 
     async def tick(self) -> float:
@@ -80,14 +80,14 @@ class Vigil:
         return self._pause()
 
     async def _at_work(self, claims: Sequence[SourceClaim]) -> list[SourceClaim]:
-        """A run that has ended works no more: its report may wait for a tracker that is away, and
-        what that has become of its claim meanwhile it says itself."""
+        """Without claims whose run has ended: the report may wait for a tracker that is down, and
+        its delivery finds out what became of the claim."""
         entered = [claim for claim in claims if claim.live and self._was_entered(claim)]
         ended = await self.ledger.post.awaited([claim.work_item_id for claim in entered])
         return [claim for claim in entered if claim.work_item_id not in ended]
 
     def _was_entered(self, claim: SourceClaim) -> bool:
-        """Before, nobody works by it."""
+        """Nobody works on an issue before its claim is entered."""
         return self.by_labels or claim.entry_id is not None
 
     async def _update(self, claims: Sequence[SourceClaim]) -> None:
@@ -105,9 +105,9 @@ class Vigil:
         return None if polled_at is None else from_text(polled_at)
 
     def _told_of(self, claim: SourceClaim, read: datetime | None) -> tuple[datetime, float]:
-        """When the ledger knows it to have been ours, and the deadline by that: also of claims
-        that we have not looked at. Worked out once, so that a clock that is set back later gives
-        nobody more time."""
+        """The time when the ledger last knew the claim to be ours, and the deadline that follows,
+        also for claims that this process has not looked at. Computed once, so that a clock that is
+        set back later extends no deadline."""
         seen = from_text(claim.created_at)
         if read is not None and (read - seen).total_seconds() > verdict_seconds(self.times):
             seen = read
@@ -118,7 +118,7 @@ class Vigil:
         return seen, self.pace.elapsed() + self.times.trust_in_a_poll - ago
 
     def _tell_of_the_dead(self, dead: set[str]) -> None:
-        """Once of each: their claims on the tracker are ended at once, if it can be asked."""
+        """Once for each: their claims on the tracker are ended at once, if it can be reached."""
         if dead - self._dead:
             self.died()
         self._dead = dead

@@ -56,7 +56,7 @@ def _options(settings: RunSettings) -> Iterator[str]:
 
 
 def _mcp_config(servers: Mapping[str, Any], scratch: Scratch) -> Path:
-    """As a file: it may hold secrets, and everybody on the machine can read arguments."""
+    """As a file: it may hold secrets, and every user of the machine can read arguments."""
     return scratch.write("mcp.json", json.dumps({"mcpServers": dict(servers)}).encode())
 
 
@@ -65,7 +65,7 @@ class ClaudeStream(Stream):
 
     def __init__(self) -> None:
         super().__init__()
-        self._before = Usage()  # of the messages that are complete
+        self._before = Usage()  # of the messages before the current one
         self._message: str | None = None
 
     def on_event(self, event: Mapping[str, Any]) -> Iterator[Event]:
@@ -84,7 +84,7 @@ class ClaudeStream(Stream):
         self._count(message)
         for block in message["content"]:
             if block["type"] == "text":
-                if not event.get("parent_tool_use_id"):  # a helper's words are not the agent's
+                if not event.get("parent_tool_use_id"):  # a subagent's words are not the agent's
                     self.report.said = str(block["text"])
                 yield text_event(str(block["text"]))
             elif block["type"] == "tool_use":

@@ -19,7 +19,7 @@ from rota.runner.runtimes.port import (
 from rota.runner.scratch import Scratch
 
 BYPASS = "--dangerously-bypass-approvals-and-sandbox"
-# The words that Claude has, and what comes nearest to them; others are passed on.
+# Claude's permission modes, and their nearest equivalents; other words are passed on.
 _WRITING = ("default", "delegate", "dontAsk", "acceptEdits", "auto")
 SANDBOXES = {"plan": "read-only", **dict.fromkeys(_WRITING, "workspace-write")}
 

@@ -8,12 +8,12 @@ from rota.runner.port import RunRequest
 from rota.runner.runtimes.port import Event, Launch, Report, with_system_prompt
 from rota.runner.scratch import Scratch
 
-# Of one argument; the kernel's limit is 128 KiB with the zero at its end.
+# Of one argument; the kernel's limit is 128 KiB with the terminating NUL.
 LONGEST_ARGUMENT = 128 * 1024 - 1
 
 
 class Plain:
-    """Text is text."""
+    """Every line is plain text."""
 
     def __init__(self) -> None:
         self.report = Report()

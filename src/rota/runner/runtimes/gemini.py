@@ -18,7 +18,7 @@ from rota.runner.runtimes.port import (
 )
 from rota.runner.scratch import Scratch
 
-# The words that Claude has, and what comes nearest to them; others are passed on.
+# Claude's permission modes, and their nearest equivalents; other words are passed on.
 MODES = {
     "delegate": "default",
     "dontAsk": "default",
@@ -81,11 +81,11 @@ class GeminiStream(Stream):
     def _message(self, event: Mapping[str, Any]) -> Iterator[Event]:
         if not event.get("delta"):
             yield from self.finish()
-        if len(self._pieces) < LONGEST_MESSAGE:  # in whole pieces: a cut may part a secret
+        if len(self._pieces) < LONGEST_MESSAGE:  # whole pieces: a cut may split a secret
             self._pieces += str(event["content"])
 
     def finish(self) -> Iterator[Event]:
-        """The message that was told in pieces is complete."""
+        """Ends a message that came in pieces."""
         if self._pieces:
             self.report.said, self._pieces = self._pieces, ""
             yield text_event(self.report.said)

@@ -1,4 +1,4 @@
-"""What a runtime is: how its program is started, and how its output is understood."""
+"""The contract of a runtime: how its program is started, and how its output is read."""
 
 import json
 import re
@@ -12,12 +12,12 @@ from rota.model.runs import Usage
 from rota.runner.port import RunRequest
 from rota.runner.scratch import Scratch
 
-Event = dict[str, Any]  # a line of the log: `type`, `text`, and what else there is
+Event = dict[str, Any]  # a line of the log: `type`, `text`, and more
 
-MOST = 2**31  # of anything that is counted; more would not fit everywhere, and is not believed
+MOST = 2**31  # of any count; larger numbers would not fit everywhere, and are ignored
 
-# A session's id comes from an agent's output and goes into the next one's arguments: it must
-# not be an option there.
+# A session's id comes from an agent's output and goes into the arguments of the next run: it must
+# not look like an option there.
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 
@@ -25,12 +25,12 @@ _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 class Launch:
     argv: tuple[str, ...]
     stdin: bytes = b""
-    notes: tuple[str, ...] = ()  # settings that this runtime has no use for
+    notes: tuple[str, ...] = ()  # settings that this runtime ignores
 
 
 @dataclass(slots=True)
 class Report:
-    """What a run has told so far."""
+    """What a run has reported so far."""
 
     said: str = ""  # its last message
     result: str | None = None
@@ -38,7 +38,7 @@ class Report:
     usage: Usage = field(default_factory=Usage)
     failed: bool = False
     error: str | None = None
-    # It was refused for its quota; and when that is filled again.
+    # It was refused for its quota, and when the quota is available again.
     refused: bool = False
     resets_at: datetime | None = None
 
@@ -47,23 +47,23 @@ class Listener(Protocol):
     report: Report
 
     def hear(self, line: str) -> Iterator[Event]:
-        """One line of stdout. What it does not know it passes over; what is no JSON is text."""
+        """One line of stdout. Unknown events are skipped; a line that is no JSON is text."""
 
     def finish(self) -> Iterator[Event]:
-        """There is no more."""
+        """There is no more output."""
 
 
 class Runtime(Protocol):
-    streams: bool  # its output has to be read to the end, also when the log is full
+    streams: bool  # its output must be read to the end, even when the log is full
 
     def launch(self, request: RunRequest, scratch: Scratch) -> Launch:
-        """Files that its program shall read go into the scratch."""
+        """Files that the program reads go into the scratch."""
 
     def listener(self) -> Listener: ...
 
 
 class Stream(ABC):
-    """A stream of JSON objects: each kind of event has a method `on_<type>`, or is unknown."""
+    """A stream of JSON objects, one per line. `on_event` skips events that it does not know."""
 
     def __init__(self) -> None:
         self.report = Report()
@@ -82,7 +82,7 @@ class Stream(ABC):
 
     @abstractmethod
     def on_event(self, event: Mapping[str, Any]) -> Iterator[Event]:
-        """What its events say is all that a runtime has for itself."""
+        """Each runtime has its own events."""
 
     def finish(self) -> Iterator[Event]:
         return iter(())
@@ -105,7 +105,7 @@ def tool_event(name: str, call: object) -> Event:
 
 
 def in_words(value: object) -> str:
-    """A text as it is; of anything else its JSON."""
+    """A text as it is; any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -114,7 +114,8 @@ def session(value: object) -> str | None:
 
 
 def number(value: object) -> int:
-    """Not everything in a stream is what its documentation says."""
+    """0 for anything that is not a plausible count: streams do not always follow their
+    documentation."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 <= value < MOST else 0  # type: ignore[operator, return-value]
 
@@ -125,19 +126,19 @@ def money(value: object) -> float | None:
 
 
 def with_system_prompt(request: RunRequest) -> bytes:
-    """For programs that have no place of its own for it."""
+    """For programs that have no option for a system prompt."""
     system = request.settings.system_prompt
     prompt = f"{system}\n\n{request.prompt}" if system else request.prompt
     return encoded(prompt)
 
 
 def encoded(text: str) -> bytes:
-    """A prompt may hold half a character that somebody cut in two."""
+    """A prompt may contain a lone surrogate, where a text was cut."""
     return text.encode(errors="replace")
 
 
 def unused(runtime: str, **given: object) -> tuple[str, ...]:
-    """What was set and cannot be had."""
+    """Notes on settings that the runtime does not support."""
     return tuple(
         f"{runtime} has nothing like {name}; it is not applied"
         for name, value in given.items()

@@ -1,4 +1,4 @@
-"""`python`: a function of yours, called in a Python process of its own."""
+"""`python`: calls your function in a Python process of its own."""
 
 import json
 import sys
@@ -29,8 +29,8 @@ class PythonRuntime:
             "arguments": list(request.settings.arguments),
         }
         program = request.settings.command or (sys.executable,)
-        # -P: the directory of that file is no place to import from. -u: who follows the log
-        # does not want to wait until the function is done.
+        # -P: do not import from the script's own directory. -u: unbuffered, so that the log can be
+        # followed while the function runs.
         argv = (*program, "-u", "-P", python_child.__file__, target)
         return Launch(argv, stdin=json.dumps(call, default=str).encode())
 

@@ -1,4 +1,4 @@
-"""When a runtime says that its quota is used up: that it does, and until when."""
+"""Recognises that a runtime's quota is used up, and until when."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-LONGEST_WAIT = timedelta(days=35)  # what lies farther off was misread
+LONGEST_WAIT = timedelta(days=35)  # a time further away was misread
 LOOKED_AT = 8000  # characters from the end
 
 _SAID = re.compile(
@@ -37,13 +37,13 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """None: it was not told when the quota is filled again."""
+    """None: the runtime did not say when the quota is available again."""
 
     until: datetime | None = None
 
 
 def refusal(text: str, now: datetime) -> Refusal | None:
-    """What a failed run's last words say about a quota, if they do."""
+    """What the last output of a failed run says about a quota, if anything."""
     text = text[-LOOKED_AT:].replace("’", "'")
     if not _SAID.search(text):
         return None
@@ -80,7 +80,7 @@ def _span(match: re.Match[str], now: datetime) -> datetime:
 
 
 def _clock(match: re.Match[str], now: datetime) -> datetime:
-    """A time of day is the next one; without a zone it is the machine's."""
+    """A time of day means the next one; without a zone, it is the machine's."""
     zone: tzinfo | None = ZoneInfo(match["zone"]) if match["zone"] else None
     here = now.astimezone(zone)
     at = here.replace(hour=_hour(match), minute=int(match["minute"] or 0), second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""Going on with a session that the program does not know any more."""
+"""Recognises that a session to resume does not exist any more."""
 
 import re
 

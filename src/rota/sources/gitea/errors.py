@@ -1,4 +1,4 @@
-"""Gitea's refusals and failures, by name; Forgejo's too."""
+"""Refusals and failures of Gitea and Forgejo, by name."""
 
 from rota.sources.http.errors import ApiError, TokenError
 

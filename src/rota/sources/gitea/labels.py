@@ -1,5 +1,5 @@
-"""Labels by number: Gitea takes names for numbers in no version before 1.22, and knows several
-labels of one name (the organisation's, and those that two makers made at once)."""
+"""Labels by number. Gitea accepts label names only since version 1.22, and allows several labels of
+one name (an organisation's, or those that two clients created at the same moment)."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,11 +11,11 @@ from rota.sources.http.errors import ApiError
 from rota.sources.http.labels import GREY, LOOKS
 from rota.sources.http.pages import Pages
 
-SIZE = {"limit": 50}  # of a page; more are given only where the server was told so
+SIZE = {"limit": 50}  # page size; a server gives larger pages only where it is configured to
 
 
 class Labels:
-    """Of one repository; what was looked up is remembered by name in lower case."""
+    """The labels of one repository, remembered by lower-case name."""
 
     def __init__(self, client: ApiClient, pages: Pages, root: str, owner: str) -> None:
         self._client = client
@@ -25,7 +25,7 @@ class Labels:
         self._known: dict[str, int] = {}
 
     async def numbers(self, names: Sequence[str]) -> list[int]:
-        """Those that the repository lacks are made."""
+        """Labels that the repository lacks are created."""
         if any(name.lower() not in self._known for name in names):
             await self._look()
         return [self._known.get(name.lower()) or await self._make(name) for name in names]
@@ -34,7 +34,8 @@ class Labels:
         self._known.clear()
 
     async def _look(self) -> None:
-        """The repository's own label goes before the organisation's, the oldest before all."""
+        """The repository's own label takes precedence over the organisation's, an older one over a
+        newer."""
         found = [*await self._of_organisation(), *await self._all(f"{self._root}/labels")]
         for name, number in found:
             self._known[name.lower()] = number
@@ -44,7 +45,7 @@ class Labels:
             return await self._all(f"/orgs/{self._owner}/labels")
         except ApiError as error:
             if error.is_not_found() or error.is_permission_denied():
-                return []  # it is a person, or an organisation that we do not belong to
+                return []  # the owner is a person, or an organisation that we do not belong to
             raise
 
     async def _all(self, path: str) -> list[tuple[str, int]]:
@@ -52,8 +53,8 @@ class Labels:
         return sorted(found, key=lambda label: -label[1])
 
     async def _make(self, name: str) -> int:
-        """Two of one name would hide issues: Gitea's filter asks for both. So of those that
-        were made at the same time, all but the oldest are taken away again."""
+        """Two labels of one name would hide issues, because Gitea's filter asks for both. So of
+        labels that were created at the same time, all but the oldest are deleted again."""
         made = await self._post(name)
         await self._look()
         oldest = self._known.get(name.lower())
@@ -65,7 +66,7 @@ class Labels:
         return oldest
 
     async def _post(self, name: str) -> int | None:
-        """None: no answer, it may stand there."""
+        """None: no answer, so the label may have been created."""
         colour, meaning = LOOKS.get(name.lower(), (GREY, ""))
         content = {"name": name, "color": f"#{colour}", "description": meaning}
         try:

@@ -1,16 +1,16 @@
-"""The shapes that only Gitea and Forgejo have."""
+"""The response shapes that only Gitea and Forgejo have."""
 
 from typing import Any
 
 from rota.claims.port import Labelling
 from rota.sources.http.records import author_of, moment_of
 
-# In a timeline, both putting a label on and taking it off are "label"; the body tells which.
+# A timeline entry is called "label" both when a label is added and removed; the body tells which.
 _PUT_ON = "1"
 
 
 def labelling_of(raw: Any) -> Labelling | None:
-    """None for the other entries of a timeline, and for labels that were deleted since."""
+    """None for other timeline entries, and for labels that were deleted since."""
     if raw["type"] != "label" or raw["body"] != _PUT_ON or raw.get("label") is None:
         return None
     return Labelling(

@@ -30,8 +30,8 @@ _API = "/api/v1"
 
 
 class GiteaTracker(HttpTracker):
-    """Gitea has no ETags and no references that could be created as strict claims need it, and
-    does not tell who edited a text."""
+    """Gitea has no ETags, cannot create the references that strict claims need, and does not tell
+    who edited a text."""
 
     kind = "gitea"
 
@@ -52,11 +52,12 @@ class GiteaTracker(HttpTracker):
 
     @property
     def pages(self) -> str:
-        """Gitea may stand below a path, as in https://example.org/git/."""
+        """Gitea may run below a path, as in https://example.org/git/."""
         return f"{self.host}{self._pages_path}"
 
     async def owner(self) -> Account | None:
-        """An organisation that hides from us is taken for a person; nobody can act as it."""
+        """An organisation that is hidden from our token looks like a person. That is harmless,
+        because nobody can act as it."""
         try:
             await self._client.get(f"/orgs/{self._owner}")
         except ApiError as error:
@@ -68,7 +69,7 @@ class GiteaTracker(HttpTracker):
     # Issues
 
     async def issue(self, number: int) -> Issue:
-        """With its open blockers, which cost a request of their own: `issues` leaves them out."""
+        """With its open blockers. They cost an extra request, so `issues` omits them."""
         issue = await super().issue(number)
         if not issue.is_open:
             return issue
@@ -88,7 +89,7 @@ class GiteaTracker(HttpTracker):
             return sum(await self._pages.numbered(path, is_open, SIZE, trust_total=False))
         except ApiError as error:
             if error.is_not_found():
-                return 0  # they are switched off for this repository
+                return 0  # dependencies are switched off for this repository
             raise
 
     async def _all_comments(self, number: int) -> list[Comment]:
@@ -97,7 +98,7 @@ class GiteaTracker(HttpTracker):
             return await self._pages.numbered(path, comment_of, SIZE)
         except ApiError as error:
             if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
-                await super().issue(number)  # of an issue that is gone, Gitea says 500 here
+                await super().issue(number)  # for a deleted issue, Gitea answers 500 here
             raise
 
     async def close(self, number: int) -> None:
@@ -107,7 +108,7 @@ class GiteaTracker(HttpTracker):
     # Labels
 
     async def add_labels(self, number: int, labels: Sequence[str]) -> None:
-        """A number that stands for no label any more is passed over in silence: so we look."""
+        """Gitea silently ignores the number of a deleted label, so the answer is checked."""
         if not labels or await self._add(number, labels):
             return
         self._labels.forget()
@@ -140,7 +141,7 @@ class GiteaTracker(HttpTracker):
             await self._client.write("DELETE", path)
         except ApiError as error:
             if error.status_code != HTTPStatus.UNPROCESSABLE_ENTITY:
-                raise  # else the label itself was deleted meanwhile
+                raise  # otherwise the label itself was deleted meanwhile
 
     async def labellings(self, number: int) -> list[Labelling]:
         async with self._about(number):
@@ -150,8 +151,8 @@ class GiteaTracker(HttpTracker):
         return sorted((one for one in found if one is not None), key=lambda one: one.at)
 
     async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
-        """Not told. Titles leave a trace in the timeline, but bodies do not, and half an answer
-        would pass for the whole."""
+        """Not available. The timeline shows changes of the title but not of the body, and an
+        incomplete answer would look complete."""
         return None
 
     # References

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The work source stands on this room, so it is fetched when it is asked for."""
+    """Resolved on first access: the work source imports this package."""
     if name != "GitHubWorkSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rota.sources.forge import GitHubWorkSource  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Priorities from labels, and the shapes that only GitHub has."""
+"""Priorities from labels, and the response shapes that only GitHub has."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ _KEYWORDS = {
 }
 _SEPARATORS = re.compile(r"[\W_]+")
 
-# A new title leaves an event, a new body does not: both are changes of the text.
+# A changed title leaves an event, a changed body does not. Both change the text.
 EDITS_QUERY = """
 query($owner: String!, $name: String!, $number: Int!) {
   repository(owner: $owner, name: $name) {
@@ -52,7 +52,7 @@ fragment who on Actor {
 
 
 def infer_priority(labels: Iterable[str]) -> Priority:
-    """By whole words: `priority:high` and `P1-bug` tell one, `highlight` and `p10` do not."""
+    """By whole words: `priority:high` and `P1-bug` set a priority, `highlight` and `p10` do not."""
     words = {word for label in labels for word in _SEPARATORS.split(label.lower())}
     return next(
         (priority for priority, keywords in _KEYWORDS.items() if keywords & words),
@@ -61,7 +61,7 @@ def infer_priority(labels: Iterable[str]) -> Priority:
 
 
 def labelling_of(raw: Any) -> Labelling | None:
-    """None for the other events of an issue."""
+    """None for other events of an issue."""
     if raw["event"] != "labeled":
         return None
     return Labelling(
@@ -70,7 +70,7 @@ def labelling_of(raw: Any) -> Labelling | None:
 
 
 def last_edit_of(raw: Any, but: Collection[int] = ()) -> TextEdit | None:
-    """Of the answer's issue: the last new title or body by somebody else than these."""
+    """The last change of title or body by an account that is not in `but`."""
     edits = [*_renames(raw), *_new_bodies(raw)]
     strange = (edit for edit in edits if edit.by is None or edit.by.id not in but)
     return max(strange, key=lambda edit: edit.at, default=None)
@@ -91,7 +91,7 @@ def _new_bodies(raw: Any) -> list[TextEdit]:
 
 
 def _untold(told: Any, found: list[TextEdit]) -> list[TextEdit]:
-    """More edits than an answer holds: who made the others is not known."""
+    """The answer does not hold all edits: the authors of the others are not known."""
     if not found or told.get("totalCount", 0) <= len(found):
         return []
     return [TextEdit(max(edit.at for edit in found), None)]

@@ -1,7 +1,7 @@
 """Git references as a compare-and-swap: creating one fails when it exists.
 
-Each reference gets a commit of its own: on a shared commit two creates could both succeed. What
-GitHub did with a request that it did not answer is found out by looking.
+Each reference gets a commit of its own: on a shared commit, two creates could both succeed. After a
+request that GitHub did not answer, the reference is read to find out what happened.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from rota.sources.http.pages import Pages
 from rota.sources.http.records import moment_of, text_of
 
 MAX_TRIES = 4
-MAX_COMMITS = 4096  # whose messages are remembered: commits do not change
+MAX_COMMITS = 4096  # how many messages are remembered: commits do not change
 
 Commit = tuple[str, datetime]
 
@@ -46,11 +46,11 @@ class GitRefs:
             standing = (await self._matching(name)).get(name)
             if standing is not None:
                 return standing == sha
-            await self._client.wait(attempt)  # not there, or not seen yet
+            await self._client.wait(attempt)  # not there, or not visible yet
         raise AnswerUnknown(f"refs/{name}: GitHub does not say whether it was created; try again")
 
     async def _created(self, name: str, sha: str) -> bool:
-        """False: nobody knows, or something stands there. That may be ours all the same, from a
+        """False: the result is unknown, or the reference exists. It may still be ours, from a
         request that a proxy sent twice."""
         content = {"ref": f"refs/{name}", "sha": sha}
         try:
@@ -64,8 +64,7 @@ class GitRefs:
         return True
 
     async def _matching(self, stem: str) -> dict[str, str]:
-        """Names (without `refs/`) and what they point to. GitHub matches by how they begin: 5
-        finds 50 too."""
+        """Names (without `refs/`) and their commits. GitHub matches by prefix: 5 also finds 50."""
         with self._a_commit_is_needed():
             found = await self._pages.linked(
                 f"{self._git}/matching-refs/{quote(stem)}", _pointer_of
@@ -81,13 +80,13 @@ class GitRefs:
         return Ref(f"refs/{name}", sha, *known)
 
     async def _new_commit(self, message: str) -> str:
-        """Said twice it makes two commits, and only one of them gets a name."""
+        """A repeated request makes two commits, but only one of them gets a reference."""
         content = {"message": message, "tree": await self._any_tree(), "parents": []}
         answer = await self._client.write("POST", f"{self._git}/commits", content)
         return self._client.mapped(lambda raw: str(raw["sha"]), answer)
 
     async def _any_tree(self) -> str:
-        """A commit needs files; those of the default branch are at hand."""
+        """A commit needs a tree; that of the default branch exists already."""
         if self._tree is None:
             with self._a_commit_is_needed():
                 repository = await self._client.get(self._root)

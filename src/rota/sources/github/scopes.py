@@ -1,4 +1,4 @@
-"""Whether a token may do what Rota does with it: read and write issues."""
+"""Checks that a token may read and write issues."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _WRITERS = ("admin", "maintain", "push", "triage")
 
 
 def scopes_of(answer: Answer) -> tuple[str, ...] | None:
-    """None: a fine-grained token, or one of an app, which have permissions instead."""
+    """None: a fine-grained token or one of an app, which have permissions instead of scopes."""
     told = answer.headers.get("x-oauth-scopes")
     if told is None:
         return None
@@ -43,7 +43,8 @@ def lack_of_scopes(
 
 
 def _lack_of_permissions(repository: Mapping[str, Any], variable: str) -> GitHubAuthError | None:
-    """An app sees nothing granted here, whatever it may do; who may read sees at least that."""
+    """For an app the list shows nothing granted, whatever it may do. Any other account that can
+    read sees at least `pull`."""
     granted = repository.get("permissions") or {}
     if not granted.get("pull") or any(granted.get(name) for name in _WRITERS):
         return None

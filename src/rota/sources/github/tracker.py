@@ -34,7 +34,7 @@ GITHUB = Service(
     token_error=GitHubAuthError,
 )
 
-# Without the permission to make a label, or with one of that name there, nothing is lost.
+# No reason to stop: the token may not create labels, or the label exists already.
 _GO_ON = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY})
 _NO_GRAPHQL = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
@@ -55,15 +55,15 @@ class GitHubTracker(HttpTracker):
         super().__init__(repo, GITHUB, address, token_env, account_id, **connection)
         self.host = _web_host(address)
         self._graphql = _graphql_url(address)
-        self._has_graphql = False  # as far as we know
+        self._has_graphql = False  # not known yet
         self._refs = GitRefs(self._client, self._pages, self._root)
         self._made: set[str] = set()
 
     async def validate_token(self) -> tuple[str, ...]:
-        """The scopes that the token has; raises `GitHubAuthError` when it may too little.
+        """The token's scopes; raises `GitHubAuthError` when it lacks rights.
 
-        Fine-grained tokens and those of apps do not tell their scopes: for them the repository
-        says what may be done.
+        Fine-grained tokens and those of apps do not tell their scopes. For them, the repository's
+        answer says what they may do.
         """
         try:
             answer = await self._client.get(self._root, fresh=True)
@@ -79,7 +79,7 @@ class GitHubTracker(HttpTracker):
         return scopes or ()
 
     async def _no_access(self) -> GitHubAuthError:
-        """A repository that may not be seen is "not found"; the scopes may tell why."""
+        """GitHub answers "not found" for a hidden repository; the scopes may tell why."""
         try:
             scopes = scopes_of(await self._client.get("/user", fresh=True))
         except ApiError:
@@ -133,14 +133,14 @@ class GitHubTracker(HttpTracker):
 
     async def remove_label(self, number: int, label: str) -> None:
         if not label.strip("."):
-            raise InvalidInput("a label's name is missing", field="label")  # this means all labels
+            raise InvalidInput("a label's name is missing", field="label")  # or: all labels
         path = f"{self._issue(number)}/labels/{quote(label, safe='')}"
         try:
             await self._client.write("DELETE", path)
         except ApiError as error:
             if not is_absent(error):
                 raise
-            await self.issue(number)  # which of the two is not there?
+            await self.issue(number)  # raises if the issue is missing; a missing label is no error
 
     async def labellings(self, number: int) -> list[Labelling]:
         async with self._about(number):
@@ -148,7 +148,8 @@ class GitHubTracker(HttpTracker):
         return sorted((one for one in found if one is not None), key=lambda one: one.at)
 
     async def _make(self, label: str) -> None:
-        """GitHub makes a missing label by itself, but grey. Ours get their colours, once."""
+        """GitHub creates a missing label itself, but grey. Ours are created once, with their
+        colours."""
         name = label.lower()
         if name in self._made or name not in LOOKS:
             return
@@ -161,7 +162,7 @@ class GitHubTracker(HttpTracker):
                 raise
         self._made.add(name)
 
-    # Edits, which only GraphQL tells
+    # Edits, which only GraphQL shows
 
     async def last_edit(self, number: int, *, but: Collection[int] = ()) -> TextEdit | None:
         owner, _, name = self.repo.partition("/")
@@ -176,8 +177,9 @@ class GitHubTracker(HttpTracker):
         )
 
     async def _ask_graphql(self, content: Any) -> Answer | None:
-        """None: there is none here. That is said twice, and of what never answered: "not found" may
-        be said for a moment, and a text that somebody has edited since would be agreed to by it."""
+        """None: the server has no GraphQL. That takes two refusals from an endpoint that never
+        answered: one "not found" may be transient, and would make a text pass that was edited
+        since."""
         for again in (True, False):
             try:
                 answer = await self._client.write("POST", self._graphql, content)
@@ -192,7 +194,7 @@ class GitHubTracker(HttpTracker):
         return None
 
     def _check_graphql(self, raw: dict[str, Any]) -> None:
-        """GraphQL says no with 200."""
+        """GraphQL reports errors with status 200."""
         errors = raw.get("errors") or ()
         kinds = {one.get("type") for one in errors}
         if errors:
@@ -213,8 +215,8 @@ class GitHubTracker(HttpTracker):
 
 
 def _web_host(address: Address) -> str:
-    """Pages are on `github.com` where the API is on `api.github.com`; a server of one's own has
-    both on one host."""
+    """Pages are on `github.com` where the API is on `api.github.com`; a self-hosted server has both
+    on one host."""
     return address.host if address.path else address.host.removeprefix("api.")
 
 

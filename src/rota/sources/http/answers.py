@@ -1,4 +1,4 @@
-"""An answer of a tracker's API, and what can be read from any of them."""
+"""An answer of a tracker's API, and what can be read from any answer."""
 
 import json
 import re
@@ -19,14 +19,14 @@ class Answer:
     url: str
     headers: Mapping[str, str] = field(repr=False)  # names in lower case
     body: bytes = field(repr=False)
-    unchanged: bool = False  # the tracker said 304: this is what it had said before
+    unchanged: bool = False  # the tracker answered 304: this is its earlier answer
 
     @property
     def ok(self) -> bool:
         return 200 <= self.status < 300
 
     def json(self) -> Any:
-        """ValueError when it is none."""
+        """Raises ValueError when the body is no JSON."""
         try:
             return json.loads(self.body)
         except RecursionError:
@@ -34,7 +34,7 @@ class Answer:
 
     @property
     def said(self) -> str:
-        """The tracker's own words about a refusal, in one short line."""
+        """The tracker's own explanation of a refusal, in one short line."""
         try:
             told = self.json()
         except ValueError:
@@ -54,12 +54,12 @@ def _reason(error: object) -> str:
 
 
 def one_line(text: str, longest: int = MAX_SAID) -> str:
-    """Somebody else's text, fit for a message of ours."""
+    """A foreign text, made safe for our messages."""
     return _CONTROL.sub(" ", text).strip()[:longest]
 
 
 def next_link(header: str | None) -> str | None:
-    """The address of the next page in a `Link` header. Addresses may hold commas."""
+    """The address of the next page in a `Link` header. Addresses may contain commas."""
     for address, parameters in _LINK.findall(header or ""):
         if _NEXT.search(parameters):
             return str(address)

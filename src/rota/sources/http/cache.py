@@ -1,4 +1,4 @@
-"""Answers worth asking about again: kept with their ETag, used only when the tracker says 304."""
+"""Answers for conditional reads: kept with their ETag, used only when the tracker answers 304."""
 
 from collections import OrderedDict
 
@@ -9,7 +9,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class AnswerCache:
-    """By address; the one that was not asked for longest goes first."""
+    """By address; the least recently used answer is dropped first."""
 
     def __init__(self, answers: int = MAX_ANSWERS, size: int = MAX_BYTES) -> None:
         self._most = answers

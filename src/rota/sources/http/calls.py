@@ -1,4 +1,4 @@
-"""A request to a tracker's API, and what becomes of it."""
+"""A request to a tracker's API, and its failure."""
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,7 +13,7 @@ from rota.sources.http.wire import Timeouts
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What sets one tracker's API apart from another's."""
+    """The differences between one tracker's API and another's."""
 
     name: str  # for people: "GitHub"
     scheme: str  # of the Authorization header
@@ -24,7 +24,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait and by which clock; a test injects its own."""
+    """Waiting times and the clock; tests inject their own."""
 
     retry: RetryOptions
     timeouts: Timeouts
@@ -43,15 +43,15 @@ class Call:
 
     @property
     def budget(self) -> str:
-        """Which of GitHub's rate limits it is counted on."""
+        """The GitHub rate limit that it counts against."""
         return "graphql" if self.url.endswith("/graphql") else "rest"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     error: WorkSourceError
-    again: bool  # repeating is safe, and may help
-    wait: float | None = None  # seconds, as the tracker asked for
+    again: bool  # a retry is safe, and may help
+    wait: float | None = None  # seconds that the tracker asked us to wait
 
     @property
     def is_limit(self) -> bool:

@@ -1,8 +1,8 @@
-"""Asking a tracker's API: what is repeated, how long is waited, where redirects may lead.
+"""Requests to a tracker's API: retries, waiting times, and allowed redirects.
 
-A request is repeated when that is safe. Reads, and writes that can be said twice, are
-`repeatable`; any other is repeated only when it was certainly not carried out (the tracker spoke
-of a limit, or the request never left us). Otherwise its answer is *unknown*, never failed.
+A request is repeated when that is safe. Reads, and writes that may be sent twice, are `repeatable`.
+Any other request is repeated only when it was certainly not carried out (the tracker reported a
+limit, or the request was never sent). Otherwise its result is *unknown*, never failed.
 """
 
 import asyncio
@@ -59,14 +59,14 @@ class ApiClient:
         self._follow = follow
         self._cache = AnswerCache()
         self._barred: dict[str, datetime] = {}
-        self.requests = 0  # that left us, with every repetition
-        self.limits: dict[str, RateLimitInfo] = {}  # by resource, as last told
+        self.requests = 0  # requests sent, retries included
+        self.limits: dict[str, RateLimitInfo] = {}  # by resource, as last reported
 
     async def aclose(self) -> None:
         await self._wire.aclose()
 
     async def get(self, path: str, params: Params | None = None, *, fresh: bool = False) -> Answer:
-        """`fresh`: with all its headers; the answer "not modified" leaves some out."""
+        """`fresh`: with all headers; a "not modified" answer omits some."""
         return await self._ask(Call("GET", self.url(path, params), conditional=not fresh))
 
     async def write(
@@ -76,31 +76,32 @@ class ApiClient:
         return await self._ask(Call(method, self.url(path), body, repeatable))
 
     async def wait(self, attempt: int) -> None:
-        """Before looking again for what may take a moment to be seen."""
+        """Wait before looking again for something that may take a moment to become visible."""
         retry, rng = self._patience.retry, self._patience.rng
         await self._patience.pause(calculate_backoff_delay(attempt, retry, rng=rng))
 
     def mapped(self, make: Callable[[Any], T], answer: Answer) -> T:
-        """What `make` reads from it. An answer of another shape is an error, not an empty one."""
+        """Applies `make` to the answer. An answer of another shape is an error, never an empty
+        result."""
         try:
             return make(answer.json())
         except _MISSHAPEN as error:
             raise self.verdicts.misshapen(answer) from error
 
     def url(self, path: str, params: Params | None = None) -> str:
-        """A path below the API's address; whole addresses are left as they are."""
+        """A path below the API's address; full addresses are returned as they are."""
         url = path if path.startswith("http") else self._address.url + path
         return f"{url}?{urlencode(params)}" if params else url
 
     def here(self, base: str, link: str) -> str | None:
-        """Where a link leads from there; None when that is another host."""
+        """The target of a link on that page; None when it is on another host."""
         try:
             target = urljoin(base, link)
             return target if origin_of(target) == self._address.origin else None
         except ValueError:
             return None
 
-    # Asking, and asking again
+    # Requests and retries
 
     async def _ask(self, call: Call) -> Answer:
         self._check_bar(call)
@@ -124,7 +125,7 @@ class ApiClient:
         return answer if answer.ok else self.verdicts.refused(call, answer)
 
     def _delay(self, call: Call, failure: Failure, attempt: int) -> float | None:
-        """None: do not ask again."""
+        """None: do not retry."""
         retry = self._patience.retry
         if failure.wait is not None and failure.wait > retry.max_delay:
             self._bar(call, failure)
@@ -133,7 +134,8 @@ class ApiClient:
             return None
         return calculate_backoff_delay(attempt, retry, failure.wait, rng=self._patience.rng)
 
-    # A limit that is too far off to sleep is kept by not asking: who goes on is shut out longer.
+    # If a limit lasts too long to sleep, no requests are sent until it ends: a client that keeps
+    # asking is locked out for longer.
 
     def _bar(self, call: Call, failure: Failure) -> None:
         until = self.verdicts.moment(failure.wait)
@@ -160,7 +162,7 @@ class ApiClient:
         raise self.verdicts.error(call, f"it redirects more than {MAX_HOPS} times")
 
     async def _target(self, call: Call, answer: Answer) -> str:
-        """Our token goes to no other host, and our words to no other repository."""
+        """Our token is never sent to another host, and our requests to no other repository."""
         target = self.here(answer.url, answer.headers["location"])
         if target is None:
             raise self.verdicts.error(

@@ -1,7 +1,7 @@
 """Refusals and failures of a tracker's API, below the tree of `rota.model.errors`.
 
 WorkSourceError
-├── TokenError        the token is missing, not accepted, or may too little
+├── TokenError        the token is missing, not accepted, or lacks rights
 └── TrackerError
     └── ApiError      the API refused, failed, or could not be reached (`status_code` is None)
 """
@@ -37,7 +37,7 @@ class ApiError(TrackerError):
         self.rate_limit_info = rate_limit_info
         self.rate_limit_reset = rate_limit_reset
         self.is_rate_limit_error = is_rate_limit_error
-        self.has_moved = has_moved  # to another repository, where we have no business
+        self.has_moved = has_moved  # to another repository, which is not ours
 
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later."""

@@ -1,4 +1,4 @@
-"""What our labels look like in a repository that does not have them yet."""
+"""How our labels look in a repository where they are created."""
 
 from rota.claims.labels import DO_NOT_PICKUP, LIFECYCLE_LABELS, MANAGED, NEEDS_SCOPE, LabelSet
 

@@ -1,8 +1,8 @@
-"""How often a tracker lets us ask, how long it wants us to wait, and how long we wait by ourselves.
+"""Rate limits of a tracker, the waits it asks for, and our own backoff.
 
-GitHub has two kinds of limits. The primary one is counted in `X-RateLimit-*`; the secondary one
-says `Retry-After`, or only that there is one. A wait that is asked for is obeyed; one that is
-longer than `RetryOptions.max_delay` is reported instead of slept.
+GitHub has two kinds of limits. The primary one is counted in `X-RateLimit-*`. The secondary one
+sends `Retry-After`, or only says that it exists. We obey a wait that is asked for; if it is longer
+than `RetryOptions.max_delay`, it is reported instead of slept.
 """
 
 import logging
@@ -20,11 +20,11 @@ log = logging.getLogger("rota.sources")
 
 # GitHub's advice for a secondary limit that names no time.
 SECONDARY_WAIT = 60.0
-# Waits end on whole seconds of somebody else's clock.
+# Waits end on whole seconds of the tracker's clock.
 BUFFER = 1.0
 
 _NUMBER = re.compile(r"\s*(\d{1,15})")
-_LAST_MOMENT = 253_402_300_799  # of the year 9999, beyond which there is no datetime
+_LAST_MOMENT = 253_402_300_799  # the end of the year 9999, the last datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class RetryOptions:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitWarningOptions:
-    threshold: int = 100  # fewer requests left than this are worth a warning
+    threshold: int = 100  # warn when fewer requests than this are left
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RateLimitInfo:
 
 
 def extract_rate_limit_info(headers: Mapping[str, str]) -> RateLimitInfo | None:
-    """None unless limit, remaining and reset are all told."""
+    """None unless limit, remaining and reset are all present."""
     told = {name.lower(): value for name, value in headers.items()}
     limit, remaining, reset = (
         _number(told.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset")
@@ -66,7 +66,7 @@ def extract_rate_limit_info(headers: Mapping[str, str]) -> RateLimitInfo | None:
 
 
 def is_rate_limit_response(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether the primary limit is used up. For the secondary one see `is_limited`."""
+    """Whether the primary limit is used up. For the secondary limit see `is_limited`."""
     told = {name.lower(): value for name, value in headers.items()}
     used_up = _number(told.get("x-ratelimit-remaining")) == 0
     return status == 429 or (status == 403 and used_up)
@@ -80,7 +80,7 @@ def is_limited(answer: Answer) -> bool:
 
 
 def wait_asked(answer: Answer, now: datetime) -> float | None:
-    """Seconds until we may ask again, as far as the answer says."""
+    """Seconds until we may ask again, if the answer says so."""
     if (seconds := _retry_after(answer.headers.get("retry-after"), now)) is not None:
         return seconds
     if not is_limited(answer):
@@ -100,8 +100,8 @@ def calculate_backoff_delay(
 ) -> float:
     """Seconds to wait after try number `attempt` (from 0) failed.
 
-    Until the limit is reset (in `rate_limit_reset` seconds) and a little more, or twice as long
-    each time. The cap comes last: jitter does not lift a wait over `max_delay`.
+    Until the limit is reset (in `rate_limit_reset` seconds) and a little longer; otherwise the wait
+    doubles each time. The cap applies last: jitter does not lift a wait over `max_delay`.
     """
     if rate_limit_reset:
         return min(rate_limit_reset + BUFFER, options.max_delay)
@@ -111,7 +111,7 @@ def calculate_backoff_delay(
 
 
 class LimitWatch:
-    """Warns when few requests are left: once, until there are enough again."""
+    """Warns when few requests are left: once, until enough are left again."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class LimitWatch:
             return
         try:
             self._on_warning(info)
-        except Exception:  # the answer in hand may say that a comment stands: it must not be lost
+        except Exception:  # the current answer may confirm a comment: it must not be lost
             log.exception("the callback for rate limit warnings failed")
 
 
@@ -146,7 +146,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _retry_after(text: str | None, now: datetime) -> float | None:
-    """In seconds, from either of its two forms."""
+    """In seconds, from either form of the header."""
     if text is None:
         return None
     if (seconds := _number(text)) is not None:

@@ -1,4 +1,4 @@
-"""Which of the issues that a tracker lists are those that were asked for."""
+"""Filters the issues that a tracker lists."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ from rota.claims.port import Issue
 
 
 def ready(issues: Sequence[Issue], labels: Sequence[str]) -> list[Issue]:
-    """Open issues that carry all the labels, each once, oldest first. Pages overlap when issues
-    come or go while they are read, and Gitea forgets to filter by labels it does not know."""
+    """Open issues that carry all the labels, each once, oldest first. Pages overlap when issues are
+    added or removed during the read, and Gitea does not filter by labels that it does not know."""
     wanted = {label.lower() for label in labels}
     once = {issue.number: issue for issue in issues}
     fitting = (
@@ -21,6 +21,6 @@ def ready(issues: Sequence[Issue], labels: Sequence[str]) -> list[Issue]:
 
 
 def label_query(labels: Sequence[str]) -> dict[str, str]:
-    """A label with a comma in its name cannot be asked for; it is looked for in the answer."""
+    """A label with a comma in its name cannot be queried; it is filtered from the answer."""
     askable = [label for label in labels if "," not in label]
     return {"labels": ",".join(askable)} if askable else {}

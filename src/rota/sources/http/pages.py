@@ -1,4 +1,4 @@
-"""Lists that come in pages: read to their end, or an error; never a part that looks whole."""
+"""Lists that come in pages: read to their end, or an error is raised; never a silent part."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -29,9 +29,9 @@ class Pages:
     ) -> list[T]:
         """Page after page by `Link: rel="next"`.
 
-        `every_one`: an entry that is deleted while we read moves those behind it up, and one of
-        them slips past us. So the pages are looked at again until that cannot have happened, and
-        what any look has shown is there; entries may come twice.
+        `every_one`: an entry that is deleted during the read moves the later ones up, and one of
+        them may be missed. So the pages are read again until they are stable, at most `MAX_WALKS`
+        times. The result holds every entry that any read showed; entries may occur twice.
         """
         first = Call("GET", self._client.url(path, {"per_page": PAGE, **(params or {})}))
         shown: list[Answer] = []
@@ -50,8 +50,8 @@ class Pages:
         *,
         trust_total: bool = True,
     ) -> list[T]:
-        """By number, from a tracker whose links cannot be relied on, until there is nothing new.
-        `X-Total-Count` spares the last look where it counts the whole list."""
+        """Page after page by number, for a tracker with unreliable links, until nothing new comes.
+        `X-Total-Count` saves the last request where it counts the whole list."""
         found: dict[int, T] = {}
         for number in range(1, MAX_PAGES + 1):
             page = await self._client.get(path, {**(params or {}), "page": number})
@@ -70,14 +70,14 @@ class Pages:
                 raise self._too_many(first)
             page = await self._client.get(following)
             if pages and page.body == pages[-1].body:
-                break  # a list that has no pages, and does not mind being asked for one
+                break  # a list without pages, which ignores the page number
             pages.append(page)
             following = self._next(pages[-1]) or self._perhaps(first, pages, every_one)
         return pages
 
     def _perhaps(self, first: Call, pages: list[Answer], every_one: bool) -> str | None:
-        """An entry on a page that is new need not change the page before it: told that this one
-        is as it was, without a link, we do not know that it is still the last."""
+        """A new entry on a later page need not change this one. An unchanged answer without a link
+        therefore does not prove that this page is still the last."""
         last = pages[-1]
         entries = self._client.mapped(_entries, last)
         if last.unchanged and entries and (every_one or len(entries) >= PAGE):
@@ -96,7 +96,7 @@ class Pages:
         return target
 
     async def _still_stand(self, pages: list[Answer]) -> bool:
-        """The last page may grow; what was read before it must be as it was."""
+        """The last page may grow; the pages before it must be unchanged."""
         for page in pages[:-1]:
             if (await self._client.get(page.url)).body != page.body:
                 return False
@@ -120,5 +120,5 @@ def _each(make: Callable[[Any], T]) -> Callable[[Any], list[T]]:
 
 
 def _each_by_id(make: Callable[[Any], T]) -> Callable[[Any], dict[int, T]]:
-    """A list without entries is null in Go."""
+    """Go encodes an empty list as null."""
     return lambda raw: {int(one["id"]): make(one) for one in _entries([] if raw is None else raw)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from rota.claims.port import Account, Comment, Issue, PullRequest
 
-# Who wrote it has left. No account has this number, so nobody is trusted by it.
+# The author's account was deleted. No account has this id, so it never makes a text trusted.
 GHOST = Account(0, "ghost")
 
 _BREAKS = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
@@ -51,7 +51,7 @@ def issue_of(raw: Any) -> Issue:
 
 def pull_request_of(raw: Any) -> PullRequest:
     merged = raw["merged"]
-    if not isinstance(merged, bool):  # to guess would complete what nobody has accepted
+    if not isinstance(merged, bool):  # a guess could complete an item that nobody has accepted
         raise TypeError("merged is neither true nor false")
     return PullRequest(int(raw["number"]), raw["state"] == "open", merged)
 
@@ -62,12 +62,12 @@ def moment_of(text: str) -> datetime:
 
 
 def text_of(text: str | None) -> str:
-    """As it was written, but for what no database and no terminal takes."""
+    """The text as written, with NUL and lone surrogates replaced: no database takes them."""
     return (text or "").replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def title_of(text: str | None) -> str:
-    """One line. Invisible characters beyond control characters are left to the trust gate."""
+    """One line. Other invisible characters are left to the trust gate."""
     return _CONTROL.sub("", _BREAKS.sub(" ", text_of(text))).strip()
 
 

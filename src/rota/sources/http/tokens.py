@@ -1,4 +1,4 @@
-"""The tracker's token: named in the configuration, read from the environment when it is needed."""
+"""The tracker's token: named in the configuration, read from the environment when needed."""
 
 import re
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ _FIT_FOR_A_HEADER = re.compile(r"[\x21-\x7e]+")
 
 
 class Token:
-    """Knows where the token is and never keeps it: a token that is replaced is picked up, and
-    there is nothing for a repr or a log to show."""
+    """Never stores the token: a replaced token is picked up, and no repr or log can show it."""
 
     def __init__(
         self, variable: str, environ: Mapping[str, str], service: str, error: type[TokenError]
@@ -35,6 +34,6 @@ class Token:
         return value
 
     def hide(self, text: str) -> str:
-        """A tracker, or a proxy before it, may repeat what it was sent."""
+        """A tracker, or a proxy in front of it, may repeat what it was sent."""
         value = self._environ.get(self.variable, "").strip()
         return text.replace(value, "[hidden]") if value else text

@@ -1,4 +1,4 @@
-"""The verbs of the `Tracker` port that GitHub, Gitea and Forgejo spell alike."""
+"""The verbs of the `Tracker` port that GitHub, Gitea and Forgejo have in common."""
 
 import re
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from rota.sources.http.records import account_of, comment_of, issue_of, pull_req
 from rota.sources.http.wire import Address
 
 _REPO = re.compile(r"[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+")
-# A repository's place in the API: by its name, or by its number where it was renamed.
+# A repository's path in the API: by name, or by id if it was renamed.
 _PLACE = re.compile(r"(/repos/[^/]+/[^/]+|/repositories/\d+)(/.*)?")
 
 
@@ -56,18 +56,18 @@ class HttpTracker(ABC):
 
     @property
     def source(self) -> str:
-        """In one spelling, whatever people write; with its host, but for the usual one."""
+        """In one spelling, however people write it; with its host, unless that is github.com."""
         place = "" if self.host == "github.com" else f"{self.host}/"
         return f"{self.kind}:{place}{self.repo.lower()}"
 
     @property
     def requests(self) -> int:
-        """How many were sent so far."""
+        """How many requests were sent so far."""
         return self._client.requests
 
     @property
     def rate_limit(self) -> RateLimitInfo | None:
-        """Of the token, as the tracker told it last; None where it tells none."""
+        """The token's limit as the tracker last reported it; None if it reports none."""
         return self._client.limits.get("core")
 
     async def aclose(self) -> None:
@@ -82,7 +82,7 @@ class HttpTracker(ABC):
 
     async def find_account(self, login: str) -> Account | None:
         if not login.strip("."):
-            return None  # as a path it would mean another place
+            return None  # such a path would mean another resource
         try:
             answer = await self._client.get(f"/users/{quote(login, safe='')}")
         except ApiError as error:
@@ -92,7 +92,7 @@ class HttpTracker(ABC):
         return self._client.mapped(account_of, answer)
 
     async def _ask_account(self) -> Account:
-        """Tokens of an app, and those with few scopes, are refused here."""
+        """The tracker refuses this to tokens of an app, and to tokens with few scopes."""
         try:
             answer = await self._client.get("/user")
         except ApiError as error:
@@ -122,8 +122,8 @@ class HttpTracker(ABC):
         return self._client.mapped(repository_of, answer)
 
     async def _may_follow(self, path: str, target: str) -> bool:
-        """A renamed repository may be followed. An issue that was transferred to another one
-        may not: it is not ours any more, and it may have our number there."""
+        """A renamed repository may be followed. A transferred issue may not: it is no longer ours,
+        and may have the same number in its new repository."""
         place, rest = _parted(target)
         if _parted(path)[1] != rest or place is None:
             return False
@@ -181,16 +181,16 @@ class HttpTracker(ABC):
 
     @abstractmethod
     async def _all_comments(self, number: int) -> list[Comment]:
-        """How a log is paged is all that each tracker has for itself."""
+        """Each tracker pages its comments in its own way."""
 
     def _issue(self, number: int) -> str:
         return f"{self._root}/issues/{number}"
 
     @asynccontextmanager
     async def _about(self, number: int, path: str | None = None) -> AsyncIterator[None]:
-        """Not to be found here any more: deleted, hidden from us, or transferred. What is gone is
-        looked for once more, at `path`, before anybody is told: on that word runs are ended and
-        items cancelled. A "not found" that does not last is an error that passes."""
+        """Raises `IssueNotFound` for an issue that was deleted, hidden or transferred. It is looked
+        up once more, at `path`, before that is raised, because runs are ended and items cancelled
+        on it. A "not found" that does not last is a transient error."""
         try:
             yield
         except ApiError as error:
@@ -204,8 +204,8 @@ class HttpTracker(ABC):
             raise
 
     async def _is_gone(self, path: str, said: ApiError) -> bool:
-        """Trackers say "not found" of all that a token may not see, and some say it for a moment of
-        what is there. A deleted issue of GitHub is "gone", which is said of nothing else."""
+        """Trackers answer "not found" for everything that a token may not see, and some do so for a
+        moment for what exists. GitHub answers "gone" only for a deleted issue."""
         if said.has_moved:
             return True
         try:
@@ -221,7 +221,7 @@ class HttpTracker(ABC):
         return True
 
     async def _demand_sight(self) -> None:
-        """Who does not see the repository cannot tell what is in it."""
+        """A token that cannot see the repository cannot tell what is in it."""
         try:
             await self._repository()
         except ApiError as error:
@@ -236,7 +236,7 @@ class HttpTracker(ABC):
 
 
 def is_absent(error: ApiError) -> bool:
-    """What was asked for is not where it was looked for; why, is not said."""
+    """The resource is not at its address, for whatever reason."""
     return error.has_moved or error.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 

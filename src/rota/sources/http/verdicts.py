@@ -1,5 +1,5 @@
-"""What an answer that is no success means, and no answer: as an error of ours that says what to
-do, and whether the request may be repeated."""
+"""Turns a failed or missing answer into an error that says what to do, and whether the request may
+be repeated."""
 
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -87,7 +87,7 @@ class Verdicts:
         return f"{call.method} {self.path_of(call.url)}"
 
     def path_of(self, url: str) -> str:
-        """Below the API's own address, without the query."""
+        """Relative to the API's address, without the query."""
         return urlsplit(url).path.removeprefix(self._address.path)
 
     def moment(self, wait: float | None) -> datetime | None:

@@ -1,5 +1,5 @@
-"""One request and its answer, by httpx2. No answer is told in two kinds: the request never left
-us, or nobody knows whether it was carried out."""
+"""One request and its answer, by httpx2. A missing answer is one of two kinds: the request was
+never sent, or nobody knows whether it was carried out."""
 
 import asyncio
 import ssl
@@ -13,9 +13,9 @@ from rota.model.errors import InvalidInput
 from rota.sources.http.answers import Answer, one_line
 
 MAX_ANSWER = 64 * 1024 * 1024
-MAX_CONNECTIONS = 10  # trackers ask their callers not to come in crowds
+MAX_CONNECTIONS = 10  # trackers ask clients to limit concurrent requests
 
-# Before these, nothing of the request had left us.
+# These errors occur before any part of the request is sent.
 _NOT_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -28,8 +28,8 @@ _NOT_SENT = (
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `read` is between two pieces of an answer; `total` holds for a call with all its
-    retries, whatever comes in meanwhile."""
+    """In seconds. `read` is the longest pause within an answer; `total` limits a call with all its
+    retries, whatever arrives meanwhile."""
 
     connect: float = 10.0
     read: float = 30.0
@@ -37,7 +37,7 @@ class Timeouts:
 
 
 class NoAnswer(Exception):
-    """`sent`: it may have been carried out. `certificate`: asking again would not help."""
+    """`sent`: the request may have been carried out. `certificate`: a retry would not help."""
 
     def __init__(self, why: str, *, sent: bool, certificate: bool = False) -> None:
         super().__init__(why)
@@ -48,9 +48,9 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an API is. Two addresses of one origin differ in their path at most."""
+    """The address of an API. Two addresses of one origin differ in their path at most."""
 
-    url: str  # without a slash at its end
+    url: str  # without a trailing slash
     origin: tuple[str, str, int]
     path: str
 
@@ -60,7 +60,7 @@ class Address:
 
     @property
     def host(self) -> str:
-        """As a browser shows it: with the port when it is not the usual one."""
+        """As a browser shows it: with the port if it is not the default one."""
         scheme, name, port = self.origin
         shown = f"[{name}]" if ":" in name else name
         return shown if port == _PORTS[scheme] else f"{shown}:{port}"
@@ -70,7 +70,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """ValueError when it is no address on the web."""
+    """Raises ValueError if the URL is no http or https address."""
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError("not an address on the web")
@@ -112,7 +112,7 @@ class Wire:
     async def exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, until: float
     ) -> Answer:
-        """`until` is a time of the event loop."""
+        """`until` is a time of the event loop's clock."""
         try:
             async with asyncio.timeout_at(until):
                 return await self._exchange(method, url, headers, body)
@@ -132,7 +132,7 @@ class Wire:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> Answer:
         client = self._opened()
-        client.cookies.clear()  # a session would speak for us beside the token
+        client.cookies.clear()  # a session cookie would authenticate us beside the token
         request = client.build_request(method, url, headers=httpx2.Headers(headers), content=body)
         response = await client.send(request, stream=True)
         try:
@@ -143,12 +143,12 @@ class Wire:
         return Answer(response.status_code, url, told, content)
 
     def _opened(self) -> httpx2.AsyncClient:
-        """Made at first use: certificates take long to load."""
+        """Created at first use: certificates take long to load."""
         if self._client is None:
             secure = self._address.secure and self._transport is None
             self._client = httpx2.AsyncClient(
-                # A proxy sees nothing of what goes through it encrypted; of the rest it would
-                # see the token.
+                # Proxies from the environment only for https: a proxy cannot read encrypted
+                # traffic, but over http it would see the token.
                 trust_env=secure,
                 verify=ssl.create_default_context() if secure else False,
                 transport=self._transport,
@@ -180,7 +180,7 @@ async def _content(response: httpx2.Response) -> bytes:
 
 
 def _certificate_error(error: BaseException | None) -> str | None:
-    """Our HTTP library wraps it twice."""
+    """httpx2 wraps this error twice."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return getattr(error, "verify_message", "") or str(error)

@@ -1,4 +1,4 @@
-"""The folder as one agent sees it."""
+"""The work source of a Markdown folder, for one agent."""
 
 import asyncio
 import os
@@ -35,19 +35,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
 
-# What of a result goes into a file. The rest of it is in the run's log.
+# How much of a result goes into a file. The rest is in the run's log.
 LONGEST = {"summary": 2_000, "details": 4_000, "error": 2_000, "artifact": 300}
 MOST_ARTIFACTS = 20
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 log = structlog.get_logger("rota.sources")
 
-# What the log has said of the files of a folder; by folder, for several agents may work from one.
+# Problems already logged, by folder: several agents may work from one folder.
 _said: dict[Path, frozenset[Problem]] = {}
 
 
 class MarkdownWorkSource:
-    """While it is open, it keeps the claims alive that were made with it."""
+    """Keeps the claims that it made alive while it is open."""
 
     type: str = "markdown"
 
@@ -83,7 +83,7 @@ class MarkdownWorkSource:
         return page([self._item(offer) for offer in found if self._shows(offer.sheet)], options)
 
     async def problems(self) -> tuple[Problem, ...]:
-        """The files that are not offered, each with what is wrong with it."""
+        """The files that are not offered, each with its problem."""
         return tuple((await _asked(self._folder.listing)).problems)
 
     async def claim_work(self, work_item_id: str) -> ClaimResult:
@@ -142,7 +142,7 @@ class MarkdownWorkSource:
         return None
 
     async def aclose(self) -> None:
-        """Claims are not given back: whoever closes for good has released them, or lets them
+        """Claims are not given back: a caller that closes for good has released them, or lets them
         lapse."""
         if self._keeper is not None:
             self._keeper.cancel()
@@ -151,7 +151,7 @@ class MarkdownWorkSource:
             self._keeper = None
 
     async def heartbeat(self, work_item_id: str) -> None:
-        """A sign of life of one claim; raises `ClaimLost`. Done unasked, thrice in a lease."""
+        """Renews one claim; raises `ClaimLost`. Also done automatically, three times per lease."""
         stem = stem_of(work_item_id)
         held = self._held.get(stem)
         if held is None or not await _asked(self._custody.beat, stem, held):
@@ -159,8 +159,8 @@ class MarkdownWorkSource:
             raise self._lost(work_item_id)
 
     async def _claim_of(self, stem: str, name: str | None) -> Held | None:
-        """The one that is named, also of a process before us; else the one we hold. What was
-        found is kept alive until its end could be written."""
+        """The named claim, also one of an earlier process; otherwise the one we hold. A claim that
+        is found is kept alive until its end is written."""
         if name is None:
             return self._held.get(stem)
         held = await _asked(self._custody.named, stem, self.agent, name)
@@ -177,7 +177,7 @@ class MarkdownWorkSource:
         while self._held:
             await self._sleep(self._lease_seconds / 3)
             for stem in list(self._held):
-                # One that is lost says so when it is reported; a full disk may recover.
+                # A lost claim shows when its result is reported; a full disk may recover.
                 with suppress(ClaimLost, WorkSourceError):
                     await self.heartbeat(f"{PREFIX}{stem}")
 
@@ -189,7 +189,7 @@ class MarkdownWorkSource:
         item = item_of(offer.sheet, self._folder.file(offer.sheet.stem))
         end = offer.standing.end
         if end is not None and end.reason:
-            # What the agent before said when it gave the item back.
+            # The reason that the last agent gave when it released the item.
             item.metadata["released"] = {"agent": end.agent, "at": end.at, "reason": end.reason}
         return item
 
@@ -225,7 +225,7 @@ class MarkdownWorkSource:
 
 
 async def _asked(step: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """In a thread, for it waits for the disk."""
+    """Runs in a thread, because it waits for the disk."""
     try:
         return await asyncio.to_thread(step, *given, **named)
     except OSError as error:
@@ -235,8 +235,8 @@ async def _asked(step: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
 
 
 def _say(folder: Path, problems: Iterable[Problem]) -> None:
-    """Once each, until it is mended: the folder is read every few seconds. What passes by itself
-    is told by whoever cannot do it."""
+    """Logs each problem once until it is fixed: the folder is read every few seconds. Problems that
+    pass by themselves are not logged; an affected call reports them."""
     now = frozenset(one for one in problems if not one.passes)
     for one in sorted(now - _said.get(folder, frozenset()), key=lambda one: one.name):
         log.warning("file is not offered", folder=str(folder), file=one.name, why=one.message)

@@ -32,10 +32,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """`kind` is an outcome, or released, lapsed (taken over) or withdrawn (by its own claimer)."""
+    """`kind` is an outcome, or released, lapsed (taken over) or withdrawn (by its own claimant)."""
 
     kind: str
-    by: str  # the token of who ended it: the claim's own, or that of a successor
+    by: str  # the token of the claim that ended it: its own, or a successor's
     agent: str
     at: str
     reason: str | None = None
@@ -52,12 +52,12 @@ class Standing:
 
     number: int = 0
     claim: Claim | None = None
-    seen_at: float = 0.0  # the holder's last sign of life
+    seen_at: float = 0.0  # the holder's last heartbeat
     end: End | None = None
-    told: bool = False  # its result stands in the file
+    told: bool = False  # the file shows its result
 
     def is_live(self, now: datetime) -> bool:
-        # On both sides: a sign of life from the far future is a clock's mistake, not a promise.
+        # Both directions: a heartbeat far in the future is a wrong clock, not a longer lease.
         return self.is_open and abs(now.timestamp() - self.seen_at) < self._lease
 
     @property
@@ -78,7 +78,8 @@ NEVER_CLAIMED = Standing()
 
 
 class ClaimLog:
-    """Held open, because the directory may be gone, or be another's, when we come back to it."""
+    """Held by an open descriptor: by path, the directory may be gone or replaced in the
+    meantime."""
 
     def __init__(self, claims: Path, stem: str, handle: int) -> None:
         self._claims = claims
@@ -94,7 +95,7 @@ class ClaimLog:
         if create:
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
-                settle(claims)  # what is written into it lasts no longer than its name
+                settle(claims)  # an entry is durable only if its directory is
         try:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -108,7 +109,7 @@ class ClaimLog:
             os.close(handle)
 
     def standing(self) -> Standing:
-        """Raises `BadSheet` when somebody has been at the records."""
+        """Raises `BadSheet` when a record was damaged."""
         names = set(os.listdir(self._handle))  # noqa: PTH208 - it has no path to be sure of
         numbers = [int(name.removesuffix(".claim")) for name in names if _is_claim(name)]
         if not numbers:
@@ -119,7 +120,7 @@ class ClaimLog:
         except FileNotFoundError:
             if self.is_current():
                 raise self._damaged(f"{number}.claim") from None
-            return NEVER_CLAIMED  # just taken apart, because the item is done with
+            return NEVER_CLAIMED  # just removed, because the item is completed
         return Standing(number, claim, seen_at, self.end_of(number), f"{number}.told" in names)
 
     def end_of(self, number: int) -> End | None:
@@ -129,32 +130,32 @@ class ClaimLog:
             return None
 
     def claim(self, number: int) -> Claim | None:
-        """Ended or not."""
+        """The claim of this number, ended or not."""
         try:
             return self._read(f"{number}.claim", Claim)[0]
         except FileNotFoundError:
             return None
 
     def holds(self, number: int, token: str) -> bool:
-        """Whether claim n is the one with this token, ended or not."""
+        """Whether claim `number` has this token, ended or not."""
         claim = self.claim(number)
         return claim is not None and claim.token == token
 
     def enter_claim(self, number: int, claim: Claim, now: datetime) -> bool:
-        """False when there is a claim of this number."""
+        """False when a claim of this number exists."""
         return self._appear(f"{number}.claim", claim, now)
 
     def enter_end(self, number: int, end: End, now: datetime) -> bool:
-        """False when it has ended already."""
+        """False when the claim has ended already."""
         return self._appear(f"{number}.end", end, now)
 
     def tell(self, number: int) -> None:
-        """Note that the file shows the result."""
+        """Record that the file shows the result."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(f"{number}.told", dir_fd=self._handle)
 
     def touch(self, number: int, now: datetime) -> None:
-        """A sign of life. By descriptor: it reaches this claim's record and no other."""
+        """Renews the lease. By descriptor, so that it reaches only this claim's record."""
         handle = os.open(
             f"{number}.claim/{RECORD}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._handle
         )
@@ -164,14 +165,14 @@ class ClaimLog:
             os.close(handle)
 
     def is_current(self) -> bool:
-        """Whether the item's claims are still kept here."""
+        """Whether this is still the directory of the item's claims."""
         try:
             return os.path.samestat(os.fstat(self._handle), self._path.lstat())
         except FileNotFoundError:
             return False
 
     def discard(self, scrap: str) -> None:
-        """The item is done with. Out of sight in one step, then taken apart."""
+        """The item is completed: move its claims out of sight in one step, then delete them."""
         target = self._claims / scrap
         self._path.rename(target)
         shutil.rmtree(target, ignore_errors=True)
@@ -203,7 +204,7 @@ class ClaimLog:
 
     def _renamed(self, scrap: Path, name: str) -> bool:
         try:
-            # Fails when the target is there, because no entry is ever empty.
+            # Fails if the target exists, because no entry is ever empty.
             os.rename(scrap, name, dst_dir_fd=self._handle)
         except OSError as error:
             if isinstance(error, FileExistsError) or error.errno == errno.ENOTEMPTY:
@@ -219,7 +220,7 @@ def _is_claim(name: str) -> bool:
 
 
 def scrap_name(now: datetime, token: str) -> str:
-    """Says how old it is, by our own clock, so that what a crash leaves can be swept up."""
+    """Contains its time by our own clock, so that leftovers of a crash can be deleted by age."""
     return f".scrap-{int(now.timestamp())}-{token}"
 
 

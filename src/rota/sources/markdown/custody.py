@@ -1,4 +1,4 @@
-"""Who has which item: claims, signs of life, takeovers and ends."""
+"""Claims on items of the folder: taking, heartbeats, takeovers and ends."""
 
 import os
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from rota.sources.markdown.sheet import SUFFIX, BadSheet, Sheet
 from rota.sources.markdown.tidying import Tidying
 from rota.sources.port import ClaimFailureReason
 
-ROUNDS = 5  # how often a claim looks again after something has changed under its hands
+ROUNDS = 5  # how often a claim is tried again after a concurrent change
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Our claim of an item. Its name outlives our process; its number alone would not do, because
-    an item that is put back after its end is counted from one again."""
+    """Our claim of an item. Its name is valid across processes. The number alone would not do: the
+    claims of an item that is put back after its end start again from one."""
 
     number: int
     token: str
@@ -49,13 +49,13 @@ class Custody:
             except BadSheet as error:
                 return Denial(ClaimFailureReason.INVALID_STATE, str(error))
             except FileNotFoundError:
-                continue  # it was completed between two steps of ours, and its claims are gone
+                continue  # it was completed between two steps, and its claims are gone
             if answer is not None:
                 return answer
         return Denial(ClaimFailureReason.ALREADY_CLAIMED, "others are quicker")
 
     def _try_to_take(self, stem: str, claim: Claim) -> Held | Denial | None:
-        """None: something has changed since we looked."""
+        """None: something has changed since it was read."""
         with ClaimLog.opened(self._folder.make(CLAIMS), stem, create=True) as log:
             if log is None:
                 return None
@@ -73,7 +73,7 @@ class Custody:
     def _take(self, log: ClaimLog, stem: str, number: int, claim: Claim) -> Held | Denial | None:
         if not log.enter_claim(number, claim, self._folder.clock.now()):
             return Denial(ClaimFailureReason.ALREADY_CLAIMED, "another was quicker")
-        # The file may have been claimed, completed and moved while we were on our way here.
+        # Meanwhile the file may have been claimed, completed and moved.
         if log.is_current() and self._denial(stem) is None:
             return Held(number, claim.token, claim.firing_id)
         self._enter_end(log, number, "withdrawn", claim)
@@ -96,7 +96,7 @@ class Custody:
         return None if unfit is None else Denial(ClaimFailureReason.INVALID_STATE, unfit)
 
     def named(self, stem: str, agent: str, name: str) -> Held | None:
-        """The agent's claim of this name, ended or not; None when the item knows of none."""
+        """The agent's claim of this name, ended or not; None when there is none."""
         number, _, firing_id = name.partition("/")
         with ClaimLog.opened(self._folder.claims, stem) as log:
             known = log is not None and number.isdecimal() and number.isascii()
@@ -106,7 +106,7 @@ class Custody:
         return Held(int(number), claim.token, firing_id)
 
     def beat(self, stem: str, held: Held) -> bool:
-        """A sign of life; False when the claim has ended."""
+        """Renews the lease; False when the claim has ended."""
         with ClaimLog.opened(self._folder.claims, stem) as log:
             if log is None or not log.holds(held.number, held.token) or log.end_of(held.number):
                 return False
@@ -114,7 +114,7 @@ class Custody:
             return True
 
     def release(self, stem: str, held: Held, end: End) -> bool:
-        """False when the claim has ended otherwise."""
+        """False when the claim has ended some other way."""
         with ClaimLog.opened(self._folder.claims, stem) as log:
             if log is None or not log.holds(held.number, held.token):
                 return False
@@ -124,7 +124,7 @@ class Custody:
             return stands is not None and (stands.by, stands.result) == (end.by, end.result)
 
     def complete(self, stem: str, held: Held | None, end: End) -> bool:
-        """As `release`, with a result. Fine, too, if this very result stands there already."""
+        """As `release`, with a result. Also True if this very result is recorded already."""
         ended = held is not None and self.release(stem, held, end)
         if not ended and not self._stands(stem, end):
             return False

@@ -1,6 +1,6 @@
-"""The folder: which files are items, and which of them could be taken.
+"""The folder: which files are items, and which of them could be claimed.
 
-Synchronous, as everything that waits for a disk here: the adapter calls it in a thread.
+Synchronous, like everything here that waits for a disk: the adapter calls it in a thread.
 """
 
 import os
@@ -24,12 +24,12 @@ class Problem:
 
     name: str
     message: str
-    passes: bool = False  # by itself: whoever ended it is about to write into the file
+    passes: bool = False  # by itself: the process that ended the item is about to write the file
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An item that could be taken, now or once its claim has ended."""
+    """An item that could be claimed now, or once its present claim has ended."""
 
     sheet: Sheet
     standing: Standing
@@ -43,7 +43,7 @@ class Listing:
 
 
 class Unwritten(BadSheet):
-    """The item has ended, and its file does not say so yet."""
+    """The item has ended, but its file does not show that yet."""
 
 
 class Folder:
@@ -63,12 +63,12 @@ class Folder:
         return self.path / DONE / f"{stem}{SUFFIX}"
 
     def place(self, stem: str) -> Path:
-        """Where its file is now."""
+        """The path of its file now."""
         here, done = self.file(stem), self.done_file(stem)
         return done if not os.path.lexists(here) and os.path.lexists(done) else here
 
     def demand_own(self) -> None:
-        """A repository may bring links along that lead out of it."""
+        """A repository may contain symbolic links that lead out of the folder."""
         if not self.path.is_dir():
             raise self._unreadable("it is no folder")
         for name in (CLAIMS, DONE):
@@ -85,7 +85,7 @@ class Folder:
         )
 
     def make(self, name: str) -> Path:
-        """A directory of our own."""
+        """Creates one of our own directories."""
         self.demand_own()
         path = self.path / name
         if not path.is_dir():
@@ -99,7 +99,7 @@ class Folder:
     # files
 
     def sheet(self, path: Path) -> Sheet | None:
-        """What a file says; None when there is none. Raises `BadSheet`."""
+        """The parsed file; None when there is none. Raises `BadSheet`."""
         try:
             found = path.lstat()
             mark = _mark(found)
@@ -113,7 +113,7 @@ class Folder:
         return known[1]
 
     def is_as_read(self, path: Path) -> bool:
-        """Nobody has written or removed the file since."""
+        """Nobody has written or removed the file since it was read."""
         known = self._known.get(path)
         try:
             return known is not None and known[0] == _mark(path.lstat())
@@ -121,7 +121,7 @@ class Folder:
             return False
 
     def forget(self, path: Path) -> None:
-        """Read it anew: two changes within one tick of the file system's clock look like one."""
+        """Read it again: two changes within one tick of the file system's clock look like one."""
         self._known.pop(path, None)
 
     def listing(self) -> Listing:

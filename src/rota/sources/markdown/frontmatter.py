@@ -1,7 +1,7 @@
-"""Front matter: reading it with suspicion, and changing two keys without touching the rest.
+"""Front matter: parses it defensively, and changes two keys without touching the rest.
 
-YAML is read by ruamel.yaml. It is not written by it: whoever dumps a document again changes what
-people wrote (quotes, indents, line breaks). New text goes in at the places that the parser names.
+ruamel.yaml reads the YAML but does not write it: dumping a document changes what people wrote
+(quotes, indents, line breaks). New text is inserted at the positions that the parser reports.
 """
 
 import json
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-LONGEST = 64 * 1024  # characters; the parser takes half a second for that
+LONGEST = 64 * 1024  # characters; parsing that many takes half a second
 DEEPEST = 16
 
 _OPENING = re.compile(r"---[ \t]*(\r\n|\n)")
 _CLOSING = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
-# What YAML does not take as it is.
+# Characters that YAML does not take unescaped.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class BadFrontMatter(Exception):
-    """What is wrong, in words for whoever wrote it."""
+    """What is wrong, in words for the author of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A file in four parts that make up the whole: `head + matter + tail + body`."""
 
-    head: str  # a byte order mark and the opening fence, where there are
+    head: str  # a byte order mark and the opening fence, if present
     matter: str
     tail: str  # the closing fence
     body: str
@@ -90,7 +90,7 @@ def _read(look: Callable[[Any], Any]) -> Any:
 
 
 def _demand_tame(events: Iterable[Any]) -> None:
-    """Aliases can blow a few lines up to gigabytes, and depth the stack: neither is needed here."""
+    """Aliases can expand a few lines to gigabytes, and deep nesting can overflow the stack."""
     depth = 0
     for event in events:
         kind = type(event).__name__
@@ -104,7 +104,7 @@ def _demand_tame(events: Iterable[Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON could say it, for it ends up in prompts and on wires."""
+    """As JSON values, because they end up in prompts and on wires."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set):
@@ -147,10 +147,10 @@ def _set(matter: str, key: str, value: Any, newline: str) -> str:
 
 
 def _place(matter: str, key: str, root: Any) -> tuple[int, int] | None:
-    """From the key to the end of its value, without the comment behind it."""
+    """From the key to the end of its value, without a trailing comment."""
     for name, value in root.value if root is not None else ():
         if name.value == key:
-            # A value that is not there is said to stand where the next key begins.
+            # For a missing value, the parser reports the position of the next key.
             empty = value.start_mark.index == value.end_mark.index
             colon = matter.index(":", name.end_mark.index) + 1
             return name.start_mark.index, colon if empty else _end(value)
@@ -158,7 +158,8 @@ def _place(matter: str, key: str, root: Any) -> tuple[int, int] | None:
 
 
 def _end(node: Any) -> int:
-    """Of the last thing in it: a block is said to reach up to the next key, comments included."""
+    """The end of the last node in it: the parser lets a block reach up to the next key, comments
+    included."""
     while not getattr(node, "flow_style", True) and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
@@ -173,7 +174,7 @@ def _written(value: Any, line: str) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """JSON is YAML, but for a few characters. A plain word needs no quotes."""
+    """JSON is YAML, except for a few characters. A plain word needs no quotes."""
     if isinstance(value, str) and re.fullmatch(r"[a-z_]{3,40}", value) and value not in _NO_TEXT:
         return value
     text = json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One file of the folder: read whole or refused, and never followed elsewhere."""
+"""One file of the folder: read completely or refused. Symbolic links are not followed."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ _OURS = frozenset({"title", "priority", "labels", "status", "blocked_by", "creat
 
 
 class BadSheet(Exception):
-    """Why a file is no item, in words for whoever keeps the folder."""
+    """Why a file is no item, in words for the owner of the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Sheet:
 
 
 def stem_of(work_item_id: str) -> str:
-    """The name in an id; raises `MalformedReference` for what is no name in this folder."""
+    """The file name in an id; raises `MalformedReference` for anything else."""
     stem = work_item_id.removeprefix(PREFIX)
     if not work_item_id.startswith(PREFIX) or not is_name(stem):
         raise MalformedReference(
@@ -59,7 +59,7 @@ def stem_of(work_item_id: str) -> str:
 
 
 def is_name(stem: str) -> bool:
-    """One step down from the folder, and nothing that a terminal would stumble over."""
+    """A file name without folders, and with no characters that upset a terminal."""
     return (
         0 < len(stem.encode(errors="replace")) <= 200
         and not stem.startswith(".")
@@ -75,7 +75,7 @@ def is_item(name: str) -> bool:
 
 
 def read(path: Path) -> bytes:
-    """Raises `BadSheet`, or `FileNotFoundError`. Does not wait for pipes."""
+    """Raises `BadSheet` or `FileNotFoundError`. Does not block on pipes."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -213,5 +213,5 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _result(value: Any) -> dict[str, Any]:
-    """Ours; what else stands there is not."""
+    """Anything but a mapping was not written by us."""
     return value if isinstance(value, dict) else {}

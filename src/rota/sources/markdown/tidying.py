@@ -1,5 +1,5 @@
-"""Writing results into the files: steps that follow from what was decided, taken by whoever comes
-first and only once."""
+"""Writes results into the files. The steps follow from recorded ends; any process may take them,
+and each is done once."""
 
 import contextlib
 import fcntl
@@ -20,9 +20,9 @@ from rota.sources.markdown.folder import CLAIMS, DONE, Folder
 from rota.sources.markdown.frontmatter import BadFrontMatter
 from rota.sources.markdown.sheet import SUFFIX, BadSheet, Sheet
 
-PATIENCE = 5.0  # seconds to wait for another who is at it
+PATIENCE = 5.0  # seconds to wait for another process that holds the lock
 SCRAP_SECONDS = 3600.0
-ROUNDS = 5  # how often a text is put together again that somebody has edited meanwhile
+ROUNDS = 5  # how often a text is rebuilt because somebody has edited the file meanwhile
 STATUS_OF = {"success": Status.COMPLETED, "failure": Status.FAILED, "partial": Status.BLOCKED}
 
 
@@ -31,7 +31,8 @@ class Tidying:
         self._folder = folder
 
     def mend_all(self) -> None:
-        """Finish what others have left, so that no result waits for an agent that is gone."""
+        """Finish what other processes have left, so that no result waits for an agent that is
+        gone."""
         try:
             names = [one.name for one in self._folder.claims.iterdir()]
         except FileNotFoundError:
@@ -48,8 +49,8 @@ class Tidying:
         return False
 
     def mend(self, stem: str) -> None:
-        """Write a result that was accepted into the file. What cannot be written now stays with
-        the claim, and is tried again by whoever comes next."""
+        """Write an accepted result into the file. A result that cannot be written now stays with
+        the claim, and the next process tries again."""
         with (
             contextlib.suppress(BadSheet, BadFrontMatter, OSError, WorkSourceError),
             self._alone() as alone,
@@ -81,7 +82,7 @@ class Tidying:
 
     def _move(self, stem: str, end: End) -> None:
         if any(result.get("claim") == end.by for result in self.results(stem)):
-            return  # it was moved; a file that is here now is a new one
+            return  # already moved; a file of this name here is a new one
         written = self._write(stem, end)
         if written is None:
             return
@@ -92,7 +93,7 @@ class Tidying:
         settle(self._folder.path)
 
     def results(self, stem: str) -> Iterator[dict[str, Any]]:
-        """Of the files in `done/` that this item may have become."""
+        """The results of the files in `done/` that this item may have become."""
         for path in self._done_files(stem):
             if not os.path.lexists(path):
                 return
@@ -101,7 +102,7 @@ class Tidying:
                 yield found.result if found is not None else {}
 
     def _done_files(self, stem: str) -> Iterator[Path]:
-        """An item may be done again under the same name."""
+        """An item of the same name may be completed again."""
         yield self._folder.done_file(stem)
         for number in range(2, 10_000):
             yield self._folder.done_file(f"{stem}-{number}")
@@ -123,8 +124,8 @@ class Tidying:
         raise BadSheet("it is being written to all the time")
 
     def _replace(self, path: Path, old: Sheet, text: str, token: str) -> bool:
-        """False when somebody has edited or removed the file meanwhile: what he did stays. The disk
-        may take long over the new text, so that is looked at last."""
+        """False when somebody has edited or removed the file meanwhile: that change is kept.
+        Checked last, because writing the new text to disk may take long."""
         scrap = self._folder.claims / f"{scrap_name(self._folder.clock.now(), token)}{SUFFIX}"
         try:
             with scrap.open("wb") as file:
@@ -149,7 +150,7 @@ def _remove(scrap: Path) -> None:
 
 
 def _locked(handle: int, seconds: float) -> bool:
-    """Waits for another who is at it, but not for one who has been frozen."""
+    """Waits for another process, but not for one that is frozen."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -157,6 +158,6 @@ def _locked(handle: int, seconds: float) -> bool:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 return False
-            time.sleep(0.01)  # a wait with an end cannot be left to flock itself
+            time.sleep(0.01)  # flock itself has no timeout
         else:
             return True
