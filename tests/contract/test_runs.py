@@ -114,7 +114,9 @@ async def test_a_log_is_kept_until_nobody_has_written_to_it_for_long(
     for path, written in ((old, kept_since - 1), (young, kept_since + 1), (other, 0)):
         path.write_text("{}\n")
         os.utime(path, (written, written))
+    (logs / "gone.jsonl").symlink_to(logs / "deleted while they are counted")
     assert runs.prune_logs() == 1
+    (logs / "gone.jsonl").unlink()
     assert sorted(logs.glob("*")) == sorted([young, other])
 
 

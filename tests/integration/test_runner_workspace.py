@@ -260,6 +260,19 @@ async def test_commits_are_kept_of_a_crashed_run_whose_worktree_names_its_place_
     assert not worktree.exists()
 
 
+async def test_a_worktree_that_cannot_be_looked_at_does_not_keep_the_others_from_being_removed(
+    stage: Stage,
+) -> None:
+    state = stage.path / "state"
+    odd, usual = (state / "worktrees" / name for name in ("a-odd", "usual"))
+    odd.mkdir(parents=True)
+    (odd / ".git").write_text(f"gitdir: {'x' * 300}/worktrees/run")  # longer than a name may be
+    git(stage.place, "worktree", "add", "-q", "--detach", str(usual))
+    removed = await clean_worktrees(state, environ=ENVIRON)
+    assert [one.path for one in removed] == [usual]
+    assert odd.exists()
+
+
 async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: Stage) -> None:
     state = stage.path / "state"
     for name in ("crashed", "alive"):

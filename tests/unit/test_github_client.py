@@ -482,6 +482,19 @@ async def test_a_comment_that_slips_to_a_page_read_before_is_not_missed() -> Non
     assert {one.id for one in await given.tracker.comments(5)} >= {2, 3, 4}
 
 
+async def test_comments_that_never_stand_still_are_an_error_and_not_a_part() -> None:
+    numbers = iter(range(1, 10_000))
+
+    def always_another(request: httpx2.Request) -> httpx2.Response:
+        first, _ = pages([comment(next(numbers))], [comment(next(numbers))])
+        return reply([comment(next(numbers))]) if "?page=2" in str(request.url) else first
+
+    given = Given(always_another)
+    with pytest.raises(GitHubAPIError, match="changed at each of several reads"):
+        await given.tracker.comments(5)
+    assert len(given.script.asked) == 9  # two pages and a second look at the first, three times
+
+
 async def test_a_new_page_behind_one_that_looks_unchanged_is_found() -> None:
     tagged = {"etag": '"1"'}
     given = Given(

@@ -18,6 +18,8 @@ from rota.sources.port import (
     ClaimResult,
     FetchOptions,
     FetchResult,
+    ReleaseOptions,
+    ReleaseResult,
     WorkResult,
 )
 from rota.sources.registry import SourceContext, WorkSourceRegistry
@@ -223,6 +225,33 @@ async def test_a_caller_that_is_cancelled_while_claiming_gives_the_item_back(fle
     await fleet.manager.aclose()
     assert fleet.place.entries[item.id].status is Status.QUEUED
     assert adapter.closed == 1
+
+
+async def test_what_is_given_back_is_the_claim_that_nobody_waited_for(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent may have taken the item again meanwhile, by a claim that is not to end."""
+    fleet.place.add("Mend the gate")
+    adapter = await fleet.adapter()
+    adapter.may_answer.clear()
+    claim, released = "the-first-claim", list[ReleaseOptions]()
+    adapter.before_claim = lambda _: ClaimResult(True, claim=claim)
+
+    async def release_work(
+        work_item_id: str,
+        options: ReleaseOptions = ReleaseOptions(),  # noqa: B008
+    ) -> ReleaseResult:
+        released.append(options)
+        return ReleaseResult(True)
+
+    monkeypatch.setattr(adapter, "release_work", release_work)
+    asking = asyncio.create_task(fleet.manager.get_next_work_item(Agent()))
+    await adapter.claiming.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    adapter.may_answer.set()
+    await fleet.manager.aclose()
+    assert [one.claim for one in released] == [claim]
 
 
 async def test_who_closes_does_not_wait_for_ever_for_a_source_that_does_not_answer(

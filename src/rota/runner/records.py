@@ -1,6 +1,7 @@
 """The book of runs: every run is entered before its process starts, and ends in it once."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -235,10 +236,13 @@ class RunBook:
     def prune_logs(self) -> int:
         """Deletes logs that were not written to for long; the runs stay in the book."""
         before = self._clock.now().timestamp() - KEPT_DAYS * 24 * 3600
-        old = [one for one in self._logs.glob("*.jsonl") if one.stat().st_mtime < before]
-        for path in old:
-            path.unlink(missing_ok=True)
-        return len(old)
+        pruned = 0
+        for path in self._logs.glob("*.jsonl"):
+            with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
+                if path.stat().st_mtime < before:
+                    path.unlink()
+                    pruned += 1
+        return pruned
 
     # runs of dead servers
 

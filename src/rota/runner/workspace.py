@@ -190,10 +190,10 @@ class Workspaces:
         those with commits that cannot be kept."""
         removed = []
         for worktree in self._leftovers(alive):
-            place = Place(worktree, worktree, _repository_of(worktree))
             try:
+                place = Place(worktree, worktree, _repository_of(worktree))
                 done = await self.remove(place, "recovered")
-            except (RotaError, NeverOurTurn) as error:
+            except (RotaError, NeverOurTurn, OSError) as error:  # the others are still cleaned up
                 log.warning("a worktree stays", path=str(worktree), why=str(error))
                 continue
             if done is None:  # it is no worktree, or not any more

@@ -264,7 +264,8 @@ class WorkSourceManager:
             (result,) = await asyncio.gather(claiming, return_exceptions=True)
             if isinstance(result, ClaimResult) and result.success:
                 # Nobody has worked on it, so it was no attempt.
-                back = ReleaseOptions("claimer_gone", counted=False)
+                # This claim alone: the agent may hold a later one on the item by now.
+                back = ReleaseOptions("claimer_gone", counted=False, claim=result.claim)
                 releasing = cached.adapter.release_work(item_id, back)
                 # No caller is left to tell; a claim that cannot be given back lapses.
                 await asyncio.gather(releasing, return_exceptions=True)

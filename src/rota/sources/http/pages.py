@@ -31,7 +31,8 @@ class Pages:
 
         `every_one`: an entry that is deleted during the read moves the later ones up, and one of
         them may be missed. So the pages are read again until they are stable, at most `MAX_WALKS`
-        times. The result holds every entry that any read showed; entries may occur twice.
+        times; if they never are, that is an error. The result holds every entry that any read
+        showed; entries may occur twice.
         """
         first = Call("GET", self._client.url(path, {"per_page": PAGE, **(params or {})}))
         shown: list[Answer] = []
@@ -39,8 +40,8 @@ class Pages:
             pages = await self._walk(first, every_one)
             shown += pages
             if not every_one or await self._still_stand(pages):
-                break
-        return [made for page in shown for made in self._client.mapped(_each(make), page)]
+                return [made for page in shown for made in self._client.mapped(_each(make), page)]
+        raise self._error(first, "its pages changed at each of several reads; try again")
 
     async def numbered(
         self,
