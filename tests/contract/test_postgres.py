@@ -405,6 +405,76 @@ async def test_a_claim_neither_waits_for_nor_takes_what_another_is_taking(
     assert [one.item.id for one in won.items] == [first.id]
 
 
+# What several processes look for at once: what is found, by rows as others leave them behind.
+EARLIER, LATER = ManualClock().text(-3600), ManualClock().text(3600)
+SOUGHT: dict[str, tuple[str, str, Callable[[Transaction], Any]]] = {
+    "items that came due": (
+        "work_items",
+        "UPDATE work_items SET deferred = 1, available_at = :earlier",
+        lambda tx: tx.promote_due(NOW),
+    ),
+    "lapsed claims": (
+        "work_items",
+        "UPDATE work_items SET status = 'in_progress', assigned_agent = 'ada', slot = 0,"
+        " claim_token = 't', lease_expires_at = :earlier",
+        lambda tx: tx.lapsed_items(NOW, 10),
+    ),
+    "quiet items": (
+        "work_items",
+        "UPDATE work_items SET status = 'in_progress', assigned_agent = 'ada', slot = 0,"
+        " updated_at = :earlier",
+        lambda tx: tx.quiet_items(NOW, 10),
+    ),
+    "letters": (
+        "outbox",
+        "INSERT INTO outbox (id, kind, subject, payload, created_at, next_attempt_at)"
+        " VALUES ('o', 'report', 's', '{}', :earlier, :earlier)",
+        lambda tx: tx.take_post(NOW, LATER, 10),
+    ),
+    "firings": (
+        "work_signal_firings",
+        "WITH s AS (INSERT INTO work_signals (id, trigger_kind, trigger_spec, action, status,"
+        " created_at, updated_at) VALUES ('s', 'k', '{}', '{}', 'active', :earlier, :earlier))"
+        " INSERT INTO work_signal_firings (id, signal_id, dedupe_key, status, next_attempt_at,"
+        " created_at) VALUES ('f', 's', 'd', 'queued', :earlier, :earlier)",
+        lambda tx: tx.take_firings("here", NOW, LATER, 10),
+    ),
+    "firings of a signal": (
+        "work_signals",
+        "WITH s AS (INSERT INTO work_signals (id, trigger_kind, trigger_spec, action, status,"
+        " created_at, updated_at) VALUES ('s', 'k', '{}', '{}', 'active', :earlier, :earlier))"
+        " INSERT INTO work_signal_firings (id, signal_id, dedupe_key, status, next_attempt_at,"
+        " created_at) VALUES ('f', 's', 'd', 'queued', :earlier, :earlier)",
+        lambda tx: tx.take_firings("here", NOW, LATER, 10),
+    ),
+    "follow-ups": (
+        "work_item_tasks",
+        "INSERT INTO work_item_tasks (id, work_item_id, title, status, created_at)"
+        " SELECT 't', id, 'title', 'open', :earlier FROM work_items",
+        lambda tx: tx.lease_follow_up("ada", "token", NOW, LATER),
+    ),
+}
+
+
+@pytest.mark.parametrize("sought", SOUGHT.values(), ids=SOUGHT)
+async def test_what_another_is_at_is_passed_over_and_not_waited_for(
+    store: Store,
+    queue: WorkQueue,
+    sql: Sql,
+    begin: Callable[[], OpenTransaction],
+    sought: tuple[str, str, Callable[[Transaction], Any]],
+) -> None:
+    table, given, look = sought
+    await bring_to(queue, Status.QUEUED)
+    sql(given, earlier=EARLIER)
+    other = begin()
+    other.lock(table)
+    async with asyncio.timeout(PATIENCE):
+        assert not await store.transact(look)
+    other.roll_back()
+    assert await store.transact(look)
+
+
 async def test_a_late_completion_that_waits_for_a_sweep_is_refused_by_what_it_finds(
     store: Store, queue: WorkQueue, sql: Sql
 ) -> None:
