@@ -30,7 +30,7 @@ SWEEP_SECONDS = 1.0
 PRUNE_SECONDS = 3600.0
 RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 300.0
-MAX_FRAME_BYTES = 1024 * 1024  # of WebSockets, as of bodies
+MAX_FRAME_BYTES = 1024 * 1024  # of WebSocket frames, as of request bodies
 REQUEST_SECONDS = 10  # for open requests to finish, however long runs may take
 CHORE_SECONDS = 3.0  # for a chore to finish its tick when the server ends
 

@@ -1,8 +1,8 @@
 """The one reader of the event log in a process.
 
-Commits wake it; without commits it looks again after longer and longer pauses. It puts
-new events on a shelf, where each follower has a place. A follower asks the database only
-to catch up with the past. Without followers nothing is read.
+Commits wake it, and it also looks again by itself: soon while events are held back, else
+every second. It puts new events on a shelf, where each follower has a place. A follower
+asks the database only to catch up with the past. Without followers nothing is read.
 """
 
 import asyncio

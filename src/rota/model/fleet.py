@@ -75,7 +75,7 @@ class RunSettings:
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
     resume_session: bool = False
     timeout: timedelta = timedelta(hours=1)
-    env: Mapping[str, str] = field(default_factory=dict)  # set
+    env: Mapping[str, str] = field(default_factory=dict)  # variables to set
     env_pass: tuple[str, ...] = ()  # passed on from the server's, beside the usual few
     output_limit: int = 10 * 1024 * 1024  # bytes of log that are kept
     after_run: tuple[Hook, ...] = ()

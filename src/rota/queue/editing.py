@@ -17,7 +17,7 @@ from rota.storage.port import Edit, RunAgain, Topic, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """New values of describing fields and, where one is named, the status to move to."""
+    """New values of describing fields and, if given, the status to move to."""
 
     edits: dict[str, Any]
     blocked_by: tuple[str, ...] | None

@@ -166,7 +166,7 @@ class Dialogue:
         except errors.Error:
             if self.is_broken:
                 raise
-            # After an error the server skips everything up to the next sync, so say it again.
+            # After an error the server skips everything up to the next sync, so send it again.
             self._command(b"ROLLBACK")
             self._believed(self._synchronised())
 

@@ -31,7 +31,7 @@ class NoticeVerbs(Protocol):
         """Channel and bundle of all notices that are due."""
 
     def take_notices(self, channel: str, bundle: str, limit: int) -> list[WaitingNotice]:
-        """Remove and return notices, oldest first; concurrent transactions never get the same."""
+        """Remove and return notices, oldest first; no other transaction gets the same ones."""
 
     def next_notice(self) -> str | None:
         """When the earliest notice is due."""

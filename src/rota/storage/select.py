@@ -99,7 +99,7 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
             terms.append(term)
             parameters[name] = value
     if wanted.created_after is not None:
-        # The time in an id is never before the item's, so the scan may begin at the first id of it.
+        # An id's time is never before its item's, so the scan may begin at the first id of it.
         terms.append("id >= :first_id")
         parameters["first_id"] = first_id(wanted.created_after)
     if wanted.id_prefix is not None:

@@ -53,7 +53,7 @@ class _Answer:
     error: BaseException | None = None
 
     def give(self) -> None:
-        if self.request.future.done():  # the caller was cancelled; the change stands
+        if self.request.future.done():  # the caller was cancelled; the change is committed
             return
         if self.error is not None:
             self.request.future.set_exception(self.error)
@@ -131,7 +131,7 @@ class SqliteStore:
     def _connect(self, *, readonly: bool = False) -> apsw.Connection:
         with translated(self.path):
             connection = apsw.Connection(str(self.path), _FLAGS, statementcachesize=256)
-            # Without this, SQLite compiles a statement anew on every call once a parameter of it
+            # Without this, SQLite compiles a statement again on every call, once a parameter of it
             # was compared with the condition of a partial index: 10 to 20 µs each time.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.set_busy_timeout(int(self._busy_seconds * 1000))

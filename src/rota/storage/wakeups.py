@@ -46,7 +46,7 @@ class Commits:
         self._seen = 0
 
     def look(self) -> bool:
-        """Whether anything was committed since the last look. Counts as a look itself."""
+        """Whether anything was committed since the last look. The next look counts from here."""
         before, self._seen = self._seen, self._store.counter(self._topic)
         return self._seen != before
 

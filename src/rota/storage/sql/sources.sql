@@ -6,7 +6,7 @@ SELECT @item FROM work_items WHERE source = :source AND source_ref = :source_ref
 ORDER BY completed_at IS NOT NULL, id DESC LIMIT 1
 
 -- name: outside_items
--- The live items of some references (`:refs` is a JSON array), each with the author of its hold.
+-- The live items of some references (`:refs` is a JSON array), each with `hold_by`.
 SELECT @item_w, w.hold_by FROM json_each(:refs) AS r CROSS JOIN work_items w
   ON w.source = :source AND w.source_ref = r.value AND w.completed_at IS NULL
 

@@ -3,7 +3,7 @@ INSERT INTO signal_keys (key, signal_id)
 SELECT value, :id FROM jsonb_array_elements_text(CAST(:keys AS jsonb))
 
 -- name: list_signals
--- A parameter that is compared with a literal only needs a cast to tell PostgreSQL its type.
+-- A parameter whose first comparison is with a literal needs a cast to tell PostgreSQL its type.
 SELECT @signal FROM work_signals WHERE id > :after
   AND (CAST(:status AS text) = '' OR status = :status)
   AND (CAST(:item AS text) = '' OR work_item_id = :item)
