@@ -45,7 +45,7 @@ class SkipReason(StrEnum):
 
 
 class ScheduleStatus(StrEnum):
-    """Only `disabled` is stored; a stored "running" would be wrong after a crash."""
+    """Only `disabled` is stored; a stored "running" would lie after a crash."""
 
     IDLE = "idle"
     RUNNING = "running"

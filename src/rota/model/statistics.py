@@ -17,8 +17,8 @@ _DAYS = {"7d": 7, "30d": 30}
 
 
 class Window(StrEnum):
-    """How far back: 24 clock hours, or days of the viewer's calendar, including the current hour or
-    day."""
+    """How far back: 24 hours by the clock, or days of the viewer's calendar, the running hour or
+    day included."""
 
     DAY = "24h"
     WEEK = "7d"
