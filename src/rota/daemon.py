@@ -1,8 +1,8 @@
-"""Starts and stops the loops of one process; signals and deadlines live here only.
+"""Starts and stops the loops of one process; only this module handles signals and deadlines.
 
-Order of a shutdown: the first signal sets `stopping`, on which long polls and
-streams end and nothing new is taken; runs finish, until their deadline; the
-server finishes the requests it has; the chores end; the store closes behind us.
+Order of a shutdown: the first signal sets `stopping`; long polls and streams
+end, and nothing new is taken. Runs finish, until their deadline. The server
+finishes the requests it has, the chores end, and the caller closes the store.
 A second signal does not wait. SIGHUP reads the configuration again.
 """
 
@@ -30,9 +30,9 @@ SWEEP_SECONDS = 1.0
 PRUNE_SECONDS = 3600.0
 RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 300.0
-MAX_FRAME_BYTES = 1024 * 1024  # of WebSockets, as of bodies
-REQUEST_SECONDS = 10  # that requests under way have, however long runs may take
-CHORE_SECONDS = 3.0  # that a chore has to end what it is doing, when the server ends
+MAX_FRAME_BYTES = 1024 * 1024  # of WebSocket frames, as of request bodies
+REQUEST_SECONDS = 10  # for open requests to finish, however long runs may take
+CHORE_SECONDS = 3.0  # for a chore to finish its tick when the server ends
 
 
 class Waitable(Protocol):
@@ -40,18 +40,18 @@ class Waitable(Protocol):
 
 
 class Chore(Protocol):
-    """One small duty with its own interval; `woken`, if it has one, cuts a pause short: an event,
-    or whatever can be waited for like one."""
+    """One small duty with its own interval. It may have an attribute `woken`, an event or anything
+    that can be waited for like one, which cuts its pause short."""
 
     @property
     def name(self) -> str: ...
 
     async def tick(self) -> float:
-        """Do it once; how long to wait before the next time."""
+        """Do it once; returns the seconds to wait before the next time."""
 
 
 class Sweeping:
-    """Brings back what is stale and wakes what is due: at the moment it is due, not later."""
+    """Brings back stale items and wakes due ones, at the moment they are due."""
 
     name = "sweeper"
 
@@ -79,8 +79,8 @@ class Pruning:
 
 
 class Writing:
-    """Says in the log that changes are refused, and why, whoever asked for them; tries until they
-    are not. What has passed by the next try is not spoken of."""
+    """Logs that the database refuses changes, and why, and tries again until it accepts them. A
+    refusal that is over by the next tick is not logged."""
 
     name = "writes"
 
@@ -110,8 +110,8 @@ class Writing:
 
 
 async def run_chore(chore: Chore, stopping: asyncio.Event) -> None:
-    """For ever. A database that is away costs time, not the chore; and an error of ours in one
-    chore ends neither the others nor the server, but stands in the log each time."""
+    """Runs until `stopping`. If the database is unreachable, the chore waits and goes on. An
+    unexpected error is logged and ends neither this chore, nor the others, nor the server."""
     failures = 0
     while not stopping.is_set():
         try:
@@ -128,7 +128,7 @@ async def run_chore(chore: Chore, stopping: asyncio.Event) -> None:
 
 
 async def _rest(pause: float, stopping: asyncio.Event, woken: Waitable | None) -> None:
-    """Until the time is up, somebody wakes the chore, or everything ends."""
+    """Wait until the time is up, the chore is woken, or the process stops."""
     events: list[Waitable] = [event for event in (stopping, woken) if event is not None]
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
@@ -139,7 +139,7 @@ async def _rest(pause: float, stopping: asyncio.Event, woken: Waitable | None) -
 
 
 class Face(uvicorn.Server):
-    """uvicorn without its own signal handlers, and with a word when it is ready."""
+    """uvicorn without its own signal handlers, and with a callback when it is ready."""
 
     def __init__(
         self, app: Any, ready: Callable[[], None], request_seconds: int = REQUEST_SECONDS
@@ -170,7 +170,7 @@ class Face(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, or an error that says who may have the port."""
+    """A bound socket, or an error that says what to do."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -202,7 +202,7 @@ class Crew:
             self.add(chore)
 
     def add(self, chore: Chore) -> None:
-        """It begins at once, or with the others."""
+        """Start a chore at once, or with the others if they have not started yet."""
         if not self._begun:
             self._waiting.append(chore)
             return
@@ -210,7 +210,7 @@ class Crew:
         self._tasks[id(chore)] = task
 
     async def dismiss(self, chore: Chore) -> None:
-        """It is cut short; chores are made to be killed."""
+        """Cancel a chore at once; chores are written to survive that."""
         self._waiting = [one for one in self._waiting if one is not chore]
         task = self._tasks.pop(id(chore), None)
         if task is not None:
@@ -218,7 +218,7 @@ class Crew:
             await asyncio.gather(task, return_exceptions=True)
 
     async def end(self, seconds: float) -> None:
-        """A chore may wait long for somebody else's server."""
+        """Give the chores some seconds, then cancel them: one may wait long for another server."""
         running = list(self._tasks.values())
         if running:
             _, late = await asyncio.wait(running, timeout=seconds)
@@ -229,9 +229,9 @@ class Crew:
 
 @dataclass(frozen=True, slots=True)
 class Duties:
-    """What else a process does when it is told to."""
+    """What else a process does on a signal."""
 
-    # Finish what is under way; the faces go on answering meanwhile. A second signal cancels it.
+    # Finish running work; the faces go on answering meanwhile. A second signal cancels it.
     drain: Callable[[], Awaitable[None]] | None = None
     reload: Callable[[], Awaitable[object]] | None = None  # on SIGHUP
 
@@ -292,7 +292,7 @@ def _signals(
     at_a_terminal = _has_terminal()
 
     def reload() -> None:
-        if at_a_terminal and not _has_terminal():  # it was closed, and nobody is left to see us
+        if at_a_terminal and not _has_terminal():  # SIGHUP because the terminal was closed
             stop()
         elif duties.reload is not None:
             task = asyncio.ensure_future(_reloaded(duties.reload))

@@ -1,4 +1,4 @@
-"""Files that have their old content or their new one, never half, whatever happens to the power."""
+"""Replaces files atomically: after a power cut, a file has its old content or its new one."""
 
 import os
 import tempfile
@@ -11,11 +11,11 @@ _LONGEST_PREFIX = 200  # a name has 255 bytes at most
 
 @contextmanager
 def replacing(target: Path, *, mode: int = 0o600) -> Iterator[Path]:
-    """An empty file beside the target, to be filled. It takes the target's place when the block
-    ends well and all of it is on disk; otherwise it is gone.
+    """An empty file beside the target, for the block to fill. When the block succeeds and the file
+    is on disk, it replaces the target; otherwise it is deleted.
 
-    Its name cannot be foreseen: two who write at once do not share it, and nobody has put a link
-    there that leads elsewhere.
+    Its name cannot be predicted: two concurrent writers do not share it, and nobody can have put a
+    link there.
     """
     prefix = os.fsdecode(os.fsencode(target.name)[:_LONGEST_PREFIX])
     handle, name = tempfile.mkstemp(prefix=f"{prefix}.", suffix=".partial", dir=target.parent)
@@ -28,13 +28,13 @@ def replacing(target: Path, *, mode: int = 0o600) -> Iterator[Path]:
         settle(target.parent)
     finally:
         os.close(handle)
-        # Where it could not be written it need not be removed, and that must not hide why.
+        # If this fails too, it must not hide the original error.
         with suppress(OSError):
             partial.unlink(missing_ok=True)
 
 
 def settle(directory: Path) -> None:
-    """What was renamed in it stays so."""
+    """Make renames in the directory durable."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,8 +1,8 @@
-"""One item from its source to its report, from top to bottom: the page to read first.
+"""One item from its source to its report, from top to bottom: the module to read first.
 
-A schedule has triggered. May its agent run at all? Is there work? Then an item is claimed, the
-agent runs on it while its claim is kept alive, the end is recorded together with what is to be
-reported, and the report is delivered. What follows from that comes from the events.
+A schedule has triggered. May its agent run at all? Is there work? Then an item is claimed and the
+agent runs on it while the claim is kept alive. The end is recorded together with its report, and
+the report is delivered. Signals and notifications then follow from the events.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class Journey:
             end = meter.charge(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
             await asyncio.shield(self._conclude(info, run, taken, end))
             raise
-        except Exception as error:  # an error of ours must not cost anybody the item
+        except Exception as error:  # an unexpected error must not leave the item stuck
             why = f"{type(error).__name__}: {error}"
             end = meter.charge(RunEnd(RunStatus.FAILED, error=why))
             await self._conclude(info, run, taken, end)
@@ -133,13 +133,13 @@ class Journey:
     async def _conclude(
         self, info: TriggerInfo, run: Run | None, taken: Taken | None, end: RunEnd
     ) -> None:
-        """The end, and what is to be reported, are written down together; then it is told."""
-        if run is None:  # not even its beginning could be: nobody has worked
+        """Record the end together with its reports, then deliver those."""
+        if run is None:  # the run could not even be recorded: nobody has worked
             await holding.give_back(self.sources, taken, end.error)
             return
         recorder = Recorder(self.ledger, self.runs, self.clock)
         letters = await recorder.record(info.agent, run, taken, end)
-        if taken and not letters:  # nobody will speak of it to its source any more
+        if taken and not letters:  # there is nothing more to report to its source
             await self.sources.let_go(taken.item.id, agent=taken.agent, claim=taken.claim)
         for one in letters:
             with suppress(StorageError):  # the outbox tries it again

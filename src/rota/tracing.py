@@ -1,7 +1,7 @@
-"""Traces for OpenTelemetry: optional, off by default, and next to free while they are off.
+"""OpenTelemetry traces: optional, off by default, and almost free while they are off.
 
-`ROTA_TRACES=on` sends them, with the package's extra `traces`; where to is said by the variables
-that every program with OpenTelemetry reads, `OTEL_EXPORTER_OTLP_ENDPOINT` first of all.
+`ROTA_TRACES=on` sends them; this needs the extra `traces`. The standard OpenTelemetry variables say
+where to, above all `OTEL_EXPORTER_OTLP_ENDPOINT`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 def span(
     name: str, parent: bytes | None = None, **facts: Fact | None
 ) -> AbstractContextManager[Any]:
-    """Something that takes time. `parent` is the `traceparent` of whoever asked for it."""
+    """A span. `parent` is the `traceparent` of the caller."""
     if _begin is None:
         return _NOTHING
     told = {f"rota.{key}": value for key, value in facts.items() if value is not None}
@@ -28,14 +28,14 @@ def span(
 
 
 def note(current: Any, **facts: Fact | None) -> None:
-    """More about a span that is under way; None is what `span` gives while traces are off."""
+    """Add attributes to an open span; `current` is None while traces are off."""
     if current is not None:
         told = {f"rota.{key}": value for key, value in facts.items() if value is not None}
         current.set_attributes(told)
 
 
 def traceparent() -> str | None:
-    """Of the span that is under way, for whoever is started in it."""
+    """The `traceparent` of the current span, for a process that is started in it."""
     if _begin is None:
         return None
     from opentelemetry.propagate import inject  # noqa: PLC0415 - an extra
@@ -51,7 +51,7 @@ def wanted(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def sending(environ: Mapping[str, str]) -> Iterator[None]:
-    """While this lasts, spans are sent, if they are wanted; what is left is sent at its end."""
+    """Send spans inside the block, if traces are on; the rest is sent at its end."""
     global _begin  # noqa: PLW0603 - one process has one trace of itself
     if not wanted(environ):
         yield

@@ -1,4 +1,4 @@
-"""A backup takes the place of the ledger."""
+"""Restores a backup over the ledger."""
 
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def restore(settings: Settings, source: Path) -> "Restored":
-    """Nobody serves meanwhile: its directory is held, as a server holds it."""
+    """Holds the state directory as a server does, so that no server runs meanwhile."""
     from rota.storage.sqlite_files import restore as restore_file
 
     if _is_elsewhere(settings.database):
@@ -30,10 +30,11 @@ def restore(settings: Settings, source: Path) -> "Restored":
         home = StateDir(path.parent)
         home.create()
         with ExitStack() as held:
-            # Of a database elsewhere, a server on the state directory may know nothing.
+            # A server on the state directory may not use a database that is elsewhere, so only the
+            # database's own directory is held, and only if it is a state directory.
             if home.path.resolve() == settings.state_dir.resolve() or home.lock_file.exists():
                 _hold(home, held)
-            # SQLite follows links, and keeps its logs beside the file that it finds.
+            # SQLite follows symbolic links, and keeps its logs beside the real file.
             real = path.resolve() if path.is_symlink() else path
             return restore_file(real, source, _kept(real))
     except OSError as error:
@@ -51,12 +52,12 @@ def _hold(state: StateDir, held: ExitStack) -> None:
 
 
 def _is_elsewhere(database: str) -> bool:
-    make_store(database)  # names what is not known at all
+    make_store(database)  # raises for an unknown kind of database
     return is_postgres(database)
 
 
 def fault_in(database: str) -> str | None:
-    """What is wrong with the structure of a SQLite file; PostgreSQL looks after its own."""
+    """What is wrong with the structure of a SQLite file; None for PostgreSQL (not checked)."""
     from rota.storage.sqlite_files import fault_in as fault_in_file
 
     if _is_elsewhere(database):
@@ -65,7 +66,7 @@ def fault_in(database: str) -> str | None:
 
 
 def _kept(path: Path) -> Path:
-    """A name that is free, and tells what it is."""
+    """A free name that says what the file is."""
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     name, number = f"{path.stem}-before-restore-{moment}", 1
     kept = path.with_name(f"{name}{path.suffix}")

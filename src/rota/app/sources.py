@@ -1,4 +1,4 @@
-"""Which sources a configuration names: those of `sources`, and those that only agents name."""
+"""The sources of a configuration: those under `sources`, and those that only agents name."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -16,15 +16,15 @@ from rota.sources.registry import get_registered_types
 
 
 def read_fleet(settings: Settings) -> Loaded:
-    """As a server wants it: where agents are woken, their sources are of types that are there, and
-    their programs should be."""
+    """The configuration as a server needs it. If it wakes agents, the types of their sources must
+    be registered, and missing programs give a warning."""
     types = get_registered_types if settings.agents else None
     return load_fleet(settings.config, types=types, runs_here=settings.agents)
 
 
 def named_sources(loaded: Loaded, directory: Path) -> dict[str, AnySource]:
-    """By the names that they have on the command line. What agents name is there once, and not at
-    all where `sources` lists the same; nor is the queue, which is everybody's."""
+    """By their names on the command line. A source that several agents name appears once, and not
+    at all if `sources` lists it. The queue is left out, because everybody has it."""
     named = {source_name(one): one for one in loaded.sources}
     taken = {
         *named,
@@ -49,8 +49,8 @@ def _names(agent: str, source: AnySource) -> Iterator[str]:
 
 
 def _facts(source: AnySource, directory: Path) -> dict[str, Any]:
-    """What makes it another one: the place, and for a repository who comes there. How it is worked
-    does not."""
+    """What distinguishes a source: its place and, for a repository, the credentials. How it is
+    worked does not."""
     if isinstance(source, MarkdownSource):
         return {"folder": (directory / Path(source.path).expanduser()).absolute()}
     if isinstance(source, AnyForge):
@@ -59,8 +59,8 @@ def _facts(source: AnySource, directory: Path) -> dict[str, Any]:
 
 
 def of_agents(fleet: Fleet) -> Iterator[tuple[str, AnySource]]:
-    """Whose it is, and what. One that cannot be read is that agent's trouble, and stands in its
-    schedules."""
+    """Agent and source. A source that cannot be read is left out; the agent's schedules show the
+    error."""
     for agent in fleet.agents:
         for given in (agent.work_source, *(plan.work_source for plan in agent.schedules)):
             if given is not None:

@@ -1,4 +1,4 @@
-"""Committed events, to whoever listens: one reader of the log, however many follow it."""
+"""Passes committed events to followers: one reader of the log, however many follow."""
 
 from rota.feed.reading import Overrun, Reading
 from rota.feed.shelf import Entry

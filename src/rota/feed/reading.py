@@ -1,4 +1,4 @@
-"""One follower's place in the log: first in the past, page by page, then on the shelf."""
+"""One follower's position in the log: first in the past, page by page, then on the shelf."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,15 +16,15 @@ PAST_PAGE = 500
 
 
 class Overrun(Exception):
-    """So far behind that the shelf has moved on; the past is in the log."""
+    """The follower is so late that the shelf has moved on; what it missed is in the log."""
 
 
 class Reading:
     def __init__(
         self, feed: "Feed", wanted: Wanted, after: int | None, fallen: Callable[[], None]
     ) -> None:
-        self.position = after or 0  # the last event that was taken, or passed over
-        self.willing = False  # it has work to do, and waits for nobody but the event loop
+        self.position = after or 0  # the last event that was taken or skipped
+        self.willing = False  # it has entries to take and waits only for the event loop
         self._feed = feed
         self._wanted = wanted
         self._fallen = fallen
@@ -36,7 +36,7 @@ class Reading:
         return 0 if self._place is None else self._feed.shelf.head - self._place
 
     async def next(self, seconds: float | None = None) -> list[Entry]:
-        """What comes next, in turns; nothing when time is up, or nothing of it is wanted."""
+        """The next entries, at most one turn's share; empty when time is up or none is wanted."""
         if self._place is None:
             return await self._past()
         if self._place == self._feed.shelf.head:
@@ -44,8 +44,8 @@ class Reading:
         return self._take()
 
     async def hand_out(self, sending: Awaitable[None]) -> None:
-        """Await the sending of something that was taken. Meanwhile the feed waits for others only:
-        if this takes its time, it is the client that does not read."""
+        """Await the sending of entries. The feed does not wait for this follower meanwhile: if
+        sending takes long, the client does not read."""
         self.willing = False
         await sending
         self.willing = True
@@ -54,7 +54,7 @@ class Reading:
         return self._place is not None and self._place < place
 
     def told(self, entry: Entry) -> None:
-        """The feed has put this on the shelf."""
+        """The feed has put this entry on the shelf."""
         if self._place is None:
             return
         if self._place < self._feed.shelf.base:
@@ -70,7 +70,7 @@ class Reading:
     async def _wait(self, seconds: float | None) -> None:
         self._waiting = waiting = asyncio.get_running_loop().create_future()
         try:
-            if seconds is None:  # of a thousand that are woken by one event, each saves a timer
+            if seconds is None:  # saves a timer for each of a thousand followers
                 await waiting
             else:
                 await asyncio.wait((waiting,), timeout=seconds)
@@ -96,25 +96,25 @@ class Reading:
     # the past
 
     def go_back(self) -> None:
-        """Leave the shelf; what was missed comes from the log, at the follower's own pace."""
+        """Leave the shelf: missed events then come from the log, at the follower's own pace."""
         self._place = None
 
     async def join(self) -> None:
-        """From now on: the end of the log is the beginning."""
+        """Start at the end of the log."""
         async with self._feed.lock:
             await self._feed.advance()
             self._place, self.position = self._feed.shelf.head, self._feed.position
 
     async def _past(self) -> list[Entry]:
         began = self.position
-        async with self._feed.past:  # the writing too: it keeps the event loop
+        async with self._feed.past:  # writing the texts too, because that occupies the event loop
             page = await self._page()
             found = self._written(page)
         if len(page) < PAST_PAGE:
             try:
                 found += self._written(await self._hand_over())
             except StorageError:
-                self.position = began  # the page is not handed out, so it is asked for again
+                self.position = began  # the page was not returned, so read it again
                 raise
         return found
 
@@ -128,14 +128,14 @@ class Reading:
         if page:
             self.position = page[-1].seq
         elif last:
-            self.position = last  # nothing that is wanted up to there
+            self.position = last  # no wanted event up to there
         return page
 
     async def _hand_over(self) -> list[Event]:
-        """The rest of the past up to where the feed stands, and a place behind that.
+        """The rest of the past up to the feed's position, and a place on the shelf after it.
 
-        Numbers need not ascend, so they cannot be compared: that the feed stands still under
-        its lock, and at the end of the log, is what makes gap and repeat impossible.
+        Event numbers need not ascend, so they cannot be compared. There is no gap and no repeat
+        because the feed stands still under its lock, at the end of the log.
         """
         feed = self._feed
         async with feed.lock:
@@ -149,7 +149,7 @@ class Reading:
 
 
 def _up_to(events: list[Event], last: int) -> list[Event]:
-    """What lies behind `last` the feed will tell."""
+    """The events up to `last`; the feed passes on later ones."""
     for index, event in enumerate(events):
         if event.seq == last:
             return events[: index + 1]

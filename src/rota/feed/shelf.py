@@ -1,4 +1,4 @@
-"""The latest events, kept once for all who follow."""
+"""The latest events, kept once for all followers."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from rota.model.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event, and its text, which is written once and sent to everybody."""
+    """An event and its text, which is written once and sent to all followers."""
 
     event: Event
     text: str
@@ -18,15 +18,15 @@ class Entry:
 
 @dataclass(slots=True)
 class Shelf:
-    """Entries have places, counted from the first that was ever here; the oldest go first.
+    """Entries have places, counted from the very first entry; the oldest are dropped first.
 
-    Whoever follows remembers a place, and nothing is kept on his behalf: a thousand that do not
+    A follower remembers its place, and nothing is kept for it: a thousand followers that do not
     read cost no more than one.
     """
 
     most: int
     most_characters: int
-    head: int = 0  # the place behind the last entry
+    head: int = 0  # the place after the last entry
     _entries: deque[Entry] = field(default_factory=deque)
     _characters: int = 0
 
@@ -43,7 +43,7 @@ class Shelf:
         self.head += 1
 
     def base_with(self, entry: Entry) -> int:
-        """Where the oldest will be once this one is here."""
+        """The place of the oldest entry once this one is added."""
         place, number = self.base, len(self._entries) + 1
         characters = self._characters + len(entry.text)
         for old in self._entries:
@@ -56,6 +56,6 @@ class Shelf:
         return islice(self._entries, place - self.base, end - self.base)
 
     def clear(self) -> None:
-        """Places go on: whoever stood here has fallen off."""
+        """Places keep counting, so a follower with an old place is overrun."""
         self._entries.clear()
         self._characters = 0

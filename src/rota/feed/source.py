@@ -1,8 +1,8 @@
 """The one reader of the event log in a process.
 
-It is woken by commits, looks again in ever longer pauses, and puts what it finds on a
-shelf. Each that follows has a place there; none of them asks the database, but to catch
-up with the past. Nobody reads while nobody follows.
+Commits wake it, and it also looks again by itself: soon while events are held back, else
+every second. It puts new events on a shelf, where each follower has a place. A follower
+asks the database only to catch up with the past. Without followers nothing is read.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ log = logging.getLogger(__name__)
 LIVE_PAGE = 100  # short enough to be read on the event loop
 KEPT = 4_096
 KEPT_CHARACTERS = 8 * 1024 * 1024
-# On PostgreSQL an event is shown once no older transaction is open, and nobody may tell when the
-# last of those ends: while something is held back the reader looks again soon, then less and less.
+# On PostgreSQL an event is shown once no older transaction is open, and nothing announces the end
+# of the last one. While events are held back, the reader looks again soon, then less often.
 FIRST_PAUSE_SECONDS = 0.004
 LOOK_AGAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 1.0
-MOST_IN_THE_PAST = 4  # of those who catch up, at once: a crowd of them must not hold up all others
-TURN = 512  # sends between two looks of the event loop at everything else
+MOST_IN_THE_PAST = 4  # followers that catch up at once: many of them must not hold up the others
+TURN = 512  # sends in one turn of the event loop, before it does anything else
 
 
 class EventLog(Protocol):
-    """What the feed asks of the ledger; `rota.queue.views.Views` is one."""
+    """What the feed needs of the ledger; `rota.queue.views.Views` provides it."""
 
     async def events(
         self, after: int, limit: int, work_item_id: str | None = None, types: Sequence[str] = ()
@@ -53,13 +53,13 @@ class Feed:
         kept: int = KEPT,
         kept_characters: int = KEPT_CHARACTERS,
     ) -> None:
-        """`write` makes an event's text."""
+        """`write` makes the text of an event."""
         self.log = events
         self.shelf = Shelf(kept, kept_characters)
-        self.lock = asyncio.Lock()  # whoever has it may move the feed on
+        self.lock = asyncio.Lock()  # needed to advance the feed
         self.past = asyncio.Semaphore(MOST_IN_THE_PAST)
         self._write = write
-        self._position: int | None = None  # the last event on the shelf; None while nobody reads
+        self._position: int | None = None  # the last event on the shelf; None while nothing is read
         self._readings: set[Reading] = set()
         self._reader: asyncio.Task[None] | None = None
 
@@ -73,7 +73,7 @@ class Feed:
 
     @property
     def share(self) -> int:
-        """How many entries one follower takes before the others have their turn."""
+        """How many entries one follower takes before it is the others' turn."""
         return max(1, TURN // max(1, len(self._readings)))
 
     def entry(self, event: Event) -> Entry:
@@ -86,10 +86,10 @@ class Feed:
         after: int | None = None,
         fallen: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Reading]:
-        """Everything behind the event `after`, else everything from now on; so too when there is
-        no such event yet: whoever names it has seen another log.
+        """All events after `after`; without it, all from now on. The same if `after` is higher than
+        any event: the caller has then seen another log.
 
-        `fallen` is called when the reading has become hopelessly late.
+        `fallen` is called when the follower is so late that the shelf has moved on.
         """
         if after is not None and after > await self.log.highest_event():
             after = None
@@ -132,8 +132,8 @@ class Feed:
             soon = FIRST_PAUSE_SECONDS if woken else min(soon * 2, LOOK_AGAIN_SECONDS)
 
     async def advance(self) -> bool:
-        """Bring the shelf up to the end of the log, under the lock; may there be more than is
-        shown yet?"""
+        """Bring the shelf up to the end of the log; call with the lock held. Returns whether more
+        events may be held back."""
         if self._position is None:
             self._position = await self.log.last_event()
             return True
@@ -154,7 +154,8 @@ class Feed:
                 reading.told(entry)
 
     async def _make_room(self, entry: Entry, patient_until: float) -> None:
-        """Whoever is late because this process is gets the time; who does not read does not."""
+        """Wait for followers that are late because this process is busy, but not for those whose
+        clients do not read."""
         base = self.shelf.base_with(entry)
         if base == self.shelf.base:
             return

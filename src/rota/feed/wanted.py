@@ -1,4 +1,4 @@
-"""Which events somebody wants to hear of."""
+"""Which events a follower wants."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Wanted:
 
     @property
     def selects(self) -> bool:
-        """Can the log itself leave out what is not wanted?"""
+        """Whether the log itself can leave out unwanted events."""
         return bool(self.types) or self.work_item_id is not None
 
 

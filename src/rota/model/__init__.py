@@ -1,1 +1,1 @@
-"""Words and rules of Rota: standard library only, no input or output."""
+"""The types and rules of Rota: standard library only, no input or output."""

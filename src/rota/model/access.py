@@ -9,7 +9,7 @@ from rota.model.work import check_name, check_text
 READ, WORK, DISPATCH, ADMIN = "read", "work", "dispatch", "admin"
 PLAIN_SCOPES = frozenset({READ, WORK, DISPATCH, ADMIN})
 AGENT_PREFIX = "agent:"
-# Who stands in the log where nobody's token does: callers without one, and Rota itself.
+# Actors in the event log that are no tokens: callers without a token, and Rota itself.
 ANYONE, LOCAL = "anyone", "local"
 CONFIGURATION, QUEUE, RECOVERY = "configuration", "queue", "recovery"
 SIGNALS, SUPERVISOR, SWEEPER = "signals", "supervisor", "sweeper"
@@ -18,7 +18,7 @@ OWN_ACTORS = frozenset(
 )
 OWN_PREFIX = "signal:"
 
-# What a scope brings with it. `agent:<name>` reads, and works on that agent's items only.
+# What a scope includes. `agent:<name>` may read, and may work on that agent's items only.
 _IMPLIED = {
     READ: frozenset({READ}),
     WORK: frozenset({READ, WORK}),
@@ -29,12 +29,12 @@ _IMPLIED = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The one on whose behalf a request is made."""
+    """On whose behalf a request is made."""
 
     name: str
     scopes: frozenset[str]
     agents: frozenset[str] | None = None  # None: any agent
-    token_id: str | None = None  # None: it has none, and its name is what it says of itself
+    token_id: str | None = None  # None: no token; the name is the one that the caller gave itself
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes
@@ -48,8 +48,7 @@ class Caller:
             )
 
     def demand_agent(self, agent: str | None, what: str | None = None) -> None:
-        """An agent's token moves only that agent's items; `what` is the one that is moved, where
-        there is one already."""
+        """Raise if the token is for other agents only. `what` names the existing item, if any."""
         if self.agents is None or agent in self.agents:
             return
         whose = f"agent '{agent}'" if agent else "no agent"
@@ -72,7 +71,7 @@ class ApiToken:
 
 
 def everyone(name: str = LOCAL) -> Caller:
-    """The caller when no token exists: whoever reaches a loopback port may do all."""
+    """The caller when no token exists: anyone who reaches the loopback port may do everything."""
     return Caller(name, _IMPLIED[ADMIN])
 
 
@@ -91,7 +90,7 @@ def caller_of(token: ApiToken) -> Caller:
 
 
 def check_token_name(name: str) -> str:
-    """The log names tokens beside Rota's own actors, and nobody could tell them apart."""
+    """Refuse the names of Rota's own actors: in the event log they could not be told apart."""
     check_text(name, "name", 100)
     plain = name.strip().casefold()
     if plain in OWN_ACTORS or plain.startswith(OWN_PREFIX):
@@ -117,5 +116,5 @@ def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def hash_secret(secret: str) -> str:
-    """Secrets are 256 random bits, so a plain SHA-256 cannot be guessed backwards."""
+    """Secrets have 256 random bits, so a plain SHA-256 is enough."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,23 +1,23 @@
-"""Agents: who works, and on how many items at once."""
+"""Agents, their slots and their limits."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A worker by name. An agent nobody configured has one slot and is not paused."""
+    """A worker with a name. An agent that nobody configured has one slot and is not paused."""
 
     name: str
     max_concurrent: int = 1
     paused: bool = False
     created_at: str | None = None
     updated_at: str | None = None
-    max_in_review: int | None = None  # None: as many as come
+    max_in_review: int | None = None  # None: no limit
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot in use: what it is used for, and since when."""
+    """A slot in use, its item, and since when."""
 
     agent: str
     number: int
@@ -28,7 +28,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class AgentLoad:
-    """An agent with what is on its hands now."""
+    """An agent with the number of its items by status."""
 
     agent: Agent
     in_progress: int
@@ -37,9 +37,9 @@ class AgentLoad:
 
 
 def room_for_reviews(most: int | None, in_review: int, in_progress: int) -> int | None:
-    """How many more items an agent may take; None: its reviews do not limit it.
+    """How many more items an agent may take; None: no limit by reviews.
 
-    All that is worked on may come to be reviewed, so it counts too: else the limit would be
-    passed by whatever was already under way when it was reached.
+    Items in progress may all end in review, so they count too. Otherwise items already in progress
+    when the limit is reached would exceed it.
     """
     return None if most is None else max(0, most - in_review - in_progress)

@@ -1,4 +1,4 @@
-"""Claims: a run's exclusive right to an item, with a token, an epoch and a lease."""
+"""Claims: an exclusive right to an item, with a token, an epoch and a lease."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,11 +13,12 @@ MAX_SLOTS = 1_000
 MAX_IN_REVIEW = 1_000
 
 
-# Tuples, where every claim makes one of each: a frozen dataclass takes three to six times as long.
+# Tuples, because every claim makes one of each: a frozen dataclass takes three to six times as
+# long to build.
 
 
 class Claim(NamedTuple):
-    """The token is what a holder shows; the epoch is what a write is fenced by."""
+    """The holder shows the token; the epoch fences writes."""
 
     work_item_id: str
     epoch: int
@@ -29,7 +30,7 @@ class Claim(NamedTuple):
     expires_at: str | None
     heartbeat_at: str | None = None
     progress: str | None = None
-    live: bool = True  # False: it has ended, and what stands above is another's or nobody's
+    live: bool = True  # False: it has ended; expiry, heartbeat and progress are not its own
 
 
 class ClaimRequest(NamedTuple):
@@ -43,7 +44,7 @@ class ClaimRequest(NamedTuple):
 
 
 class NothingClaimed(StrEnum):
-    """Why a claim came back with empty hands."""
+    """Why a claim got nothing."""
 
     NOTHING_READY = "nothing_ready"
     NO_FREE_SLOT = "no_free_slot"
@@ -70,5 +71,5 @@ class Completion:
     outcome: str | None = "success"
     notes: str | None = None
     actor: str | None = None
-    version: int | None = None  # that was looked at: at any other it is refused
-    next: ClaimRequest | None = None  # that its holder takes in the same transaction
+    version: int | None = None  # if given, the completion is refused at any other version
+    next: ClaimRequest | None = None  # what the holder claims in the same transaction

@@ -1,4 +1,4 @@
-"""Time and identity: both injected, so that a test can replay a run."""
+"""Time and ids: both are injected, so that a test can replay a run."""
 
 import base64
 import os
@@ -10,7 +10,7 @@ from rota.model.errors import InvalidInput
 
 
 class Clock(Protocol):
-    """Says what time it is, in UTC."""
+    """The current time, in UTC."""
 
     def now(self) -> datetime: ...
 
@@ -21,8 +21,8 @@ class SystemClock:
 
 
 class Hindsight:
-    """The time of the look before this one, unless the clock has been put behind that since. What
-    is forgotten by it is not lost to a clock that is wrong for one look."""
+    """The time of the previous look, or now if the clock has gone back since. Deleting by this time
+    is safe from a clock that is wrong for one look."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -49,8 +49,8 @@ def from_text(text: str) -> datetime:
 
 
 def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
-    """As the clocks in that zone show it, or those of this machine. Hours away from the first and
-    the last moment that Python knows there is no such time: then it stays as it is."""
+    """The moment in that zone, or in the zone of this machine. Within hours of the first and last
+    moment of Python's calendar the conversion can fail; the moment is then returned unchanged."""
     try:
         return moment.astimezone(zone)
     except (OverflowError, ValueError, OSError):
@@ -58,7 +58,7 @@ def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
 
 
 def parse_time(text: str, field: str) -> datetime:
-    """Read a time that somebody typed; a time without a zone is UTC."""
+    """Read a time from user input; a time without a zone is UTC."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
@@ -78,10 +78,10 @@ def later(moment: datetime, seconds: float, field: str) -> datetime:
 
 
 class Randomness:
-    """Random bytes from the operating system, fetched by the page.
+    """Random bytes from the operating system, fetched a page at a time.
 
-    One call of `os.urandom` gives up the interpreter lock, which on a busy server
-    costs more than everything else an id needs.
+    Each call of `os.urandom` releases the interpreter lock, which on a busy server
+    costs more than everything else about an id.
     """
 
     PAGE = 4096
@@ -102,8 +102,8 @@ class Randomness:
 class IdFactory:
     """Makes ids (UUIDv7 as text) and claim tokens.
 
-    Ids sort by the time they were made: the 12 bits behind the version count
-    within a millisecond, which keeps the ids of one process strictly ascending
+    Ids sort by the time they were made. The 12 bits after the version count
+    within a millisecond, which keeps the ids of one process strictly ascending,
     even if the clock steps back.
     """
 
@@ -117,7 +117,7 @@ class IdFactory:
         return self.several(1)[0]
 
     def several(self, count: int) -> list[str]:
-        """As many, each above the one before; cheaper than one by one."""
+        """`count` ascending ids; cheaper than one by one."""
         tick = _milliseconds(self._clock.now()) << 12
         with self._lock:
             first = max(tick, self._last + 1)
@@ -129,7 +129,7 @@ class IdFactory:
         return self.tokens(1)[0]
 
     def tokens(self, count: int) -> list[str]:
-        """22 characters of six random bits: who shows one was given it."""
+        """Each has 22 characters of six random bits, so it cannot be guessed."""
         text = base64.urlsafe_b64encode(self._random.take(18 * count)).decode()
         return [text[24 * n : 24 * n + 22] for n in range(count)]
 
@@ -144,7 +144,7 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 def _milliseconds(moment: datetime) -> int:
-    """Since 1970, in whole numbers: a float would round some moments up."""
+    """Since 1970, in integer arithmetic: a float would round some moments up."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
@@ -153,6 +153,6 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def first_id(moment: str) -> str:
-    """The lowest id an item can have that was made at this time or later."""
+    """The lowest id of an item that was made at this time or later."""
     text = f"{_milliseconds(from_text(moment)):012x}"
     return f"{text[:8]}-{text[8:12]}-7000-8000-000000000000"

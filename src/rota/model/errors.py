@@ -1,28 +1,28 @@
-"""Every error of ours, as one tree.
+"""All errors of Rota, as one tree, with their HTTP statuses.
 
 RotaError
-├── InvalidInput            the request cannot be right, whatever the state        422
+├── InvalidInput            the request is wrong in any state                      422
 │   ├── MissingRequirement  the verb needs a field that was not given              422
 │   └── BadCursor           a page cursor that we did not hand out                 400
 ├── NotFound                no such item, project, agent, token, route             404
-├── Refused                 right in form, but not in this state                   409
+├── Refused                 valid, but not possible in this state                  409
 │   ├── TransitionRefused   the status machine has no such arrow from here
 │   ├── ClaimLost           the caller's claim has ended; somebody else may own it
 │   ├── ClaimedByAnother    the item is claimed and no token was given
-│   ├── NoFreeSlot          the agent works on as many items as it may
-│   │   └── InReviewLimit   too much of its work waits for a review
+│   ├── NoFreeSlot          the agent already works on as many items as it may
+│   │   └── InReviewLimit   too many of its items are in review
 │   └── KeyReused           an Idempotency-Key came back with another request
-├── VersionMismatch         If-Match named a version that has passed               412
-├── Unauthenticated         no token, or one that we do not know                   401
+├── VersionMismatch         If-Match named a version that is not current           412
+├── Unauthenticated         no token, or an unknown one                            401
 ├── Forbidden               the token lacks the scope                              403
 ├── StorageError
-│   ├── NoLedger            nobody has made one here yet, and reading does not     500
-│   ├── StorageUnavailable  locked, full, read-only, unreachable: ask again        503
-│   │   ├── StorageBusy     this change was in others' way; another may succeed    503
-│   │   └── CommitUnknown   the connection broke while committing: ask what stands 503
-│   ├── SchemaBehind        the database wants `rota db upgrade`                   503
+│   ├── NoLedger            there is no ledger here yet, and a read makes none     500
+│   ├── StorageUnavailable  locked, full, read-only, unreachable: try again        503
+│   │   ├── StorageBusy     too much contention for this change; others may pass   503
+│   │   └── CommitUnknown   the connection broke at commit: read the result again  503
+│   ├── SchemaBehind        the database needs `rota db upgrade`                   503
 │   └── SchemaAhead         the database was written by a newer Rota               503
-├── WorkSourceError         a place that work comes from cannot do what was asked  502
+├── WorkSourceError         a source cannot do what was asked                      502
 │   ├── UnknownWorkSourceError    no adapter of this type is registered            422
 │   ├── DuplicateWorkSourceError  the type is registered already                   409
 │   ├── MalformedReference        not an item id or issue reference of this source 422
@@ -30,10 +30,10 @@ RotaError
 │   ├── PauseUnreadable           the list of paused repositories cannot be read   503
 │   └── TrackerError              the tracker refused, or could not be reached
 │       └── AnswerUnknown         no answer: the write may have taken effect
-├── DeliveryFailed          whoever was to be told did not take it                 502
+├── DeliveryFailed          the receiver did not accept it                         502
 └── SchedulerError          the scheduler cannot do what was asked                 500
     ├── IntervalParseError        not an interval like 5m                          422
-    ├── CronParseError            not a cron expression, or one that never comes   422
+    ├── CronParseError            not a cron expression, or one that never occurs  422
     ├── ScheduleTriggerError      a schedule's agent could not be woken            500
     └── SchedulerShutdownError    runs did not end within the time for stopping    503
 
@@ -175,7 +175,8 @@ class DeliveryFailed(RotaError):
     def __init__(
         self, message: str, *, final: bool = False, after: float | None = None, **details: Any
     ) -> None:
-        """`final`: it will not be taken later either. `after`: not before so many seconds."""
+        """`final`: the receiver will not accept it later either. `after`: seconds to wait before
+        the next try."""
         super().__init__(message, **details)
         self.final = final
         self.after = after

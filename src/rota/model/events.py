@@ -21,7 +21,7 @@ class EventType(StrEnum):
     REOPENED = "work.reopened"  # in_review -> queued
     RETRIED = "work.retried"  # failed -> queued
     CANCELLED = "work.cancelled"  # queued, dispatched -> cancelled
-    EDITED = "work.edited"  # fields changed, status did not
+    EDITED = "work.edited"  # fields changed, but not the status
     NOTED = "work.noted"
     HELD = "work.held"
     UNHELD = "work.unheld"
@@ -32,10 +32,10 @@ class EventType(StrEnum):
     AGENT_UPDATED = "agent.updated"
     BREAKER_OPENED = "agent.breaker_opened"  # too many failures in a row
     USAGE_LIMITED = "agent.usage_limited"  # its runtime's quota is used up
-    SCHEDULE_UPDATED = "schedule.updated"  # switched or triggered by somebody
+    SCHEDULE_UPDATED = "schedule.updated"  # enabled, disabled or triggered by a caller
     RUN_STARTED = "run.started"
     RUN_FINISHED = "run.finished"
-    SOURCE_EVENT = "source.event"  # a webhook of a tracker was heard
+    SOURCE_EVENT = "source.event"  # a tracker's webhook arrived
     SIGNAL_CREATED = "work.signal.created"
     SIGNAL_FIRED = "work.signal.fired"
     SIGNAL_CANCELLED = "work.signal.cancelled"

@@ -1,4 +1,4 @@
-"""The fleet as configured: plain values, whatever file they came from."""
+"""The fleet as configured: plain values, independent of the file format."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ class PromptBy(StrEnum):
     """How a command gets its prompt."""
 
     STDIN = "stdin"
-    FILE = "file"  # {prompt_file} in the argv is its path, else it is the last argument
-    ARGUMENT = "argument"  # {prompt} in the argv is the text, else it is the last argument
+    FILE = "file"  # its path replaces {prompt_file} in the argv, else it is the last argument
+    ARGUMENT = "argument"  # the text replaces {prompt} in the argv, else it is the last argument
 
 
 class Workspace(StrEnum):
     SHARED = "shared"  # the working directory itself
-    WORKTREE = "worktree"  # a git worktree of it, for this run alone
+    WORKTREE = "worktree"  # a git worktree of it, for this run only
 
 
 class Keep(StrEnum):
@@ -41,7 +41,7 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Something to be told of a run: `command` is an argv or a line of shell, `url` a webhook."""
+    """A receiver of a run's result: `command` is an argv or a shell line, `url` a webhook."""
 
     name: str
     command: tuple[str, ...] | str | None = None
@@ -49,23 +49,23 @@ class Hook:
     headers: Mapping[str, str] = field(default_factory=dict)
     secret_env: str | None = None  # signs the body of a webhook
     timeout: timedelta = timedelta(seconds=30)
-    continue_on_error: bool = True  # False: a failure of the hook is one of the run
-    when: tuple[str, ...] = ()  # statuses of runs; none: all that its list is about
+    continue_on_error: bool = True  # False: if the hook fails, the run fails
+    when: tuple[str, ...] = ()  # statuses of runs; empty: all that its list is for
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """All that the runner needs to know to execute an agent, but for prompt and item."""
+    """Everything that the runner needs to execute an agent, except prompt and item."""
 
     runtime: RuntimeKind = RuntimeKind.CLAUDE
     command: tuple[str, ...] = ()  # the argv of `command`; for the others, their program
     prompt_by: PromptBy = PromptBy.STDIN
     callable: str | None = None  # of `python`: "package.module:function"
-    arguments: tuple[str, ...] = ()  # more of them, for the runtime's own program
+    arguments: tuple[str, ...] = ()  # additional ones, for the runtime's own program
     working_directory: Path = field(default_factory=Path)
     workspace: Workspace = Workspace.SHARED
     keep_worktree: Keep = Keep.NEVER
-    base_branch: str | None = None  # that a worktree begins at; None: what is checked out
+    base_branch: str | None = None  # where a worktree starts; None: what is checked out
     system_prompt: str | None = None
     model: str | None = None
     max_turns: int | None = None
@@ -75,8 +75,8 @@ class RunSettings:
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
     resume_session: bool = False
     timeout: timedelta = timedelta(hours=1)
-    env: Mapping[str, str] = field(default_factory=dict)  # set
-    env_pass: tuple[str, ...] = ()  # taken over from the server's, beside the usual few
+    env: Mapping[str, str] = field(default_factory=dict)  # variables to set
+    env_pass: tuple[str, ...] = ()  # passed on from the server's, beside the usual few
     output_limit: int = 10 * 1024 * 1024  # bytes of log that are kept
     after_run: tuple[Hook, ...] = ()
     on_error: tuple[Hook, ...] = ()
@@ -84,7 +84,7 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What becomes of an item whose run failed: back to the queue, until the attempts are used."""
+    """After a failed run its item goes back to the queue, until its attempts are used up."""
 
     max_attempts: int = 3
     backoff: timedelta = timedelta(minutes=1)  # doubled at each attempt
@@ -107,16 +107,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Per run a run is ended that goes beyond it; per day none is started any more."""
+    """A run beyond `per_run` is ended. Beyond `per_day`, no further run is started."""
 
     per_run: Limits = field(default_factory=Limits)
     per_day: Limits = field(default_factory=Limits)
-    timezone: str = "UTC"  # where the day begins
+    timezone: str = "UTC"  # that decides when a day begins
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    failures: int = 5  # in a row; 0: there is no breaker
+    failures: int = 5  # in a row; 0: no breaker
     cooldown: timedelta = timedelta(minutes=30)
 
 
@@ -136,18 +136,18 @@ class AgentSpec:
     breaker: Breaker = field(default_factory=Breaker)
     pause_on_usage_limit: bool = True
     trusted: bool = False  # the text of its items is not fenced
-    max_in_review: int | None = None  # None: as many as come
-    review_gate: bool = False  # what it answers with a pull request waits for the merge
+    max_in_review: int | None = None  # None: no limit
+    review_gate: bool = False  # an item that ends with a pull request waits for its merge
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What `rota.yaml` says, merged and checked."""
+    """The content of `rota.yaml`, merged and checked."""
 
     name: str | None = None
     agents: tuple[AgentSpec, ...] = ()
     budget: Budget = field(default_factory=Budget)  # of all agents together
-    warnings: tuple[str, ...] = ()  # keys that are understood and not acted on
+    warnings: tuple[str, ...] = ()  # about keys that are understood but have no effect
 
     def agent(self, name: str) -> AgentSpec | None:
         return next((one for one in self.agents if one.name == name), None)

@@ -12,12 +12,12 @@ UNITS = {
     "d": timedelta(days=1),
 }
 
-# A byte order mark counts as a space: editors leave them behind.
+# A byte order mark counts as a space, because some editors leave one behind.
 _SPACE = r"[\s\ufeff]*"
 _INTERVAL = re.compile(rf"(-?[0-9]+){_SPACE}([A-Za-z]+)")
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+.*", re.DOTALL)
 _SHAPE = 'Expected format: "{number}{unit}" where unit is s/m/h/d (e.g., "5m", "1h")'
-_MOST_DIGITS = 12  # what has more would be longer than anybody's calendar
+_MOST_DIGITS = 12  # more digits would be longer than any calendar
 
 
 def parse_interval(text: str) -> timedelta:
@@ -73,7 +73,7 @@ def _refused(why: str, text: str) -> IntervalParseError:
 
 
 def written(span: timedelta) -> str:
-    """The shortest way to write it; parsing that gives the same again."""
+    """The shortest notation. Parsing it gives the same interval, in whole seconds."""
     seconds = max(int(span.total_seconds()), 1)
     for unit in "dhm":
         size = int(UNITS[unit].total_seconds())

@@ -1,4 +1,4 @@
-"""What people want to hear of, and what waits to be told to them."""
+"""What people may be notified of, and notices that wait to be sent."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,8 +9,8 @@ class Happening(StrEnum):
     BLOCKED = "blocked"
     FAILED = "failed"
     IN_REVIEW = "in_review"
-    STALE = "stale"  # a lease lapsed, or work was quiet for too long
-    BUDGET = "budget"  # of the day, used up
+    STALE = "stale"  # a lease lapsed, or an item was not updated for too long
+    BUDGET = "budget"  # the budget of the day is used up
     BREAKER_OPEN = "breaker_open"
     USAGE_LIMIT = "usage_limit"
     SIGNAL_FIRED = "signal_fired"
@@ -18,7 +18,7 @@ class Happening(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitingNotice:
-    """One that is told later, together with the others of its bundle."""
+    """A notice that is sent later, together with the others of its bundle."""
 
     id: str
     channel: str

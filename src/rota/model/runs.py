@@ -15,7 +15,7 @@ class RunStatus(StrEnum):
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"  # by a person, or because the server stopped
     CLAIM_LOST = "claim_lost"
-    LOST = "lost"  # its server died; nobody knows how it ended
+    LOST = "lost"  # its server died; how it ended is not known
 
     @property
     def ended(self) -> bool:
@@ -29,11 +29,11 @@ def in_a_row(failures: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a run has cost, as far as its runtime says."""
+    """What a run has cost, as far as its runtime reports it."""
 
-    input_tokens: int = 0  # cached ones included
+    input_tokens: int = 0  # including cached ones
     output_tokens: int = 0
-    cost_usd: float | None = None  # None: the runtime does not tell
+    cost_usd: float | None = None  # None: the runtime does not report it
     turns: int | None = None
 
     @property
@@ -52,7 +52,7 @@ class RunEnd:
     exit_code: int | None = None
     session_id: str | None = None
     usage: Usage = field(default_factory=Usage)
-    # The runtime said that its quota is used up; until when, if it said that.
+    # The runtime reported that its quota is used up, and until when, if it said so.
     usage_limit: bool = False
     usage_limit_until: str | None = None
     hook_errors: tuple[str, ...] = ()
@@ -87,8 +87,8 @@ class Run:
     seconds: float | None = None
     hook_errors: tuple[str, ...] = ()
     cancel_requested: bool = False
-    # It goes on as far as anybody knows, and its server was last seen then: nobody is there who
-    # could end it. None while the server is seen; told by reads, never stored.
+    # The run is open, but its server was last seen then, so nobody may be there to end it. None
+    # while the server is seen. Computed by reads, never stored.
     unseen_since: str | None = None
 
 
@@ -104,25 +104,25 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The runs of one agent that stand alike, and what they have cost together."""
+    """The runs of one agent with the same status, and what they have cost together."""
 
     agent: str
     status: RunStatus
     runs: int
     seconds: float
     tokens: int
-    cost_usd: float | None  # None: no runtime told
+    cost_usd: float | None  # None: no runtime reported it
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """None and empty: all of them."""
+    """None or empty: no filter."""
 
     agent: str | None = None
     schedule: str | None = None
     work_item_id: str | None = None
     statuses: tuple[RunStatus, ...] = ()
-    before: str | None = None  # the id of a run: older ones than that
+    before: str | None = None  # only runs older than the run with this id
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,14 @@ class AgentLimits:
     note: str | None = None
 
 
-# Where in the line of what has to be delivered: next attempt, id.
+# A position in the order of outbox entries: next attempt, id.
 PostPlace = tuple[str, str]
 FIRST_POST: PostPlace = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """Something that must still leave the database; its id is stable from try to try."""
+    """Something to be delivered; its id is the same on every attempt."""
 
     id: str
     kind: str

@@ -1,4 +1,4 @@
-"""Schedules: when an agent wakes, and why it did not."""
+"""Schedules: when an agent wakes, and why it did not wake."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,16 +13,16 @@ class ScheduleType(StrEnum):
 
     @property
     def by_clock(self) -> bool:
-        """The others are triggered by somebody outside."""
+        """False: triggered from outside, by a webhook or a message."""
         return self in (ScheduleType.INTERVAL, ScheduleType.CRON)
 
 
 class CatchUp(StrEnum):
-    """What becomes of slots that passed while nobody was there to see them."""
+    """What becomes of slots that passed while no server was there."""
 
-    ONE = "one"  # the latest of them is made up for
+    ONE = "one"  # the latest of them is run
     NONE = "none"
-    ALL = "all"  # each of them, one after the other
+    ALL = "all"  # each of them is run, one after the other
 
 
 class SkipReason(StrEnum):
@@ -33,7 +33,7 @@ class SkipReason(StrEnum):
     ALREADY_RUNNING = "already_running"
     AT_CAPACITY = "at_capacity"
     NOT_DUE = "not_due"
-    MISSED = "missed"  # the slot is past, and `catch_up` does not want it back
+    MISSED = "missed"  # the slot has passed, and `catch_up` does not make up for it
     NO_WORK = "no_work"
     SOURCE_ERROR = "source_error"
     AGENT_PAUSED = "agent_paused"
@@ -54,35 +54,35 @@ class ScheduleStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule as configured. What it wakes its agent for is in `prompt` and `work_source`."""
+    """A schedule as configured; `prompt` and `work_source` say what its agent is woken for."""
 
     agent: str
     name: str
     type: ScheduleType
-    interval: timedelta | None = None  # of interval schedules, and of no others
-    cron: str | None = None  # of cron schedules, and of no others; shorthands are kept
+    interval: timedelta | None = None  # of interval schedules only
+    cron: str | None = None  # of cron schedules only; shorthands are kept as written
     timezone: str = "UTC"
     jitter_percent: float = 0  # 0 to 10, of the interval, or of the time to the next slot
     catch_up: CatchUp = CatchUp.ONE
     enabled: bool = True
     prompt: str | None = None
     work_source: dict[str, object] | None = None  # instead of the agent's
-    resume_session: bool | None = None  # None: as the agent does
+    resume_session: bool | None = None  # None: as the agent
     timeout: timedelta | None = None
     secret_env: str | None = None  # webhook and chat: the variable with the signing secret
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleState:
-    """A schedule as it stands in the ledger."""
+    """A schedule as the ledger has it."""
 
     agent: str
     name: str
     type: ScheduleType
-    definition: str  # what its times are computed from, as text: a change computes them anew
+    definition: str  # what its times are computed from; when it changes, they are computed again
     enabled: bool
-    next_run_at: str | None  # None: by the clock it will not wake
-    slot: str | None  # the moment that the next trigger is for; jitter makes it later than that
+    next_run_at: str | None  # None: the clock will not wake it
+    slot: str | None  # the moment that the next trigger is for; jitter may delay the trigger
     last_run_at: str | None
     last_completed_at: str | None
     last_error: str | None
@@ -92,7 +92,7 @@ class ScheduleState:
     trigger_count: int
     running: int  # triggers on living nodes that have not ended
     last_skip_detail: str | None = None
-    source: str | None = None  # what it takes work from; see `WorkWanted`
+    source: str | None = None  # the source that it takes work from; see `WorkWanted`
 
     @property
     def status(self) -> ScheduleStatus:
@@ -116,7 +116,7 @@ class Trigger:
     id: str
     agent: str
     schedule: str
-    slot: str  # for webhooks and people: the trigger's own id
+    slot: str  # for a webhook or a person: the trigger's own id
     kind: TriggerKind
     node: str
     triggered_at: str

@@ -1,4 +1,4 @@
-"""Signals: "when this happens, do that", kept in the ledger until it has."""
+"""Signals: "when this happens, do that", kept in the ledger until they have fired."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,8 +27,8 @@ class TriggerOn(StrEnum):
 
 
 class ActionKind(StrEnum):
-    FOLLOW_UP = "follow_up"  # a task on the item that it is about
-    SUBMIT = "submit"  # a new item, linked to it
+    FOLLOW_UP = "follow_up"  # a follow-up on the item of the event
+    SUBMIT = "submit"  # a new item that records where it came from
     DISPATCH = "dispatch"
     HOLD = "hold"
     RELEASE = "release"
@@ -38,7 +38,7 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Checked when a signal is made, so that it can be evaluated without surprise."""
+    """Checked when the signal is made, so that evaluating it cannot fail on bad input."""
 
     kind: TriggerOn
     to: tuple[str, ...] = ()  # statuses
@@ -49,14 +49,14 @@ class Condition:
     types: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     agent: str | None = None
-    at: str | None = None  # of time: that moment
-    after_seconds: float | None = None  # so long after the event, or after the signal was made
-    while_in: bool = False  # and only if the item has not moved since
+    at: str | None = None  # of time: at this moment
+    after_seconds: float | None = None  # of time: after the event, or after the signal was made
+    while_in: bool = False  # of time: only if the item has not moved since the event
     outcomes: tuple[str, ...] = ()  # of run.finished: statuses of runs
     schedule: str | None = None
     source: str | None = None  # of source.event
     fields: dict[str, Any] = field(default_factory=dict)
-    nth: int = 1  # of transitions: the item's n-th of this kind, and those behind it
+    nth: int = 1  # of transitions: from the item's n-th of this kind on
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Action:
     schedule: str | None = None
     reason: str | None = None
     url: str | None = None  # of notify
-    channel: str | None = None  # of notify, instead: one of the configuration
+    channel: str | None = None  # of notify, instead of `url`: a channel of the configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class NewSignal:
     condition: Condition
     action: Action
     work_item_id: str | None = None
-    name: str | None = None  # unique among living signals; those of the configuration have one
-    max_fires: int | None = 1  # None: as often as it happens
+    name: str | None = None  # unique among active signals; those of the configuration have one
+    max_fires: int | None = 1  # None: no limit
     expires_at: str | None = None
-    max_depth: int = 3  # how deep its own follow-ups may set it off again
+    max_depth: int = 3  # how many generations of its own items may fire it again
     created_by: str | None = None
     configured: bool = False
 
@@ -106,20 +106,20 @@ class Signal:
     created_at: str
     updated_at: str
     last_fired_at: str | None = None
-    last_fired_seq: int = 0  # the event that set it off last
+    last_fired_seq: int = 0  # the event that fired it last
 
 
 class FiringStatus(StrEnum):
     QUEUED = "queued"
     PROCESSING = "processing"
-    ENQUEUED = "enqueued"  # what should follow is there
+    ENQUEUED = "enqueued"  # the action was performed
     SKIPPED = "skipped"  # the condition did not hold after all; `error` says why
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class FiringRecord:
-    id: str  # derived from signal and dedupe key, so it is the same at every try
+    id: str  # derived from signal and dedupe key, so it is the same on every attempt
     signal_id: str
     dedupe_key: str
     event_seq: int | None
@@ -137,7 +137,7 @@ class FiringRecord:
 
 @dataclass(frozen=True, slots=True)
 class FiringFacts:
-    """What a firing is about."""
+    """The facts that decide a firing."""
 
     signal: Signal
     event: Event | None
@@ -147,11 +147,11 @@ class FiringFacts:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """How the items stand that a signal waits for, and what stood in its line at that moment."""
+    """The items that a signal waits for, and its open firings, read at one moment."""
 
     total: int
-    inside: int  # are in one of its statuses
-    firings: frozenset[str]  # that are open
+    inside: int  # those in one of its statuses
+    firings: frozenset[str]  # ids of the open ones
 
 
 class FollowUpStatus(StrEnum):
@@ -172,9 +172,9 @@ class FollowUp:
     title: str
     body: str | None
     status: FollowUpStatus
-    agent: str | None  # that it is meant for
+    agent: str | None  # None: for any agent
     created_at: str
-    holder: str | None = None  # that has it, or had it last
+    holder: str | None = None  # the agent that holds it, or held it last
     lease_token: str | None = None
     lease_expires_at: str | None = None
     attempts: int = 0

@@ -1,4 +1,4 @@
-"""What the ledger knows of work that comes from outside: claims on trackers, approvals, states."""
+"""What the ledger knows of work from sources: claims on trackers, approvals, states."""
 
 from dataclasses import dataclass
 from typing import TypedDict
@@ -9,7 +9,7 @@ from rota.model.work import NewItem
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """How one claim of ours signs in a tracker's log; the nonce tells it from a forgery."""
+    """How one of our claims signs in a tracker's claim log; the nonce exposes a forgery."""
 
     firing_id: str
     codename: str
@@ -19,7 +19,7 @@ class Firing:
 
 @dataclass(frozen=True, slots=True)
 class SourceClaim:
-    """A claim of ours that a tracker shows, and how the ledger's claim behind it stands."""
+    """Our claim on a tracker, and the state of the ledger's claim behind it."""
 
     firing_id: str
     source: str
@@ -29,30 +29,30 @@ class SourceClaim:
     codename: str
     fleet: str
     nonce: str
-    entry_id: int | None  # the tracker's own number of it; None until it has answered
+    entry_id: int | None  # the tracker's own number; None until the tracker has answered
     created_at: str
     ended_at: str | None
     outcome: str | None
     status: Status  # of the item, now
     token: str | None  # of the ledger's claim, while that is live
-    lapsed: bool = False  # but nobody has swept it: its holder's next heartbeat would renew it
+    lapsed: bool = False  # the lease has lapsed but is not swept: a heartbeat would renew it
 
     @property
     def live(self) -> bool:
-        """The ledger's claim is the one that was made with this, and its lease has not lapsed."""
+        """The item still has the claim that was made with this, and its lease has not lapsed."""
         return self.token is not None
 
     @property
     def over(self) -> bool:
-        """The ledger's claim has ended, and no heartbeat brings it back."""
+        """The ledger's claim has ended, and no heartbeat can renew it."""
         return self.token is None and not self.lapsed
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """An item as its source shows it, whether anybody may take it or not.
+    """An item as its source shows it, whether agents may take it or not.
 
-    `hold_reason` says why nobody may, and behind a semicolon what lifts it:
+    `hold_reason` says why agents may not, and after a semicolon what lifts the hold:
     "nobody trusted has agreed to this text; put the label agent:implement on it".
     """
 
@@ -62,7 +62,7 @@ class Mirrored:
 
 @dataclass(frozen=True, slots=True)
 class Mirroring:
-    """What a mirroring did: how many of each, and which references could not be stored, and why."""
+    """What a mirroring changed, and the references that could not be stored, with the reason."""
 
     added: int = 0
     edited: int = 0
@@ -76,7 +76,7 @@ class Mirroring:
 
 @dataclass(frozen=True, slots=True)
 class LiveReference:
-    """Which live item stands for a reference of a source, in short."""
+    """The live item of a source reference, in short."""
 
     item_id: str
     source_ref: str
@@ -98,13 +98,13 @@ class InReview:
 
 @dataclass(frozen=True, slots=True)
 class ReviewLook:
-    """What a source said of the pull request that an item waits for."""
+    """What a source found when it looked at the pull request that an item waits for."""
 
     item_id: str
     source: str
     address: str
     found: str  # "open" or "gone"
-    looked_at: str = ""  # when it is written down
+    looked_at: str = ""  # set when it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,8 @@ class SourceState:
 
 
 class StateNote(TypedDict, total=False):
-    """News of a source. What is not named stays as it was; `requests` are added to the count."""
+    """Changes to the state of a source. A missing key changes nothing; `requests` are added to the
+    count."""
 
     polled_at: str | None
     poll_error: str | None

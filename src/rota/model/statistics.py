@@ -56,7 +56,7 @@ class Bucket:
 
 
 def buckets(window: Window, now: datetime, zone: ZoneInfo) -> tuple[Bucket, ...]:
-    """The oldest first. A day goes from midnight to midnight there: 23, 24 or 25 hours."""
+    """Oldest first. A day goes from midnight to midnight in the zone: 23, 24 or 25 hours."""
     here = now.astimezone(zone)
     if window is Window.DAY:
         hour = here.replace(minute=0, second=0, microsecond=0).astimezone(UTC)
@@ -73,7 +73,7 @@ def _midnight(day: date, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Seconds that half of what was measured stayed below, and nine tenths of it."""
+    """The median and the 90th percentile, in seconds."""
 
     measured: int = 0
     p50: float | None = None
@@ -81,8 +81,8 @@ class Spread:
 
 
 def spread(measured: Iterable[tuple[float, float]]) -> Spread:
-    """Of values and how many each of them stands for. What is told did occur: nothing is mixed
-    of two values."""
+    """Of values, each with the number of items it stands for. The result is always a measured
+    value, never an interpolation."""
     ordered = sorted(measured)
     if not ordered:
         return Spread()
@@ -100,7 +100,7 @@ def _reached(ordered: list[tuple[float, float]], share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What happened in one bucket. Items count by how they stand now: one that failed and was
+    """What happened in one bucket. Items count by their current status: an item that failed and was
     retried has not ended."""
 
     begins: str
@@ -109,9 +109,9 @@ class Period:
     completed: int
     failed: int
     cancelled: int
-    open: int  # at its end; of the running one: now
-    lead_time: Spread  # of what was completed, since it was created
-    spent: Spent  # by the runs that began in it
+    open: int  # at its end; in the current bucket: now
+    lead_time: Spread  # of completed items, from creation to completion
+    spent: Spent  # by the runs that started in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +123,10 @@ class Statistics:
     standing: Mapping[Status, int]  # how many are open now, by status
     lead_time: Spread
     time_in_status: Mapping[Status, Spread]  # of the items that ended last
-    failures: tuple[tuple[str, int], ...]  # reasons, the most frequent first
+    failures: tuple[tuple[str, int], ...]  # reasons, most frequent first
     runs: Mapping[str, int]  # by status
     spent: Spent = field(default_factory=Spent)
-    # These were counted some time ago; after so many seconds they are counted anew.
+    # Set if these figures are cached: after this many seconds they are computed again.
     again_in: float | None = None
 
     @property

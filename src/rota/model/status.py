@@ -1,4 +1,4 @@
-"""The one status machine: which verb leads from where to where, and what it needs."""
+"""The status machine: which verb leads from which status to which, and what it needs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -47,7 +47,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One verb: the statuses it leads from, the one it leads to, the field it needs."""
+    """One verb: the statuses it leads from, the status it leads to, and the field it needs."""
 
     sources: tuple[Status, ...]
     target: Status
@@ -85,5 +85,5 @@ def verb_for(source: Status, target: Status) -> Verb | None:
 
 
 def allowed_from(status: Status) -> dict[Verb, Status]:
-    """What may happen next: each verb with the status it leads to."""
+    """The possible verbs, each with the status it leads to."""
     return {verb: rule.target for verb, rule in RULES.items() if status in rule.sources}

@@ -1,4 +1,4 @@
-"""How the whole fleet does now, in a few figures: for those who watch it from outside."""
+"""A few figures on the current state of the whole fleet, for monitoring."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from rota.model.status import Status
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """Runs of one agent that began within the last hour and stand so."""
+    """Runs of one agent with one status that started within the last hour."""
 
     agent: str
     status: str
@@ -22,24 +22,24 @@ class RunFigures:
 
 @dataclass(frozen=True, slots=True)
 class PostFigures:
-    """What waits in the outbox, and what was given up, of one kind."""
+    """Outbox entries of one kind: waiting, and given up."""
 
     kind: str
     waiting: int
-    oldest: str | None  # when the longest waiting one was written
+    oldest: str | None  # when the oldest waiting entry was written
     dead: int
 
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """All from the ledger, so that every server tells the same."""
+    """All from the ledger, so that every server reports the same."""
 
     ended: Mapping[Status, int] = field(default_factory=dict)  # within the last hour
     lead_time: Spread = field(default_factory=Spread)  # of items completed within it
     runs: tuple[RunFigures, ...] = ()
     open_runs: Mapping[str, int] = field(default_factory=dict)  # by agent
     agents: tuple[AgentLoad, ...] = ()
-    schedules_late: float = 0.0  # seconds that the longest overdue one waits
+    schedules_late: float = 0.0  # seconds that the most overdue schedule has waited
     signals_late: float = 0.0
     post: tuple[PostFigures, ...] = ()
     outbox_age: float = 0.0

@@ -1,4 +1,4 @@
-"""What of a source a schedule takes, kept with the schedule so that any process can tell."""
+"""Which work of a source a schedule takes; stored with the schedule, so that any process knows."""
 
 import json
 from collections.abc import Mapping
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from rota.model.work import WorkItem
 
-# Sources whose items have another kind than the configuration calls them by.
+# Types in the configuration whose items have another kind of source.
 _KINDS = {"forgejo": "gitea"}
 
 
 @dataclass(frozen=True, slots=True)
 class WorkWanted:
-    """What is empty asks for nothing."""
+    """An empty field is no filter."""
 
     kind: str  # of the source
     repo: str | None = None  # of a tracker
-    types: tuple[str, ...] = ()  # these three: of the queue
+    types: tuple[str, ...] = ()  # this and the next two: of the queue
     labels: tuple[str, ...] = ()
     project_id: str | None = None
 
@@ -59,7 +59,7 @@ class WorkWanted:
 
     @property
     def in_words(self) -> str:
-        """What it takes, and no more."""
+        """Its filters, for people."""
         parts = [
             *(["type " + " or ".join(self.types)] if self.types else []),
             *(["label " + " and ".join(self.labels)] if self.labels else []),
@@ -68,7 +68,7 @@ class WorkWanted:
         return ", ".join(parts) or f"{self.kind}:{self.repo or ''}"
 
     def is_kind_of(self, item: WorkItem) -> bool:
-        """Whether they are of the same kind of source: `github` of `github:owner/repo`."""
+        """Whether the item's source is of this kind: `github` for `github:owner/repo`."""
         return self.kind == (item.source.partition(":")[0] if item.source else "queue")
 
     def takes_type(self, item: WorkItem) -> bool:
@@ -84,7 +84,7 @@ class WorkWanted:
         )
 
     def _is_from(self, source: str | None) -> bool:
-        """The host that may stand before the repository is not told in the configuration."""
+        """An item's source may have a host before the repository, which the configuration lacks."""
         place = (source or "").partition(":")[2]
         return self.repo is None or place == self.repo or place.endswith(f"/{self.repo}")
 

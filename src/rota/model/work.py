@@ -1,4 +1,4 @@
-"""Work items and projects: what is to be done, and where it stands."""
+"""Work items and projects, and the checks on their names and texts."""
 
 import re
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ NO_KEY = "use 1 to 150 printable ASCII characters without spaces"
 
 
 class NewItem(NamedTuple):
-    """What a submitter says of an item; the queue adds the rest."""
+    """An item as submitted; the queue adds the rest."""
 
     type: str
     description: str
@@ -57,8 +57,8 @@ class NewItem(NamedTuple):
 class WorkItem:
     """A row of the ledger as it was read; treat it as a value.
 
-    Not frozen only because a frozen dataclass of this width costs as much to
-    build as the statement that read it.
+    It is not frozen, only because a frozen dataclass with this many fields costs
+    as much to build as the statement that read it.
     """
 
     id: str
@@ -110,7 +110,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """One row of the dispatch log: who was named for an item, and how that ended."""
+    """One row of the dispatch log: which agent was named for an item, and how that ended."""
 
     id: str
     work_item_id: str
@@ -122,7 +122,8 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`item_id` waits for `blocker_id`; `blocker_status` says how far that is."""
+    """`item_id` waits for `blocker_id`. Status and description are those of the other item: of the
+    blocker in a list of blockers, of the waiting item in a list of dependents."""
 
     item_id: str
     blocker_id: str
@@ -132,7 +133,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """Which items a list shows, and from where on."""
+    """Which items a list shows, in which order, and after which item."""
 
     statuses: tuple[Status, ...] = ()
     id_prefix: str | None = None
@@ -146,27 +147,27 @@ class ItemFilter:
     updated_after: str | None = None
     ready_at: str | None = None  # only what nothing keeps from a claim at this moment
     by_age: bool = False
-    by_end: bool = False  # the last to end first; of one terminal status
+    by_end: bool = False  # last ended first; only with one terminal status
     after: tuple[int, str] | None = None  # priority and id of the last item shown
-    before: tuple[str, str] | None = None  # of `by_end`: end and id of the last item shown
+    before: tuple[str, str] | None = None  # with `by_end`: end and id of the last item shown
     limit: int = 50
 
 
 def check_name(value: str, what: str) -> str:
-    """Names of agents become file names and path segments, so they are kept plain."""
+    """Names become file names and path segments, so few characters are allowed."""
     if not NAME.fullmatch(value):
         raise InvalidInput(f"{what}: {value[:80]!r} {NO_NAME}", field=what)
     return value
 
 
 def storable(text: str) -> str:
-    """Without what every database, or JSON, would refuse: for the words of those whom nobody can
-    ask again. Half a character becomes a question mark, and NUL goes."""
+    """Make a text storable instead of refusing it, for text whose author cannot be asked to correct
+    it. Half a surrogate pair becomes a question mark, and NUL is removed."""
     return text.replace("\0", "").encode(errors="replace").decode()
 
 
 def check_text(value: str, what: str, longest: int, *, empty: bool = False) -> str:
-    """Refuse what one of the databases, or JSON, could not give back unchanged."""
+    """Refuse text that one of the databases, or JSON, could not return unchanged."""
     if not empty and not value.strip():
         raise InvalidInput(f"{what} must not be empty", field=what)
     if len(value) > longest:

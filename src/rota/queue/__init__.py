@@ -1,4 +1,4 @@
-"""The ledger's services: every change of an item, and every way to read it."""
+"""The ledger's services: all changes and reads of items."""
 
 from rota.queue.ledger import Ledger
 from rota.queue.service import WorkQueue

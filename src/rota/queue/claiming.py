@@ -1,4 +1,4 @@
-"""Taking items and finishing them in batches: the hot path."""
+"""Claims items and finishes them in batches: the hot path."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,14 +22,15 @@ from rota.queue.intake import LONGEST, check_labels
 from rota.queue.moves import Lost, Moved, Order
 from rota.storage.port import Finish, Take, Transaction
 
-# A wake-up can be lost (another process on SQLite, a cut LISTEN connection): look again anyway.
+# A wake-up can be lost (a broken LISTEN connection, a crash between commit and NOTIFY), so waiting
+# claims look again anyway.
 LOOK_AGAIN_SECONDS = 2.0
 SLOT_CHECK_SECONDS = 0.25
 
 
 @lru_cache(maxsize=1024)
 def check(request: ClaimRequest) -> None:
-    """Who works asks in the same words again and again; they need be looked at once."""
+    """Cached, because an agent repeats the same request again and again."""
     check_name(request.agent, "agent")
     if not 1 <= request.limit <= MAX_BATCH:
         raise InvalidInput(
@@ -57,13 +58,14 @@ def check_lease(seconds: float) -> None:
 
 
 def expiry(moment: datetime, seconds: float) -> str:
-    """When a lease of this length ends that begins then."""
+    """When a lease of this length ends, if it begins at `moment`."""
     check_lease(seconds)
     return to_text(later(moment, seconds, "lease_seconds"))
 
 
 def look_again(result: ClaimResult) -> float:
-    """A busy slot or a paused agent is not announced to waiters; those look more often."""
+    """Seconds until the next look. A freed slot is not announced to waiting claims, so a claim
+    without a free slot looks more often."""
     if result.reason is NothingClaimed.NO_FREE_SLOT:
         return SLOT_CHECK_SECONDS
     return LOOK_AGAIN_SECONDS
@@ -72,10 +74,10 @@ def look_again(result: ClaimResult) -> float:
 def take(
     tx: Transaction, requests: Sequence[ClaimRequest], ids: IdFactory, moment: datetime
 ) -> list[ClaimResult]:
-    """Claim for all of them; who comes away empty is tried again if the sweep found something."""
+    """Claim for all requests. Those that got nothing are tried again if a sweep frees something."""
     takes, now = _takes(requests, ids, moment), to_text(moment)
     answers = tx.take(takes, now)
-    # A full agent too: what fills it may be a claim of its own that has lapsed.
+    # Also for an agent without a free slot: a lapsed claim of its own may fill the slot.
     empty = [
         n
         for n, one in enumerate(answers)
@@ -88,8 +90,8 @@ def take(
 
 
 def _takes(requests: Sequence[ClaimRequest], ids: IdFactory, moment: datetime) -> list[Take]:
-    """Made inside the transaction: a lease that began while its claim still waited for the
-    database could be over before anybody held it."""
+    """Made inside the transaction. If a lease began while its claim still waited for the database,
+    it could lapse before anybody held it."""
     count = sum(request.limit for request in requests)
     tokens, dispatch_ids = ids.tokens(count), ids.several(count)
     ends = {seconds: expiry(moment, seconds) for seconds in {one.lease_seconds for one in requests}}
@@ -108,7 +110,7 @@ def _takes(requests: Sequence[ClaimRequest], ids: IdFactory, moment: datetime) -
 def new_items(
     tx: Transaction, fresh: Sequence[tuple[str, NewItem]], actor: str | None, now: str
 ) -> list[WorkItem]:
-    """The rows just inserted. Built here, not read back, unless links changed them."""
+    """The items just inserted. Built here and not read back, unless links changed them."""
     return [
         (tx.get_item(item_id) if item.blocked_by else None) or _queued(item_id, item, actor, now)
         for item_id, item in fresh
@@ -128,16 +130,16 @@ def _queued(item_id: str, item: NewItem, actor: str | None, now: str) -> WorkIte
 
 @dataclass(slots=True)
 class Finished:
-    """One answer of a batch completion: the item, or why not; and what its holder took next."""
+    """One answer of a batch completion: the item or the error, and what its holder took next."""
 
     id: str
     item: WorkItem | None = None
     error: RotaError | None = None
-    is_fresh: bool = False  # completed just now, and not told once more
+    is_fresh: bool = False  # completed just now; False for a repeated call
     next: ClaimResult | None = None
 
     def moved(self) -> Moved:
-        """Raises what refused it."""
+        """Raises the error, if there is one."""
         if self.item is None:
             raise self.error or AssertionError("an answer has an item or an error")
         return Moved(self.item, next=self.next)
@@ -146,9 +148,9 @@ class Finished:
 def finish_and_take(
     tx: Transaction, orders: Sequence[Order], ids: IdFactory, clock: Clock
 ) -> list[Finished]:
-    """What follows is taken when all of them are done, and their slots are free."""
+    """Complete all orders, which frees their slots, and then claim the next items."""
     wanted = [order.next for order in orders if order.next is not None]
-    if sum(one.limit for one in wanted) <= len(orders):  # for more there may be no slots
+    if sum(one.limit for one in wanted) <= len(orders):  # else there may be too few slots
         tx.foresee(wanted)
     answers = finish(tx, orders, ids, to_text(clock.now()))
     going_on = [
@@ -157,7 +159,7 @@ def finish_and_take(
         if order.next is not None and answer.is_fresh
     ]
     if going_on:
-        # Asked again: the completion may have waited, and a lease begins when it is taken.
+        # Read the clock again: the completion may have waited, and a lease begins with its claim.
         taken = take(tx, [request for _, request in going_on], ids, clock.now())
         for (answer, _), result in zip(going_on, taken, strict=True):
             answer.next = result
@@ -165,14 +167,15 @@ def finish_and_take(
 
 
 def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -> list[Finished]:
-    """Holders' plain orders in set-based statements; the rest one by one, to say why."""
+    """Completes plain orders of holders in set-based statements, and the rest one by one, so that
+    each gets its own answer."""
     held = [
         Finish(order.item_id, order.token, order.notes, order.actor)
         for order in orders
         if order.token and _is_plain(order)
     ]
     told = {order.item_id for order in orders}
-    if len(told) < len(orders):  # where several are about one item, each gets its own answer
+    if len(told) < len(orders):  # several orders for one item go one by one
         count = Counter(order.item_id for order in orders)
         held = [one for one in held if count[one.item_id] == 1]
     done = {item.id: item for item in tx.finish(held, now)} if held else {}
@@ -188,7 +191,7 @@ def finish(tx: Transaction, orders: Sequence[Order], ids: IdFactory, now: str) -
 
 
 def _is_plain(order: Order) -> bool:
-    """Nothing but what the statement for many can say."""
+    """Whether the set-based statement can express the order."""
     return order.outcome == Outcome.SUCCESS and not (
         order.force
         or order.version is not None

@@ -1,4 +1,4 @@
-"""Takes an item through its source: submitted, dispatched and started in one transaction."""
+"""Takes an item through its source: submits, dispatches and starts it in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,30 +15,30 @@ from rota.queue.moves import Lease, Order
 from rota.storage.port import RunAgain, Transaction
 
 REASON = "claimed"
-IN_PART = "partial"  # why an item is blocked: a person has to look at what was done of it
+IN_PART = "partial"  # the reason of a blocked item whose partial result a person must look at
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Who wants which item of a source, and how the claim signs there."""
+    """An agent's wish to take an item of a source, and how the claim signs there."""
 
     item: NewItem
     agent: str
     lease: Lease
     firing: Firing
-    cleared: bool  # the source has looked again, and holds it no longer
+    cleared: bool  # the source has looked again and no longer holds the item
 
 
 def collect(tx: Transaction, wanted: Collection, ids: IdFactory, now: str) -> ClaimedItem:
-    """Raises what refuses it, and has changed nothing then."""
-    # First what has lapsed: it may be this item, or what fills the agent's slots.
+    """Raises the refusal, and has then changed nothing."""
+    # Lapsed claims first: one may be on this item, or fill the agent's slots.
     sweeper.catch_up(tx, now)
     _demand_at_work(tx, wanted.agent)
     row = _ready(tx, wanted, ids, now)
     try:
         claim = _started(tx, row, wanted, ids, now)
     except VersionMismatch:
-        raise RunAgain from None  # somebody else is at it
+        raise RunAgain from None  # another transaction has changed it
     item = moves.find(tx, row.id)
     if not tx.insert_source_claim(item, wanted.firing, now):
         raise Refused(
@@ -69,8 +69,8 @@ def kept_back(
 
 
 def _comes_free(row: WorkItem, now: str) -> bool:
-    """Before it is taken: what has lapsed is swept, and what was done in part is made ready again
-    by who says so at its source."""
+    """Whether the item becomes free before it is taken: a lapsed claim is swept, and a partial
+    result is released by the person who makes the issue ready again at its source."""
     if row.status is Status.BLOCKED:
         return row.reason == IN_PART
     return row.lease_expires_at is not None and row.lease_expires_at <= now
@@ -82,7 +82,8 @@ def _demand_at_work(tx: Transaction, name: str) -> None:
 
 
 def _ready(tx: Transaction, wanted: Collection, ids: IdFactory, now: str) -> WorkItem:
-    """The live row of the reference, as the source shows it now; a new one where there is none."""
+    """The live item of the reference, brought up to date with the source; a new item if there is
+    none."""
     source, ref = mirroring.reference(wanted.item)
     row = tx.outside_item(source, ref)
     if row is None or row.status in TERMINAL:
@@ -161,7 +162,7 @@ def give_back(tx: Transaction, firing_id: str, why: str, now: str) -> None:
     item = moves.find(tx, claim.work_item_id)
     verb = _way_back(tx, item, claim)
     if verb is not None:
-        # By force: also where the lease has just lapsed, and nobody has swept it yet.
+        # By force, so that it also works after the lease has lapsed and before a sweep.
         order = Order(
             verb,
             item.id,
@@ -176,10 +177,11 @@ def give_back(tx: Transaction, firing_id: str, why: str, now: str) -> None:
 
 
 def _way_back(tx: Transaction, item: WorkItem, claim: SourceClaim) -> Verb | None:
-    """Into the queue; none where it waits there, somebody has taken it since, or it has ended."""
+    """The verb that puts the item back into the queue. None if it is there already, was taken
+    again, or has ended."""
     if item.status is Status.IN_PROGRESS and item.epoch == claim.epoch:
         return Verb.RELEASE
-    # It failed for want of an attempt that was none; as in `uncount_attempt`.
+    # It failed because this claim was wrongly counted as an attempt; see `uncount_attempt`.
     robbed = mirroring.is_spent(item) and item.attempts > item.epoch - claim.epoch
     if robbed and (tx.outside_item(claim.source, claim.source_ref) or item).id == item.id:
         return Verb.RETRY
@@ -188,7 +190,7 @@ def _way_back(tx: Transaction, item: WorkItem, claim: SourceClaim) -> Verb | Non
 
 _ENDS: dict[str, Verb] = {"success": Verb.COMPLETE, "failure": Verb.FAIL, "partial": Verb.BLOCK}
 
-# How an item comes into work, from where it may stand after its run has died.
+# The verbs that bring an item into progress, by the status it may have after its run has died.
 _INTO_WORK: dict[Status, tuple[Verb, ...]] = {
     Status.QUEUED: (Verb.DISPATCH, Verb.START),
     Status.DISPATCHED: (Verb.START,),
@@ -199,14 +201,14 @@ _INTO_WORK: dict[Status, tuple[Verb, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class LateEnd:
-    """How a run ended, as its source knows it and the ledger does not yet."""
+    """How a run ended: the source knows it, and the ledger does not yet."""
 
     firing_id: str
     outcome: str  # "success", "failure" or "partial"
     reason: str
     notes: str | None = None
     artifact_url: str | None = None
-    review: bool = False  # a success that a person has still to look at
+    review: bool = False  # a success that still needs a review
 
     @property
     def verb(self) -> Verb:
@@ -214,11 +216,12 @@ class LateEnd:
 
 
 def finish(tx: Transaction, end: LateEnd, ids: IdFactory, now: str) -> bool:
-    """By the usual moves, so that log and events tell it as it was."""
+    """Uses the usual moves, so that dispatch log and events are complete. False if there is nothing
+    to record."""
     claim = tx.find_source_claim(end.firing_id, now)
     item = None if claim is None else tx.outside_item(claim.source, claim.source_ref)
     if claim is None or item is None or (item.id, item.epoch) != (claim.work_item_id, claim.epoch):
-        return False  # another stands for it by now, or somebody has taken it again
+        return False  # the reference has another item by now, or the item was taken again
     way = _way(item.status, end.verb)
     version: int | None = item.version
     for verb in way:
@@ -239,12 +242,13 @@ def finish(tx: Transaction, end: LateEnd, ids: IdFactory, now: str) -> bool:
             in_passing=True,
         )
         _move(tx, order, ids.new(), now)
-        version = None  # from here on nobody else can
+        version = None  # the first move has locked the row: nobody else can change it now
     return bool(way)
 
 
 def _move(tx: Transaction, order: Order, dispatch_id: str, now: str) -> None:
-    """Of the item as it was read; on PostgreSQL, another may have taken it since."""
+    """Moves the item as it was read. On PostgreSQL another transaction may have moved it since; the
+    body then runs again."""
     try:
         moves.given(moves.apply(tx, order, dispatch_id, now))
     except VersionMismatch:
@@ -252,7 +256,7 @@ def _move(tx: Transaction, order: Order, dispatch_id: str, now: str) -> None:
 
 
 def _way(status: Status, end: Verb) -> tuple[Verb, ...]:
-    """The moves to that end; none where it stands there, or has ended otherwise."""
+    """The verbs that lead to that end; none if the item is there already or has ended otherwise."""
     if status in RULES[end].sources:
         return (end,)
     unfinished = end is not Verb.COMPLETE and status in (Status.FAILED, Status.BLOCKED)

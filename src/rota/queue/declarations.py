@@ -1,7 +1,7 @@
 """What the files of all servers on a ledger declare, of one kind.
 
-Only what a file has had, and lets go, is taken away, and only once no server has it in its file:
-one with another file, or without one, leaves the rest alone.
+A declaration is removed only when a file that had it lets it go and no other server has it in its
+file. A server with another file, or without one, removes nothing else.
 """
 
 from collections.abc import Collection
@@ -11,14 +11,14 @@ from rota.model.clock import from_text, to_text
 from rota.storage.declaration_port import DeclarationKind
 from rota.storage.port import Transaction
 
-# Who was not seen for so long is not waited for. It may be down for maintenance; or it was taken
-# away for good, and what only its file had would stay for ever.
+# The declarations of a server that was not seen for this long no longer count. A shorter absence
+# may be maintenance; after a longer one, they would otherwise stay for ever.
 AWAITED = timedelta(days=1)
 
 
 class Declarations:
-    """As one transaction finds them, and nobody changes them before it ends. `home` is who asks:
-    the state directory of a server."""
+    """The declarations as one transaction reads them, locked until it ends. `home` is the home of
+    the asking server."""
 
     def __init__(self, tx: Transaction, kind: DeclarationKind, home: str, now: str) -> None:
         tx.lock_declarations()
@@ -30,20 +30,20 @@ class Declarations:
         self._here = {home_of(node.place) for node in tx.nodes_since(since)} | {home}
 
     def is_known(self, name: str) -> bool:
-        """Some file has had it, and nobody has taken it away since."""
+        """Whether some file has had it and it was not removed since."""
         return any(row.name == name for row in self._rows)
 
     def is_shared(self, name: str) -> bool:
-        """Another server has it in its file."""
+        """Whether another server has it in its file."""
         return bool(self._wanting(name) - {self._home})
 
     def declare(self, names: Collection[str]) -> None:
-        """All that our file has."""
+        """Declare everything that our file contains."""
         self._tx.declare(self._kind, self._home, names)
         self._rows = self._tx.declarations(self._kind)
 
     def abandoned(self) -> list[str]:
-        """What a file has let go, and no server's has any more."""
+        """Names that a file has let go and that no server's file contains any more."""
         let_go = {row.name for row in self._rows if not row.wanted}
         return sorted(name for name in let_go if not self._wanting(name))
 
@@ -55,11 +55,10 @@ class Declarations:
 
 
 def may_go(tx: Transaction, kind: DeclarationKind, home: str) -> bool:
-    """Whether there may be anything to let go, or to take away: a look that keeps nobody
-    waiting."""
+    """Whether there may be something to withdraw or remove. Reads without taking the lock."""
     return any(row.home == home or not row.wanted for row in tx.declarations(kind))
 
 
 def home_of(place: str) -> str:
-    """A container has another host name each time, and what is behind the # is the same."""
+    """The part after the #. It stays the same when a container gets a new host name."""
     return place.rpartition("#")[2]

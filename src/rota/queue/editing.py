@@ -1,4 +1,4 @@
-"""What a PATCH, a note and a hold do to an item."""
+"""Edits, notes and holds of an item."""
 
 import json
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from rota.storage.port import Edit, RunAgain, Topic, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """New values of describing fields and, where one is named, the status to move to."""
+    """New values of describing fields and, if given, the status to move to."""
 
     edits: dict[str, Any]
     blocked_by: tuple[str, ...] | None
@@ -25,14 +25,14 @@ class Patch:
 
 
 def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: str) -> Moved | Lost:
-    """Edit, then move. The order's verb follows from where the item stands."""
+    """Edit, then move. The verb follows from the item's status and the target."""
     item = moves.find(tx, order.item_id)
     if order.version is not None and item.version != order.version:
         raise moves.version_mismatch(item, order.version)
     late = order.token is not None and item.claim_token != order.token
     if late and wanted.target is None:
         raise moves.claim_lost(item, tx.find_claim(item.id, order.token or ""))
-    # A former holder's edits are not believed either; its move says so below.
+    # Edits of a former holder are ignored too; the move below answers that the claim is lost.
     if not late and _has_edits(wanted, order):
         notes = order.notes if wanted.target is None else None
         item = edit(tx, item, wanted, order.actor, now, notes=notes)
@@ -48,7 +48,7 @@ def patch(tx: Transaction, order: Order, wanted: Patch, dispatch_id: str, now: s
     moves.check_order(ready)
     try:
         return moves.apply(tx, ready, dispatch_id, now)
-    except VersionMismatch:  # only on PostgreSQL: another has moved it since it was read
+    except VersionMismatch:  # only on PostgreSQL: another transaction has moved the item since
         if order.version is None:
             raise RunAgain from None
         raise
@@ -67,12 +67,12 @@ def _default_outcome(verb: Verb, outcome: str | None) -> str | None:
 
 
 def _verb_toward(target: Status) -> Verb:
-    """For a former holder's PATCH: the verb it meant when it still was at work."""
+    """For a former holder's PATCH: the verb it would have meant while in progress."""
     return verb_for(Status.IN_PROGRESS, target) or Verb.RELEASE
 
 
 def checked_edits(changes: dict[str, Any]) -> dict[str, Any]:
-    """Describing fields as columns. `labels` stays a tuple and is stored by its own verb."""
+    """The checked fields as columns. `labels` stays a tuple, because it is stored separately."""
     edits = dict(changes)
     if "type" in edits:
         check_text(edits["type"] or "", "type", LONGEST["type"])
@@ -105,12 +105,12 @@ def edit(
     *,
     notes: str | None = None,
 ) -> WorkItem:
-    """Change describing fields, with one event for all of them and one for a note."""
+    """Change describing fields: one event for all of them, and one for a note."""
     columns = _columns(tx, item, wanted, now)
     if notes is not None:
         columns["notes"] = notes
     if wanted.blocked_by is not None:
-        # First of all: it may wait, and must not hold the item meanwhile.
+        # Before the edit: this may wait for a lock, and must not hold the item's row meanwhile.
         _replace_blockers(tx, item, wanted.blocked_by)
     if tx.edit(Edit(item.id, now, columns, item.version)) is None:
         raise RunAgain
@@ -172,7 +172,7 @@ def note(
     item = moves.find(tx, item_id)
     if token is not None and item.claim_token != token:
         raise moves.claim_lost(item, tx.find_claim(item.id, token))
-    # Only a claim must still stand; what others do to the item beside it is no obstacle to a note.
+    # The version only guards the claim: without a token, concurrent changes do not refuse a note.
     seen = None if token is None else item.version
     changed = tx.edit(Edit(item.id, now, {"notes": notes}, seen))
     if changed is None:
@@ -186,7 +186,7 @@ def set_hold(
 ) -> WorkItem:
     """Put an operator's hold on an item, or take it off (no reason).
 
-    Also on one that has failed: it stays where it is when somebody retries it.
+    A failed item may be held too: the hold stays when the item is retried.
     """
     item = moves.find(tx, item_id)
     if item.status in TERMINAL and item.status is not Status.FAILED:
@@ -213,7 +213,7 @@ def put_hold(
     *,
     by: str | None = None,
 ) -> WorkItem:
-    """The hold as it shall stand; `by` says 'source' when it is the source's own."""
+    """Set or clear the hold; `by` is 'source' for the source's own hold."""
     hold: dict[str, object] = {"hold_reason": reason, "hold_by": None if reason is None else by}
     changed = tx.edit(Edit(item.id, now, hold, item.version))
     if changed is None:
@@ -232,7 +232,7 @@ def about(
     now: str,
     data: dict[str, Any] | None = None,
 ) -> NewEvent:
-    """An event of an item that did not change its status."""
+    """An event about an item that keeps its status."""
     return NewEvent(
         kind,
         now,

@@ -1,4 +1,4 @@
-"""Why is nobody working on this? Every reason, and what would change it."""
+"""Explains why nobody works on an item: every reason, and what would change it."""
 
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ def _holds(tx: Transaction, item: WorkItem) -> list[Reason]:
     if item.hold_reason is None:
         return []
     if item.source is not None and tx.hold_by(item.id) is not None:
-        # A source says behind a semicolon what lifts its hold.
+        # After a semicolon, a source says what lifts its hold.
         why, _, lift = item.hold_reason.partition("; ")
         return [
             Reason(
@@ -83,7 +83,7 @@ def _not_due(item: WorkItem, now: str) -> list[Reason]:
 
 
 def _given_back(item: WorkItem) -> str:
-    """Why it waits, where a try came before."""
+    """Why it was given back, if there was an attempt before."""
     if not item.attempts or item.status is not Status.QUEUED:
         return ""
     why = f" ({item.reason})" if item.reason else ""
@@ -127,7 +127,7 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
 def _standing(  # noqa: PLR0911 - one for each status
     tx: Transaction, item: WorkItem, running: list[Reason], now: str
 ) -> list[Reason]:
-    """What the status of an item says that waits for no agent."""
+    """The reason that follows from the status of an item that does not wait for an agent."""
     match item.status:
         case Status.QUEUED | Status.DISPATCHED:
             return []
@@ -167,7 +167,8 @@ def _standing(  # noqa: PLR0911 - one for each status
 
 
 def _answer(tx: Transaction, item: WorkItem) -> str:
-    """Who asked has gone on to other things, unless it is a program that waits by itself."""
+    """How to answer a blocked item. An agent that the fleet runs has ended, so it cannot be
+    resumed: the next run reads the answer."""
     if is_run_by_the_fleet(tx, item):
         return (
             f'rota release {item.id} --notes "YOUR ANSWER": whoever is woken for it next reads that'
@@ -184,7 +185,7 @@ def _queued(tx: Transaction, item: WorkItem, fleet: FleetReasons, *, ready: bool
         return []
     if not fleet.lines:
         return [_behind(item, ahead) if (ahead := tx.queued_before(item)) else _nobody_asked()]
-    # Where several would take it, the shortest line counts.
+    # If several agents would take it, the shortest line counts.
     ahead, who = min((tx.ahead_in_line(item, one), one.agent) for one in fleet.lines)
     if ahead:
         return [_behind(item, ahead, f" in the line of '{who}'")]
@@ -266,7 +267,7 @@ def _in_progress(tx: Transaction, item: WorkItem, running: list[Reason], now: st
 
 
 def _without_lease(tx: Transaction, item: WorkItem, running: list[Reason]) -> Reason:
-    """Nobody has to show that he is at it; who gives no sign is believed for a while."""
+    """Without a lease there are no heartbeats, so silence is accepted for a while."""
     who, since = item.assigned_agent, _started(tx, item)
     until = to_text(from_text(item.updated_at) + STALE_AFTER)
     if running or item.updated_at > since:

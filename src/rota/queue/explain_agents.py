@@ -1,5 +1,5 @@
-"""What keeps one agent from taking an item now. The state is asked, not what it was when a schedule
-last looked: a pause that has ended keeps nobody."""
+"""What keeps one agent from taking an item now. This reads the current state, and not what a
+schedule found at its last look: a pause that has ended no longer matters."""
 
 from rota.model.agents import Agent, room_for_reviews
 from rota.model.clock import from_text
@@ -12,7 +12,7 @@ from rota.storage.port import Transaction
 
 
 def kept_by_itself(tx: Transaction, name: str) -> list[Reason]:
-    """Whoever wakes it, and also where it asks for work by itself."""
+    """Reasons that hold however the agent is started, even if it asks for work by itself."""
     agent = tx.get_agent(name) or Agent(name)
     return [*_paused(agent), *_busy(tx, agent), *_reviews(tx, agent)]
 
@@ -54,13 +54,13 @@ def _reviews(tx: Transaction, agent: Agent) -> list[Reason]:
 
 
 def refusals(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
-    """What a run of this agent would end as, if somebody asked for one now."""
+    """Why a run of this agent would be refused, if one were requested now."""
     agent = tx.get_agent(name) or Agent(name)
     return [*_paused(agent), *kept_from_running(tx, name, now, fleet)]
 
 
 def kept_from_running(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
-    """What ends a run of the fleet before it begins, also one that a person asks for."""
+    """What ends a run of the fleet before it starts, even if a person requested it."""
     limits = tx.get_limits(name) or AgentLimits(name)
     return [*_limited(limits, now), *_spent(tx, name, now, fleet)]
 
@@ -79,7 +79,7 @@ def _limited(limits: AgentLimits, now: str) -> list[Reason]:
 
 
 def _spent(tx: Transaction, name: str, now: str, fleet: Fleet) -> list[Reason]:
-    """Budgets stand in the file alone: nothing where it is not known here."""
+    """Budgets are only in the file: without the file here, nothing is reported."""
     agent = fleet.agent(name)
     if agent is None:
         return []

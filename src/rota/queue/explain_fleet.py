@@ -1,4 +1,5 @@
-"""What the fleet says to an item that waits: who would take it, when, and what keeps them."""
+"""What a waiting item can expect of the fleet: which agents would take it, when, and what keeps
+them from it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,8 @@ from rota.storage.schedule_port import Node
 MOST_SCHEDULES = 200
 MOST_TOLD = 5
 
-# A place of servers that has none now, if one is known; "" where none has ever been. It is asked
-# after the nodes were read: who comes between the two must not be taken for dead.
+# A place of servers that has none now, if one is known; "" if there has never been one. It is read
+# after the nodes: a server that starts in between must not be taken for dead.
 Deserted = Callable[[], str | None]
 
 
@@ -34,7 +35,7 @@ def unknown() -> Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """When an item is looked at, and what is known around it beside the ledger."""
+    """The time of an explanation, and what is known beside the ledger."""
 
     now: str
     deserted: Deserted = nowhere
@@ -43,16 +44,16 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class FleetReasons:
-    absent: list[Reason] = field(default_factory=list)  # nobody is there to wake anybody
+    absent: list[Reason] = field(default_factory=list)  # no server runs that could wake agents
     kept: list[Reason] = field(default_factory=list)  # what keeps agents from taking it
-    wakes: list[Reason] = field(default_factory=list)  # who looks next
-    lines: list[ClaimRequest] = field(default_factory=list)  # of the agents that would take it
-    is_free: bool = False  # somebody takes it whom nothing keeps, as far as can be told
-    is_untaken: bool = False  # all are known, and nobody takes such items
+    wakes: list[Reason] = field(default_factory=list)  # which schedule looks next
+    lines: list[ClaimRequest] = field(default_factory=list)  # claims of the agents that take it
+    is_free: bool = False  # as far as known, nothing keeps at least one of those agents
+    is_untaken: bool = False  # all schedules are known, and none takes such items
 
     def around(self, obstacles: list[Reason], standing: list[Reason]) -> list[Reason]:
-        """With what the item says itself, the weightiest first: what keeps one agent is no great
-        matter where another one comes."""
+        """These and the item's own reasons, most important first. What keeps one agent matters
+        little if another will take the item."""
         own = [one for one in standing if one not in self.kept]
         if self.is_free:
             return [*self.absent, *obstacles, *own, *self.wakes, *self.kept]
@@ -60,8 +61,8 @@ class FleetReasons:
 
 
 def waits_for(tx: Transaction, item: WorkItem, scene: Scene, *, ready: bool) -> FleetReasons:
-    """Nothing where no schedules are known: then agents ask for work by themselves. `ready`: the
-    item itself has nothing against being taken."""
+    """Empty if no schedules are known: agents then ask for work by themselves. `ready`: nothing
+    about the item itself keeps it from being taken."""
     known = tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, silent_since(scene.now))
     lookers = [one for one in map(_Looker.of, known) if one is not None and one.is_kind_of(item)]
     found = [one for one in lookers if one.wanted.fits(item)]
@@ -83,15 +84,15 @@ def waits_for(tx: Transaction, item: WorkItem, scene: Scene, *, ready: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Looker:
-    """A schedule, and what it looks for."""
+    """A schedule, and the work that it wants."""
 
     state: ScheduleState
     wanted: WorkWanted
 
     @classmethod
     def of(cls, state: ScheduleState) -> "_Looker | None":
-        """None for one that takes no items, and for one that rests, because no server that knows
-        its agent is there."""
+        """None for a schedule that takes no items, and for one that rests because no living server
+        knows its agent."""
         rests = state.enabled and state.type.by_clock and state.next_run_at is None
         return None if state.source is None or rests else cls(state, WorkWanted.read(state.source))
 
@@ -105,13 +106,13 @@ class _Taker:
 
     state: ScheduleState
     line: ClaimRequest
-    kept: list[Reason]  # a trigger would end for these
-    doubts: list[Reason]  # what its last look found, and only another one can tell anew
+    kept: list[Reason]  # reasons that would end a trigger
+    doubts: list[Reason]  # what its last look found; only another look can tell if it still holds
 
     @classmethod
     def of(cls, looker: _Looker, kept: list[Reason], scene: Scene) -> "_Taker":
         state = looker.state
-        if state.running:  # which says it better than that its slot is taken
+        if state.running:  # reported as a running schedule, which says more than a busy slot
             kept = [one for one in kept if one.code not in _BUSY]
         return cls(
             state,
@@ -131,7 +132,7 @@ def line_of(agent: str, wanted: WorkWanted) -> ClaimRequest:
 
 
 def _some_of(reasons: Iterable[Reason]) -> list[Reason]:
-    """Each once, and not too many."""
+    """Without duplicates, and at most `MOST_TOLD`."""
     return list(dict.fromkeys(reasons))[:MOST_TOLD]
 
 
@@ -152,8 +153,8 @@ def _untaken(tx: Transaction, item: WorkItem, lookers: list[_Looker], scene: Sce
 
 
 def _unread(item: WorkItem, fleet: Fleet) -> dict[str, WorkWanted]:
-    """Agents whose schedules would take it, and stand in a file that no server has read: the ledger
-    knows nothing of them."""
+    """Agents of the file whose schedules would take the item. No server has read that file yet, so
+    the ledger does not know them."""
     found = [
         (agent.name, WorkWanted.of(source))
         for agent in fleet.agents
@@ -168,7 +169,7 @@ def _unread(item: WorkItem, fleet: Fleet) -> dict[str, WorkWanted]:
 
 
 def _would_take(agent: AgentSpec, item: WorkItem) -> bool:
-    """Whom no schedule wakes, so that the ledger does not know what it takes."""
+    """For an agent without schedules, of which the ledger does not know what it takes."""
     if agent.schedules or agent.work_source is None:
         return False
     named = item.assigned_agent in (None, agent.name)
@@ -218,7 +219,7 @@ def _listed(names: Sequence[str], between: str = ", ") -> str:
     return f"{told} and {more} more" if more > 0 else told
 
 
-# what keeps those who would
+# what keeps agents that would take it
 
 
 def _kept(tx: Transaction, name: str, scene: Scene) -> list[Reason]:
@@ -228,7 +229,7 @@ def _kept(tx: Transaction, name: str, scene: Scene) -> list[Reason]:
 
 
 def _at_capacity(tx: Transaction, name: str) -> list[Reason]:
-    """A run that takes no item needs none of its slots, and counts all the same."""
+    """Counts triggers and not slots: a run without an item uses no slot, but counts too."""
     most = (tx.get_agent(name) or Agent(name)).max_concurrent
     running = sum(tx.open_triggers([name]).values())
     if running < most:
@@ -249,8 +250,8 @@ def _disabled(state: ScheduleState) -> list[Reason]:
 
 
 def _doubts(state: ScheduleState, fleet: Fleet) -> list[Reason]:
-    """Of its last look, if nothing came of it and nobody here can tell whether that still holds:
-    a source is not asked here, and a budget stands in a file that may be elsewhere."""
+    """Why the schedule's last look failed, if it cannot be checked here whether that still holds: a
+    source is not asked here, and a budget is in a file that may be elsewhere."""
     skip = state.last_skip_reason
     untold = skip is SkipReason.BUDGET_EXHAUSTED and fleet.agent(state.agent) is None
     passed = (state.last_completed_at or "") > (state.last_skip_at or "")
@@ -275,7 +276,8 @@ def _called(state: ScheduleState) -> str:
 
 
 def _absent_for(tx: Transaction, agent: str, scene: Scene) -> list[Reason]:
-    """Of an agent that no server has told of yet; one that is about to may be there already."""
+    """For an agent that no server has stored yet. A server that is just about to may be running, so
+    this says nothing unless a place is known to be deserted."""
     if scene.deserted() is None:
         return []
     return [
@@ -303,14 +305,14 @@ def _all_at(nodes: list[Node], deserted: Deserted) -> bool:
 
 
 def _wakes(tx: Transaction, free: list[_Taker], now: str, *, ready: bool) -> list[Reason]:
-    """By the schedule that looks first; one that runs does so when it has ended, and not before."""
+    """Names the schedule that looks first. A running schedule looks again only after its run."""
     if not free:
         return []
     taker = min(free, key=lambda one: (one.state.running > 0, one.state.next_run_at or "~"))
     state = taker.state
     if state.running:
         return [_overrun(tx, state)]
-    # Whatever else keeps the item would end the trigger as well.
+    # Anything else that keeps the item would end the trigger as well.
     trigger = f"rota schedule trigger {_called(state)}" if ready and not taker.doubts else None
     if state.next_run_at is None:
         return [_by_others(state, trigger)]
@@ -333,7 +335,7 @@ def _by_others(state: ScheduleState, trigger: str | None) -> Reason:
 
 
 def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
-    """Of schedules that all run."""
+    """For the case that all schedules are running."""
     called = _called(state)
     agent = tx.get_agent(state.agent) or Agent(state.agent)
     free = agent.max_concurrent > len(tx.busy_slots(state.agent))
@@ -350,7 +352,7 @@ def _overrun(tx: Transaction, state: ScheduleState) -> Reason:
 
 
 def run_on(tx: Transaction, item: WorkItem, scene: Scene) -> list[Reason]:
-    """The run that works on it, if it is one of ours."""
+    """The open run on the item, if there is one."""
     wanted = RunFilter(work_item_id=item.id, statuses=(RunStatus.RUNNING,))
     runs = tx.list_runs(wanted, 1)
     nodes = tx.some_nodes(run.node for run in runs)
@@ -371,7 +373,7 @@ def _going(run: Run) -> Reason:
 
 
 def _left(run: Run, item: WorkItem, seen: str) -> Reason:
-    """A server elsewhere cannot know whether the agent is still at it: it waits for the lease."""
+    """A server elsewhere cannot know whether the agent still works: it waits for the lease."""
     lease = item.lease_expires_at
     elsewhere = f", or one elsewhere after its lease has ended at {lease}" if lease else ""
     return Reason(

@@ -1,4 +1,4 @@
-"""What an item in review waits for, who looks at it, and when somebody last did."""
+"""What an item in review waits for, which source watches it, and when it last looked."""
 
 from rota.model.sources import ReviewLook, SourceState
 from rota.model.work import WorkItem
@@ -33,8 +33,8 @@ def _unseen(tx: Transaction, address: str) -> str:
 
 
 def _is_within(address: str, state: SourceState) -> bool:
-    """`github:owner/repo` is on github.com; other hosts stand in the name, but not the path below
-    which a tracker may have its pages."""
+    """`github:owner/repo` is on github.com. Other sources name their host, but not a path below
+    which the tracker may serve its pages."""
     place = state.source.partition(":")[2].lower()
     where = place if place.count("/") > 1 else f"github.com/{place}"
     host, _, repo = where.partition("/")

@@ -1,8 +1,8 @@
 """Makes one transaction of many calls that come in at the same time.
 
-While one transaction is on its way, calls gather; when it is back, all of them go
-together. A lone call goes at once. Under load this turns a hundred claims into a
-handful of set-based statements, on either database.
+While a transaction is under way, calls gather; when it is back, they all go together.
+A lone call goes at once. Under load this turns a hundred claims into a handful of
+set-based statements, on either database.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 _Call = tuple[A, "asyncio.Future[R]"]
 
-# So many items at once: a transaction stays short enough that others do not wait long behind it.
+# Items in one transaction: it stays short, so that others do not wait long for it.
 MOST_AT_ONCE = 500
 
 
@@ -29,9 +29,9 @@ class Gathering(Generic[A, R]):
         unheard: Callable[[R], None] = lambda answer: None,
         weight: Callable[[A], int] = lambda argument: 1,
     ) -> None:
-        """`body` answers every call, in order; an exception as an answer is raised to its caller
-        and must have changed nothing. `unheard` gets the answers whose callers have gone. `weight`
-        is how many items a call is about."""
+        """`body` answers every call, in order; an exception among the answers is raised to its
+        caller, and that call must have changed nothing. `unheard` gets the answers of cancelled
+        callers. `weight` is the number of items in a call."""
         self._store = store
         self._body = body
         self._unheard = unheard
@@ -46,7 +46,7 @@ class Gathering(Generic[A, R]):
         self._waiting.append((argument, future))
         if self._under_way < self._store.width and not self._about_to_go:
             self._about_to_go = True
-            # Whoever is about to call in this turn of the loop may still join.
+            # Calls made later in this turn of the event loop can still join.
             loop.call_soon(self._go)
         return future
 
@@ -58,7 +58,7 @@ class Gathering(Generic[A, R]):
             self._send(calls)
 
     def _fitting(self) -> int:
-        """How many of those that wait go together; what is too heavy for that goes alone."""
+        """How many waiting calls go together; a call that is too heavy by itself goes alone."""
         left = MOST_AT_ONCE
         for count, (argument, _) in enumerate(self._waiting):
             left -= self._weight(argument)
@@ -88,7 +88,7 @@ class Gathering(Generic[A, R]):
                 self._give(future, answer)
             self._back()
         elif len(calls) > 1 and _may_be_ones_own(error):
-            # One of them is at fault and the others are not: each goes alone, and hears its own.
+            # One call may be at fault and the others not: send each alone, with its own answer.
             self._under_way -= 1
             for call in calls:
                 self._send([call])
@@ -117,5 +117,5 @@ class Gathering(Generic[A, R]):
 
 
 def _may_be_ones_own(error: BaseException) -> bool:
-    """Not of all who were in it: a database that is away is away for each of them."""
+    """Whether a single call may have caused the error. An unreachable database fails them all."""
     return isinstance(error, StorageBusy) or not isinstance(error, StorageUnavailable)

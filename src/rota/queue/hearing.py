@@ -1,4 +1,4 @@
-"""What a tracker's webhook says, made short enough to be an event."""
+"""Shortens the payload of a tracker's webhook to an event."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LONGEST_TEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A delivery whose signature was right."""
+    """A delivery with a valid signature."""
 
     source: str  # "github:owner/repo"
     event: str  # as the tracker calls it: "pull_request"
@@ -22,7 +22,7 @@ class Heard:
 
 
 def write_down(tx: Transaction, heard: Heard, now: str) -> None:
-    """For signals alone, while one listens: how an issue stands is asked of its tracker."""
+    """For signals only, and only while one listens: issues themselves are read from the tracker."""
     if not tx.is_heard(f"{EventType.SOURCE_EVENT}:"):
         return
     data = {"source": heard.source, "event": heard.event, "payload": shortened(heard.payload)}
@@ -30,7 +30,8 @@ def write_down(tx: Transaction, heard: Heard, now: str) -> None:
 
 
 def shortened(value: Any, depth: int = DEEPEST) -> Any:
-    """What a filter could ask for: names and values, no whole texts, nothing deep or endless."""
+    """What a filter could need: names and values, with long texts, deep nesting and long lists cut
+    off."""
     if isinstance(value, str):
         return value[:LONGEST_TEXT]
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What may enter the ledger: checks on new items and on edits, before anything is touched."""
+"""Checks on new items and on edits, before anything is written."""
 
 import json
 from typing import Any
@@ -100,9 +100,9 @@ def check_url(url: str, field: str = "artifact_url") -> str:
     check_text(url, field, LONGEST["artifact_url"])
     try:
         parts = urlsplit(url)
-        # Line ends and tabs are left out when it is split, and so are not seen there.
+        # `urlsplit` drops line ends and tabs, so they are looked for in the whole text.
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
-        # Nobody could ask there: a port raises where there is no such one.
+        # No client could connect there. Reading `port` raises ValueError if it is out of range.
         fine = fine and parts.port != 0 and " " not in url
     except ValueError:
         fine = False
@@ -112,7 +112,7 @@ def check_url(url: str, field: str = "artifact_url") -> str:
 
 
 def check_payload(payload: Any) -> Any:
-    """Payloads come back byte for byte as JSON, so what JSON cannot say is refused."""
+    """Payloads come back byte for byte as JSON, so a value that JSON cannot express is refused."""
     if payload is None:
         return None
     if _depth(payload) > MAX_PAYLOAD_DEPTH:

@@ -1,4 +1,4 @@
-"""The ledger's services on one store, as the faces get them."""
+"""The ledger's services on one store, for the faces."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,8 +48,8 @@ class Ledger:
         deserted: Deserted = nowhere,
         fleet: Callable[[], Fleet] = unknown,
     ) -> "Ledger":
-        """`node` is who runs agents here, if anybody does; `logs` is where their output goes;
-        `deserted` tells a place of servers that has none now; `fleet` what its file says."""
+        """`node` is the node that runs agents here, if any; `logs` is where their output goes;
+        `deserted` names a place of servers that has none now; `fleet` is what the file says."""
         clock = clock or SystemClock()
         return cls(
             WorkQueue(store, clock),

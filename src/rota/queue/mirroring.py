@@ -1,4 +1,4 @@
-"""Keeps the ledger's items of a source as the source shows them, and touches nothing else."""
+"""Keeps the ledger's items of a source as the source shows them, and changes nothing else."""
 
 import json
 from collections import Counter
@@ -18,17 +18,18 @@ from rota.storage.port import RunAgain, Transaction
 
 BY_SOURCE = "source"
 LEFT_SOURCE = "left_source"
-# A transaction stays short enough that others do not wait long behind it.
+# Keeps a transaction short, so that others do not wait long for it.
 BATCH = 500
 
 Found = dict[str, tuple[WorkItem, str | None]]
 
 
-# Before anything is touched
+# Before anything is written
 
 
 def reference(item: NewItem) -> tuple[str, str]:
-    """Where an item stands outside; raises when it does not, or says what is not its to say."""
+    """The item's source reference. Raises if it has none, or sets a field that a source may not
+    set."""
     if item.source is None or item.source_ref is None:
         raise InvalidInput("an item from outside needs source and source_ref", field="source")
     for field in ("assigned_agent", "blocked_by", "available_at"):
@@ -44,7 +45,7 @@ def reference(item: NewItem) -> tuple[str, str]:
 def checked(
     items: Iterable[Mirrored],
 ) -> tuple[dict[str, list[Mirrored]], list[tuple[str, str]]]:
-    """What can be stored, by source and each reference once; and what cannot, and why."""
+    """The valid items by source, each reference once; and the refused ones, with the reason."""
     fit: dict[tuple[str, str], Mirrored] = {}
     refused = []
     for one in items:
@@ -73,7 +74,7 @@ def batches(items: Sequence[Mirrored]) -> Iterator[Sequence[Mirrored]]:
 
 
 def outdated(tx: Transaction, source: str, batch: Sequence[Mirrored]) -> list[Mirrored]:
-    """Those that the ledger does not show as they are; usually none. Only reads."""
+    """The entries that differ from the ledger; usually none. Only reads."""
     found = _found(tx, source, batch)
     return [one for one in batch if _is_outdated(tx, one, found)]
 
@@ -90,14 +91,14 @@ def _is_outdated(tx: Transaction, one: Mirrored, found: Found) -> bool:
 
 
 def is_spent(last: WorkItem | None) -> bool:
-    """It has used up its attempts: only a person's `retry` gives it new ones."""
+    """Whether the item failed because its attempts are used up; only `retry` gives it new ones."""
     if last is None or last.status is not Status.FAILED:
         return False
     return last.reason == sweeper.ATTEMPTS_EXHAUSTED
 
 
 def differences(row: WorkItem, new: NewItem) -> dict[str, Any]:
-    """The describing fields in which the source has something else than the ledger."""
+    """The describing fields that differ, with the values of the source."""
     shown = {
         "description": new.description,
         "body": new.body,
@@ -109,7 +110,7 @@ def differences(row: WorkItem, new: NewItem) -> dict[str, Any]:
 
 
 def _hold_differs(row: WorkItem, hold_by: str | None, reason: str | None) -> bool:
-    """An operator's hold is not the source's to change."""
+    """False for an operator's hold, which the source may not change."""
     return row.hold_reason != reason and (row.hold_reason is None or hold_by == BY_SOURCE)
 
 
@@ -119,7 +120,8 @@ def _hold_differs(row: WorkItem, hold_by: str | None, reason: str | None) -> boo
 def update(
     tx: Transaction, source: str, batch: Sequence[Mirrored], ids: IdFactory, now: str
 ) -> Counter[str]:
-    """How many were added, edited, held, unheld. Looks anew: the batch was chosen before."""
+    """Counts what was added, edited, held, unheld. Compares again, because the batch was chosen in
+    an earlier transaction."""
     found = _found(tx, source, batch)
     done: Counter[str] = Counter()
     fresh = []
@@ -147,7 +149,7 @@ def _add(
 def submitted(
     tx: Transaction, source: str, items: Sequence[NewItem], ids: IdFactory, now: str
 ) -> list[WorkItem]:
-    """New items of a source, which wake nobody: no plain claim can take them."""
+    """Insert new items of a source. This wakes no waiting claim: no plain claim can take them."""
     if not items:
         return []
     for project_id in {item.project_id for item in items}:
@@ -168,7 +170,7 @@ def _change(
 
 
 def refresh(tx: Transaction, row: WorkItem, new: NewItem, now: str) -> WorkItem:
-    """Take over what has changed at the source; the row as it is then."""
+    """Apply what has changed at the source; returns the resulting item."""
     changes = differences(row, new)
     if not changes:
         return row
@@ -185,10 +187,10 @@ def _hold(tx: Transaction, row: WorkItem, reason: str | None, now: str) -> str:
 
 
 def unseen(tx: Transaction, source: str, seen: frozenset[str]) -> list[LiveReference]:
-    """What waits here in vain. Only reads.
+    """Queued items that the source no longer has. Only reads.
 
-    What the source still shows as claimed by us is left to its sweep: ending it
-    here would forget how often it was tried.
+    An item that the source still shows as claimed by us is left to the source's
+    sweep: cancelling it here would lose the count of its attempts.
     """
     return [
         one
@@ -214,5 +216,5 @@ def _cancel(tx: Transaction, source: str, one: LiveReference, now: str) -> str:
     try:
         moves.apply(tx, order, "", now)
     except VersionMismatch:
-        raise RunAgain from None  # somebody has just taken or changed it
+        raise RunAgain from None  # another transaction has just changed it
     return one.item_id

@@ -1,4 +1,4 @@
-"""One transition from order to event: the only place where an item's status changes.
+"""One transition from order to event. Except for batches (`claiming`), every status changes here.
 
 Each verb is one guarded statement (`Transaction.move`). When it changes no row, the
 item is read once to find out which guard refused, and the caller is told.
@@ -32,7 +32,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Order(NamedTuple):
-    """What somebody wants to happen to one item."""
+    """One verb on one item, with everything that the caller gave."""
 
     verb: Verb
     item_id: str
@@ -47,17 +47,17 @@ class Order(NamedTuple):
     version: int | None = None
     force: bool = False
     lease: "Lease | None" = None
-    through_source: bool = False  # it comes from the item's own source
+    through_source: bool = False  # the order comes from the item's own source
     in_passing: bool = False  # the item leaves work again in this transaction: no slot is needed
-    next: ClaimRequest | None = None  # that its holder takes in the same transaction
-    counted: bool = True  # False: nobody tried in earnest, it was no attempt; a retry gives no more
+    next: ClaimRequest | None = None  # what the holder claims in the same transaction
+    counted: bool = True  # False: nobody worked, so it was no attempt, and a retry keeps the count
     details: Mapping[str, Any] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """It begins with the move: one that began while its order still waited for the database could
-    be over before anybody held it."""
+    """It begins with the move. If it began while the order still waited for the database, it could
+    lapse before anybody held it."""
 
     token: str
     seconds: float
@@ -70,13 +70,14 @@ class Lease:
 class Moved(NamedTuple):
     item: WorkItem
     claim: Claim | None = None
-    repeated: bool = False  # it was so before: the first answer was lost
-    next: ClaimResult | None = None  # None: it was not asked for
+    repeated: bool = False  # the call was a repeat, because the first answer was lost
+    next: ClaimResult | None = None  # None: not asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The caller's claim has ended. Its result was kept, so this must be committed, not raised."""
+    """The caller's claim has ended. Its result was kept, so the transaction must commit: this is
+    returned, not raised."""
 
     error: ClaimLost
 
@@ -84,14 +85,14 @@ class Lost:
 _DROPS_AGENT = frozenset({Verb.RELEASE, Verb.REOPEN, Verb.RETRY})
 _CLOSES_AS_RELEASED = frozenset({Verb.RELEASE, Verb.REOPEN})
 _ENTERS_WORK = frozenset({Verb.START, Verb.RESUME})
-# What an item with a source goes through by way of that source alone.
+# For an item with a source, these verbs are possible only through that source.
 _TAKES = frozenset({Verb.DISPATCH, *_ENTERS_WORK})
 _WAITS = frozenset({Status.QUEUED, Status.DISPATCHED, Status.BLOCKED})
-FORCED = "forced"  # in an event's data: the claim was ended by somebody else than its holder
+FORCED = "forced"  # in an event's data: somebody other than the holder ended the claim
 
 
 def check_order(order: Order) -> None:
-    """What can be refused without looking at the item."""
+    """Raise what can be refused without reading the item."""
     rule = RULES[order.verb]
     if rule.needs in ("outcome", "notes", "artifact_url") and not getattr(order, rule.needs):
         raise MissingRequirement(
@@ -115,7 +116,7 @@ def _example(needs: str) -> str:
 
 
 def apply(tx: Transaction, order: Order, dispatch_id: str, now: str) -> Moved | Lost:
-    """Make the move with everything that belongs to it, in the caller's transaction."""
+    """Make the move in the caller's transaction, with claim, dispatch log, events and unblocks."""
     if order.verb is Verb.RETRY:
         _demand_no_twin(tx, order.item_id)
     agent, slot, version = _who_and_where(tx, order, now)
@@ -133,7 +134,7 @@ def apply(tx: Transaction, order: Order, dispatch_id: str, now: str) -> Moved | 
 
 
 def _ends_a_claim(order: Order, item: WorkItem) -> bool:
-    """Whether the attempt that it takes back was its own."""
+    """Whether the order ends its caller's own claim, so that this attempt may be taken back."""
     held = order.token is not None and item.came_from is Status.IN_PROGRESS
     return held and order.verb is Verb.RELEASE
 
@@ -141,8 +142,8 @@ def _ends_a_claim(order: Order, item: WorkItem) -> bool:
 def _who_and_where(
     tx: Transaction, order: Order, now: str
 ) -> tuple[str | None, int | None, int | None]:
-    """The agent an order names; if the item goes into work, the slot, and the version that was
-    looked at."""
+    """The agent that the order names; and, if the item enters work, its slot and the version that
+    was read."""
     if order.verb is Verb.DISPATCH and order.agent is None:
         item = find(tx, order.item_id)
         if item.assigned_agent is None and item.status is Status.QUEUED:
@@ -161,7 +162,7 @@ def _who_and_where(
             assigned_agent=item.assigned_agent,
         )
     if not (order.force or order.through_source):
-        # What keeps an item from a claim keeps it from being started by name, too.
+        # What keeps an item from a claim also keeps it from being started by id.
         obstacles.demand_unheld(item)
         if order.verb is Verb.START:
             obstacles.demand_due(tx, item, item.id, now)
@@ -174,7 +175,7 @@ def _who_and_where(
 
 
 def _demand_no_twin(tx: Transaction, item_id: str) -> None:
-    """A failed item cannot come back beside a live one of the same reference."""
+    """Raise if a failed item would come back while its reference has another live item."""
     item = find(tx, item_id)
     if item.status is not Status.FAILED or item.source is None or item.source_ref is None:
         return
@@ -217,7 +218,7 @@ def _guarded(
 def _settle(
     tx: Transaction, order: Order, item: WorkItem, dispatch_id: str, now: str
 ) -> Claim | None:
-    """Claim and dispatch log follow the item's move."""
+    """Update claim and dispatch log after the move."""
     if order.verb is Verb.DISPATCH:
         tx.log_dispatch(dispatch_id, item.id, item.assigned_agent or "", now)
     elif item.status in TERMINAL:
@@ -268,7 +269,8 @@ def _unblock(tx: Transaction, order: Order, item: WorkItem, now: str) -> list[Ne
 
 
 def unblocked(tx: Transaction, blocker: WorkItem, now: str) -> list[NewEvent]:
-    """What a completed blocker sets free, as events; failed and cancelled ones free nothing."""
+    """Events for the items that a completed blocker sets free. Failed and cancelled blockers free
+    nothing."""
     free = tx.unblock_dependents(blocker.id, now)
     if free:
         tx.wake(Topic.READY)
@@ -315,7 +317,7 @@ def _refusal(tx: Transaction, order: Order, now: str) -> Moved | Lost:
             " as a dispatcher, which ends the claim",
             agent=item.assigned_agent,
         )
-    raise RunAgain  # another transaction changed it between the two statements
+    raise RunAgain  # another transaction changed the item between the two statements
 
 
 def _through_source(item: WorkItem) -> Refused:
@@ -329,7 +331,7 @@ def _through_source(item: WorkItem) -> Refused:
 
 
 def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Moved | Lost:
-    """A token that is not the live one: a repeated call, a late result, or a stranger."""
+    """The token is not the live one: a repeated call, a late result, or an unknown token."""
     claim = tx.find_claim(item.id, order.token or "")
     error = claim_lost(item, claim, kept=claim is not None)
     if claim is None:
@@ -338,7 +340,7 @@ def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Mov
     if _is_repeat(told, order, item, claim):
         return Moved(item, repeated=True)
     late = _late_result(order, item, claim, now)
-    if not any(_says(one, late) for one in told):  # it, too, may be repeated
+    if not any(_says(one, late) for one in told):  # a late result may be repeated too
         tx.append([late])
     return Lost(error)
 
@@ -354,13 +356,13 @@ def claim_lost(item: WorkItem, claim: Claim | None, **details: Any) -> ClaimLost
 
 
 def _is_repeat(told: Sequence[Event], order: Order, item: WorkItem, claim: Claim) -> bool:
-    """The same verb again by the holder whose claim it ended: the first answer was lost. What
-    somebody else has done to the item meanwhile, by force or after it, is no answer to this one."""
+    """Whether the holder repeats the verb that ended its own claim, because the first answer was
+    lost. If somebody else has moved the item, by force or later, this is no repeat."""
     if item.epoch != claim.epoch or item.status is not RULES[order.verb].target:
         return False
     last = next((one for one in reversed(told) if one.to_status), None)
     return (
-        last is not None  # so many notes since that it cannot be known: then it is kept
+        last is not None  # too many notes since to know: then it is kept as a late result
         and last.from_status == Status.IN_PROGRESS
         and FORCED not in last.data
         and last.reason == (order.reason or order.verb)
@@ -421,7 +423,7 @@ _OUTCOMES = frozenset(Outcome)
 
 
 def checked_outcome(outcome: str | None) -> str | None:
-    """`failure`, as runs say it, is `failed` here."""
+    """Accepts `failure`, the word that runs use, as `failed`."""
     if outcome is None:
         return None
     if outcome == "failure":

@@ -1,4 +1,4 @@
-"""What keeps an item from going into work: itself, or the agent that shall do it."""
+"""What keeps an item from being started: its own state, or that of its agent."""
 
 from rota.model.agents import Agent, room_for_reviews
 from rota.model.errors import InReviewLimit, NoFreeSlot, Refused
@@ -17,7 +17,7 @@ def demand_unheld(item: WorkItem) -> None:
 
 
 def demand_due(tx: Transaction, item: WorkItem, called: str, now: str) -> None:
-    """That it waits neither for another item nor for its time."""
+    """Raise if the item waits for a blocker or for its time."""
     if item.open_blockers:
         links = tx.blockers_of(item.id)
         waits = [one.blocker_id for one in links if one.blocker_status is not Status.COMPLETED]
@@ -38,8 +38,8 @@ MOST_SCHEDULES = 200
 
 
 def is_run_by_the_fleet(tx: Transaction, item: WorkItem) -> bool:
-    """Whether its agent is a program that is started for an item and ends with it, so that nobody
-    is there who could go on with what is resumed: a schedule takes items for it, or a run did."""
+    """Whether the fleet starts its agent for one item at a time: a schedule of the agent takes
+    items, or a run took this one. Such an agent has ended and cannot go on with a resumed item."""
     runs = tx.list_runs(RunFilter(work_item_id=item.id), 1)
     if runs and runs[0].epoch == item.epoch:
         return True
@@ -48,7 +48,7 @@ def is_run_by_the_fleet(tx: Transaction, item: WorkItem) -> bool:
 
 
 def demand_somebody(tx: Transaction, item: WorkItem) -> None:
-    """That an item which is resumed without a lease is resumed by who will do it."""
+    """Raise if nobody would go on with an item that is resumed without a lease."""
     if is_run_by_the_fleet(tx, item):
         raise Refused(
             f"'{item.assigned_agent}' is woken by the fleet, and nobody would go on with {item.id};"
@@ -59,7 +59,7 @@ def demand_somebody(tx: Transaction, item: WorkItem) -> None:
 
 
 def demand_room(tx: Transaction, name: str) -> None:
-    """What waits for a review holds new work back; an item that is resumed is not new."""
+    """Raise at the limit of items in review. For new work only: a resumed item is not new."""
     agent = tx.get_agent(name)
     if agent is None or agent.max_in_review is None:
         return

@@ -1,4 +1,4 @@
-"""Work that comes from outside: what its sources may say to the ledger, and ask of it."""
+"""Work from sources: what a source may tell the ledger, and ask of it."""
 
 import secrets
 from collections import Counter
@@ -56,10 +56,10 @@ class OutsideWork:
     ) -> ClaimedItem:
         """Claim an item in the ledger, before anything is written to its source.
 
-        Its live item is brought up to date, or a new one is made; then it is
-        dispatched and started, and the claim is noted as open at the source.
+        The live item is brought up to date, or a new one is made. It is then
+        dispatched and started, and the claim is recorded as open at the source.
         `cleared` says that the source's own hold is over. Raises a `Refused`
-        that says who or what stands in the way, and has changed nothing then.
+        that names the obstacle, and has then changed nothing.
         """
         check_name(agent, "agent")
         _check_firing(firing)
@@ -69,14 +69,13 @@ class OutsideWork:
         claiming.check_lease(first)
         lease = Lease(self._ids.token(), lease_seconds, first)
         wanted = collecting.Collection(intake.checked(item), agent, lease, firing, cleared)
-        # The time is asked inside: the lease begins when the database has us.
+        # The clock is read inside the body: the lease begins when the transaction runs.
         return await self._store.transact(
             lambda tx: collecting.collect(tx, wanted, self._ids, self._now())
         )
 
     async def kept_back(self, source: str, refs: Sequence[str], agent: str) -> dict[str, str]:
-        """Which of these references the agent could not take now, whatever the source says of them,
-        and why."""
+        """The references that the ledger would refuse the agent now, and why."""
         if not refs:
             return {}
         now = self._now()
@@ -85,10 +84,10 @@ class OutsideWork:
         )
 
     async def mirror(self, items: Sequence[Mirrored]) -> Mirroring:
-        """Show what the source has, as queued items with its holds on them.
+        """Keep an item for everything that the source has, queued and with the source's holds.
 
-        What stands in the ledger as it is there is not touched. An operator's
-        hold stays. An item that failed for want of attempts is not made anew.
+        An item that already matches is not touched. An operator's hold stays.
+        An item that has used up its attempts is not made again.
         """
         by_source, refused = mirroring.checked(items)
         done: Counter[str] = Counter()
@@ -98,7 +97,7 @@ class OutsideWork:
         return Mirroring(**done, refused=tuple(refused))
 
     async def _mirror(self, source: str, batch: Sequence[Mirrored]) -> Counter[str]:
-        """Most of the time nothing has changed, and then no writer waits for us."""
+        """Reads first: usually nothing has changed, and no write transaction is needed."""
         pending = await self._store.read(
             lambda tx: mirroring.outdated(tx, source, batch), long=True
         )
@@ -111,12 +110,12 @@ class OutsideWork:
     async def gone(
         self, source: str, seen_refs: Iterable[str], among: Iterable[str] | None = None
     ) -> list[str]:
-        """Cancel what waits here and is not among `seen_refs`; the ids of those items.
+        """Cancel queued items that are not among `seen_refs`; returns their ids.
 
-        `seen_refs` is all that the source has, ready or not, from a listing that
-        was complete. What is worked on, or still shown as claimed by us, stays.
-        With `among`, only those can be meant: what came to wait here after the
-        source was listed has not left it.
+        `seen_refs` is everything that the source has, ready or not, from a
+        complete listing. An item that is worked on, or that the source still
+        shows as claimed by us, stays. With `among`, only those references can be
+        cancelled: an item queued after the listing has not left the source.
         """
         seen = frozenset(seen_refs)
         asked = None if among is None else frozenset(among)
@@ -135,27 +134,27 @@ class OutsideWork:
         )
 
     async def standing(self, source: str, ref: str) -> WorkItem | None:
-        """The item that stands for a reference: the live one, else the latest."""
+        """The item of a reference: the live one, else the latest."""
         return await self._store.read(lambda tx: tx.outside_item(source, ref))
 
     async def waiting(self, source: str) -> list[str]:
-        """The references of its items that are queued here."""
+        """The references of the source's queued items."""
         live = await self._store.read(lambda tx: tx.live_references(source), long=True)
         return [one.source_ref for one in live if one.status is Status.QUEUED]
 
     # reviews
 
     async def in_review(self, place: str, limit: int) -> list[InReview]:
-        """Items whose address begins so (`github.com/owner/repo/pull`, in small letters), those
-        first that were looked at longest ago."""
+        """Items whose artifact address begins so (`github.com/owner/repo/pull`, in lower case), the
+        one looked at longest ago first."""
         return await self._store.read(lambda tx: tx.waiting_reviews(place, limit), long=True)
 
     async def looked(self, source: str, looks: Sequence[ReviewLook]) -> None:
-        """What was found there, for people to see."""
+        """Store what was found there, for people to see."""
         now = self._now()
         await self._store.transact(lambda tx: tx.note_looks(source, looks, now))
 
-    # who we are
+    # the fleet's own name
 
     async def fleet(self) -> str:
         """The name of this database among fleets; processes that share it are one fleet."""
@@ -165,7 +164,7 @@ class OutsideWork:
     # claims at the source
 
     async def give_back(self, firing_id: str, why: str) -> None:
-        """Its source did not grant the claim: nobody has worked, and it was no attempt."""
+        """The source did not grant the claim: nobody has worked, so it was no attempt."""
         check_text(why, "reason", LONGEST["reason"])
         await self._store.transact(lambda tx: collecting.give_back(tx, firing_id, why, self._now()))
 
@@ -179,8 +178,9 @@ class OutsideWork:
         artifact_url: str | None = None,
         review: bool = False,
     ) -> bool:
-        """Its source knows how the work ended, and we did not live to write it down. False when
-        there is nothing to record: it is recorded, or somebody has taken it since."""
+        """Record an end that the source knows and the ledger does not, because the server died
+        first. False when there is nothing to record: the end is recorded already, or the item was
+        taken again."""
         check_text(reason, "reason", LONGEST["reason"])
         intake.check_optional(notes, "notes")
         end = collecting.LateEnd(firing_id, outcome, reason, notes, artifact_url, review)
@@ -189,7 +189,7 @@ class OutsideWork:
         )
 
     async def entered(self, firing_id: str, entry_id: int) -> None:
-        """The tracker has answered: this is its number of our claim. May be said again."""
+        """Store the tracker's number of our claim, once it has answered. May be repeated."""
 
         def body(tx: Transaction) -> None:
             if not tx.enter_source_claim(firing_id, entry_id):
@@ -203,7 +203,7 @@ class OutsideWork:
         await self._store.transact(body)
 
     async def ended(self, firing_id: str, outcome: str) -> bool:
-        """The source shows the claim no longer; False when that was known already."""
+        """The source no longer shows the claim; False when that was known already."""
         check_text(outcome, "outcome", MAX_NAME)
         now = self._now()
 
@@ -216,12 +216,12 @@ class OutsideWork:
         return await self._store.transact(body)
 
     async def open_claims(self, source: str) -> list[SourceClaim]:
-        """What the source still shows as ours; `live` says whether somebody works on it."""
+        """Claims that the source still shows as ours; `live` says whether somebody works on it."""
         now = self._now()
         return await self._store.read(lambda tx: tx.open_source_claims(source, now))
 
     async def claim_of(self, source: str, ref: str) -> SourceClaim | None:
-        """The latest open one of a reference."""
+        """The latest open claim of a reference."""
         now = self._now()
         return await self._store.read(lambda tx: tx.latest_source_claim(source, ref, now))
 
@@ -235,7 +235,7 @@ class OutsideWork:
     async def approve(
         self, source: str, ref: str, text_hash: str, approved_by: int, approved_at: str
     ) -> None:
-        """A trusted person has agreed to this text; may be said again."""
+        """A trusted person has agreed to this text. May be repeated."""
         check_text(source, "source", LONGEST["source"])
         check_text(ref, "source_ref", LONGEST["source_ref"])
         check_text(text_hash, "text_hash", MAX_NAME)
@@ -248,7 +248,7 @@ class OutsideWork:
         return await self._store.read(lambda tx: tx.latest_approval(source, ref))
 
     async def remember_delivery(self, delivery_id: str, heard: Heard | None = None) -> bool:
-        """False when it was seen before (within thirty days); signals hear of it this once."""
+        """False when it was seen before (within thirty days); signals hear of it only once."""
         check_text(delivery_id, "delivery", MAX_NAME)
         now = self._now()
 
@@ -262,7 +262,7 @@ class OutsideWork:
         return await self._store.transact(body)
 
     async def note_state(self, source: str, **note: Unpack[StateNote]) -> None:
-        """News of a source: what is named is set, `requests` are added to the count."""
+        """Update the state of a source: named fields are set, `requests` are added to the count."""
         check_text(source, "source", LONGEST["source"])
         for field in ("poll_error", "warning"):
             text = note.get(field)

@@ -1,4 +1,4 @@
-"""What still has to leave the database, for people to look at."""
+"""The outbox, for people to look at."""
 
 from collections.abc import Sequence
 
@@ -17,21 +17,21 @@ class Postbox:
     async def list(
         self, *, buried: bool = False, limit: int = 50, after: PostPlace = FIRST_POST
     ) -> list[OutboxEntry]:
-        """Those that wait, by when they are tried next, or those that were given up, oldest first;
-        behind a place."""
+        """Waiting entries by the time of their next try, or buried ones, oldest first; after a
+        place."""
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(
             lambda tx: tx.list_post(buried=buried, limit=most, after=after)
         )
 
     async def awaited(self, items: Sequence[str]) -> set[str]:
-        """Of which of these items a report is still to be delivered."""
+        """Those of the items that have an undelivered report."""
         if not items:
             return set()
         return await self._store.read(lambda tx: tx.pending_subjects(items))
 
     async def retry(self, entry_id: str) -> None:
-        """Let one that was given up be tried again, from now on."""
+        """Let a buried entry be tried again, from now on."""
         now = to_text(self._clock.now())
 
         def body(tx: Transaction) -> bool:

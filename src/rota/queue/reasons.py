@@ -1,8 +1,8 @@
-"""A reason why nobody works on an item, and what would change that."""
+"""A reason why nobody works on an item, and what would change it."""
 
 from dataclasses import dataclass
 
-_MARKS = tuple(".,;:!?")  # what keeps a text from the next by itself
+_MARKS = tuple(".,;:!?")  # a line that ends with one of these needs no separator
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +13,6 @@ class Reason:
 
 
 def in_one_line(text: str) -> str:
-    """What was written in several, without running two texts together."""
+    """Join several lines, with a semicolon where a line ends without punctuation."""
     *lines, last = [line.strip() for line in text.split("\n") if line.strip()] or [""]
     return " ".join([*(one if one.endswith(_MARKS) else f"{one};" for one in lines), last])

@@ -1,4 +1,4 @@
-"""Brings back what was in the hands of a process that died."""
+"""Brings back the items of a process that died."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -26,13 +26,12 @@ RUN_LOST = "run_lost"
 
 
 class Recovery:
-    """A chore: runs of dead nodes end as lost, and the items of whoever stood at our place need
-    not wait for their leases.
+    """A chore: ends runs of dead nodes as lost, and returns the items of earlier nodes at our place
+    without waiting for their leases.
 
-    A node of another place may only be cut off from the database, with its agents still at work:
-    its items are left to their leases. The nodes themselves are ended by the scheduler's presence.
-    An item whose result is written down and only waits to be delivered is left alone: its work is
-    done.
+    A node at another place may only be cut off from the database, with its agents still at work:
+    its items are left to their leases. The scheduler's presence ends the nodes themselves. An item
+    whose result is recorded and only waits to be delivered is left alone, because its work is done.
     """
 
     name = "recovery"
@@ -49,14 +48,14 @@ class Recovery:
     async def tick(self) -> float:
         before = to_text(self._clock.now() - timedelta(seconds=WORKER_SECONDS))
         await self._runs.bury(self._place, before)
-        # Not what was buried just now: who did that before may have ended before this.
+        # Not only the runs that were just buried: a server may have died between these two steps.
         for run in await self._runs.lost_at_work():
             await self._give_back(run)
         return LOOK_SECONDS
 
     async def _give_back(self, run: Run) -> None:
         log.warning("run lost", run=run.id, agent=run.agent, item=run.work_item_id)
-        with suppress(NotFound, Refused, VersionMismatch):  # somebody has moved it meanwhile
+        with suppress(NotFound, Refused, VersionMismatch):  # the item has moved in the meantime
             item = await self._views.item(run.work_item_id or "")
             if item.status is not Status.IN_PROGRESS or item.epoch != run.epoch:
                 return
@@ -64,7 +63,7 @@ class Recovery:
 
 
 def _order(run: Run, item: WorkItem) -> Order:
-    """As when a lease runs out: back to the queue, or failed when its attempts are used up."""
+    """As when a lease lapses: back to the queue, or failed when its attempts are used up."""
     spent = item.attempts >= item.max_attempts
     return Order(
         Verb.FAIL if spent else Verb.RELEASE,

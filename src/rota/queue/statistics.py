@@ -1,7 +1,7 @@
 """Figures of the past for all faces: throughput, lead time, time in status, depth, cost.
 
-What is counted is counted exactly, from indexes; what has to be looked at item by item is looked
-at for a sample, so that a ledger of millions costs about as much as one of thousands.
+Counts are exact and come from indexes. Figures that need each item are taken from a sample, so
+that a ledger of millions costs about as much as one of thousands.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from rota.storage.port import Store, Transaction
 from rota.storage.statistic_port import Arrival, Ended
 
 MOST_TIMED = 512  # of each bucket
-SLICES = 8  # a bucket with more than that is looked at in so many places
-MOST_FOLLOWED = 1_000  # items whose way through the statuses is looked at
+SLICES = 8  # a bucket with more items is sampled in this many slices
+MOST_FOLLOWED = 1_000  # items whose way through the statuses is read
 MOST_FAILURES = 10_000
 MOST_REASONS = 10
 OTHERS = "others"
 NO_REASON = "no reason given"
-ERROR = "Error: "  # how the report of a run has it in its note
+ERROR = "Error: "  # begins the error line in the report of a run
 LONGEST_REASON = 120
-# What took longer than this many seconds is told again for twenty times as long as it took: pages
-# that refresh themselves then never take more than a twentieth of a reader.
+# Figures that took longer than this many seconds are cached for twenty times as long as they took:
+# pages that refresh themselves then never use more than a twentieth of a reader.
 SLOW = 0.05
 KEPT_TIMES = 20
 MOST_KEPT = 50
@@ -60,16 +60,16 @@ class Figures:
         self._looking = asyncio.Lock()
 
     async def over(self, window: Window, zone: str = "UTC") -> Statistics:
-        """Hours and days are those of this zone."""
+        """Hours and days are in this time zone."""
         read_zone(zone)
-        async with self._looking:  # who asks for the same meanwhile gets what was just found
+        async with self._looking:  # concurrent calls share the result
             kept = self._kept.get((window, zone))
             if kept is not None and (left := kept.until - time.monotonic()) > 0:
                 return replace(kept.statistics, again_in=left)
             return await self._looked(window, zone)
 
     async def vitals(self) -> Vitals:
-        """How the fleet does now; cheap, and the same from every server."""
+        """The current figures of the fleet; cheap, and the same from every server."""
         now = self._clock.now()
         return await self._store.read(lambda tx: vitals(tx, now), long=True)
 
@@ -85,7 +85,7 @@ class Figures:
 
 
 def kept_for(taken: float) -> float:
-    """For how many seconds figures are told again that took so many to be counted."""
+    """For how many seconds to cache figures that took this long to compute."""
     return taken * KEPT_TIMES if taken > SLOW else 0.0
 
 
@@ -129,10 +129,10 @@ def gather(tx: Transaction, window: Window, zone: str, now: datetime) -> Statist
 
 
 def _depths(now: int, created: Sequence[int], ended: Sequence[Mapping[Status, int]]) -> list[int]:
-    """How many were open at the end of each bucket, from now backwards."""
+    """How many items were open at the end of each bucket, computed from now backwards."""
     depths = []
     for made, ends in zip(reversed(created), reversed(ended), strict=True):
-        depths.append(max(0, now))  # a clock that jumped may have put an end before a beginning
+        depths.append(max(0, now))  # after a clock jump, an end may lie before its beginning
         now += sum(ends.values()) - made
     return depths[::-1]
 
@@ -141,7 +141,7 @@ def _depths(now: int, created: Sequence[int], ended: Sequence[Mapping[Status, in
 
 
 def _lead_times(tx: Transaction, part: Bucket, count: int) -> list[tuple[float, float]]:
-    """Seconds from creation to completion, and how many items each of them stands for."""
+    """Seconds from creation to completion, each with the number of items it stands for."""
     if not count:
         return []
     places = [part] if count <= MOST_TIMED else _slices(part)
@@ -154,7 +154,7 @@ def _lead_times(tx: Transaction, part: Bucket, count: int) -> list[tuple[float, 
 
 
 def _slices(part: Bucket) -> list[Bucket]:
-    """The last items of a busy day are those of its last minutes: look at other times too."""
+    """The last items of a busy day are all from its last minutes, so sample other times too."""
     begins, ends = from_text(part.begins), from_text(part.ends)
     step = (ends - begins) / SLICES
     edges = [to_text(begins + n * step) for n in range(SLICES)] + [part.ends]
@@ -181,7 +181,7 @@ def _times_in_status(tx: Transaction, whole: Bucket) -> dict[Status, Spread]:
 
 
 def _stays(arrivals: Iterable[Arrival], ended: Sequence[Ended]) -> dict[Status, list[float]]:
-    """How long each item was in each status that it was in, all its stays together."""
+    """How long each item was in each status, with repeated stays added up."""
     ways: defaultdict[str, list[Arrival]] = defaultdict(list)
     for arrival in arrivals:
         ways[arrival.item_id].append(arrival)
@@ -215,7 +215,7 @@ def _failures(
 
 
 def _said(note: str) -> str:
-    """The error of a run, as its report has it; else the first line of what was said."""
+    """The error line of a run's report, else the first line of the note."""
     lines = [line.strip() for line in note.splitlines() if line.strip()]
     errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
     first = (errors or lines or [""])[0]

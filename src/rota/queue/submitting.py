@@ -1,4 +1,4 @@
-"""New items into the ledger: many calls in one transaction, each stored whole or not at all."""
+"""Stores new items: many calls in one transaction, each stored completely or not at all."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class Submitted(NamedTuple):
 def submit(
     tx: Transaction, calls: Sequence[Submission], ids: IdFactory, now: str
 ) -> list[Submitted | Exception]:
-    """Every call is answered. What is refused is refused before anything is written."""
+    """Answers every call. A call is refused before anything is written."""
     answers: dict[int, Submitted | Exception] = {}
     accepted: dict[str | int, int] = {}
     for number, call in enumerate(calls):
@@ -90,7 +90,7 @@ def _store(
 
 
 def _with_ids(calls: Mapping[int, Submission], ids: IdFactory) -> dict[int, list[Fresh]]:
-    """In the order of the calls: who called first is older."""
+    """In the order of the calls, so that earlier calls get older ids."""
     made = iter(ids.several(sum(len(call.items) for call in calls.values())))
     return {number: [(next(made), one) for one in call.items] for number, call in calls.items()}
 

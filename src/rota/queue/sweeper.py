@@ -1,8 +1,8 @@
-"""Brings back what nobody is working on any more, and wakes what has become due.
+"""Brings back items that nobody works on any more, and wakes items that have become due.
 
-Two stale rules: a claim whose lease lapsed goes back to the queue (or fails once its
-attempts are used up); an item started without a lease that was quiet for too long is
-blocked, with a note, for a person to look at.
+There are two rules for stale items. An item whose lease has lapsed goes back to the queue
+(or fails once its attempts are used up). An item that was started without a lease and not
+updated for too long is blocked, with a note, for a person to look at.
 """
 
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ class Swept:
 
 
 def catch_up(tx: Transaction, now: str) -> bool:
-    """What a claim does before it gives up, so that nothing is stuck where no server runs."""
+    """A claim that found nothing does this, so that nothing is stuck while no server runs."""
     due = tx.promote_due(now)
     if due:
-        tx.wake(Topic.READY)  # there may be more than this claim takes
+        tx.wake(Topic.READY)  # there may be more items than this claim takes
     lapsed = [_lapse(tx, item, now) for item in tx.lapsed_items(now, BATCH)]
     return bool(due or lapsed)
 
@@ -76,7 +76,7 @@ def _block(tx: Transaction, item: WorkItem, quiet_for: timedelta, now: str) -> s
 
 
 class Sweeper:
-    """One chore with a `tick`; the daemon calls it, and so may anybody."""
+    """A chore: the daemon calls `tick`, and other code may call it too."""
 
     def __init__(self, store: Store, clock: Clock, *, stale_after: timedelta = STALE_AFTER) -> None:
         self._store = store
@@ -87,7 +87,7 @@ class Sweeper:
 
     async def tick(self) -> Swept:
         def body(tx: Transaction) -> Swept:
-            moment = self._clock.now()  # not before: what ends here ends when the database has us
+            moment = self._clock.now()  # read here: this body may have waited for the database
             now, before = to_text(moment), to_text(moment - self.stale_after)
             due = tx.promote_due(now)
             if due:
@@ -118,7 +118,7 @@ class Sweeper:
         return min(max(ahead, 0.01), longest)
 
     async def prune(self) -> int:
-        """Forget Idempotency-Keys and deliveries that nobody will repeat any more."""
+        """Delete idempotency keys and deliveries that are too old to be repeated."""
         moment = self._hindsight.look()
         if moment is None:
             return 0

@@ -29,7 +29,7 @@ class Tokens:
         self._store = store
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
-        self._noting: dict[str, asyncio.Future[None]] = {}  # by token, what is not written yet
+        self._noting: dict[str, asyncio.Future[None]] = {}  # by token: uses not written yet
 
     async def create(
         self, name: str, scopes: Sequence[str], expires_at: str | None = None
@@ -51,7 +51,7 @@ class Tokens:
         return token, secret
 
     async def list(self) -> list[ApiToken]:
-        """With the uses that are just being noted; where nothing can be written, without them."""
+        """Includes uses that are being written now, unless writing takes too long."""
         if self._noting:
             await asyncio.wait(self._noting.values(), timeout=NOTE_SECONDS)
         return await self._store.read(lambda tx: tx.list_tokens())
@@ -66,12 +66,12 @@ class Tokens:
             )
 
     async def required(self) -> bool:
-        """Once a token exists, every request needs one. Revoking them all is somebody's wish to
-        have none; that the last has expired is nobody's."""
+        """Once a token exists, every request needs one. Revoking all tokens lifts that, because
+        somebody chose to; the expiry of the last one does not."""
         return await self._store.read(lambda tx: tx.has_tokens())
 
     async def caller(self, secret: str) -> Caller:
-        """Whose secret this is. The look-up is by hash, so its time tells nothing of secrets."""
+        """The owner of a secret. The lookup is by hash, so its timing reveals nothing."""
         moment = self._clock.now()
         hashed = hash_secret(secret)
         token = await self._store.read(lambda tx: tx.find_token(hashed))
@@ -89,8 +89,8 @@ class Tokens:
         return now - from_text(token.last_used_at).timestamp() > TOUCH_SECONDS
 
     def _note_use(self, token_id: str, now: str) -> None:
-        """Nobody waits for it, and nobody hears when it fails: who may read, reads also where
-        nothing can be written. The store finishes it before it closes."""
+        """Nobody waits for this write, and its failure is ignored: a caller that may read can read
+        even while nothing can be written. The store finishes the write before it closes."""
         if token_id in self._noting:
             return
 
@@ -99,7 +99,7 @@ class Tokens:
 
         def written(done: "asyncio.Future[None]") -> None:
             del self._noting[token_id]
-            with contextlib.suppress(StorageError):  # the next use is noted
+            with contextlib.suppress(StorageError):  # the next use is written instead
                 done.result()
 
         with contextlib.suppress(StorageError):

@@ -46,7 +46,7 @@ class ProjectPage:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Everything the ledger knows of one item."""
+    """Everything the ledger knows about one item."""
 
     item: WorkItem
     dispatch_log: list[Dispatch]
@@ -55,13 +55,13 @@ class Detail:
     blocked_by: list[Link]
     blocks: list[Link]
     follow_ups: list[FollowUp]  # by age
-    waits_for_an_answer: bool  # of a run that has ended: nobody would go on if it were resumed
-    late_results: list[Event]  # also those before the latest events
+    waits_for_an_answer: bool  # blocked by a run that has ended: resuming would reach nobody
+    late_results: list[Event]  # including those older than `events`
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What is to be done beside an item's own work, and what would ask for more."""
+    """The follow-ups of an item, and its signals, which may make more."""
 
     follow_ups: list[FollowUp]
     signals: list[Signal]
@@ -69,7 +69,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a list was asked for, in the words of the API."""
+    """The parameters of a list, in the words of the API."""
 
     statuses: tuple[str, ...] = ()
     agent: str | None = None
@@ -86,7 +86,7 @@ class Query:
 
     @property
     def by_age(self) -> bool:
-        """Else by priority, and then by age."""
+        """Otherwise by priority, and then by age."""
         return self.since is not None or self.id_prefix is not None
 
 
@@ -120,7 +120,7 @@ class Views:
         return Page(page, place_of(page[-1], by_age=wanted.by_age) if more else None)
 
     async def column(self, status: Status, query: Query) -> Page:
-        """What a board shows of one status: what comes next, or what ended last."""
+        """One status of a board: what comes next, or, for a terminal status, what ended last."""
         if status not in TERMINAL:
             return await self.items(replace(query, statuses=(status,), since=None))
         wanted = replace(
@@ -135,12 +135,12 @@ class Views:
         return Page(page, _pack(["e", page[-1].completed_at, page[-1].id]) if more else None)
 
     async def tally(self, query: Query, most: int) -> dict[Status, int]:
-        """How many items each of the statuses has, counted up to `most`."""
+        """The number of items in each of the statuses, counted up to `most`."""
         wanted = replace(_filter(replace(query, limit=1), self._now()), limit=most)
         return await self._store.read(lambda tx: tx.tally_items(wanted), long=True)
 
     async def some(self, item_ids: Sequence[str]) -> list[WorkItem]:
-        """Those that exist."""
+        """The items that exist."""
         return await self._store.read(lambda tx: tx.get_items(item_ids))
 
     async def item(self, item_id: str) -> WorkItem:
@@ -172,7 +172,7 @@ class Views:
         return await self._store.read(body)
 
     async def following(self, item_id: str) -> Following:
-        """By age, the oldest first."""
+        """Oldest first."""
         return await self._store.read(
             lambda tx: Following(
                 tx.list_follow_ups(None, item_id, None, None, FOLLOWING_SHOWN),
@@ -185,7 +185,7 @@ class Views:
         return await self._store.read(lambda tx: explain.explain(tx, item_id, scene))
 
     async def refusals(self, agents: Sequence[str]) -> dict[str, list[Reason]]:
-        """By agent: what a run would end as before it has begun, if somebody asked for one now."""
+        """By agent: why a run would be refused, if one were requested now."""
         now, fleet = to_text(self._clock.now()), self._fleet()
 
         def body(tx: Transaction) -> dict[str, list[Reason]]:
@@ -230,12 +230,12 @@ class Views:
                     field="type",
                 )
         wanted = EventFilter(work_item_id, tuple(types))
-        # By type the log is read to its end, where there are none.
+        # With a filter by type, the log is read to its end if nothing matches.
         long = limit > SHORT_PAGE or bool(types)
         return await self._store.read(lambda tx: tx.events_after(after, limit, wanted), long=long)
 
     async def events_on(self, after: int, limit: int) -> tuple[list[Event], bool]:
-        """All of them, and whether some are held back; see `Transaction.events_on`."""
+        """Events of all types, and whether some are held back; see `Transaction.events_on`."""
         return await self._store.read(lambda tx: tx.events_on(after, limit))
 
     async def last_event(self) -> int:
@@ -262,7 +262,7 @@ def _filter(query: Query, now: str) -> ItemFilter:
     if query.ready:
         statuses = _claimable(statuses)
     since = intake.check_moment(query.since, "since")
-    # The monitoring calls ask "what was completed since": there, since means the end.
+    # With terminal statuses only, `since` means the end: monitoring asks what was completed since.
     ended = bool(statuses) and all(status in TERMINAL for status in statuses)
     for field in ("agent", "project_id", "type", "label", "q"):
         value = getattr(query, field)
@@ -291,8 +291,8 @@ def _filter(query: Query, now: str) -> ItemFilter:
 
 
 def _stands_together(wanted: ItemFilter) -> bool:
-    """An index has the page side by side. Else the work of years may be passed over for it, and
-    whoever else asks, by a heartbeat for one, would wait meanwhile."""
+    """Whether one index range holds the page. Otherwise the read may pass over years of items, and
+    on the event loop every other call, such as a heartbeat, would wait."""
     picked = (wanted.type, wanted.label, wanted.text, wanted.updated_after, wanted.ready_at)
     if any(one is not None for one in picked):
         return False
@@ -330,11 +330,11 @@ def _check_limit(limit: int) -> None:
         raise InvalidInput(f"limit: {limit} is out of range; use 1 to {MAX_PAGE}", field="limit")
 
 
-# Cursors: the sort key of the last item shown, packed so that nobody builds on its form.
+# Cursors: the sort key of the last item shown, encoded so that clients do not rely on its form.
 
 
 def place_of(item: WorkItem, *, by_age: bool) -> str:
-    """Where the page behind this item begins."""
+    """The cursor of the page after this item."""
     return _pack(["a" if by_age else "w", item.priority, item.id])
 
 

@@ -1,4 +1,4 @@
-"""Reads how the fleet does now. Each figure reads one index: the last hour, or what is open."""
+"""Reads the vital figures of the fleet. Each reads one index: the last hour, or what is open."""
 
 from datetime import datetime, timedelta
 
@@ -30,7 +30,7 @@ def vitals(tx: Transaction, now: datetime) -> Vitals:
 
 
 def _lead_time(tx: Transaction, hour: Bucket) -> Spread:
-    """Of the last of them, where there are many."""
+    """Of the latest completed items, at most `MOST_TIMED`."""
     latest = tx.last_ended(Status.COMPLETED, hour, MOST_TIMED)
     return spread(
         ((from_text(one.completed_at) - from_text(one.created_at)).total_seconds(), 1.0)

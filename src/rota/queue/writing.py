@@ -1,5 +1,5 @@
-"""Whether the ledger takes changes. It is told by those that were tried: nobody has to write to
-find out, until one was refused."""
+"""Whether the ledger accepts changes. This is learned from ordinary writes; a probe is needed only
+after one was refused."""
 
 from rota.storage.port import Store, Topic, Transaction
 
@@ -12,17 +12,17 @@ class Writes:
 
     @property
     def refusal(self) -> str | None:
-        """Why the last change that was tried could not be stored; None once one was."""
+        """Why the last change could not be stored; None once a change was stored."""
         return self._store.refusal
 
     async def try_again(self) -> None:
-        """Store something, and leave nothing: who is told that nothing can be stored may send
-        nothing any more from which to learn that it can. Raises what refuses it."""
+        """Write something and delete it again; raises the error that refuses it. Callers who know
+        that writing fails may stop writing, so recovery would otherwise go unnoticed."""
         await self._store.transact(_probe)
 
 
 def _probe(tx: Transaction) -> None:
-    """A key older than all others, and it alone, comes and goes."""
+    """Adds a key that is older than all others, and deletes only that key."""
     tx.keep_key(_PROBE, "", [], "")
     tx.forget_keys("0")
     tx.wake(Topic.POST)

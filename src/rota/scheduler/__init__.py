@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rota.scheduler.triggering import TriggerInfo as TriggerInfo
     from rota.scheduler.triggering import TriggerOutcome as TriggerOutcome
 
-# Found when asked for: the command line needs the service, and not the loop with its logging.
+# Imported on first use: the command line needs the service, but not the loop with its logging.
 _HOMES = {
     "next_cron_trigger": "rota.config.cron",
     "parse_cron": "rota.config.cron",

@@ -1,8 +1,8 @@
-"""Which slot of a schedule comes next, and what becomes of those that have passed. Pure.
+"""Which slot of a schedule comes next, and what becomes of slots that have passed. Pure.
 
 A *slot* is the moment that a trigger is for. Jitter makes the waking later than its
-slot, never earlier, and a slot keeps its name when it is made up for: that is how one
-slot is never run twice.
+slot, never earlier. A slot that is caught up keeps its original time, so no slot is run
+twice.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ from rota.model.schedules import CatchUp, Schedule, ScheduleState, ScheduleType
 from rota.scheduler.interval import jitter
 
 Rng = Callable[[], float]
-# The definition of a schedule that was taken over from elsewhere and not read from a file yet.
+# The definition of a schedule that was imported and is not in any file read so far.
 IMPORTED = "imported"
-# A slot that is looked at within this time is not late, only served by a busy machine.
+# A slot that is looked at within this time does not count as late: the machine may be busy.
 GRACE = timedelta(seconds=60)
-# How far back the latest of many missed slots is looked for, step by step.
+# How far back to look for the latest of many missed slots, in growing steps.
 _WINDOWS = tuple(timedelta(minutes=m) for m in (60, 24 * 60, 40 * 1440, 400 * 1440, 4000 * 1440))
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """What the times of a schedule are computed from; as text it is the schedule's `definition`."""
+    """What the times of a schedule are computed from; its text is the schedule's `definition`."""
 
     type: ScheduleType
     interval: timedelta | None = None
@@ -73,22 +73,22 @@ class Rhythm:
         return str(self.type)
 
     def after(self, moment: datetime) -> datetime:
-        """The first slot later than a moment; of an interval, one interval later."""
+        """The first slot after a moment; for an interval, one interval later."""
         if self.interval is not None:
             return _plus(moment, self.interval)
         return next_cron_trigger(self.cron or "", moment, self.timezone)
 
     def first(self, last_completed_at: datetime | None, now: datetime) -> datetime | None:
-        """Where a schedule begins that is new, changed or enabled again."""
+        """The first slot of a schedule that is new, changed or enabled again."""
         if self.interval is not None:
             return now if last_completed_at is None else max(now, self.after(last_completed_at))
         return self.after(now) if self.cron is not None else None
 
     def rewound(self, slot: datetime, now: datetime) -> datetime:
-        """An earlier slot, where the clock was put back since this one was computed.
+        """An earlier slot, if the clock was put back since this one was computed.
 
-        Slots that were run before the clock was put back come again here; that they
-        are not run again is up to the ledger, which knows them.
+        Slots that were run before the clock was put back can come again here. The
+        ledger knows them, and does not run them twice.
         """
         if slot <= now:
             return slot
@@ -96,7 +96,7 @@ class Rhythm:
 
 
 def first_slot(state: ScheduleState, now: datetime) -> str | None:
-    """Of a schedule that is enabled again; None where nothing wakes it by the clock."""
+    """The first slot of a schedule that is enabled again; None if the clock does not wake it."""
     rhythm = Rhythm.known(state.definition)
     ended = from_text(state.last_completed_at) if state.last_completed_at else None
     slot = rhythm.first(ended, now) if rhythm else None
@@ -104,7 +104,7 @@ def first_slot(state: ScheduleState, now: datetime) -> str | None:
 
 
 def _plus(moment: datetime, span: timedelta) -> datetime:
-    """An interval may be longer than the calendar: then it comes when that ends."""
+    """An interval may reach beyond Python's calendar; the result is then the calendar's end."""
     return moment + min(span, _END - moment)
 
 
@@ -115,9 +115,9 @@ _END = datetime.max.replace(tzinfo=UTC)
 class Plan:
     """What to do about a schedule whose time has come."""
 
-    slot: datetime | None  # to be run; None: there is none that the policy wants
+    slot: datetime | None  # to be run; None: `catch_up` wants none
     following: datetime
-    missed: bool = False  # slots were passed over
+    missed: bool = False  # some slots are not run
 
 
 def plan(
@@ -137,15 +137,15 @@ def plan(
 def _interval_plan(
     rhythm: Rhythm, slot: datetime, due_at: datetime, now: datetime, catch_up: CatchUp
 ) -> Plan:
-    """One at most can have been missed. The slot that follows is for the case that nobody lives
-    to see the end of the run; at its end it is set from there."""
+    """At most one slot can have been missed. The following slot is for the case that the end of the
+    run is never recorded; otherwise the end sets it."""
     if catch_up is CatchUp.NONE and now - due_at > GRACE:
         return Plan(None, rhythm.after(now), missed=True)
     return Plan(slot, rhythm.after(now))
 
 
 def latest_slot(rhythm: Rhythm, slot: datetime, now: datetime) -> tuple[datetime, datetime]:
-    """The last slot up to now, and the one behind it. A year of minutes is not walked through."""
+    """The last slot up to now, and the next one, without stepping through a year of minutes."""
     for window in _WINDOWS:
         if now - window <= slot:
             break
@@ -161,7 +161,7 @@ def latest_slot(rhythm: Rhythm, slot: datetime, now: datetime) -> tuple[datetime
 def waking(
     rhythm: Rhythm, slot: datetime, now: datetime, percent: float, rng: Rng | None = None
 ) -> datetime:
-    """When to wake for a slot: jitter delays it, but not into the slot behind it."""
+    """When to wake for a slot: jitter delays it; for cron, by at most half the way to the next."""
     if not percent or slot <= now:
         return max(slot, now)
     if rhythm.interval is not None:

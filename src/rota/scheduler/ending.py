@@ -1,4 +1,4 @@
-"""Records how triggers ended; those that end together are written together."""
+"""Records how triggers ended; ends that come in together are written together."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -24,15 +24,15 @@ class Endings:
         rng: Rng | None = None,
         roster: Callable[[], Roster] = Roster,
     ) -> None:
-        """`roster` tells what stands in the file now: an interval counts as it is by the end."""
+        """`roster` gives the current file: an interval counts as it is when the run ends."""
         self._roster = roster
         self._clock = clock
         self._rng = rng
         self._gathered = Gathering[TriggerEnd, bool](store, self._write)
 
     async def record(self, info: TriggerInfo, outcome: TriggerOutcome) -> bool:
-        """Durably; False when the trigger had ended already, because this node was taken for
-        dead."""
+        """Returns after the commit; False when the trigger had already ended, because this node was
+        taken for dead."""
         name = (info.agent.name, info.schedule.name)
         schedule = self._roster().schedules.get(name, info.schedule)
         end = trigger_end(info.trigger, outcome, schedule, self._clock.now(), self._rng)

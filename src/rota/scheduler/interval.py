@@ -1,4 +1,4 @@
-"""When an interval schedule comes next: counted from the end of the run before."""
+"""When an interval schedule is due next: counted from the end of its last run."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def calculate_next_trigger(
     now: datetime | None = None,
     rng: Callable[[], float] | None = None,
 ) -> datetime:
-    """At once when it never ran, and when the time has passed already."""
+    """Now, if it has never run or the time has already passed."""
     span = parse_interval(interval) if isinstance(interval, str) else interval
     now = now or datetime.now(UTC)
     if last_completed_at is None:
@@ -30,6 +30,6 @@ def is_schedule_due(next_trigger: datetime, now: datetime | None = None) -> bool
 
 
 def jitter(span: timedelta, percent: float, rng: Callable[[], float] | None = None) -> timedelta:
-    """A random part of up to so many percent, which are kept between 0 and 10."""
+    """A random part of the span, up to `percent`, which is limited to 0 to 10."""
     percent = min(max(percent, 0.0), MOST_JITTER)
     return span * ((rng or random.random)() * percent / 100) if percent else timedelta(0)

@@ -1,8 +1,8 @@
-"""The scheduler: takes what is due, runs it side by side, and sleeps until the next.
+"""The scheduler: takes due schedules, runs them side by side, and sleeps until the next.
 
-The ledger's index on the next time is the schedule; nothing is kept here that would have to
-be rebuilt after a crash. A pass over schedules that are not due reads the beginning
-of that index, however many there are.
+All times are in the ledger, with an index on the next time; nothing is kept here that
+would have to be rebuilt after a crash. A check without due schedules reads only the
+beginning of that index, however many schedules there are.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ log = structlog.get_logger()
 CHECK_SECONDS = 1.0
 RETRY_SECONDS = 5.0
 SHORTEST_PAUSE = 0.001
-# Smaller steps back are what time servers do all day.
+# Time servers make smaller steps back all the time.
 STEP_BACK = timedelta(seconds=1)
-# How long the beginning of the line is left out that belongs to agents of other nodes.
+# For how long due schedules of other nodes' agents are skipped at the head of the line.
 FOREIGN_FOR = timedelta(seconds=30)
 REWIND_PAGE = 1_000
 PAGES_AT_ONCE = 20
@@ -63,7 +63,7 @@ class SchedulerState:
 
 
 class Scheduler:
-    """`start` and `stop` for programs that embed it; the daemon calls `open`, `tick` and `stop`."""
+    """Embedding programs call `start` and `stop`; the daemon calls `open`, `tick` and `stop`."""
 
     name = "scheduler"
 
@@ -79,8 +79,8 @@ class Scheduler:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: Rng | None = None,
     ) -> None:
-        """`place` names where there is one living process at a time, such as host and state
-        directory: what a dead process left open there is ended at the start of the next."""
+        """`place` has one living process at a time, such as host and state directory: what a dead
+        process left open there is ended when the next one starts."""
         self._store = store
         self._node = node
         self._check_interval = check_interval
@@ -114,7 +114,7 @@ class Scheduler:
         self._loop = asyncio.create_task(self.run(self._stopping), name="scheduler")
 
     async def open(self, agents: Iterable[AgentSpec]) -> None:
-        """All but the loop: for whoever calls `tick` by himself."""
+        """Everything except the loop, for a caller that calls `tick` itself."""
         if self._status is not SchedulerStatus.STOPPED:
             raise SchedulerError(f"the scheduler is {self._status}; stop it before starting again")
         now = self._clock.now()
@@ -128,14 +128,14 @@ class Scheduler:
         self._status = SchedulerStatus.RUNNING
 
     async def set_agents(self, agents: Iterable[AgentSpec]) -> None:
-        """Also while running. What runs already goes on as it began."""
+        """May be called while running. Triggers already under way go on as they began."""
         self._roster = Roster.of(agents)
         await self._keeping.take_on(self._roster, self._clock.now())
         self._foreign = HEAD
         self.wake()
 
     async def stop(self, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
-        """Take nothing more, let what runs come to its end, and cancel what does not in time."""
+        """Take nothing more, wait for what runs, and cancel what does not end in time."""
         if self._status is SchedulerStatus.STOPPED:
             return
         self._status = SchedulerStatus.STOPPING
@@ -143,7 +143,8 @@ class Scheduler:
         if self._loop is not None:
             await asyncio.wait([self._loop])
             self._loop = None
-        # What a check has taken is begun, and then waited for; the others see that we are at it.
+        # Waits for a check that is under way, so that what it took is begun and drained too. Other
+        # nodes see signs of life meanwhile.
         async with self._ticking, kept_up(self._presence, self._clock, self._sleep):
             late = await self._underway.drain(timeout if wait_for_jobs else 0.0)
         await self._presence.leave(self._clock.now())
@@ -157,10 +158,10 @@ class Scheduler:
             )
 
     async def idle(self) -> None:
-        """Until nothing runs here any more."""
+        """Wait until nothing runs on this node."""
         await self._underway.idle()
 
-    # what can be seen of it
+    # state
 
     def is_running(self) -> bool:
         return self._status is SchedulerStatus.RUNNING
@@ -194,7 +195,7 @@ class Scheduler:
         return await self._store.read(lambda tx: check(tx, taker, (agent, schedule)))
 
     def running(self) -> Counter[str]:
-        """By agent: what runs on this node."""
+        """By agent: the number of triggers under way on this node."""
         return self._underway.by_agent()
 
     def wake(self) -> None:
@@ -204,7 +205,7 @@ class Scheduler:
     # the loop
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Until it is stopped. A database that is away costs time, not the scheduler."""
+        """Runs until it is stopped. If the database is unreachable, it waits and goes on."""
         while not stopping.is_set() and self.is_running():
             try:
                 pause = await self.tick()
@@ -228,7 +229,7 @@ class Scheduler:
                 one.cancel()
 
     async def tick(self) -> float:
-        """One check: start what is due; how long to wait before the next."""
+        """One check: start what is due; returns the seconds to wait before the next."""
         async with self._ticking:
             self.woken.clear()
             if not self.is_running():
@@ -246,7 +247,7 @@ class Scheduler:
             return pause
 
     async def _look_over(self, now: datetime) -> None:
-        """What is mended may be due, and stand in the line before what belongs to others."""
+        """A mended schedule may be due and lie in the skipped head of the line, so start over."""
         if self._came_back:
             mended = await self._keeping.look_over_all(now)
             self._came_back = False
@@ -279,7 +280,7 @@ class Scheduler:
             return tx.is_due(text, beyond), tx.is_waiting(), tx.next_wake(text)
 
         due, waiting, next_wake = await self._store.read(look)
-        if waiting:  # whoever asks goes before the clock, which asks again
+        if waiting:  # requested triggers go first: the clock can wait for the next check
             await self._take_waiting(now)
         if due and await self._take_due(now):
             return SHORTEST_PAUSE
@@ -288,7 +289,7 @@ class Scheduler:
         return self._pause(next_wake)
 
     async def _take_waiting(self, now: datetime) -> None:
-        """To the end of the line: those in front may have no room, and those behind have."""
+        """To the end of the line: there may be no room for the first ones, but for later ones."""
         after, more = "", True
         while more and self.is_running():
             taker = self._taker(now)
@@ -297,8 +298,8 @@ class Scheduler:
             after, more = taken.last_id, taken.more
 
     async def _take_due(self, now: datetime) -> bool:
-        """Whether there is more. One check does not take for ever, because others have to see that
-        this node lives."""
+        """Returns whether there is more. One check is limited, because this node must show signs of
+        life in between."""
         for _ in range(PAGES_AT_ONCE):
             taker, beyond = self._taker(now), self._beyond(now)
             taken = await self._store.transact(partial(take_due, taker=taker, beyond=beyond))
@@ -312,7 +313,8 @@ class Scheduler:
         return Taker(self._node, self._roster, now, self._ids.new, self._rng)
 
     def _beyond(self, now: datetime) -> Place:
-        """Behind what belongs to others; now and then from the beginning, as things change."""
+        """The place after the due schedules of other nodes; now and then the head again, because
+        those may change."""
         since = self._foreign_since
         if since is None or not timedelta(0) <= now - since < FOREIGN_FOR:
             self._foreign, self._foreign_since = HEAD, now
@@ -325,7 +327,7 @@ class Scheduler:
         return min(max(ahead, SHORTEST_PAUSE), self._check_interval)
 
     def _begin(self, taken: Taken, roster: Roster) -> None:
-        """With the roster it was taken by: a new one may have come meanwhile."""
+        """Uses the roster that the triggers were taken with: it may have changed meanwhile."""
         for trigger in taken.triggers:
             agent, schedule = (
                 roster.agents[trigger.agent],

@@ -1,7 +1,7 @@
-"""A node shows that it lives, and ends what the dead have left open.
+"""A node shows that it lives, and ends nodes that are dead, with their open triggers.
 
-Each writes the time of its own clock, and clocks differ. So nobody is judged by how long ago that
-time is, only by whether it changes while somebody watches, who counts by his own clock.
+Each node writes the time of its own clock, and clocks differ. A node is therefore not judged by the
+age of that time, but by whether it changes while another node watches and counts by its own clock.
 """
 
 import os
@@ -18,18 +18,18 @@ from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node
 
 SEEN_EVERY = timedelta(seconds=5)
-# Who has missed so much may be told as silent; dead it is for nobody yet.
+# A node that was not seen for this long may be shown as silent, but is not taken for dead yet.
 SILENT_AFTER = 3 * SEEN_EVERY
 DEAD_AFTER = timedelta(seconds=30)
 
 
 def silent_since(now: str) -> str:
-    """Who was last seen before that is silent."""
+    """A node that was last seen before this time is silent."""
     return to_text(from_text(now) - SILENT_AFTER)
 
 
 def unseen(tx: Transaction, runs: Iterable[Run], now: str) -> dict[str, str]:
-    """The runs of servers that are gone, by their ids; when the server was last seen.
+    """The open runs whose server is gone, by id, with the time it was last seen.
 
     Workers on other machines are no nodes: their runs live as long as their claims do.
     """
@@ -49,16 +49,16 @@ def is_attended(tx: Transaction, now: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Entered:
     lost: list[Trigger]
-    put_back: bool  # somebody was seen later than now: the clock is not what it was
+    put_back: bool  # a node was seen later than now: the clock has been put back
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     lost: Sequence[Trigger] = ()
-    came_back: bool = False  # others had taken us for dead
+    came_back: bool = False  # other nodes had taken us for dead
 
 
-# What each node wrote last, and since when we know it.
+# The time that each node wrote last, and since when we know it.
 Sights = Mapping[str, tuple[str, datetime]]
 
 
@@ -78,7 +78,7 @@ class Presence:
         self._sights: Sights = {}
 
     async def enter(self, now: datetime) -> Entered:
-        """What another process of this place had open when it died is lost."""
+        """Enter this node. Triggers that an earlier process of this place left open are lost."""
         text, ahead = to_text(now), to_text(now + SEEN_EVERY)
         self._node = replace(self._node, started_at=text, seen_at=text)
 
@@ -93,12 +93,12 @@ class Presence:
         return entered
 
     async def keep(self, now: datetime) -> Kept:
-        """Nothing, most of the time."""
+        """Write a sign of life and end dead nodes; usually it is too early and nothing is done."""
         gap = now - self._seen if self._seen else SEEN_EVERY
         if timedelta(0) <= gap < SEEN_EVERY:
             return Kept()
         if not timedelta(0) <= gap < SILENT_AFTER:
-            # The clock was put on, or we slept: the others may be as alive as we are.
+            # The clock has jumped, or this process slept: the other nodes may well be alive.
             self._sights = {}
         node, text = replace(self._node, seen_at=to_text(now)), to_text(now)
 
@@ -116,7 +116,7 @@ class Presence:
         return kept
 
     async def leave(self, now: datetime) -> None:
-        """Where the database is away, the others will find out."""
+        """If the database is unreachable, the other nodes will notice that this node is dead."""
         text = to_text(now)
         with suppress(StorageError):
             await self._store.transact(lambda tx: tx.end_node(self._node.id, text))

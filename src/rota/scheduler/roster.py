@@ -1,4 +1,4 @@
-"""The agents that a node knows, and their schedules by name; and those of the other nodes."""
+"""The agents that a node knows and their schedules by name, and those of the other nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Roster:
         return cls(known, schedules)
 
     def source(self, name: Name) -> str | None:
-        """What a schedule takes work from, as the ledger keeps it."""
+        """The work that a schedule takes, in the form that the ledger stores."""
         given = self.schedules[name].work_source or self.agents[name[0]].work_source
         return WorkWanted.of(given).text if given else None
 
@@ -41,7 +41,7 @@ class Roster:
         return sorted(self.agents)
 
     def parts(self, size: int) -> "Iterator[Roster]":
-        """In pieces of some agents each, that have about so many schedules together."""
+        """In pieces of whole agents, each with about `size` agents and schedules together."""
         piece: list[AgentSpec] = []
         weight = 0
         for agent in self.agents.values():
@@ -56,7 +56,7 @@ class Roster:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What the other living nodes have. One that has just come may have anything."""
+    """What the other living nodes have. A node that has not said yet may have anything."""
 
     names: frozenset[Name] = frozenset()
     all_said: bool = True

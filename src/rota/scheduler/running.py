@@ -1,4 +1,4 @@
-"""One schedule run by hand, for programs that embed Rota without its loop."""
+"""Runs one schedule directly, for programs that embed Rota without its loop."""
 
 import asyncio
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ScheduleRunResult:
     outcome: str
     skip_reason: SkipReason | None = None
     error: str | None = None
-    trigger: Trigger | None = None  # None: it was not even begun
+    trigger: Trigger | None = None  # None: it was not started
     work_item: Told | None = None
 
     @property
@@ -35,7 +35,7 @@ class ScheduleRunResult:
 
 
 def build_schedule_prompt(schedule: Schedule, item: Told | None = None) -> str:
-    """The schedule's prompt, and the item's details behind it."""
+    """The schedule's prompt, followed by the item's details."""
     return build_prompt(schedule.prompt, item)
 
 
@@ -51,11 +51,11 @@ async def run_schedule(
 ) -> ScheduleRunResult:
     """Trigger a schedule now, wait for its end, and record both.
 
-    `on_trigger` does what lies between: find work, build the prompt, run the agent, report. What
-    it raises is recorded as the schedule's last error, and raised as `ScheduleTriggerError`.
+    `on_trigger` does the work: find an item, build the prompt, run the agent, report. An exception
+    from it is recorded as the schedule's last error, and raised as `ScheduleTriggerError`.
 
-    While it lasts, the ledger is shown that somebody is at it. Who could not do so for half a
-    minute has been taken for dead, and is told that the run is `lost`, however it went.
+    Meanwhile the caller shows signs of life as a node. If none could be written for half a minute,
+    another node may have taken it for dead; the result is then `lost`, however the run went.
     """
     clock = clock or SystemClock()
     node = IdFactory(clock).new()

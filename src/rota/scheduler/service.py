@@ -1,8 +1,8 @@
-"""Schedules as the faces see them: looked at, switched on and off, triggered by somebody.
+"""Schedules for the faces: read, enable, disable, trigger.
 
-What somebody asks for is written to the ledger as a trigger that no node has taken up yet,
-so it reaches the fleet also from a server that runs none, and outlives a crash. A node that
-knows the agent takes it up when there is room.
+A requested trigger is written to the ledger without a node. So it reaches the fleet even
+from a server that runs no agents, and survives a crash. A node that knows the agent takes
+it up when there is room.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ __all__ = [
 
 MOST_WAITING = 100  # of one schedule
 LONGEST_MESSAGE = 64_000
-# Somebody who is about to be called dead may still be shown as living for a moment.
+# A node that is about to be taken for dead may still be shown as living for a moment.
 _ALIVE_FOR = DEAD_AFTER + timedelta(seconds=10)
 
 
@@ -55,7 +55,7 @@ class Attending(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A trigger that somebody wants. The `delivery` of a message counts once."""
+    """A requested trigger. The same `delivery` counts only once."""
 
     agent: str
     name: str
@@ -64,7 +64,7 @@ class Ask:
     delivery: str | None = None
 
 
-# Who may trigger what: people everything, messages what was made for them.
+# People may trigger every schedule; a webhook or a message only schedules of its own type.
 _MADE_FOR = {TriggerKind.WEBHOOK: ScheduleType.WEBHOOK, TriggerKind.CHAT: ScheduleType.CHAT}
 
 
@@ -76,10 +76,10 @@ class Schedules:
         self._attending: Attending | None = None
 
     def attach(self, scheduler: Attending | None) -> None:
-        """Name the scheduler of this process: it is woken when something was asked for."""
+        """Set the scheduler of this process: a requested trigger wakes it."""
         self._attending = scheduler
 
-    # looking
+    # reading
 
     async def find(
         self, agent: str | None = None, after: tuple[str, str] | None = None, limit: int = 50
@@ -99,7 +99,7 @@ class Schedules:
         return found
 
     async def past(self, names: Sequence[tuple[str, str]], since: str) -> list[Wakings]:
-        """What became of the triggers of these schedules, the earliest first."""
+        """What became of the triggers of these schedules, earliest first."""
         return await self._store.read(lambda tx: tx.wakings(names, since), long=True)
 
     def _alive_since(self) -> str:
@@ -108,7 +108,7 @@ class Schedules:
     # switching
 
     async def enable(self, agent: str, name: str, *, actor: str | None = None) -> ScheduleState:
-        """It goes on from now: what passed while it was disabled is not made up for."""
+        """The schedule goes on from now: slots that passed while it was disabled are not run."""
         now, since = self._clock.now(), self._alive_since()
 
         def body(tx: Transaction) -> ScheduleState:
@@ -123,7 +123,7 @@ class Schedules:
         return await self._woken(body)
 
     async def disable(self, agent: str, name: str, *, actor: str | None = None) -> ScheduleState:
-        """What runs goes on; nothing new begins by the clock, by webhook or by chat."""
+        """A running trigger goes on; the clock, webhooks and messages start no new ones."""
         now, since = to_text(self._clock.now()), self._alive_since()
 
         def body(tx: Transaction) -> ScheduleState:
@@ -142,7 +142,7 @@ class Schedules:
         return state
 
     async def forget(self, agent: str, name: str) -> None:
-        """For what no file names any more. A schedule that a living node has comes back."""
+        """For a schedule that no file has any more. If a living node has it, it comes back."""
         now, since = to_text(self._clock.now()), self._alive_since()
 
         def body(tx: Transaction) -> None:
@@ -156,7 +156,7 @@ class Schedules:
     async def trigger(
         self, agent: str, name: str, message: str | None = None, *, actor: str | None = None
     ) -> Trigger:
-        """By a person: also what is disabled, and whatever its type."""
+        """By a person: also a disabled schedule, and of any type."""
         asked = await self.ask(Ask(agent, name, TriggerKind.MANUAL, message), actor=actor)
         assert asked is not None  # noqa: S101 - it has no delivery that could have been seen
         return asked
@@ -181,7 +181,7 @@ class Schedules:
         return asked
 
     def configured(self, agent: str, name: str) -> Schedule:
-        """As this process knows it; raises when it does not."""
+        """The schedule from this process's configuration; raises if it has none."""
         roster = self._attending.roster if self._attending else Roster()
         found = roster.schedules.get((agent, name))
         if found is None:
@@ -219,9 +219,10 @@ class Schedules:
         last_run_at: str | None = None,
         last_error: str | None = None,
     ) -> bool:
-        """Take over what another scheduler knew of a schedule, configured here already or not.
+        """Take over what another scheduler knew of a schedule, whether it is configured here
+        already or not.
 
-        False when it has run here: then what happened here counts.
+        False when the schedule has already run here: nothing is changed then.
         """
         check_name(agent, "agent")
         check_name(name, "schedule")
@@ -248,7 +249,8 @@ class Schedules:
 
 
 def insert_asked(tx: Transaction, trigger: Trigger) -> None:
-    """By whomever: what waits for a node that is away must not grow without end."""
+    """Insert a requested trigger. The number of waiting triggers is limited, because no node may be
+    there to take them up."""
     if tx.count_waiting(trigger.agent, trigger.schedule) >= MOST_WAITING:
         raise Refused(
             f"{MOST_WAITING} triggers of {trigger.agent}/{trigger.schedule} wait already; is a"

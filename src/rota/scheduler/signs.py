@@ -1,4 +1,4 @@
-"""Signs of life beside something that takes long, where nobody checks meanwhile."""
+"""Signs of life during something that takes long, while the scheduler's loop does not run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +24,7 @@ async def kept_up(presence: Presence, clock: Clock, sleep: Sleep) -> AsyncIterat
         yield
     finally:
         over.set()
-        # Not cancelled: a sign of life that arrives behind the leave would bring the node back.
+        # Not cancelled: a sign of life that arrives after `leave` would bring the node back.
         await asyncio.wait([keeping])
 
 
@@ -37,7 +37,7 @@ async def _keep_up(presence: Presence, clock: Clock, sleep: Sleep, over: asyncio
 
 
 async def _is_over(over: asyncio.Event, sleep: Sleep) -> bool:
-    """Before the next look."""
+    """Wait until the next look is due; True if the block has ended."""
     waits = [asyncio.ensure_future(one) for one in (sleep(LOOK_SECONDS), over.wait())]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What is known of schedules, for programs that embed Rota."""
+"""Reads and changes the states of schedules, for programs that embed Rota."""
 
 from datetime import datetime
 
@@ -47,8 +47,8 @@ async def update_schedule_state(
     last_error: str | None = None,
     clock: Clock | None = None,
 ) -> ScheduleState:
-    """What is None stays as it is. `running` is not stored: it follows from open triggers, and
-    means no more than `idle` here. What is enabled by that goes on from now."""
+    """A field that is None stays as it is. `running` is not stored, because it follows from open
+    triggers; here it means the same as `idle`. A schedule that this enables goes on from now."""
     wanted = None if status is None else _known(status)
     changes: dict[str, object] = {}
     if last_run_at is not None:
@@ -73,7 +73,7 @@ async def update_schedule_state(
 
 
 def _known(status: str) -> ScheduleStatus:
-    """Scripts that were written for a file say it as text."""
+    """Also accepts plain text, which older scripts use."""
     try:
         return ScheduleStatus(status)
     except ValueError:
@@ -85,7 +85,7 @@ def _known(status: str) -> ScheduleStatus:
 def _switch(
     state: ScheduleState, wanted: ScheduleStatus | None, at: str | None, now: datetime
 ) -> dict[str, object]:
-    """Whether it wakes, and when."""
+    """The columns that decide whether it wakes, and when."""
     if wanted is ScheduleStatus.DISABLED:
         return {"enabled": 0, "slot": None, "next_at": None}
     if at is not None:

@@ -1,4 +1,4 @@
-"""Brings the ledger's schedules in line with what is configured, here and on other nodes."""
+"""Brings the ledger's schedules in line with the configuration, here and on other nodes."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ from rota.storage.schedule_port import RESTS, Advance, Standing
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """How many schedules were new or otherwise than before, and how many are no more."""
+    """How many schedules were new or changed, and how many were dropped."""
 
     changed: int = 0
     dropped: int = 0
@@ -22,10 +22,10 @@ class Synced:
 def sync(
     tx: Transaction, roster: Roster, node: str, now: datetime, rng: Rng | None = None
 ) -> Synced:
-    """Agents that this node does not know are another's, and are left alone; and so is a schedule
-    that another living node has: its file may be newer than ours.
+    """Agents that this node does not know belong to other nodes and are left alone. A schedule that
+    is not in our file but that another living node has is not dropped: its file may be newer.
 
-    Where nothing has changed, no time is computed: a restart is cheap."""
+    If nothing has changed, no times are computed, so a restart is cheap."""
     stored = _stored(tx, roster)
     standings = (
         standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
@@ -42,21 +42,21 @@ def sync(
 
 
 def let_others_rest(tx: Transaction, roster: Roster, node: str) -> None:
-    """Agents that no living node has wake nobody. They go on when somebody comes who has them."""
+    """Let schedules of agents that no living node has rest, until a node comes that has them."""
     others = Others.of(tx.other_rosters(node))
     if others.all_said:
         tx.rest_schedules(sorted(others.agents.union(roster.agents)))
 
 
 def is_whole(tx: Transaction, roster: Roster) -> bool:
-    """Whether all that stands in the roster is in the ledger, and awake."""
+    """Whether all schedules of the roster are in the ledger and do not rest."""
     stored = _stored(tx, roster)
     return not any(_is_amiss(stored.get(name)) for name in roster.schedules)
 
 
 def mend(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> int:
-    """Bring back what is gone or rests; how many that were. Of all else the ledger is believed:
-    another node may have read a newer file, and an operator may have had his say."""
+    """Bring back schedules that are gone or rest; returns how many. Everything else is left as the
+    ledger has it: another node may have read a newer file, or an operator may have changed it."""
     stored = _stored(tx, roster)
     standings = (
         standing_of(schedule, stored.get(name), now, rng, source=roster.source(name))
@@ -86,10 +86,9 @@ def standing_of(
     *,
     source: str | None = None,
 ) -> Standing | None:
-    """What must be written; None when all is as it was.
+    """The row to be written; None when nothing has changed.
 
-    What an operator said of `enabled` holds until the file says something else
-    than it did.
+    An operator's `enabled` holds until the value in the file changes.
     """
     rhythm = Rhythm.of(schedule)
     fresh = Standing(
@@ -122,8 +121,8 @@ def standing_of(
 def _rewaking(
     rhythm: Rhythm, slot: datetime, now: datetime, schedule: Schedule, rng: Rng | None
 ) -> datetime:
-    """A slot that has passed was due at its time, and not just now: how late it is decides about
-    it."""
+    """A slot that has passed was due at its own time and not just now: catch-up depends on how late
+    it is."""
     return slot if slot <= now else waking(rhythm, slot, now, schedule.jitter_percent, rng)
 
 
@@ -133,9 +132,10 @@ def _first(fresh: Standing, rhythm: Rhythm, now: datetime) -> datetime:
 
 
 def rewind(tx: Transaction, roster: Roster, now: datetime, rng: Rng | None = None) -> int:
-    """After the clock was put back: nobody waits for a time that was computed from the wrong one.
+    """After the clock was put back: recompute times that came from the wrong clock.
 
-    Slots that were run already come again in the line, and the ledger knows them.
+    Slots that were already run become due again; the ledger knows them, and does not run them
+    twice.
     """
     steps = []
     for row in tx.ahead_of(to_text(now), roster.names()):

@@ -1,8 +1,8 @@
-"""Takes what is due, and what was asked for, in one transaction: across nodes, once.
+"""Takes due slots and requested triggers in one transaction: across all nodes, only once.
 
-Whether a schedule runs already and whether its agent has room is decided on the
-ledger's open triggers, under a lock on the agent, so that two nodes cannot both
-find the last place.
+Whether a schedule is already running and whether its agent has room is decided by
+the ledger's open triggers, under a lock on the agent, so that two nodes cannot both
+take the last place.
 """
 
 from collections import Counter
@@ -28,13 +28,13 @@ from rota.storage.port import Transaction
 from rota.storage.schedule_port import HEAD, Advance, DueSchedule, Place
 
 PAGE = 500
-# A slot that waits for room is looked at again when a run of its agent ends, or after this time.
+# A slot that waits for room is looked at again when a trigger of its agent ends, or after this.
 WAIT = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
 class Taker:
-    """Who takes, for whom, and when."""
+    """The node that takes, its roster, and the time."""
 
     node: str
     roster: Roster
@@ -50,16 +50,16 @@ class Taker:
 @dataclass(frozen=True, slots=True)
 class Taken:
     triggers: tuple[Trigger, ...] = ()
-    checks: tuple[ScheduleCheck, ...] = ()  # what was looked at and not triggered
+    checks: tuple[ScheduleCheck, ...] = ()  # schedules that were due and not triggered
     more: bool = False  # the page was full
-    # Up to here stand only schedules of agents that this node does not know.
+    # Up to this place there are only schedules that this node does not know.
     foreign_until: Place = HEAD
-    last_id: str = ""  # of what was asked for: up to here it has been looked at
+    last_id: str = ""  # the last requested trigger that was looked at
 
 
 @dataclass(slots=True)
 class _Room:
-    """How many triggers are open; those of this transaction count."""
+    """How many triggers are open, including those of this transaction."""
 
     of_schedule: Counter[Name] = field(default_factory=Counter)
     of_agent: Counter[str] = field(default_factory=Counter)
@@ -116,7 +116,7 @@ def _foreign_until(page: list[DueSchedule], roster: Roster, beyond: Place) -> Pl
 
 
 def _uncounted(step: Advance, run_before: set[Name]) -> Advance:
-    """A slot that was run before is passed over, and nothing is counted."""
+    """A slot that was already run is passed over without counting a trigger."""
     return replace(step, ran=False) if (step.agent, step.name) in run_before else step
 
 
@@ -148,8 +148,8 @@ def _onward(
 
 
 def _keeps_slot(refusal: SkipReason, schedule: Schedule) -> bool:
-    """A slot is owed that only lacked room. One that its own schedule's last run overran is not,
-    unless every slot is wanted."""
+    """A slot that only lacked room is kept. A slot that the schedule's own last run overran is not,
+    unless `catch_up` wants every slot of a cron schedule."""
     every = schedule.type is ScheduleType.CRON and schedule.catch_up is CatchUp.ALL
     return refusal is SkipReason.AT_CAPACITY or every
 
@@ -167,7 +167,7 @@ def _trigger(row: DueSchedule, slot: datetime, taker: Taker) -> Trigger:
 
 
 def take_waiting(tx: Transaction, taker: Taker, after: str = "", limit: int = PAGE) -> Taken:
-    """What people, webhooks and chats asked for waits until there is room, and is not lost."""
+    """Triggers that people, webhooks and chats request wait until there is room."""
     page = tx.waiting_triggers(taker.roster.agents, limit, after)
     more, last_id = len(page) == limit, page[-1].id if page else ""
     ours = [one for one in page if (one.agent, one.schedule) in taker.roster.schedules]
@@ -186,7 +186,7 @@ def take_waiting(tx: Transaction, taker: Taker, after: str = "", limit: int = PA
 
 
 def check(tx: Transaction, taker: Taker, name: Name) -> ScheduleCheck:
-    """What would become of a schedule by the clock now, without doing it."""
+    """Whether the clock would trigger a schedule now, without doing it."""
     reason = _hindrance(tx, taker, name)
     return ScheduleCheck(*name, reason is None, reason)
 
@@ -208,7 +208,7 @@ def _hindrance(tx: Transaction, taker: Taker, name: Name) -> SkipReason | None:
 
 
 def take_one(tx: Transaction, taker: Taker, trigger: Trigger) -> Trigger | SkipReason:
-    """A trigger that is asked for and taken up at once, if there is room."""
+    """Insert a requested trigger and take it up at once, if there is room."""
     name = (trigger.agent, trigger.schedule)
     room = _Room.now(tx, {trigger.agent})
     refusal = room.refusal(name, taker.roster.agents[trigger.agent])

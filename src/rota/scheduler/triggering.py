@@ -1,4 +1,4 @@
-"""What a trigger is told to whoever runs the agent, and what comes back."""
+"""What the callback that runs an agent gets of a trigger, and what it returns."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ class TriggerOutcome:
     outcome: str
     skip_reason: SkipReason | None = None
     error: str | None = None
-    work_item: Told | None = None  # that was worked on
+    work_item: Told | None = None  # the item that was worked on
 
     @classmethod
     def skipped(cls, reason: SkipReason, detail: str | None = None) -> "TriggerOutcome":
         return cls(str(reason), reason, detail)
 
 
-# A callback that returns nothing says that all went well.
+# A callback that returns None reports success.
 OnTrigger = Callable[[TriggerInfo], Awaitable[TriggerOutcome | None]]
 
 
 async def succeed(_info: TriggerInfo) -> TriggerOutcome:
-    """What a scheduler does that was given nothing to do."""
+    """The default callback: does nothing."""
     return TriggerOutcome(RunStatus.SUCCEEDED)

@@ -1,4 +1,4 @@
-"""The triggers that this node has taken and that have not ended: run side by side, and recorded."""
+"""The triggers under way on this node: runs them side by side and records their ends."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ from rota.scheduler.triggering import OnTrigger, TriggerInfo, TriggerOutcome
 log = structlog.get_logger()
 
 RETRY_SECONDS = 5.0
-CANCEL_SECONDS = 5.0  # that a cancelled callback has to end
+CANCEL_SECONDS = 5.0  # for a cancelled callback to end
 
 
 class Underway:
@@ -25,7 +25,7 @@ class Underway:
         ended: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`ended` is called whenever one has ended, because there is room then."""
+        """`ended` is called whenever a trigger has ended, because there is room then."""
         self._on_trigger = on_trigger
         self._endings = endings
         self._on_end = ended
@@ -53,7 +53,7 @@ class Underway:
             await asyncio.wait(self._tasks)
 
     async def drain(self, seconds: float) -> int:
-        """Wait so long, then cancel what is left; how many that were."""
+        """Wait this long, then cancel the rest; returns how many were cancelled."""
         self._draining = True
         try:
             return await self._drain(seconds)
@@ -81,7 +81,8 @@ class Underway:
         await self._record(info, outcome)
 
     async def _record(self, info: TriggerInfo, outcome: TriggerOutcome) -> None:
-        """A database that is away is waited for; if it stays away, another node calls it lost."""
+        """Tries until the database answers. If it stays away, another node ends the trigger as
+        lost."""
         while True:
             try:
                 counted = await self._endings.record(info, outcome)

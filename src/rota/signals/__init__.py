@@ -1,4 +1,4 @@
-"""Signals: when this happens, that follows, exactly once."""
+"""Signals: when this happens, do that, exactly once."""
 
 from rota.signals.processor import SignalChore, SignalScheduler
 from rota.signals.service import SignalDetail, Signals

@@ -1,4 +1,4 @@
-"""Actions as people write them, and the fields of an event that their texts may name."""
+"""Parses actions as people write them, and lists the fields that their templates may name."""
 
 import re
 from collections.abc import Mapping
@@ -112,10 +112,10 @@ def _template(spec: Mapping[str, Any], name: str, longest: int) -> str | None:
 
 
 def default_action(about: Condition) -> Action:
-    """Of an item that has ended nothing more is asked: what follows is a new one.
+    """A new item if the condition is about items that have ended, else a follow-up.
 
-    Where the statuses leave it open, it is a follow-up, which looks at the item when it fires.
-    Of several items none need be at hand then, so there a single end decides.
+    If the statuses allow both, it is a follow-up, which checks the item when it fires. A condition
+    about several items may have no item at hand then, so one terminal status is enough there.
     """
     wanted, ends = set(about.to), {str(status) for status in TERMINAL}
     of_several = about.kind in (TriggerOn.ALL_IN, TriggerOn.ANY_IN)

@@ -1,4 +1,4 @@
-"""What follows when a signal fires: done in the transaction that marks it as fired."""
+"""The actions of signals, performed in the transaction that ends the firing."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Occasion:
 
 
 def perform(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
-    """What it made, by kind; `enqueued_job_id` where that is an item or a trigger."""
+    """The ids of what it made, by kind; `enqueued_job_id` for an item or a trigger."""
     return _DEEDS[occasion.signal.action.kind](tx, occasion)
 
 
@@ -51,7 +51,7 @@ def _item(occasion: Occasion) -> WorkItem:
 
 
 def _follow_up(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
-    """Of an item that has ended nothing more is asked: what follows is a new one."""
+    """An item that has ended gets no follow-up; a new item is submitted instead."""
     item = _item(occasion)
     if item.status in TERMINAL:
         return _submit(tx, occasion)
@@ -172,7 +172,7 @@ _DEEDS: dict[ActionKind, Callable[[Transaction, Occasion], dict[str, Any]]] = {
 
 
 def filled(template: str | None, occasion: Occasion) -> str | None:
-    """With what happened in its places; a value is never looked into for more places."""
+    """Fill in the fields of a template. Braces inside a value are not filled in again."""
     if template is None:
         return None
     facts = _facts(occasion)

@@ -1,4 +1,4 @@
-"""What a signal listens to, and whether its condition holds. Read within one transaction."""
+"""What a signal listens to, and whether its condition holds, judged within one transaction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rota.storage.port import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """It has happened. `seen` are the firings whose causes are settled by this, too."""
+    """The condition holds. `seen` are the firings whose causes this firing also covers."""
 
     seq: int = 0
     seen: frozenset[str] = frozenset()
@@ -36,8 +36,8 @@ SEEN_BEFORE = "an earlier firing has seen this"
 
 
 def keys(condition: Condition, work_item_id: str | None) -> list[str]:
-    """The events that may make it true, as the table of events spells them; the most selective
-    spelling there is, so that nobody else's transition pays for it."""
+    """The keys of events that may make the condition true. Each is as selective as possible, so
+    that unrelated transitions cost nothing."""
     match condition.kind:
         case TriggerOn.RUN_FINISHED:
             return [f"run.finished:{condition.agent or ''}"]
@@ -58,7 +58,7 @@ def keys(condition: Condition, work_item_id: str | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is to be judged: `item` is the one that the event is about."""
+    """What is to be judged; `item` is the item of the event, or else of the signal."""
 
     signal: Signal
     firing: FiringRecord
@@ -106,7 +106,7 @@ def _another_move(condition: Condition, event: Event) -> str | None:
 
 
 def _outside(condition: Condition, item: WorkItem | None, agent: str | None) -> str | None:
-    """Why an item is not of those that the signal is for."""
+    """Why the item does not match the condition's filters; None if it does."""
     if item is None:
         return "the item is not there"
     if condition.project_id is not None and item.project_id != condition.project_id:
@@ -121,10 +121,10 @@ def _outside(condition: Condition, item: WorkItem | None, agent: str | None) -> 
 
 
 def _gathered(tx: Transaction, signal: Signal, firing: FiringRecord) -> Verdict:
-    """Which causes are in this is known by their firings, and not by the numbers of their events:
-    on PostgreSQL a lower one may be committed later."""
+    """The causes covered are identified by their firings and not by event numbers: on PostgreSQL an
+    event with a lower number may be committed later."""
     found = tx.gather(signal.id, signal.condition)
-    if firing.id and firing.id not in found.firings:  # one that is tried on the past has no id
+    if firing.id and firing.id not in found.firings:  # a test against past events has no id
         return Not(SEEN_BEFORE)
     if signal.condition.kind is TriggerOn.ALL_IN:
         enough = found.inside == found.total > 0
@@ -150,7 +150,7 @@ def _in_time(tx: Transaction, case: Case) -> Verdict:
 def _still(
     tx: Transaction, condition: Condition, event: Event, item: WorkItem | None
 ) -> Not | None:
-    """Is it one of those, and has it stayed where that event put it?"""
+    """Why the condition no longer holds: the item does not match, or has moved since the event."""
     why = _outside(condition, item, event.agent)
     if why is not None:
         return Not(why)
@@ -180,7 +180,7 @@ def _heard(condition: Condition, event: Event | None) -> Verdict:
 
 
 def _at(payload: Any, path: str) -> Any:
-    """`pull_request.merged`: one name behind the other."""
+    """The value at a dotted path, such as `pull_request.merged`."""
     for name in path.split("."):
         if not isinstance(payload, Mapping):
             return None

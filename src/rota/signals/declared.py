@@ -1,4 +1,4 @@
-"""Signals of the configuration: read, and every mistake told with its place in the file."""
+"""Reads the signals of the configuration, and reports every mistake with its place in the file."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -29,7 +29,7 @@ _LEFT = (
 
 
 class Declaration(Protocol):
-    """As the configuration reads it."""
+    """A signal as the configuration has it."""
 
     @property
     def when(self) -> Mapping[str, Any]: ...
@@ -55,7 +55,7 @@ class Declared(Protocol):
 
 
 def declared(given: Iterable[Declared], now: datetime) -> list[NewSignal]:
-    """Whether the projects that they name are there is seen when they are stored."""
+    """Raises all mistakes at once. Whether named projects exist is checked when they are stored."""
     found: list[NewSignal] = []
     mistakes: list[dict[str, Any]] = []
     for one in given:
@@ -69,13 +69,13 @@ def declared(given: Iterable[Declared], now: datetime) -> list[NewSignal]:
 
 
 def late(given: Iterable[Declared], now: datetime) -> list[dict[str, Any]]:
-    """What the file alone can tell of moments that have passed."""
+    """Remarks on signals whose moment has passed, from the file alone."""
     text = to_text(now)
     return [_remark(one, _LATE) for one in given if has_passed(_read(one, now), text)]
 
 
 def warnings_of(given: Iterable[Declared], synced: Synced) -> list[str]:
-    """What the ledger has made of them, as far as a person should hear of it."""
+    """Warnings for people about what the sync has found."""
     remarks = [
         _remark(one, message)
         for one in given
@@ -101,7 +101,7 @@ def _read(one: Declared, now: datetime) -> NewSignal:
 
 
 def _mistake(one: Declared, error: RotaError) -> dict[str, Any]:
-    """In the words of the file, where it is `when` and `then`."""
+    """In the words of the file, which says `when` and `then`."""
     said = error.message.replace("trigger.", "when.").replace("action.", "then.")
     return _remark(one, said.replace("trigger: ", "when: "))
 

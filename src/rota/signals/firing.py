@@ -1,4 +1,4 @@
-"""One firing, from its cause to what follows: one guarded transaction."""
+"""One firing, from its cause to its action: one guarded transaction."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from rota.storage.port import RunAgain, Topic, Transaction
 def fire(
     tx: Transaction, firing_id: str, owner: str, now: str, ids: IdFactory
 ) -> FiringStatus | None:
-    """One that was leased before; None when it is not ours any more."""
+    """Fire a firing that was leased in an earlier transaction; None when it is no longer ours."""
     firing = tx.get_firing(firing_id)
     if (
         firing is None
@@ -29,11 +29,10 @@ def fire(
 def fire_taken(
     tx: Transaction, firing: FiringRecord, owner: str, now: str, ids: IdFactory
 ) -> FiringStatus | None:
-    """What became of it, of which this transaction knows that it is ours; None when it has to
-    wait for its time.
+    """Fire a firing that this transaction knows to be ours; None when it has to wait for its time.
 
-    The signal is counted, what follows is made, the firing is marked and the event is written
-    together: whoever dies on the way has done nothing, and whoever comes twice finds it done.
+    One transaction counts the signal, performs the action, ends the firing and writes the event. If
+    the process dies on the way, nothing has happened; a second try finds the firing ended.
     """
     facts = tx.firing_facts(firing)
     if facts is None or facts.signal.status is not SignalStatus.ACTIVE:
@@ -66,7 +65,7 @@ def _skip(tx: Transaction, firing: FiringRecord, owner: str, now: str, why: str)
 
 
 def _loops(tx: Transaction, signal: Signal, firing: FiringRecord) -> bool:
-    """Was the item made by this very signal, and the one before it too, and so on, too often?"""
+    """Whether this signal appears more than `max_depth` times among the item's ancestors."""
     if firing.work_item_id is None:
         return False
     return tx.ancestry(firing.work_item_id).count(signal.id) > signal.max_depth
@@ -86,7 +85,7 @@ def _stop(
 
 
 def give_up(tx: Transaction, firing: FiringRecord, owner: str, now: str, error: str) -> None:
-    """It stays to be seen, and can be tried again by a person."""
+    """End it as failed. It is kept for people to see, who can retry it."""
     if not tx.end_firing(replace(firing, status=FiringStatus.FAILED, error=error), owner, now):
         return
     signal = tx.get_signal(firing.signal_id)

@@ -1,4 +1,4 @@
-"""A signal comes into the ledger, with what it listens to; or it is ended there."""
+"""Adds signals to the ledger, with their keys, and cancels them."""
 
 from rota.model.errors import InvalidInput, Refused
 from rota.model.events import EventType, NewEvent
@@ -36,7 +36,8 @@ def signal_of(new: NewSignal, signal_id: str, actor: str | None, now: str) -> Si
 
 
 def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
-    """With what it listens to; and what may be true already is looked at once."""
+    """Insert the signal with its keys. A condition that may hold already is checked once, by a
+    firing without an event."""
     demand_what_it_names(tx, signal)
     _demand_free_name(tx, signal.name)
     tx.insert_signal(signal, keys(signal.condition, signal.work_item_id))
@@ -62,7 +63,7 @@ def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
 
 
 def cancel(tx: Transaction, signal: Signal, actor: str | None, now: str) -> bool:
-    """False when it is not active."""
+    """False when the signal is not active."""
     if not tx.end_signal(signal.id, SignalStatus.CANCELLED, now):
         return False
     tx.append([event_of(EventType.SIGNAL_CANCELLED, signal, actor, now)])
@@ -103,7 +104,7 @@ def demand_what_it_names(tx: Transaction, signal: Signal) -> None:
 
 
 def _demand_schedule(tx: Transaction, action: Action, since: str) -> None:
-    """Only where there are schedules: before the first `rota up` nobody knows them."""
+    """Only if the ledger has schedules: before the first `rota up` it has none."""
     agent, name = action.agent or "", action.schedule or ""
     if tx.schedule_state(agent, name, since) is None and tx.schedule_states(None, None, 1, since):
         raise InvalidInput(

@@ -1,5 +1,5 @@
-"""Tells a web address that a signal has fired. Delivered by the outbox, at least once: the id is
-the firing's, so that whoever hears it twice knows it."""
+"""Tells a web address that a signal has fired. The outbox delivers at least once; the id is derived
+from the firing, so that the receiver can recognise a repeat."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ from rota.runner.webhooks import post
 
 class Notifier:
     def __init__(self, environ: Mapping[str, str], allowed_hosts: Collection[str] = ()) -> None:
-        """`allowed_hosts` may be reached though they are not on the public internet."""
+        """`allowed_hosts` may be reached although they are not on the public internet."""
         self._environ = environ
         self._allowed = Allowed.of(allowed_hosts)
 

@@ -1,4 +1,5 @@
-"""Takes what is to fire, by lease, and fires it; what goes wrong is tried again, and then shown."""
+"""Takes due firings by lease and fires them. A firing that fails is tried again; if it keeps
+failing, it is given up and shown to people."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,11 +21,11 @@ LEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 8
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
-POLL_SECONDS = 5.0  # also when nobody wakes us
+POLL_SECONDS = 5.0  # between looks without a wake-up
 
 
 class SignalScheduler:
-    """Any number of them, on any number of machines, may share one database."""
+    """Any number of these, on any number of machines, may share one database."""
 
     name = "signals"
 
@@ -35,26 +36,27 @@ class SignalScheduler:
         self._clock = clock or SystemClock()
         self._ids = IdFactory(self._clock)
         self._came = to_text(self._clock.now())
-        self._following: str | None = None  # when the next is due, as far as it is known
+        self._following: str | None = None  # when the next firing is due, if `_is_known`
         self._is_known = False
 
     async def tick(self) -> int:
-        """Everything that is due, once; how many fired."""
+        """Fire everything that is due, once; returns how many fired."""
         with span("signals"):
             fired = await self._fire_fresh()
             expiring = await self._look()
             now = to_text(self._clock.now())
             if expiring is not None and expiring <= now:
                 await self._store.transact(lambda tx: tx.expire_signals(now))
-            if self._is_due():  # it came since, or it needs a lease
+            if self._is_due():  # a firing that came meanwhile, or one that needs a lease
                 fired += await self._fire_fresh() + await self._fire_leased()
             return fired
 
     async def _fire_fresh(self) -> int:
-        """What came while we were here: taken and fired in one transaction, without a lease, and
-        without a look before it: whoever wakes us has most likely brought something.
+        """Take and fire firings that came since this process started, in one transaction, without a
+        lease of their own, and without a look first: a wake-up most likely means a firing.
 
-        If it kills us, it is older than us when we come back: then a lease counts the attempt.
+        If a firing kills this process, it is older than the restarted process. It then needs a
+        lease, which counts the attempt.
         """
         fired = 0
         try:
@@ -69,7 +71,7 @@ class SignalScheduler:
         return fired
 
     async def _look(self) -> str | None:
-        """When something is to be fired next, and when a signal ends by itself."""
+        """Read when the next firing is due; returns when the next signal expires."""
         self._following, expiring = await self._store.read(
             lambda tx: (tx.next_firing(), tx.next_signal_end())
         )
@@ -83,7 +85,7 @@ class SignalScheduler:
 
     def _take_and_fire(self, tx: Transaction) -> list[tuple[FiringRecord, FiringStatus | None]]:
         taken = self._take(tx, since=self._came)
-        # By signal, so that two who fire for the same ones wait for each other, not crosswise.
+        # In the order of signals, so that two processes with the same signals cannot deadlock.
         taken.sort(key=lambda one: one.signal_id)
         now = to_text(self._clock.now())
         return [(one, fire_taken(tx, one, self._owner, now, self._ids)) for one in taken]
@@ -107,12 +109,12 @@ class SignalScheduler:
         return tx.take_firings(self._owner, to_text(now), until, AT_ONCE, since)
 
     async def _process_all(self, same: list[FiringRecord]) -> list[FiringStatus | None]:
-        """Firings of one signal count on the same row: one after the other."""
+        """Firings of one signal update the same row, so they run one after the other."""
         return [await self._process(one) for one in same]
 
     async def _process(self, firing: FiringRecord) -> FiringStatus | None:
         now = to_text(self._clock.now())
-        if firing.attempt > MOST_ATTEMPTS:  # it has killed whoever tried: nobody tries any more
+        if firing.attempt > MOST_ATTEMPTS:  # every attempt ended with the death of its process
             why = firing.error or "whoever processed it died over it"
             await self._store.transact(lambda tx: give_up(tx, firing, self._owner, now, why))
             return FiringStatus.FAILED
@@ -139,7 +141,7 @@ class SignalScheduler:
         return await self._store.transact(body)
 
     async def pause(self) -> float:
-        """Until the next is due, at most the time between two polls."""
+        """Seconds until the next firing is due, at most the time between two polls."""
         following = self._following
         if not self._is_known:
             following = await self._store.read(lambda tx: tx.next_firing())
@@ -157,7 +159,7 @@ def _by_signal(batch: list[FiringRecord]) -> list[list[FiringRecord]]:
 
 
 class SignalChore:
-    """A chore for the daemon: it goes on as soon as an event was committed anywhere."""
+    """A chore for the daemon, woken as soon as any process commits an event."""
 
     name = "signals"
 
@@ -168,5 +170,5 @@ class SignalChore:
     async def tick(self) -> float:
         self.woken.look()
         await self._signals.tick()
-        # Not waited for here: a server that ends would have to wait with us.
+        # Returned and not awaited here: a server that stops would have to wait for it.
         return await self._signals.pause()

@@ -1,4 +1,4 @@
-"""A signal as somebody wrote it, checked as a whole."""
+"""Parses and checks a whole signal."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ def read_signal(
     """`facts` are the other fields of `NewSignal`."""
     about = specs.condition(trigger, facts.get("work_item_id"), now)
     new = NewSignal(about, action_specs.action(action, about), **facts)
-    # What a file declares may have fired long ago, and stays in the file.
+    # A signal in a file may have fired long ago and still be in the file.
     if about.at is not None and about.at <= to_text(now) and not new.configured:
         raise InvalidInput(
             f"trigger.at: {about.at} is in the past; name a time that is to come",

@@ -1,4 +1,4 @@
-"""Signals for faces: make, look, cancel, try again; and follow-ups: take, complete."""
+"""Signals for the faces: make, read, cancel, retry; and follow-ups: take, complete."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Signals:
         action: Mapping[str, Any] | None = None,
         **facts: Any,
     ) -> NewSignal:
-        """What somebody wrote, checked; `facts` are the other fields of `NewSignal`."""
+        """Parse and check a signal; `facts` are the other fields of `NewSignal`."""
         return read_signal(trigger, action, self._clock.now(), **facts)
 
     async def create(self, new: NewSignal, *, actor: str | None = None) -> Signal:
@@ -64,18 +64,19 @@ class Signals:
         return signal_of(new, self._ids.new(), actor, now)
 
     async def sync(self, wanted: Sequence[NewSignal], home: str = "") -> Synced:
-        """Those that the file of a server has, in step with it; `home` is its state directory."""
+        """Bring the ledger's signals in step with a server's file; `home` is the server's home."""
         now = self._now()
         return await self._store.transact(lambda tx: sync(tx, wanted, home, now, self._ids))
 
     async def let_go(self, home: str = "") -> None:
-        """What a file has let go, and another server's had: that one may be gone by now."""
+        """Remove signals that a file has let go, if no server has them any more: a server that had
+        them may be gone by now."""
         if not await self._store.read(lambda tx: may_go(tx, DeclarationKind.SIGNAL, home)):
             return
         now = self._now()
         await self._store.transact(lambda tx: let_go(tx, home, now))
 
-    # looking
+    # reading
 
     async def get(self, signal_id: str) -> SignalDetail:
         def body(tx: Transaction) -> SignalDetail:
@@ -103,12 +104,12 @@ class Signals:
     async def firings(
         self, status: FiringStatus, limit: int = 50, *, after: tuple[str, str] | None = None
     ) -> list[FiringRecord]:
-        """The oldest first; `after` is when the last one that was seen was made, and its id."""
+        """Oldest first; `after` is the creation time and id of the last firing already seen."""
         most = max(1, min(limit, MAX_PAGE))
         return await self._store.read(lambda tx: tx.list_firings(status, most, after), long=True)
 
     async def test(self, new: NewSignal) -> list[Event]:
-        """Which of the latest events would have fired it; nothing is stored."""
+        """The latest events that would have fired it; nothing is stored."""
         signal = self._signal(new, None, self._now())
 
         def body(tx: Transaction) -> list[Event]:
@@ -120,7 +121,7 @@ class Signals:
 
         return await self._store.read(body, long=True)
 
-    # moving
+    # changing
 
     async def cancel(self, signal_id: str, *, actor: str | None = None) -> Signal:
         now = self._now()
@@ -136,7 +137,7 @@ class Signals:
         return await self._store.transact(body)
 
     async def retry(self, firing_id: str) -> FiringRecord:
-        """A firing that failed for good is tried again."""
+        """Queue a failed firing again."""
         now = self._now()
 
         def body(tx: Transaction) -> FiringRecord:
@@ -180,13 +181,13 @@ class Signals:
         follow_up_id: str | None = None,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
     ) -> FollowUp | None:
-        """The oldest that this agent may have, or the one that is named."""
+        """Lease the oldest follow-up that this agent may have, or the named one."""
         check_name(agent, "agent")
         check_lease(lease_seconds)
         token = self._ids.token()
 
         def body(tx: Transaction) -> FollowUp | None:
-            # The time is asked inside: the lease begins when the database has us.
+            # The clock is read inside the body: the lease begins when the transaction runs.
             now, until = self._now(), self._until(lease_seconds)
             return tx.lease_follow_up(agent, token, now, until, follow_up_id)
 
@@ -195,7 +196,7 @@ class Signals:
     async def extend_follow_up(
         self, follow_up_id: str, token: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS
     ) -> FollowUp:
-        """A heartbeat. A lease that is over is extended too, unless another has the follow-up."""
+        """A heartbeat. It also renews a lapsed lease, unless another agent has the follow-up."""
         check_lease(lease_seconds)
 
         def body(tx: Transaction) -> FollowUp:
@@ -289,7 +290,7 @@ def _refusal(tx: Transaction, follow_up_id: str) -> Exception:
 
 
 def _lost(tx: Transaction, follow_up_id: str) -> ClaimLost:
-    """However it stands now, it is not with whoever asks."""
+    """The caller no longer has the follow-up, whatever its status is now."""
     found = tx.get_follow_up(follow_up_id) or _no_follow_up(follow_up_id)
     return ClaimLost(
         f"follow-up {found.id} is not yours any more, it is {found.status}; stop working on it",

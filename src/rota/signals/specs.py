@@ -1,4 +1,4 @@
-"""Conditions as people write them; whatever is wrong is refused before anything is stored."""
+"""Parses conditions as people write them; a mistake is refused before anything is stored."""
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
@@ -67,7 +67,7 @@ def meant(unknown: str, known: Collection[str]) -> str:
 
 
 def texts(spec: Mapping[str, Any], name: str, place: str = "trigger") -> tuple[str, ...]:
-    """One, or a list of them."""
+    """The field as a tuple; it may be written as one text or as a list."""
     said, field = spec.get(name), f"{place}.{name}"
     if said is None:
         return ()
@@ -91,7 +91,7 @@ def text(
 
 
 def placed(check: Callable[[Any], Any], value: Any, field: str) -> Any:
-    """What a check of items says, with the place where this one stands."""
+    """Run a check of item fields, and put the place of this field into its error."""
     try:
         return check(value)
     except InvalidInput as error:
@@ -180,7 +180,7 @@ def _seconds(after: str, now: datetime) -> float:
         seconds = parse_interval(after).total_seconds()
     except IntervalParseError as error:
         raise InvalidInput(f"trigger.after: {error.message}", field="trigger.after") from None
-    later(now, seconds * 2, "trigger.after")  # it may be counted from an event that is to come
+    later(now, seconds * 2, "trigger.after")  # may be counted from a future event
     return seconds
 
 
@@ -195,7 +195,7 @@ def _moment(spec: Mapping[str, Any]) -> str:
 def _local(moment: datetime, zone: ZoneInfo) -> datetime:
     try:
         return moment.replace(tzinfo=zone).astimezone(UTC)
-    except OverflowError:  # the ends of the calendar
+    except OverflowError:  # at the ends of Python's calendar
         raise InvalidInput(
             "trigger.at: this is no time that can be waited for", field="trigger.at"
         ) from None

@@ -1,4 +1,4 @@
-"""Signals of the configuration, kept in step with it."""
+"""Keeps the signals of the ledger in step with the configuration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from rota.storage.signalling import spelled
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a person should hear of, by the names of signals."""
+    """Names of signals that a person should hear of."""
 
-    missed: tuple[str, ...] = ()  # their time had passed before anybody knew them: not made
-    contested: tuple[str, ...] = ()  # another server has them otherwise
-    left: tuple[str, ...] = ()  # active, and in no server's file
+    missed: tuple[str, ...] = ()  # not made: their time had passed before any server knew them
+    contested: tuple[str, ...] = ()  # another server's file defines them differently
+    left: tuple[str, ...] = ()  # active, but in no server's file
 
 
 def sync(
     tx: Transaction, wanted: Sequence[NewSignal], home: str, now: str, ids: IdFactory
 ) -> Synced:
-    """Only what has changed begins anew. What has fired as often as it may, or was cancelled by a
-    person, stays so."""
+    """Only a signal that has changed starts over. One that has fired as often as it may, or that a
+    person cancelled, stays ended."""
     files = Declarations(tx, DeclarationKind.SIGNAL, home, now)
     missed, contested = [], []
     for new in wanted:
@@ -38,7 +38,7 @@ def sync(
             contested.append(name)
         if not _begin_anew(tx, old, new, now, ids):
             missed.append(name)
-    # One that was not made is not known either: whatever its name stood for before may come back.
+    # A missed signal is not declared, so an earlier signal of the same name may come back.
     ours = {new.name or "" for new in wanted} - {*missed}
     files.declare(ours)
     _take_away(tx, files, now)
@@ -58,7 +58,7 @@ def has_passed(new: NewSignal, now: str) -> bool:
 def _begin_anew(
     tx: Transaction, old: Signal | None, new: NewSignal, now: str, ids: IdFactory
 ) -> bool:
-    """False: its time has passed."""
+    """False when its time has passed."""
     if old is not None:
         cancel(tx, old, CONFIGURATION, now)
     if has_passed(new, now):
@@ -68,8 +68,9 @@ def _begin_anew(
 
 
 def _stands(old: Signal, new: NewSignal, files: Declarations) -> bool:
-    """A cancelled one that no file has had since was let go by a file: it comes back with it. Else
-    a person has cancelled it."""
+    """Whether the stored signal stays as it is. A cancelled signal without a declaration was let go
+    by a file, so it starts over when a file has it again. One with a declaration was cancelled by a
+    person, and stays cancelled."""
     if old.status is SignalStatus.CANCELLED and not files.is_known(new.name or ""):
         return False
     return _is_same(old, new)
@@ -83,7 +84,7 @@ def _take_away(tx: Transaction, files: Declarations, now: str) -> None:
 
 
 def _is_same(old: Signal, new: NewSignal) -> bool:
-    """As it is stored: an empty payload, for one, is none there."""
+    """Compares the stored form, where an empty payload, for example, is none."""
     return (
         spelled(old.condition) == spelled(new.condition)
         and spelled(old.action) == spelled(new.action)

@@ -1,1 +1,1 @@
-"""Everything that knows SQL. Other rooms see `rota.storage.port` only."""
+"""Everything that knows SQL. Other rooms use `rota.storage.port` only."""

@@ -1,4 +1,4 @@
-"""The verbs about claims, and about the log of dispatches; the statements are in sql/claims.sql."""
+"""The verbs about claims and the dispatch log; the statements are in sql/claims.sql."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from rota.storage.taking import (
 
 
 class ClaimStatements(Primitives):
-    # The statements that write a claim, in their order, and those behind `finish_items`.
+    # The statements that write a claim, in order, and those that follow `finish_items`.
     TAKE: ClassVar[tuple[str, ...]]
     FINISH: ClassVar[tuple[str, ...]]
 
@@ -47,7 +47,8 @@ class ClaimStatements(Primitives):
             return parties
         anyone = self._candidates(takes[0], wanted, named=False)
         named = self._named([one for one in parties if seats[one.take.agent].is_named])
-        # Somebody with another clock, or who was quicker, may have left one of them since.
+        # Another node with another clock, or a faster transaction, may have changed an item later
+        # than `now`: time must not go backwards on an item.
         seen = [item.updated_at for found in (anyone, *named.values()) for item in found]
         now = max([now, *seen])
         nothing: deque[WorkItem] = deque()
@@ -61,7 +62,7 @@ class ClaimStatements(Primitives):
         return parties
 
     def _named(self, parties: list[Party]) -> dict[str, deque[WorkItem]]:
-        """What was dispatched to each agent; many lanes of one ask together."""
+        """Items that name each agent; the claims of one agent share a search."""
         slots: dict[str, int] = {}
         takes = {party.take.agent: party.take for party in parties}
         for party in parties:
@@ -73,13 +74,13 @@ class ClaimStatements(Primitives):
         }
 
     def _leave(self) -> None:
-        """Some of what was found is not taken."""
+        """Called when some of the items found are not taken."""
 
     def _seats(self, agents: set[str]) -> dict[str, Seat]:
         asked = encode(sorted(agents))
         rows = self._rows("seats", agents=asked)
         limited = sorted(row[0] for row in rows if row[5] is not None)
-        if limited:  # only they pay for being counted exactly
+        if limited:  # only agents with a review limit need an exact count under a lock
             self._beside("lock_agents", agents=encode(limited))
             rows = self._beside("seats", agents=asked)
         return {
@@ -104,7 +105,7 @@ class ClaimStatements(Primitives):
         return statements, _parameters(take) | {"want": want}
 
     def foresee(self, claims: Sequence[ClaimRequest]) -> None:
-        """Where nobody waits for an answer there is nothing to gain."""
+        """Without round trips there is nothing to gain."""
 
     def ahead_in_line(self, item: WorkItem, claim: ClaimRequest) -> int:
         text = line(
@@ -204,7 +205,7 @@ def _parameters(take: Take | ClaimRequest) -> dict[str, object]:
     return named
 
 
-_MOST_AHEAD = 1_000  # what nobody reads to the end need not be counted to the end
+_MOST_AHEAD = 1_000  # the exact number beyond this is of no use
 _FINISH_FIELDS = ("id", "token", "notes", "actor", "data")
 _FINISHED_FIELDS = (*_FINISH_FIELDS, "project_id", "agent", "epoch")
 

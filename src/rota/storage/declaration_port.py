@@ -1,4 +1,4 @@
-"""What may be asked of a database about what the files of servers declare."""
+"""What may be asked of a database about declarations in the files of servers."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ class DeclarationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Something that a file has, or has had."""
+    """Something that a server's file contains, or has contained."""
 
     name: str
-    home: str  # whose file: the server's state directory
-    wanted: bool  # False: this file has it no more, and another's may
+    home: str  # which server's file; see the glossary
+    wanted: bool  # False: this file no longer contains it; another file may
 
 
 class DeclarationVerbs(Protocol):
     """Part of `Transaction`."""
 
     def lock_declarations(self) -> None:
-        """Nobody else declares or forgets anything before this transaction ends."""
+        """No other transaction that takes this lock goes on before this transaction ends."""
 
     def declarations(self, kind: DeclarationKind) -> list[Declaration]:
         """Of all homes, by name."""
 
     def declare(self, kind: DeclarationKind, home: str, names: Collection[str]) -> None:
-        """All that the file of this home has of a kind. What it had before, and has no more, is
-        not wanted there from now on."""
+        """Record everything of one kind that the file of this home contains. Declarations that the
+        file no longer contains become unwanted for this home."""
 
     def forget_declaration(self, kind: DeclarationKind, name: str) -> None:
-        """Whoever declared it."""
+        """For all homes."""

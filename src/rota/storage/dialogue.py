@@ -1,12 +1,13 @@
-"""Talks with PostgreSQL so that nobody waits for an answer that nobody reads.
+"""Talks to PostgreSQL without waiting for answers that nobody reads.
 
-A transaction on a fast server is mostly round trips. Here statements are sent in pipeline mode: the
-beginning goes with the first statement, what has no answer goes with the next one that has, and the
-rest goes with the commit. A statement is prepared in the same breath in which it is first sent,
-unless a pool stands between: there the next transaction may be another server process's.
+On a fast server, a transaction is mostly round trips. Statements are therefore sent in pipeline
+mode: BEGIN goes with the first statement, a statement without an answer goes with the next one that
+has an answer, and the rest goes with the commit. A statement is prepared in the same round trip in
+which it is first sent, except behind a connection pool, where another server process may run the
+next transaction.
 
-An error ends the transaction, as everywhere on PostgreSQL; only that it may be told by a later
-statement than the one that caused it, or by the commit.
+An error ends the transaction, as always on PostgreSQL. But the error may surface at a later
+statement than the one that caused it, or at the commit.
 """
 
 import secrets
@@ -26,24 +27,25 @@ from rota.storage.primitives import Row
 
 
 class Connection(psycopg.Connection[Row]):
-    pooled = False  # it may be another server process that answers each transaction
+    pooled = False  # True: each transaction may be run by another server process
 
 
 _Text = tuple[bytes, tuple[int, ...]]  # a statement, and the types of its values
 
-# Texts that depend on filters are many; the one that was not asked for longest is forgotten.
+# There are many texts that depend on filters; the least recently used one is deallocated.
 MOST_PREPARED = 200
-# What keeps the server busy for a while is sent at once: it works while we go on here.
+# A statement with this many bytes is sent at once, so that the server works on it meanwhile.
 EARLY_BYTES = 500
 _WRITES = b"BEGIN"
 _READS = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# What a connection has for good (see `postgres_connection`), for as long as a pool lends one.
+# The settings that a connection of our own keeps (see `postgres_connection`); behind a pool they
+# are set for one transaction.
 _FOR_NOW = b"SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
 
 
 @dataclass(eq=False, slots=True)
 class Question:
-    """What was asked, and its answer once it was heard."""
+    """A statement that was sent, and its answer once that has arrived."""
 
     answer: PGresult | None = None
 
@@ -52,7 +54,7 @@ class Question:
 
 
 def _unread(answer: PGresult) -> None:
-    """Of most of what is sent, only an error is of interest."""
+    """For statements of which only an error matters."""
 
 
 class Dialogue:
@@ -65,13 +67,13 @@ class Dialogue:
         self._poll = select.poll()
         self._poll.register(self._libpq.socket)
         self._names: OrderedDict[_Text, bytes] = OrderedDict()
-        # Names of its own: behind a pool that does not show itself, a name that two have made would
-        # stand for the statement of one of them.
+        # Part of every name of a prepared statement. Behind a pool that was not detected, two
+        # clients could otherwise use one name for different statements.
         self._mark = secrets.token_hex(4).encode()
-        self._made = 0  # so many names
+        self._made = 0  # number of names made
         self._there: set[bytes] = set()  # names that the server knows
-        self._to_drop: list[bytes] = []  # of those, what is not to stay
-        self._unanswered: deque[Callable[[PGresult], None]] = deque()  # who hears each answer
+        self._to_drop: list[bytes] = []  # those of them that must be deallocated
+        self._unanswered: deque[Callable[[PGresult], None]] = deque()  # the handler of each answer
         self._beginning: bytes | None = None  # still to be sent
 
     @property
@@ -88,16 +90,16 @@ class Dialogue:
         self._beginning = _WRITES if writes else _READS
 
     def look(self) -> None:
-        """Raises where the other side has gone already: nothing that is sent now would reach it, so
-        nothing need be unknown later."""
+        """Raise if the server has already closed the connection. Nothing sent now would reach it,
+        so the outcome of the commit is not unknown."""
         self._poll.modify(self._libpq.socket, select.POLLIN)
-        while self._poll.poll(0):  # behind its last words comes the end
+        while self._poll.poll(0):  # the end of the stream follows the server's last message
             self._libpq.consume_input()
 
     def tell(
         self, statement: bytes, values: Sequence[object], question: Question | None = None
     ) -> None:
-        """Send it. How it went is heard with the next answer, at the latest with the commit's."""
+        """Send a statement. An error shows with the next answer, at the latest with the commit."""
         if self._beginning is not None:
             self._command(self._beginning)
             self._beginning = None
@@ -118,11 +120,11 @@ class Dialogue:
             self._libpq.flush()
 
     def ask(self, statement: bytes, values: Sequence[object]) -> tuple[list[Row], int]:
-        """Its rows, and how many there are, or how many it changed."""
+        """The rows and their number, or no rows and the number of changed rows."""
         return self.heard(self.inquire(statement, values))
 
     def inquire(self, statement: bytes, values: Sequence[object]) -> Question:
-        """Send it, and hear the answer later: what is asked behind it is asked in one breath."""
+        """Send a statement and read its answer later: further statements share the round trip."""
         question = Question()
         self.tell(statement, values, question)
         self._libpq.send_flush_request()
@@ -134,7 +136,7 @@ class Dialogue:
         answer = question.answer
         if answer is None:
             raise AssertionError("what was asked is answered, or an error is raised")
-        if fault := _fault([answer]):  # it was told to somebody who went on all the same
+        if fault := _fault([answer]):  # an earlier caller got the error and went on all the same
             raise fault
         if not answer.nfields:
             return [], answer.command_tuples or 0
@@ -144,7 +146,7 @@ class Dialogue:
         return rows, len(rows)
 
     def commit(self) -> None:
-        """Who has said nothing has nothing to commit. After an error it is rolled back."""
+        """Does nothing if no statement was sent. After an error the transaction is rolled back."""
         if self._is_silent():
             return
         self._command(b"COMMIT")
@@ -164,7 +166,7 @@ class Dialogue:
         except errors.Error:
             if self.is_broken:
                 raise
-            # What follows an error is passed over until both sides have agreed to go on.
+            # After an error the server skips everything up to the next sync, so send it again.
             self._command(b"ROLLBACK")
             self._believed(self._synchronised())
 
@@ -172,14 +174,14 @@ class Dialogue:
         silent, self._beginning = self._beginning is not None, None
         return silent
 
-    # what is sent
+    # sending
 
     def _command(self, text: bytes, heard: Callable[[PGresult], None] = _unread) -> None:
         self._libpq.send_query_params(text, None)
         self._unanswered.append(heard)
 
     def _drop(self, name: bytes) -> None:
-        """Behind an error it is passed over: then it is said again with the next transaction."""
+        """After an error the server skips it; it is then sent again with the next transaction."""
 
         def heard(answer: PGresult) -> None:
             if answer.status == ExecStatus.COMMAND_OK:
@@ -202,7 +204,7 @@ class Dialogue:
         self._libpq.send_prepare(name, statement, types)
 
         def heard(answer: PGresult) -> None:
-            """What an error has passed over is not there, and is prepared when it comes again."""
+            """A statement that was skipped after an error is prepared when it is next used."""
             if answer.status == ExecStatus.COMMAND_OK:
                 self._there.add(name)
             else:
@@ -211,17 +213,17 @@ class Dialogue:
         self._unanswered.append(heard)
         return name
 
-    # what is heard
+    # receiving
 
     def _synchronised(self) -> list[PGresult]:
-        """All answers up to here. Then both sides go on, also where an error was among them."""
+        """All answers up to here. Both sides then go on, even if an error was among the answers."""
         self._libpq.pipeline_sync()
         answers = self._answers()
-        self._result()  # that it is in step
+        self._result()  # the answer to the sync
         return answers
 
     def _answers(self, last: Question | None = None) -> list[PGresult]:
-        """All that are still to come, or those up to the one to this question."""
+        """All outstanding answers, or those up to and including the answer to `last`."""
         while self._libpq.flush():
             self._wait(select.POLLIN | select.POLLOUT)
             self._libpq.consume_input()
@@ -229,7 +231,7 @@ class Dialogue:
         while self._unanswered and (last is None or last.answer is None):
             heard = self._unanswered.popleft()
             answer = self._result()
-            self._result()  # the end of this one
+            self._result()  # None: the end of this answer
             heard(answer)
             answers.append(answer)
         return answers
@@ -251,7 +253,7 @@ class Dialogue:
 
 
 def _fault(answers: list[PGresult]) -> errors.Error | None:
-    """The first, which is the cause of the others."""
+    """The first error, which caused the others."""
     for answer in answers:
         if answer.status == ExecStatus.FATAL_ERROR:
             return errors.error_from_result(answer)

@@ -1,4 +1,4 @@
-"""The verbs about the log of events; the statements are in sql/events.sql."""
+"""The verbs about the event log; the statements are in sql/events.sql."""
 
 from collections.abc import Sequence
 from itertools import takewhile

@@ -1,4 +1,4 @@
-"""The verbs of export and import: their statements are put together from the records' shapes."""
+"""The verbs of export and import; most statements are built from the shapes of the records."""
 
 import json
 import secrets
@@ -9,7 +9,7 @@ from rota.storage.rows import encode
 from rota.storage.shapes import Field, FieldType, Shape
 
 _PAGE = 500
-# As both databases understand it in a CAST.
+# Type names that both databases understand in a CAST.
 _TYPES = {
     FieldType.WHOLE: "bigint",
     FieldType.FLAG: "bigint",
@@ -27,7 +27,7 @@ class ExchangeStatements(Primitives):
         conditions = [shape.kept]
         parameters: dict[str, object] = {"limit": limit}
         if project_id is not None:
-            conditions.append(shape.within or "1 = 0")  # it belongs to no project
+            conditions.append(shape.within or "1 = 0")  # such records belong to no project
             parameters["project"] = project_id
         if after is not None:
             conditions.append(f"({', '.join(shape.key)}) > ({_marks(shape)})")
@@ -109,7 +109,7 @@ def _named(key: Row) -> dict[str, object]:
 
 
 def _unknown_token(shape: Shape, row: Row) -> list[str | None]:
-    """A claim whose holder is elsewhere: nobody can prolong it, so it lapses in its time."""
+    """A token that nobody has: no holder can extend the imported claim, so it lapses in time."""
     if shape.hidden is None:
         return []
     if shape.hidden_with is None:

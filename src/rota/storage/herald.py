@@ -1,4 +1,4 @@
-"""Wake-ups between processes on one PostgreSQL."""
+"""Wake-ups between processes that share one PostgreSQL database."""
 
 import contextlib
 import secrets
@@ -17,14 +17,13 @@ BREATH_SECONDS = 0.005
 
 
 class Herald:
-    """Tells other processes that something was committed, and hears it from them.
+    """Tells other processes of commits, and listens for theirs.
 
-    NOTIFY is sent behind the commit and not inside it: inside, PostgreSQL
-    serialises all commits that notify, and the waits for the disk no longer
-    overlap. A crash in between costs latency only, because everyone polls too.
-    What follows shortly after is told together: under load every commit would
-    be told by a transaction of its own, which is work for both sides and for the
-    server.
+    NOTIFY is sent after the commit and not inside it: PostgreSQL serialises
+    all commits that notify, and their waits for the disk would no longer
+    overlap. A crash in between costs latency only, because every process polls
+    too. Commits that follow shortly after are told in one NOTIFY: under load,
+    a NOTIFY for each commit would cost a transaction each.
     """
 
     def __init__(self, conninfo: str, heard: Callable[[set[Topic]], None]) -> None:
@@ -49,7 +48,7 @@ class Herald:
             self._wake.notify_all()
 
     def join(self, deadline: float) -> None:
-        """Until that moment of the monotonic clock at the latest."""
+        """Wait for the threads, at the latest until that time of the monotonic clock."""
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -62,7 +61,7 @@ class Herald:
             self._wake.notify_all()
 
     def _guarded(self, loop: Callable[[Connection], None]) -> None:
-        """Reconnects for ever, with a pause: a dead connection costs latency, never work."""
+        """Reconnects for ever, with a pause: a dead connection costs latency, never data."""
         while not self._stopping:
             with (
                 contextlib.suppress(psycopg.Error),
@@ -84,10 +83,10 @@ class Herald:
             try:
                 self._notify(connection, topics)
             except psycopg.Error:
-                self.tell(topics)  # said again on the next connection
+                self.tell(topics)  # sent again on the next connection
                 raise
-            time.sleep(BREATH_SECONDS)  # what is committed meanwhile is told together
-        self._notify(connection, set())  # so that our own listener does not sleep on
+            time.sleep(BREATH_SECONDS)  # commits in the meantime share one NOTIFY
+        self._notify(connection, set())  # wakes our own listener, so that it stops at once
 
     def _notify(self, connection: Connection, topics: set[Topic]) -> None:
         payload = f"{self._name} {' '.join(sorted(topics))}"
@@ -98,18 +97,18 @@ class Herald:
             self._rest(connection)
             return
         connection.execute(f"LISTEN {CHANNEL}")
-        self._heard(set(Topic))  # whatever was said while nobody listened
+        self._heard(set(Topic))  # notifications may have been missed before LISTEN
         while not self._is_stopping():
             for notice in connection.notifies(timeout=0.5):
                 if self._is_stopping():
                     return
-                sender, *topics = notice.payload.split() or [""]  # anybody may notify
+                sender, *topics = notice.payload.split() or [""]  # any client may notify
                 if sender != self._name:
                     self._heard({Topic(topic) for topic in topics if topic in set(Topic)})
 
     def _rest(self, connection: Connection) -> None:
-        """A pool passes nothing on to who listens, and would go on listening for others: there
-        everyone is left to look by himself."""
+        """A pool does not forward notifications, and its server connection would keep listening
+        for other clients. Behind a pool, processes therefore rely on polling."""
         connection.close()
         with self._wake:
             while not self._stopping:

@@ -1,7 +1,7 @@
-"""Hands requests to threads, and prefers the one that worked last.
+"""Hands requests to threads, and prefers the thread that worked last.
 
-In turn, each of ten connections would be asked now and then only, and every statement would meet
-a server process that has to make its plan again: that costs four times as much as a warm one.
+If ten connections took turns, each would be used only now and then, and every statement would meet
+a server process that must plan it again: four times the cost of a warm one.
 """
 
 import threading
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 class Seat(Generic[T]):
-    """Where one thread waits for what it gets next."""
+    """Where one thread waits for its next request."""
 
     def __init__(self) -> None:
         self.handed: T | None = None
-        # A lock that is taken until somebody calls: a semaphore is made of Python, and shows.
+        # Held until `put` releases it. A semaphore is written in Python, and measurably slower.
         self.called = threading.Lock()
         self.called.acquire()
 
 
 class Lanes(Generic[T]):
-    """First come, first served; `None` sends a thread home."""
+    """First come, first served; `None` ends a thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -11,27 +11,27 @@ class NoticeVerbs(Protocol):
     # marks
     def get_mark(self, name: str) -> str | None: ...
     def lock_mark(self, name: str) -> str | None:
-        """Its value; nobody else changes it before this transaction ends. None: there is none."""
+        """Its value, locked until this transaction ends; None if there is no such mark."""
 
     def begin_mark(self, name: str, value: str) -> bool:
-        """False when there is one already; that stays."""
+        """False when the mark exists already; its value is kept."""
 
     def put_mark(self, name: str, value: str) -> None: ...
     def forget_notifications(self) -> int:
-        """All marks and all that waits; how much waited."""
+        """Delete all marks and all waiting notices; returns how many notices waited."""
 
-    # what waits
+    # waiting notices
     def put_notice(self, notice: WaitingNotice) -> None:
-        """Once: one with the same id stays as it is."""
+        """Does nothing when a notice with this id exists."""
 
     def bundle_due(self, channel: str, bundle: str) -> str | None:
-        """When the first of a bundle is due; None while it is empty."""
+        """When the first notice of a bundle is due; None if the bundle is empty."""
 
     def due_bundles(self, now: str) -> list[tuple[str, str]]:
-        """Channel and bundle of whatever is due."""
+        """Channel and bundle of all notices that are due."""
 
     def take_notices(self, channel: str, bundle: str, limit: int) -> list[WaitingNotice]:
-        """Out of the table, the oldest first; whoever takes at the same time gets others."""
+        """Remove and return notices, oldest first; no other transaction gets the same ones."""
 
     def next_notice(self) -> str | None:
-        """When the earliest is due."""
+        """When the earliest notice is due."""

@@ -1,4 +1,4 @@
-"""The verbs about work that comes from outside; the statements are in sql/sources.sql."""
+"""The verbs about work from sources; the statements are in sql/sources.sql."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from rota.model.work import WorkItem
 from rota.storage.primitives import Primitives
 from rota.storage.rows import encode, item_of, reference_of, source_claim_of
 
-# What a note may name beside `requests`: a key becomes part of the statement.
+# The keys that a note may have beside `requests`: a key becomes part of the statement.
 _NOTABLE = frozenset(StateNote.__annotations__) - {"requests"}
 
 
@@ -64,7 +64,7 @@ class OutsideVerbs(Primitives):
         row = self._one("review_look", id=item_id)
         return ReviewLook(*row) if row else None
 
-    # who we are
+    # the fleet's own name
 
     def fleet(self) -> str | None:
         return self._value("fleet")

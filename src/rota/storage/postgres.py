@@ -1,8 +1,8 @@
-"""PostgreSQL behind the same port: a small fair pool of threads, each with its connection.
+"""PostgreSQL behind the same port: a small fair pool of threads, each with its own connection.
 
-Bodies are synchronous here too, so one text of every verb serves both databases. A
-transaction that the server breaks off before its commit was sent is run again; one
-whose commit got no answer is reported as unknown, never as failed.
+Bodies are synchronous here too, so each verb is written once for both databases. A
+transaction that breaks before its commit was sent is run again. If the commit was sent
+and no answer came, the outcome is reported as unknown, never as failed.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ T = TypeVar("T")
 LANES = 10
 TRIES = 8
 CLOSE_SECONDS = 30.0
-UPGRADE_LOCK = 0x526F7461  # "Rota": one upgrade at a time, whoever starts it
+UPGRADE_LOCK = 0x526F7461  # "Rota": one upgrade at a time, across all processes
 _RUN_AGAIN = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
@@ -64,11 +64,12 @@ class _Request:
     body: Callable[[Transaction], Any]
     future: "asyncio.Future[Any]"
     writes: bool
-    has_locked: bool = False  # in a try that was undone: others may have passed over it
+    # A try that was undone had locked claimable items: other claims may have passed over them.
+    has_locked: bool = False
 
 
 class PostgresStore:
-    width = 3  # while the server works on one, the next is being made ready here
+    width = 3  # while the server works on one transaction, the next is prepared here
 
     def __init__(self, url: str, *, lanes: int = LANES, clock: Clock | None = None) -> None:
         self.url = _shown(url)
@@ -111,8 +112,8 @@ class PostgresStore:
         await asyncio.to_thread(self._join)
 
     def _join(self) -> None:
-        """What is under way is waited for, but not for ever: a server that has gone silent would
-        keep us from ending, and whoever waits for its answer is told nothing either way."""
+        """Wait for running transactions, but not for ever: a database server that no longer
+        answers would keep us from ending, and its callers would get no answer either way."""
         deadline = time.monotonic() + CLOSE_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -167,8 +168,8 @@ class PostgresStore:
         line.close()
 
     def _learn(self, request: _Request, error: Exception | None, topics: set[Topic]) -> None:
-        """Whoever has changed something wakes somebody; others may have found nothing to change.
-        A server that does not answer refuses nothing: that it is back shows in what it answers."""
+        """Set or clear `refusal`. Only a transaction with topics has certainly written something,
+        so only that clears it. A database server that does not answer has refused nothing."""
         if not request.writes:
             return
         answered = isinstance(cause := error and error.__cause__, psycopg.Error) and cause.sqlstate
@@ -191,7 +192,7 @@ class PostgresStore:
                     request.future.set_result(result)
             self._wakeups.bump(topics)
 
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody is left to hear it
+        with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody left to tell
             self._loop.call_soon_threadsafe(deliver)
 
     def _run(self, line: "_Line", request: _Request) -> tuple[Any, set[Topic]]:
@@ -240,7 +241,8 @@ class PostgresStore:
             return state_of("postgres", _applied(connection))
 
     def _upgrade_now(self) -> list[str]:
-        """All that is missing, in one transaction under a lock: a crash leaves the old whole."""
+        """Apply all missing migrations in one transaction under a lock: a crash leaves the old
+        schema whole."""
         with self._borrowed() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
             state = state_of("postgres", _applied(connection))
@@ -273,7 +275,7 @@ class PostgresStore:
         await asyncio.to_thread(self._backup_now, target)
 
     def _backup_now(self, target: Path) -> None:
-        """`pg_dump` knows best; its custom format is restored with `pg_restore`."""
+        """Written by `pg_dump` in its custom format, which `pg_restore` restores."""
         try:
             with replacing(target) as partial:
                 self._dump(partial)
@@ -282,7 +284,7 @@ class PostgresStore:
 
     def _dump(self, target: Path) -> None:
         where = conninfo_to_dict(self._conninfo)
-        # Arguments can be read by every user of the machine, the environment cannot.
+        # Every user of the machine can read the arguments of a process, but not its environment.
         secret = {"PGPASSWORD": str(where.pop("password"))} if "password" in where else {}
         command = [
             "pg_dump",
@@ -312,7 +314,7 @@ class PostgresStore:
 
 
 class _Line:
-    """A lane's connection: made when it is first needed, and anew when it has broken."""
+    """A lane's connection: made when it is first needed, and again after it has broken."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
@@ -398,14 +400,14 @@ def _translate(error: Exception, url: str) -> RotaError:
 
 
 def _shown(url: str) -> str:
-    """The address as it may be shown: in logs, errors and `rota doctor`. Made of what the library
-    has read, and of nothing that could be part of a password."""
+    """The address without secrets, for logs, errors and `rota doctor`. It is built from what the
+    library has parsed, and from nothing that could be part of a password."""
     try:
         where = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-    except psycopg.ProgrammingError:  # which would say what it has read so far
+    except psycopg.ProgrammingError:  # its message may quote a part of the password
         raise _unreadable() from None
     ports, hosts = where.get("port", "").split(","), where.get("host", "").split(",")
-    # An unescaped / ? or @ of a password ends up in one of these.
+    # An unescaped / ? or @ in a password ends up in the host, the port or the name.
     name = where.get("dbname", "")
     if not all(port.isdigit() or not port for port in ports) or "@" in "".join([*hosts, name]):
         raise _unreadable()

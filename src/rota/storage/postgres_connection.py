@@ -1,4 +1,4 @@
-"""How a connection to PostgreSQL is made, for transactions and for wake-ups alike."""
+"""Connects to PostgreSQL, for transactions and for wake-ups."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from rota.storage.dialogue import Connection
 
-# What the address does not say otherwise. A server that vanishes without a word (a failover, a
-# forgetful NAT) would be waited for a quarter of an hour; so it is given up after half a minute.
+# Defaults that the address may override. If the server vanishes silently (a failover, a NAT that
+# dropped the connection), TCP would wait a quarter of an hour; with these, half a minute.
 _UNLESS_SAID: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -17,10 +17,10 @@ _UNLESS_SAID: dict[str, Any] = {
 }
 
 
-# Every statement of ours has an index that answers it. A table that the planner has seen empty it
-# reads as a whole, and it keeps that plan while the table grows: then every completion reads the
-# whole log of dispatches. And none is worth compiling. A pool's connections are not ours alone:
-# there it is said in each transaction.
+# Every statement has an index. Without this, the planner chooses a full scan for a table that it
+# has seen empty, and keeps that plan while the table grows: every completion then reads the whole
+# dispatch log. No statement is worth JIT compilation. A pool shares its connections with others, so
+# there each transaction sets this for itself.
 _FOR_PLANS = """
 SELECT pg_backend_pid(), set_config('enable_seqscan', 'off', pg_backend_pid() <> %(pid)s),
   set_config('jit', 'off', pg_backend_pid() <> %(pid)s)
@@ -36,13 +36,12 @@ def connect(conninfo: str, name: str) -> Connection:
         connection.close()
         raise
     if connection.pooled:
-        connection.prepare_threshold = None  # what is prepared would stay behind in the pool
+        connection.prepare_threshold = None  # prepared statements would stay behind in the pool
     return connection
 
 
 def _is_pooled(connection: Connection) -> bool:
-    """Whoever stands between gives out a number of his own, and not that of the process which
-    answers now."""
+    """A pool reports a process id of its own, and not that of the server process that answers."""
     pid = connection.info.backend_pid
     row = connection.execute(_FOR_PLANS, {"pid": pid}).fetchone()
     return row is not None and row[0] != pid

@@ -1,4 +1,4 @@
-"""One transaction on PostgreSQL: its ways to run a statement, and the verbs that differ there."""
+"""One transaction on PostgreSQL: how it runs a statement, and the verbs that differ there."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -13,7 +13,7 @@ from rota.storage.rows import encode, trimmed
 from rota.storage.statements import numbered
 from rota.storage.transaction import SqlTransaction
 
-# While the server works on one piece of many rows, the next is spelt out here.
+# Many rows are sent in pieces: while the server works on one piece, the next is encoded here.
 PIECE = 250
 
 _Said = tuple[bytes, tuple[object, ...]]  # a statement with its values
@@ -22,13 +22,15 @@ _Said = tuple[bytes, tuple[object, ...]]  # a statement with its values
 class PostgresTransaction(SqlTransaction):
     DIALECT = "postgres"
     SUBMIT = ("insert_items",)
-    TAKE = ("take_items",)  # one statement does it all
+    TAKE = ("take_items",)  # one statement writes items, claims, dispatches and events
     FINISH = ()
 
     def __init__(self, dialogue: Dialogue) -> None:
         super().__init__()
         self._dialogue = dialogue
-        self.has_locked = False  # what others may take: if this is undone, they shall look again
+        # Whether claimable items were locked. If this transaction is undone, the claims that passed
+        # over those items must look again.
+        self.has_locked = False
         self._claims_to_come: Sequence[ClaimRequest] = ()
         self._ahead: dict[_Said, Question] = {}
 
@@ -85,15 +87,16 @@ class PostgresTransaction(SqlTransaction):
         self.has_locked = True
         return super()._search(take, want, named=named)
 
-    # what is asked ahead
+    # statements sent ahead
 
     def foresee(self, claims: Sequence[ClaimRequest]) -> None:
-        """Two round trips less for who goes on from item to item."""
+        """Saves a holder that completes one item and claims the next two round trips."""
         if len({(one.types, one.labels, one.project_id) for one in claims}) == 1:
             self._claims_to_come = claims
 
     def _look_ahead(self) -> None:
-        """Ask what `take` will ask, in its words, behind the statement that frees the slots."""
+        """Send the statements that `take` will run, word for word, right after the statement that
+        frees the slots."""
         claims, self._claims_to_come = self._claims_to_come, ()
         if not claims:
             return
@@ -106,19 +109,19 @@ class PostgresTransaction(SqlTransaction):
         self._ahead = {said: self._dialogue.inquire(*said) for said in asked}
 
     def forget(self) -> None:
-        """What was asked ahead holds no longer once anything else was said."""
+        """Drop the answers of statements sent ahead: any other statement may make them stale."""
         if self._ahead:
             self._ahead = {}
             self._leave()
 
     def _leave(self) -> None:
-        """What was found is locked, and others may have passed over it: they shall look again."""
+        """The items found are locked, and other claims may have passed over them: wake those."""
         self.topics.add(Topic.READY)
 
     def conclude_firing(
         self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool
     ) -> bool:
-        """In one statement: whoever waits for what follows waits for every round trip."""
+        """One statement, because the result of a signal waits for every round trip."""
         self.topics.add(Topic.EVENTS)
         return bool(
             self._rows(
@@ -141,7 +144,7 @@ class PostgresTransaction(SqlTransaction):
         )
 
     def clear_blockers(self, item_id: str) -> None:
-        """Two at once would each take off the blockers what only one of them has put there."""
+        """Two transactions at once would each subtract the same links from `dependents`."""
         self._do("lock_links")
         super().clear_blockers(item_id)
 

@@ -1,4 +1,4 @@
-"""What a database brings for the verbs: ways to run a statement."""
+"""What a database must provide to the verbs: ways to run a statement."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
-Fields = tuple[str, ...]  # what the values of a row are called, in their order
+Fields = tuple[str, ...]  # the names of the values of a row, in order
 
 
 class Primitives(ABC):
@@ -19,7 +19,7 @@ class Primitives(ABC):
 
     def __init__(self) -> None:
         self._sql = load_statements(self.DIALECT)
-        self.topics: set[Topic] = set()  # whom the commit wakes
+        self.topics: set[Topic] = set()  # which the commit wakes
 
     def wake(self, topic: "Topic") -> None:
         self.topics.add(topic)
@@ -30,11 +30,11 @@ class Primitives(ABC):
 
     @abstractmethod
     def _text(self, statement: str, parameters: Parameters) -> list[Row]:
-        """Run a statement that was put together here and not in a file."""
+        """Run a statement given as text."""
 
     @abstractmethod
     def _changed(self, statement: str, /, **parameters: object) -> int:
-        """Run a named statement; how many rows it changed."""
+        """Run a named statement; returns the number of changed rows."""
 
     @abstractmethod
     def _each(
@@ -45,14 +45,14 @@ class Primitives(ABC):
         /,
         **constants: object,
     ) -> list[Row]:
-        """Run the statement of this name for all rows at once; `:rows` in its text are these."""
+        """Run the statement of this name for all rows at once: they replace `:rows` in its text."""
 
     def _beside(self, statement: str, /, **parameters: object) -> list[Row]:
-        """As `_rows`, of what changes nothing that a claim may take."""
+        """As `_rows`, for a statement that changes nothing a claim could take."""
         return self._rows(statement, **parameters)
 
     def _do(self, statement: str, /, **parameters: object) -> None:
-        """Run the statement of this name, of which nobody reads an answer."""
+        """Run the statement of this name and ignore its answer."""
         self._rows(statement, **parameters)
 
     def _run_all(
@@ -62,7 +62,7 @@ class Primitives(ABC):
         rows: Iterable[Sequence[object]],
         **constants: object,
     ) -> None:
-        """Run the statements of these names, one after the other, for all rows."""
+        """Run the statements of these names, in order, for all rows."""
         given = list(rows)
         for name in names:
             self._each(name, fields, given, **constants)
@@ -77,7 +77,7 @@ class Primitives(ABC):
         return rows[0] if rows else None
 
     def _value(self, statement: str, /, **parameters: object) -> Any | None:
-        """Of its first row the first; None where there is no row, or nothing in it."""
+        """The first value of the first row; None when there is no row, or the value is NULL."""
         row = self._one(statement, **parameters)
         return row[0] if row else None
 

@@ -1,4 +1,4 @@
-"""Rows of the database as values of the model, and back."""
+"""Turns rows of the database into values of the model, and back."""
 
 import json
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ _OUTCOME = {str(outcome): outcome for outcome in Outcome}
 
 
 def item_of(row: Row) -> WorkItem:
-    """First as the row has it, then what the model has otherwise; naming every field takes twice
-    as long."""
+    """Built from the row as it is, then converted where the model differs: naming every field
+    takes twice as long."""
     item = WorkItem(*row)
     item.status = STATUS[item.status]
     item.pinned, item.deferred = item.pinned == 1, item.deferred == 1
@@ -64,8 +64,8 @@ NEW_ITEM_FIELDS = (
 
 
 def new_item_row(item_id: str, item: NewItem, actor: str | None) -> list[object]:
-    """One entry of `:rows` for the statement `insert_items`. What most items do without comes last:
-    PostgreSQL is not sent it, see `trimmed`."""
+    """One entry of `:rows` for the statement `insert_items`. Fields that most items lack come last,
+    so that they are not sent to PostgreSQL (see `trimmed`)."""
     return [
         item_id, item.type, item.description, int(item.priority),
         encode(item.labels) if item.labels else "[]", item.max_attempts, item.created_by or actor,
@@ -75,7 +75,7 @@ def new_item_row(item_id: str, item: NewItem, actor: str | None) -> list[object]
 
 
 def trimmed(row: Sequence[object]) -> Sequence[object]:
-    """Without the empty values at its end."""
+    """The row without the empty values at its end."""
     end = len(row)
     while end and row[end - 1] is None:
         end -= 1

@@ -123,7 +123,7 @@ class RunStatements(Primitives):
 
     def lock_limits(self, agent: str) -> AgentLimits | None:
         self._do("lock_limits", agent=agent)
-        return self.get_limits(agent)  # only now: what others have done is seen behind the lock
+        return self.get_limits(agent)  # read after the lock, to see what others have committed
 
     def list_limits(self) -> list[AgentLimits]:
         return [AgentLimits(*row) for row in self._rows("list_limits")]

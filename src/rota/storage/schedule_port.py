@@ -6,13 +6,13 @@ from typing import Protocol
 
 from rota.model.schedules import ScheduleState, ScheduleType, SkipReason, Trigger
 
-# Where in the line of those that are due: next time, agent, name.
+# A position in the order of due schedules: next time, agent, name.
 Place = tuple[str, str, str]
 HEAD: Place = ("", "", "")
-# The next time of a schedule that rests, because no living node has it: never. Its slot is kept, so
-# that whoever comes back with it knows what was missed. Nobody is told this time.
+# The next time of a schedule that rests because no living node has it: never. Its slot is kept, so
+# that a node that comes back with it knows what was missed. This time is never shown.
 RESTS = "9999-12-31T00:00:00.000000Z"
-# The names of the schedules that a node has in its file, by agent.
+# The names of the schedules in a node's file, by agent.
 Listed = Mapping[str, Sequence[str]]
 
 
@@ -30,7 +30,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A schedule as far as its times go: a row to be written, or one that was read."""
+    """The definition and times of a schedule: a row to be written, or one that was read."""
 
     agent: str
     name: str
@@ -41,7 +41,7 @@ class Standing:
     next_at: str | None
     slot: str | None
     last_completed_at: str | None = None  # read, never written by `put_schedules`
-    source: str | None = None  # what it takes work from; see `WorkWanted`
+    source: str | None = None  # the source that it takes work from; see `WorkWanted`
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class DueSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Where a schedule goes from its slot. It holds only while the slot is still the expected."""
+    """The step of a schedule from its slot to the next. It applies only while the slot is still the
+    expected one."""
 
     agent: str
     name: str
@@ -70,15 +71,15 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class TriggerEnd:
-    """How a trigger ended, and what its schedule learns from it."""
+    """How a trigger ended, and what is recorded on its schedule."""
 
     id: str
     agent: str
     schedule: str
     outcome: str
-    error: str | None = None  # the schedule's last error, unless it was a mere skip
+    error: str | None = None  # becomes the schedule's last error, unless this was a mere skip
     skip: SkipReason | None = None
-    # Of interval schedules, which count from here; ignored where the schedule does not wake, or has
+    # For interval schedules, which count from the end; ignored if the schedule does not wake or has
     # another definition by now.
     slot: str | None = None
     next_at: str | None = None
@@ -89,7 +90,7 @@ class TriggerEnd:
 class TriggerRecord:
     """A trigger, and how it ended."""
 
-    trigger: Trigger  # whose node is "" while nobody has taken it up
+    trigger: Trigger  # its node is "" until a node takes it up
     ended_at: str | None
     outcome: str | None
     error: str | None
@@ -97,11 +98,11 @@ class TriggerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Wakings:
-    """Triggers of one schedule that ended alike within the same ten minutes."""
+    """Triggers of one schedule with the same outcome, from the same ten minutes."""
 
     agent: str
     schedule: str
-    outcome: str  # "running" where there is none yet, "waiting" where nobody has taken it up
+    outcome: str  # "running" while there is none, "waiting" while no node has taken it up
     count: int
     first_at: str
     last_at: str
@@ -112,53 +113,53 @@ class ScheduleVerbs(Protocol):
 
     # nodes
     def put_node(self, node: Node) -> None:
-        """Enter a node, or bring it back after it was taken for dead."""
+        """Add a node, or bring it back after it was taken for dead."""
 
     def see_node(self, node_id: str, now: str) -> bool:
-        """Note that it lives; False when it has been ended, or is not there."""
+        """Record that the node lives; False when it has been ended, or does not exist."""
 
     def end_node(self, node_id: str, now: str) -> bool:
-        """It is gone; False when it was so already. Triggers that it had open are lost."""
+        """End a node; False when it had already ended. Its open triggers end as `lost`."""
 
     def end_dead_nodes(self, me: Node, silent: Sequence[Node], now: str) -> list[Trigger]:
-        """End these nodes, unless they were seen since they were read, and other processes of my
-        place.
+        """End the silent nodes, unless they were seen since they were read, and all other nodes of
+        my place.
 
-        Their open triggers end with the outcome `lost`, and are returned.
+        Open triggers of nodes that are not living end with the outcome `lost`, and are returned.
         """
 
     def living_nodes(self) -> list[Node]: ...
     def nodes_since(self, since: str) -> list[Node]:
-        """Those that were seen since then, also such as have ended."""
+        """Nodes that were seen since then, living or ended."""
 
     def some_nodes(self, ids: Iterable[str]) -> list[Node]:
-        """Those of these that are known, living or not; in no order."""
+        """The nodes with these ids, living or ended; in no order."""
 
     def put_roster(self, node_id: str, listed: Listed) -> None:
-        """What a node has in its file."""
+        """Store which schedules a node has in its file."""
 
     def other_rosters(self, node_id: str) -> list[Listed | None]:
-        """Of each living node but this; None where it has not said yet."""
+        """The roster of every other living node; None for a node that has not stored one yet."""
 
     def last_sight(self) -> str | None:
-        """When any node, living or not, was last seen."""
+        """When any node, living or ended, was last seen."""
 
     # schedules
     def standings(self, agents: Sequence[str]) -> list[Standing]:
         """All schedules of these agents, in no order."""
 
     def put_schedules(self, rows: Sequence[Standing]) -> None:
-        """Store new schedules and new definitions; what was run and skipped is kept."""
+        """Store new schedules and new definitions; the record of runs and skips is kept."""
 
     def rest_schedules(self, agents: Sequence[str]) -> int:
-        """Let the schedules of all other agents sleep: nobody is there who knows them. They keep
+        """Let the schedules of all other agents rest, because no living node has them. They keep
         their slots; see `RESTS`."""
 
     def drop_schedules(self, names: Sequence[tuple[str, str]], now: str) -> int:
-        """Forget schedules, and end what was asked of them."""
+        """Delete schedules, and end their waiting triggers."""
 
     def schedule_state(self, agent: str, name: str, alive_since: str) -> ScheduleState | None:
-        """`running` counts triggers of nodes that were seen since then."""
+        """`running` counts open triggers of living nodes seen since `alive_since`."""
 
     def schedule_states(
         self,
@@ -167,10 +168,10 @@ class ScheduleVerbs(Protocol):
         limit: int,
         alive_since: str,
     ) -> list[ScheduleState]:
-        """By agent and name, behind `after`."""
+        """By agent and name, after `after`."""
 
     def enable_schedule(self, agent: str, name: str, slot: str | None, next_at: str | None) -> bool:
-        """What an operator says; the file's word changes nothing until it changes itself."""
+        """For an operator. The file does not override this until the file's own value changes."""
 
     def disable_schedule(self, agent: str, name: str) -> bool: ...
 
@@ -179,39 +180,39 @@ class ScheduleVerbs(Protocol):
 
     def restore_schedule(self, state: ScheduleState) -> bool:
         """Take over what another scheduler knew: its times, its last error, and whether it is
-        enabled. False when there is no such schedule, or it has run here already."""
+        enabled. Adds the schedule if it does not exist. False when it has run here already."""
 
     # the clock
     def due_schedules(self, now: str, beyond: Place, limit: int) -> list[DueSchedule]:
-        """Those whose time has come, the longest due first, behind a place in that line; locked.
+        """Due schedules, the longest due first, after a place in that order; locked.
 
-        One that another transaction is at is not returned.
+        Schedules that another transaction has locked are not returned.
         """
 
     def is_due(self, now: str, beyond: Place) -> bool: ...
 
     def next_wake(self, now: str) -> str | None:
-        """The earliest time later than now at which a schedule wakes."""
+        """The earliest time after now at which a schedule wakes."""
 
     def ahead_of(self, now: str, agents: Sequence[str]) -> list[DueSchedule]:
         """Schedules of these agents that wake later than now."""
 
     def lock_agents(self, agents: Iterable[str]) -> None:
-        """Until the end of the transaction, nobody else counts or opens triggers of these, counts
-        what they have in review, or says how much they may do."""
+        """Until the end of this transaction, no other transaction counts or opens triggers of these
+        agents, counts their items in review, or changes their limits."""
 
     def open_triggers(self, agents: Iterable[str]) -> dict[tuple[str, str], int]:
-        """How many triggers of each (agent, schedule) are taken up and have not ended."""
+        """The number of triggers of each (agent, schedule) that are taken up and have not ended."""
 
     def insert_triggers(self, triggers: Sequence[Trigger]) -> set[str]:
-        """The ids of those that were new; a slot that was triggered before stays as it is."""
+        """The ids of the new ones; a slot that already has a trigger keeps it."""
 
     def advance_schedules(self, steps: Sequence[Advance], now: str) -> int: ...
 
-    # triggers that somebody asked for
+    # requested triggers
     def waiting_triggers(self, agents: Iterable[str], limit: int, after: str = "") -> list[Trigger]:
-        """Of each schedule of these agents the oldest that no node has taken up: it runs once at a
-        time. Oldest first, behind an id; locked, with their schedules."""
+        """For each schedule of these agents the oldest trigger that no node has taken up, because a
+        schedule runs once at a time. Oldest first, after an id; locked, with their schedules."""
 
     def is_waiting(self) -> bool: ...
 
@@ -219,24 +220,24 @@ class ScheduleVerbs(Protocol):
 
     def take_up(self, trigger: Trigger, now: str, fallback: tuple[str, str] | None) -> bool:
         """Give a waiting trigger to `trigger.node`. `fallback`: the definition of an interval
-        schedule, and the slot at which it wakes if nobody lives to see the end. It counts only
-        where the schedule is still defined so."""
+        schedule, and the slot at which it wakes if the end of the run is never recorded. It applies
+        only while the schedule still has that definition."""
 
     # ends
     def end_triggers(self, ends: Sequence[TriggerEnd], now: str) -> set[str]:
-        """The ids of those that were open. Of the others nothing is changed."""
+        """The ids of those that were open; the others are not changed."""
 
     def free_waiting(self, agents: Iterable[str], now: str) -> None:
-        """Let a schedule of each agent that waits for room be looked at now: the longest due."""
+        """Make one schedule of each agent due now: of those that wait for room, the longest due."""
 
     def get_trigger(self, trigger_id: str) -> TriggerRecord | None: ...
 
     def wakings(self, names: Sequence[tuple[str, str]], since: str) -> list[Wakings]:
-        """Of these schedules, since then, the earliest first."""
+        """Of these schedules since then, earliest first."""
 
     def prune_triggers(self, before: str, now: str) -> int:
-        """Forget triggers that ended and are older than a time, and nodes that ended before it;
-        and what nodes had that have ended.
+        """Delete ended triggers that are older than `before`, nodes that ended before it, and the
+        rosters of ended nodes.
 
-        Triggers that nobody has taken up since then end as `expired`.
+        Waiting triggers that are older than `before` end as `expired`.
         """

@@ -27,9 +27,9 @@ from rota.storage.schedule_port import (
     Wakings,
 )
 
-# Columns that a change may name: a key of it becomes part of the statement.
+# The columns that a change may name: a key becomes part of the statement.
 _CHANGEABLE = frozenset({"enabled", "slot", "next_at", "last_run_at", "last_error"})
-# A trigger is as old as its id, unless it had to wait until somebody took it up.
+# `triggered_at` is the time in the id, unless the trigger had to wait for a node to take it up.
 _LONGEST_WAIT = timedelta(hours=1)
 _NODE_DIED = "the process that ran it died"
 _NODE_ENDED = "the process that ran it ended"
@@ -202,7 +202,7 @@ class ScheduleStatements(Primitives):
         rows = encode([advance_row(step) for step in steps])
         return self._changed("advance_schedules", rows=rows, now=now)
 
-    # triggers that somebody asked for
+    # requested triggers
 
     def waiting_triggers(self, agents: Iterable[str], limit: int, after: str = "") -> list[Trigger]:
         known = encode(sorted(set(agents)))
@@ -236,7 +236,7 @@ class ScheduleStatements(Primitives):
             return set()
         rows = encode([[end.id, end.outcome, end.error] for end in ends])
         ended = {row[0] for row in self._rows("end_triggers", rows=rows, now=now)}
-        # Of several ends of one schedule the last counts; PostgreSQL would take any.
+        # Of several ends of one schedule the last counts; PostgreSQL would apply an arbitrary one.
         notes = {(end.agent, end.schedule): end for end in ends if end.id in ended}
         if notes:
             in_order = [end_row(notes[key]) for key in sorted(notes)]

@@ -1,7 +1,7 @@
-"""Statements whose text depends on the filters asked for: lists and claim candidates.
+"""Statements whose text depends on filters: lists and claim candidates.
 
 Each branch reads one index in its own order and stops at the limit; the outer
-sort merges at most a handful of such branches. Without this, a list over
+sort merges at most a handful of such branches. Without branches, a list over
 several statuses would sort the whole table.
 """
 
@@ -13,9 +13,9 @@ from rota.model.status import TERMINAL, Status
 from rota.model.work import ItemFilter
 from rota.storage.statements import load_fragments
 
-# Ids are made in the order of creation, so they stand for age in every order and index.
+# Ids are in the order of creation, so every sort order and index uses them for age.
 _ORDER = "ORDER BY priority, id"
-# What nothing keeps from being taken, whoever asks. What has a source is taken through it, and
+# Nothing keeps the item from being taken. An item with a source is taken through its source, and
 # never by a plain claim.
 _FREE = "hold_reason IS NULL AND open_blockers = 0 AND deferred = 0 AND source IS NULL"
 # The same for a list, which also shows what is due and has not been swept yet.
@@ -37,13 +37,13 @@ def candidates(
 ) -> tuple[str, ...]:
     """The statements that find what a claim may take, each in the order of taking.
 
-    `named`: what is dispatched to the agent or queued in its name; 'dispatched'
-    comes before 'queued' in the alphabet and in right, so one index range holds
-    both in order. Else what nobody is named for. Several types give a statement
-    each, because each reads one index from its beginning; the caller merges.
+    With `named`: items dispatched to the agent or queued in its name. 'dispatched'
+    sorts before 'queued' and is taken first, so one index range holds both in
+    order. Otherwise: items that name no agent. Each type gets a statement of its
+    own, because each reads one index from its beginning; the caller merges.
 
-    PostgreSQL makes a new plan for every value of a limit that is a parameter, and that
-    costs five times the reading. A limit that is a query it cannot see through.
+    If the limit is a parameter, PostgreSQL makes a new plan for every value, which costs
+    five times as much as the reading. It does not look inside a limit that is a subquery.
     """
     whose = (
         f"status IN ('dispatched', 'queued') AND {_NAMED}"
@@ -66,8 +66,8 @@ def candidates(
 
 @lru_cache(maxsize=256)
 def line(*, types: int, labels: int, project: bool) -> str:
-    """Counts what stands before an item in the line of one agent, up to a limit: what it is named
-    for, and what it may take of what nobody is named for, both only as far as its filters go."""
+    """Counts the items that one agent would take before an item, up to a limit: items that name
+    the agent and items that name none, both within its filters."""
     before = "(priority, id) < (:priority, :id)"
     places = (
         f"{load_fragments('sqlite')['ready']} AND {before}",
@@ -101,7 +101,7 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
             terms.append(term)
             parameters[name] = value
     if wanted.created_after is not None:
-        # An id is never older than its item, so the scan may begin at the first id of that time.
+        # An id's time is never before its item's, so the scan may begin at the first id of it.
         terms.append("id >= :first_id")
         parameters["first_id"] = first_id(wanted.created_after)
     if wanted.ready_at is not None:
@@ -110,7 +110,7 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
     if wanted.id_prefix is not None:
         terms.append("id >= :id_prefix AND id < :id_behind")
         parameters["id_prefix"] = wanted.id_prefix
-        parameters["id_behind"] = wanted.id_prefix + "g"  # behind every digit that an id has
+        parameters["id_behind"] = wanted.id_prefix + "g"  # sorts after every hexadecimal digit
     if wanted.label is not None:
         terms.append(_labels(1).removeprefix(" AND "))
         parameters["label_0"] = wanted.label
@@ -124,7 +124,7 @@ def _conditions(wanted: ItemFilter) -> tuple[list[str], dict[str, object]]:
 
 
 def _lower(text: str) -> str:
-    """As both databases do it, which know capital letters of ASCII only."""
+    """As both databases do it: only ASCII letters have a lower case."""
     return text.encode().lower().decode()
 
 
@@ -171,8 +171,7 @@ def _by_end(wanted: ItemFilter, terms: list[str], parameters: dict[str, object])
 
 
 def tally(wanted: ItemFilter) -> tuple[str, dict[str, object]]:
-    """How many there are of each status, counted up to the limit: what nobody reads to the end
-    need not be counted to the end."""
+    """Counts the items of each status, up to the limit: an exact number beyond it is of no use."""
     terms, parameters = _conditions(wanted)
     counts = []
     for index, status in enumerate(wanted.statuses):
@@ -202,11 +201,11 @@ def _by_priority(wanted: ItemFilter, terms: list[str], parameters: dict[str, obj
 
 
 def _places(status: Status, wanted: ItemFilter, parameters: dict[str, object]) -> list[str]:
-    """Where the items of a status stand, each in the words of the index that has them in order
-    (migration 0010): every item stands in one of four."""
+    """Conditions that together cover the items of a status. Each repeats the WHERE clause of the
+    partial index that has them in order (migration 0010); every item is in one of four."""
     name = f"status_{status}"
     if wanted.project_id is not None:
-        # An index of its own, in two halves: a claim within a project reads the first only.
+        # Projects have two indexes, by source or none: a claim within a project reads the first.
         parameters[name] = str(status)
         return [f"status = :{name} AND source IS {half}" for half in ("NULL", "NOT NULL")]
     if status is Status.IN_PROGRESS:
@@ -216,7 +215,7 @@ def _places(status: Status, wanted: ItemFilter, parameters: dict[str, object]) -
         return [words["ready"], words["waiting"]]
     parameters[name] = str(status)
     if wanted.agent is not None and status not in TERMINAL:
-        # What an agent has finished is not in its index, and the planner wants to be told so.
+        # The index by agent leaves out finished items; the planner must see that condition.
         return [f"status = :{name} AND completed_at IS NULL AND slot IS NULL"]
     return [f"status = :{name} AND slot IS NULL AND status <> 'queued'"]
 
@@ -226,7 +225,7 @@ def item_columns() -> str:
 
 
 def narrowed(statement: str, wanted: EventFilter) -> tuple[str, dict[str, object]]:
-    """An event statement with its `/*filters*/` marker filled in."""
+    """An event statement with filters in the place of its `/*filters*/` marker."""
     terms = ""
     parameters: dict[str, object] = {}
     if wanted.work_item_id is not None:

@@ -1,7 +1,7 @@
 """The records of an export: one kind for each table, their fields in the order of the file.
 
-What is not here is not exported: API tokens (secrets), the index of labels (it follows from the
-items), what servers have in their files (they say it when they start), and the list of migrations.
+Not exported: API tokens (secrets), the index of labels (it follows from the items), the rosters of
+nodes (each server writes its own when it starts), and the list of migrations.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rota.storage.primitives import Row
 class FieldType(StrEnum):
     TEXT = "text"
     ID = "id"  # may become part of a path
-    NAME = "name"  # of an agent or a schedule; the same
+    NAME = "name"  # of an agent or a schedule; may become part of a path
     TIME = "time"
     WHOLE = "whole"
     REAL = "real"
@@ -32,11 +32,11 @@ class Field:
 class Shape:
     """One kind of record.
 
-    `hidden` is a column that is never exported; a new value nobody knows is put in its place,
-    where `hidden_with` has a value. `within` narrows the table to one project, where that can be
-    said; `counted` are fields that have to be counted anew then. `later` are fields that files of
-    an older Rota lack, each with the one whose value it has there, or None for null. Such files may
-    be sorted by the `older_key`.
+    `hidden` is a column that is never exported; the import writes a new secret value there, if
+    `hidden_with` is None or that field has a value. `within` narrows the table to one project, if
+    the table allows that; `counted` are fields that must then be counted again. `later` are fields
+    that files of an older Rota lack, each with the field whose value it takes, or None for null.
+    Such files may be sorted by the `older_key`.
     """
 
     kind: str
@@ -96,8 +96,8 @@ _DEPENDENTS = """(SELECT count(*) FROM work_item_links l
   JOIN work_items d ON d.id = l.work_item_id
   WHERE l.blocker_id = work_items.id AND d.project_id = :project)"""
 
-# In the order of a file: what others refer to comes first, and events before the signals that
-# would hear them.
+# In the order of a file: records come before those that refer to them, and events before the
+# signals that would react to them.
 SHAPES: tuple[Shape, ...] = (
     _shape(
         "project",

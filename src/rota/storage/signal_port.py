@@ -22,7 +22,7 @@ class SignalVerbs(Protocol):
 
     # signals
     def insert_signal(self, signal: Signal, keys: Sequence[str]) -> None:
-        """`keys` are what it listens to; they go when it is not active any more."""
+        """`keys` are what it listens to; they are deleted when the signal ends."""
 
     def get_signal(self, signal_id: str) -> Signal | None: ...
     def list_signals(
@@ -34,93 +34,94 @@ class SignalVerbs(Protocol):
         *,
         newest: bool = False,
     ) -> list[Signal]:
-        """By age; the newest first if that is asked for, and then `after` goes on to older ones."""
+        """Oldest first; with `newest`, newest first, and `after` continues with older signals."""
 
     def named_signals(self) -> list[Signal]:
-        """Active ones that came from the configuration."""
+        """Active signals from the configuration."""
 
     def declared_signal(self, name: str) -> Signal | None:
-        """The one of that name that came from the configuration: the active one, or else the last
-        there was."""
+        """The signal of that name from the configuration: the active one, or else the last one."""
 
     def signal_named(self, name: str) -> str | None:
-        """The id of the active one of that name."""
+        """The id of the active signal of that name."""
 
     def end_signal(self, signal_id: str, status: SignalStatus, now: str) -> bool:
-        """False when it is not active."""
+        """False when the signal is not active."""
 
     def expire_signals(self, now: str) -> list[str]:
-        """End those whose time is over."""
+        """End the signals that have expired, at most 500; returns their ids."""
 
     def next_signal_end(self) -> str | None:
-        """When the time of the first of them is over."""
+        """When the next active signal expires."""
 
     def is_heard(self, key: str) -> bool:
-        """Does any active signal listen to this?"""
+        """Whether any active signal listens to this key."""
 
     # firings
     def insert_firing(self, firing: FiringRecord) -> bool:
-        """False when this cause was written down before."""
+        """False when this cause already has a firing."""
 
     def take_firings(
         self, owner: str, now: str, until: str, limit: int, since: str = ""
     ) -> list[FiringRecord]:
-        """What is due, leased until then and its attempt counted: also what somebody leased who
-        did not come back. With `since` only what nobody has tried, and came after that."""
+        """Lease due firings and count an attempt, including firings whose lease has lapsed. With
+        `since`, only firings made since then that nobody has tried."""
 
     def get_firing(self, firing_id: str) -> FiringRecord | None: ...
     def firing_facts(self, firing: FiringRecord) -> FiringFacts | None:
-        """What it is about, as it stands now; None when its signal is gone."""
+        """The firing's signal, event and item as they are now; None when its signal is gone."""
 
     def conclude_firing(
         self, signal: Signal, firing: FiringRecord, told: NewEvent, seq: int, *, last: bool
     ) -> bool:
-        """Count the signal, end it if this is the `last` time, mark the firing of which `firing`
-        says how it ended, and write what is told of it. False when the signal is not active any
-        more or was counted by another, or the lease is not ours: then nothing may be kept."""
+        """Count the signal's firing, end the signal if this is the `last` time, end the firing as
+        `firing` says, and write the event `told`. False when the signal is no longer active, was
+        counted by another transaction, or the lease is not ours: the caller must then roll back."""
 
     def end_firing(self, firing: FiringRecord, owner: str, now: str) -> bool:
-        """Its status, error and result; False when the lease is another's."""
+        """Store its status, error and result; False when the lease is another's."""
 
     def postpone_firing(
         self, firing_id: str, owner: str, until: str, error: str | None, *, counted: bool
     ) -> bool:
-        """Back to the queue. Not `counted`: it only waits for its time."""
+        """Put a firing back into the queue. If not `counted`, this was no attempt: the firing only
+        waits for its time."""
 
     def skip_firings(self, ids: Collection[str], why: str, now: str) -> None:
-        """Those of them that are open, whoever has them."""
+        """Skip those of them that are open, even if leased."""
 
     def retry_firing(self, firing_id: str, now: str) -> bool:
-        """A failed one, as if it were new; False when it has not failed."""
+        """Queue a failed firing as if it were new; False when it has not failed."""
 
     def firings_of(self, signal_id: str, limit: int) -> list[FiringRecord]:
-        """The newest first."""
+        """Newest first."""
 
     def list_firings(
         self, status: FiringStatus, limit: int, after: tuple[str, str] | None = None
     ) -> list[FiringRecord]:
-        """The oldest first; `after` is when the last one that was seen was made, and its id."""
+        """Oldest first; `after` is the creation time and id of the last firing already seen."""
 
     def next_firing(self) -> str | None:
-        """When the earliest is due."""
+        """When the earliest firing is due."""
 
-    # what conditions ask
+    # facts for conditions
     def has_moved_since(self, item_id: str, seq: int) -> bool: ...
     def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
-        """How often the item came into one of these statuses, up to an event."""
+        """How often the item entered one of these statuses, up to an event."""
 
     def gather(self, signal_id: str, condition: Condition) -> Gathering:
-        """How its items stand, of which one that is not there is in no status; and which firings
-        of the signal are open. Both of one moment: what moves later is in neither."""
+        """How many of the condition's items there are and how many are in its statuses (a missing
+        item is in no status), and which firings of the signal are open. Both are read at one
+        moment, so a later move is in neither."""
 
     # loops
     def put_lineage(self, item_id: str, parent_id: str | None, signal_id: str) -> None: ...
     def ancestry(self, item_id: str) -> list[str]:
-        """The signals that made it, its parent, and so on; nearest first."""
+        """The signals that made the item, its parent, and so on; nearest first."""
 
     # follow-ups
     def insert_follow_up(self, follow_up: FollowUp) -> bool:
-        """False when this firing made one before."""
+        """False when this firing has already made one."""
 
     def get_follow_up(self, follow_up_id: str) -> FollowUp | None: ...
     def list_follow_ups(
@@ -136,11 +137,11 @@ class SignalVerbs(Protocol):
     def lease_follow_up(
         self, agent: str, token: str, now: str, until: str, follow_up_id: str | None = None
     ) -> FollowUp | None:
-        """The oldest that is open (or leased and lapsed) and not another agent's, or the one that
-        is named."""
+        """Lease the oldest follow-up that is open (or whose lease has lapsed) and not for another
+        agent. With `follow_up_id`, only that one."""
 
     def extend_follow_up(self, follow_up_id: str, token: str, until: str) -> FollowUp | None:
-        """None when this token's lease is not the one that it has."""
+        """None when this token is not that of the current lease."""
 
     def end_follow_up(
         self,
@@ -152,6 +153,7 @@ class SignalVerbs(Protocol):
         outcome: str | None = None,
         notes: str | None = None,
     ) -> FollowUp | None:
-        """With the lease's token, or without one while nobody has it; None when the guard held."""
+        """With the token of the lease, or without a token while the follow-up is open; otherwise
+        None."""
 
     def release_follow_up(self, follow_up_id: str, token: str) -> bool: ...

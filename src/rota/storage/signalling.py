@@ -24,7 +24,7 @@ from rota.storage.events import EventStatements
 from rota.storage.primitives import Row
 from rota.storage.rows import encode, event_of, item_of
 
-# How many columns each has in a row that holds several.
+# The number of columns of each in a row that holds several records.
 _OF_SIGNAL, _OF_EVENT = len(fields(Signal)), len(fields(Event))
 
 
@@ -203,7 +203,7 @@ class SignalStatements(EventStatements):
     def next_firing(self) -> str | None:
         return self._value("next_firing")
 
-    # what conditions ask
+    # facts for conditions
 
     def has_moved_since(self, item_id: str, seq: int) -> bool:
         return bool(self._rows("has_moved_since", id=item_id, seq=seq))
@@ -315,12 +315,12 @@ class SignalStatements(EventStatements):
 
 
 def _plain(value: Condition | Action) -> dict[str, Any]:
-    """Without what is not said, so that a spec reads as it was written."""
+    """Without fields that were not given, so that a spec reads as it was written."""
     return {name: one for name, one in asdict(value).items() if one not in (None, (), {}, False)}
 
 
 def spelled(value: Condition | Action) -> dict[str, Any]:
-    """As it comes back from the database, to be compared."""
+    """As it comes back from the database, for comparison."""
     found: dict[str, Any] = json.loads(encode(_plain(value)))
     return found
 

@@ -36,7 +36,7 @@ BUSY_SECONDS = 10.0
 GROUP_LIMIT = 1_000
 # Each connection is used by one thread at a time, so it needs no lock around every value read.
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
-# How often the writer looks whether another process has committed, while somebody waits.
+# How often the writer thread checks for commits of other processes while a caller waits.
 FOREIGN_COMMIT_SECONDS = 0.05
 
 
@@ -53,7 +53,7 @@ class _Answer:
     error: BaseException | None = None
 
     def give(self) -> None:
-        if self.request.future.done():  # the caller was cancelled; the change stands
+        if self.request.future.done():  # the caller was cancelled; the change is committed
             return
         if self.error is not None:
             self.request.future.set_exception(self.error)
@@ -95,7 +95,7 @@ class SqliteStore:
         self._reader = self._connect(readonly=True)
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="rota-read")
         self._stopping = False
-        # Not in the thread: what is moved away before that has begun would not be missed.
+        # Made here, not in the thread: a file moved away before the thread starts must be noticed.
         writing = (self._connect(), Presence(self.path))
         self._writer = threading.Thread(
             target=self._write_loop, args=writing, name="rota-write", daemon=True
@@ -117,7 +117,7 @@ class SqliteStore:
         self._reader = None
 
     def _prepare_files(self) -> None:
-        """Only the owner may look: the ledger holds what people wrote."""
+        """Readable by the owner only: the ledger holds what people wrote."""
         try:
             if not self.path.parent.exists():
                 self.path.parent.mkdir(mode=0o700, parents=True)
@@ -131,7 +131,7 @@ class SqliteStore:
     def _connect(self, *, readonly: bool = False) -> apsw.Connection:
         with translated(self.path):
             connection = apsw.Connection(str(self.path), _FLAGS, statementcachesize=256)
-            # Without this, SQLite compiles a statement anew on every call once a parameter of it
+            # Without this, SQLite compiles a statement again on every call, once a parameter of it
             # was compared with the condition of a partial index: 10 to 20 µs each time.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.set_busy_timeout(int(self._busy_seconds * 1000))
@@ -186,7 +186,7 @@ class SqliteStore:
     async def wait(self, topic: Topic, seen: int, timeout: float) -> int:
         self._listening += 1
         if self._listening == 1:
-            self._requests.put(None)  # lets the writer begin to look for foreign commits
+            self._requests.put(None)  # wakes the writer to check for foreign commits
         try:
             return await self._wakeups.wait(topic, seen, timeout)
         finally:
@@ -208,7 +208,7 @@ class SqliteStore:
                 return
 
     def _next_group(self) -> list[_Request | None]:
-        """Everything that waits, up to a limit; [None] now and then while somebody listens."""
+        """All waiting requests, up to a limit; [None] after a pause while a caller listens."""
         pause = FOREIGN_COMMIT_SECONDS if self._listening else None
         group: list[_Request | None] = []
         with contextlib.suppress(queue.Empty):
@@ -223,7 +223,7 @@ class SqliteStore:
                 answer.give()
             self._wakeups.bump(topics)
 
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody is left to hear it
+        with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody left to tell
             self._loop.call_soon_threadsafe(deliver)
 
     def _run_group(
@@ -239,7 +239,7 @@ class SqliteStore:
                 connection.execute("COMMIT")
             presence.demand()
         except Exception as error:  # noqa: BLE001 - every waiting caller must be answered
-            # Nothing of this group is on disk to stay, so nobody may be told that it is.
+            # Nothing of this group is durable, so no caller may be told that it is.
             _roll_back(connection)
             if isinstance(error, StorageUnavailable):
                 self.refusal = error.message
@@ -251,7 +251,7 @@ class SqliteStore:
     def _run_bodies(
         self, connection: apsw.Connection, requests: list[_Request]
     ) -> tuple[list[_Answer], set[Topic]]:
-        if len(requests) == 1:  # it is rolled back as a whole, and nobody with it
+        if len(requests) == 1:  # no savepoint needed: a rollback undoes nobody else's change
             transaction = SqliteTransaction(connection)
             return [_Answer(requests[0], requests[0].body(transaction))], transaction.topics
         answers: list[_Answer] = []
@@ -277,7 +277,7 @@ class SqliteStore:
             return state_of("sqlite", _applied(connection))
 
     def _upgrade_now(self) -> list[str]:
-        """All that is missing, in one transaction: a crash leaves the old schema whole."""
+        """Apply all missing migrations in one transaction: a crash leaves the old schema whole."""
         with self._borrowed() as connection, translated(self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -320,12 +320,13 @@ class SqliteStore:
         await asyncio.to_thread(self._backup_now, target)
 
     def _backup_now(self, target: Path) -> None:
-        """SQLite's own backup: pages are copied while writers go on; the copy is consistent."""
+        """SQLite's own backup: a consistent copy, made while writers go on."""
         try:
             with replacing(target) as partial, self._borrowed() as source, translated(partial):
                 copy = apsw.Connection(str(partial))
                 with copy.backup("main", source, "main") as backup:
-                    # In one step: between two, it would begin anew where others have committed.
+                    # All pages in one step: if others committed between two steps, the backup would
+                    # start over.
                     while not backup.done:
                         backup.step()
                 copy.execute("PRAGMA journal_mode = DELETE")
@@ -338,7 +339,7 @@ class SqliteStore:
 
 
 def _switch_to_wal(connection: apsw.Connection, patience: float) -> None:
-    """SQLite does not wait here: while others open a new file, it says "busy" at once."""
+    """SQLite ignores the busy timeout here: while others open a new file, it fails at once."""
     deadline = time.monotonic() + patience
     while True:
         with contextlib.suppress(apsw.BusyError):
@@ -346,7 +347,7 @@ def _switch_to_wal(connection: apsw.Connection, patience: float) -> None:
             return
         if time.monotonic() > deadline:
             raise apsw.BusyError("it could not be switched to WAL")
-        time.sleep(0.01)  # nobody tells us when the other process is through
+        time.sleep(0.01)  # there is no notification when the other process has finished
 
 
 def _tables(connection: apsw.Connection) -> list[str]:
@@ -355,10 +356,10 @@ def _tables(connection: apsw.Connection) -> list[str]:
 
 
 def _demand_ours(connection: apsw.Connection) -> None:
-    """Before anything is changed, which begins with the way it is written."""
+    """Refuse the database of another program. Runs before the switch to WAL, which changes it."""
     tables = _tables(connection)
     if tables and not {"name", "sha256"} <= _columns(connection, "schema_migrations"):
-        # Others have a table of that name, too: it is not the one to be named.
+        # Other programs also have a table of this name, so the error names another table.
         strange = [name for name in tables if name != "schema_migrations"] or tables
         raise StorageUnavailable(
             f"{connection.filename} is the database of another program (it has the table"
@@ -379,7 +380,7 @@ def _applied(connection: apsw.Connection) -> dict[str, str]:
 
 
 def _data_version(connection: apsw.Connection) -> int:
-    """Changes when another connection has committed; costs a few microseconds."""
+    """A number that changes when another connection commits; costs a few microseconds."""
     with contextlib.suppress(apsw.Error):
         return int(str(connection.execute("PRAGMA data_version").fetchall()[0][0]))
     return -1

@@ -1,4 +1,4 @@
-"""What SQLite refuses, in our words: each says what to do."""
+"""Turns SQLite's errors into Rota's. Each message says what to do."""
 
 import contextlib
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def translate(error: BaseException, path: Path) -> BaseException:
 
 
 def _constraint(text: str) -> RotaError:
-    """The services check first; what a table still refuses is a race or a bug."""
+    """The services check first, so a constraint that still fails is a race or a bug."""
     if "work_items.assigned_agent, work_items.slot" in text:
         return NoFreeSlot("the agent already works on an item in this slot")
     if "work_items.source, work_items.source_ref" in text:

@@ -1,8 +1,8 @@
-"""The file of a SQLite ledger as such: whether it is sound, and how another takes its place.
+"""The file of a SQLite ledger: checks whether it is sound, and restores a backup over it.
 
-Another ledger is written over the old one, in one transaction of SQLite's. A new file under the old
-name would be wrong: a log that a crash has left would be played over it, and whoever had opened the
-old file a moment before would go on there.
+The backup is written over the old ledger in one SQLite transaction. A new file under the old name
+would be wrong: SQLite would replay a log that a crash has left over it, and a process that had
+opened the old file a moment before would keep writing there.
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from rota.model.errors import InvalidInput, Refused, StorageUnavailable
 from rota.storage.migrations import demand_current, migrations, state_of
 from rota.storage.sqlite_errors import translated
 
-LOGS = ("-wal", "-journal")  # may hold what is not in the database yet
+LOGS = ("-wal", "-journal")  # may hold changes that are not in the database file
 SIDES = (*LOGS, "-shm")  # what SQLite keeps beside a database
 _BUSY_MILLISECONDS = 1_000
-# Where SQLite's own locks lie: every connection of every process has some of these bytes.
+# The bytes that SQLite itself locks: every open connection locks some of them.
 _LOCKS_AT, _LOCKS_WIDE = 0x4000_0000, 512
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    kept: Path | None  # where the old ledger is now, or its log alone; None where there was none
-    pending: list[str]  # migrations that the restored one still wants
+    kept: Path | None  # where the old ledger is now, or only its log; None if there was neither
+    pending: list[str]  # migrations that the restored ledger still needs
 
 
 def beside(path: Path, ending: str) -> Path:
@@ -37,16 +37,16 @@ def beside(path: Path, ending: str) -> Path:
 
 
 def fault_in(path: Path) -> str | None:
-    """The first fault that SQLite finds in its structure, or None."""
+    """The first fault that SQLite finds in the file's structure, or None."""
     with translated(path), contextlib.closing(_opened(path)) as connection:
         return _fault(connection)
 
 
 def restore(path: Path, source: Path, kept: Path) -> Restored:
-    """Write `source` over the ledger at `path`; what was there is at `kept` afterwards.
+    """Write `source` over the ledger at `path`; the old ledger is kept at `kept`.
 
-    A crash at any moment leaves the old ledger or the new one, whole. An old one that SQLite cannot
-    read is moved, with its logs; and so are logs that have lost their ledger.
+    A crash at any moment leaves either the old ledger or the new one whole. An old ledger that
+    SQLite cannot read is moved together with its logs, and so are logs whose ledger is gone.
     """
     kept = _free(kept)
     with translated(source), _backup_at(source) as new:
@@ -60,12 +60,12 @@ def restore(path: Path, source: Path, kept: Path) -> Restored:
             ) from error
 
 
-# what is restored
+# the backup
 
 
 @contextlib.contextmanager
 def _backup_at(path: Path) -> Iterator[apsw.Connection]:
-    """Only to be read; where no log lies beside it, none is made either."""
+    """Opened read-only. If there is no log beside the backup, SQLite creates none."""
     alone = not any(beside(path, ending).exists() for ending in SIDES)
     address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -97,7 +97,7 @@ def _pending_of_sound(new: apsw.Connection, source: Path) -> list[str]:
 def _applied(connection: apsw.Connection) -> dict[str, str]:
     try:
         rows = connection.execute("SELECT name, sha256 FROM schema_migrations").fetchall()
-    except apsw.SQLError:  # no such table, or another program's
+    except apsw.SQLError:  # no such table, or the table of another program
         return {}
     return {str(name): str(sha256) for name, sha256 in rows}
 
@@ -110,18 +110,18 @@ def _fault(connection: apsw.Connection) -> str | None:
     return None if found == "ok" else " ".join(found.split())
 
 
-# in whose place
+# the old ledger
 
 
 def _free(kept: Path) -> Path:
-    """What is kept must not come to lie beside a log that was kept alone: it would be played."""
+    """A name without leftovers: SQLite would replay an old log that lies beside the kept file."""
     while any(beside(kept, ending).exists() for ending in ("", *SIDES)):
         kept = kept.with_name(f"{kept.stem}-more{kept.suffix}")
     return kept
 
 
 def _replace(path: Path, new: apsw.Connection, kept: Path) -> Path | None:
-    """Where the old one is afterwards."""
+    """The path where the old ledger is kept."""
     _make(path)
     was_empty = _size(path) == 0
     if was_empty and (log := _log_of(path)) is not None:
@@ -129,7 +129,7 @@ def _replace(path: Path, new: apsw.Connection, kept: Path) -> Path | None:
         return beside(kept, log)
     try:
         ledger = _alone(path)
-    except (apsw.NotADBError, apsw.CorruptError):  # nothing that could be written over
+    except (apsw.NotADBError, apsw.CorruptError):  # SQLite cannot write over it
         _exchange(path, new, kept)
         return kept
     with contextlib.closing(ledger):
@@ -152,12 +152,12 @@ def _opened(path: Path) -> apsw.Connection:
 
 
 def _alone(path: Path) -> apsw.Connection:
-    """Nobody else has it open, nor can they until this connection is closed."""
+    """A connection that excludes all others until it is closed."""
     connection = _opened(path)
     try:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA synchronous = EXTRA")
-        # Takes the log into the file, and the log away; others must not be using it for that.
+        # Moves the log into the file and deletes it, which fails while others use the database.
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("BEGIN EXCLUSIVE")
         connection.execute("COMMIT")
@@ -179,7 +179,7 @@ def _in_use(path: Path) -> Refused:
 
 
 def _keep(ledger: apsw.Connection, kept: Path) -> None:
-    """By a copy of SQLite's: to open the file in any other way would give up our lock on it."""
+    """Copied through SQLite: opening and closing the file in any other way would drop our lock."""
     with _copied(ledger, kept) as partial:
         partial.replace(kept)
         settle(kept.parent)
@@ -187,7 +187,7 @@ def _keep(ledger: apsw.Connection, kept: Path) -> None:
 
 @contextlib.contextmanager
 def _copied(source: apsw.Connection, target: Path) -> Iterator[Path]:
-    """A copy that is whole and on the disk, to be renamed to `target`."""
+    """A complete copy on the disk, for the caller to rename to `target`."""
     partial = beside(target, ".partial")
     try:
         os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
@@ -204,12 +204,12 @@ def _copy(source: apsw.Connection, target: apsw.Connection) -> None:
             backup.step()
 
 
-# what SQLite cannot read, or would delete
+# files that SQLite cannot read or would delete
 
 
 def _log_of(path: Path) -> str | None:
-    """SQLite deletes a log beside an empty file; but where the ledger itself was deleted, what was
-    committed last may be nowhere else."""
+    """SQLite deletes a log beside an empty file. But if the ledger itself was deleted, the last
+    commits may exist only in its log."""
     return next((ending for ending in LOGS if _size(beside(path, ending))), None)
 
 
@@ -218,9 +218,9 @@ def _size(path: Path) -> int:
 
 
 def _exchange(path: Path, new: apsw.Connection, kept: Path) -> None:
-    """The new one is whole before the old one is moved, which keeps its place until the last."""
+    """The new file is complete before the old one is replaced, which keeps its name until then."""
     with _locked(path), _copied(new, path) as partial:
-        if _size(path):  # beside an empty file, the log would not be kept for long
+        if _size(path):  # SQLite would delete a kept log that lies beside an empty file
             _link(path, kept)
         try:
             _move_sides(path, kept)
@@ -237,12 +237,12 @@ def _exchange(path: Path, new: apsw.Connection, kept: Path) -> None:
 def _link(path: Path, kept: Path) -> None:
     try:
         kept.hardlink_to(path)
-    except OSError:  # there are file systems without links
+    except OSError:  # some file systems have no hard links
         path.rename(kept)
 
 
 def _move_sides(path: Path, kept: Path) -> None:
-    """A log that stayed would be played over the next database, or deleted."""
+    """SQLite would replay a log that stays over the next database, or delete it."""
     for ending in SIDES:
         with contextlib.suppress(FileNotFoundError):
             beside(path, ending).rename(beside(kept, ending))
@@ -250,7 +250,7 @@ def _move_sides(path: Path, kept: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """As SQLite would lock it, if it could read it."""
+    """Locked as SQLite would lock it, if SQLite could read it."""
     with path.open("r+b") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKS_WIDE, _LOCKS_AT)

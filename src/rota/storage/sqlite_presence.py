@@ -1,4 +1,4 @@
-"""Whether a database is still where others look for it."""
+"""Detects that the files of an open SQLite database were deleted or replaced."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ _Identity = tuple[int, int] | None
 
 
 def log_of(path: Path) -> Path:
-    """SQLite follows links, and keeps its log beside the file that it finds."""
+    """SQLite follows symbolic links, and keeps its log beside the real file."""
     real = path.resolve() if path.is_symlink() else path
     return real.with_name(real.name + "-wal")
 
@@ -16,8 +16,8 @@ def log_of(path: Path) -> Path:
 class Presence:
     """The files of one open database, known by their inodes.
 
-    A file that was deleted or replaced goes on for who has it open, and takes
-    every commit with it when that process ends.
+    A process that has a deleted or replaced file open can go on writing to it.
+    All those commits are lost when the process ends.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,10 +26,10 @@ class Presence:
         self._seen = [_identity(file) for file in self._files]
 
     def demand(self) -> None:
-        """Raise, if what was just committed would not be found by the next process."""
+        """Raise if the next process would not find what was just committed."""
         for number, file in enumerate(self._files):
             now = _identity(file)
-            if self._seen[number] is None:  # the log is made when it is first needed
+            if self._seen[number] is None:  # SQLite creates the log when it first needs it
                 self._seen[number] = now
             elif now != self._seen[number]:
                 raise StorageUnavailable(

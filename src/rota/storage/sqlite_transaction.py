@@ -1,4 +1,4 @@
-"""One transaction on SQLite: its ways to run a statement."""
+"""One transaction on SQLite: how it runs a statement."""
 
 from collections.abc import Sequence
 

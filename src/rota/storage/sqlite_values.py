@@ -1,7 +1,7 @@
-"""Statements over many rows at once on SQLite: `VALUES :rows`, spelt out for so many rows.
+"""Statements over many rows at once on SQLite: expands `VALUES :rows` for a number of rows.
 
-Bound values cost half of what picking them out of one JSON text does, and one statement for all
-rows spares a call, and a hand-over of the interpreter's lock, for each of them.
+Bound values cost half as much as reading them out of one JSON text. One statement for all rows
+saves a call, and a hand-over of the interpreter's lock, for each row.
 """
 
 import re
@@ -12,8 +12,8 @@ from operator import itemgetter
 
 from rota.storage.primitives import Fields
 
-# Rows go in such numbers only, filled up with empty ones: so a few texts serve all, and stay
-# prepared. A statement leaves out what has no value in the first column.
+# Rows are sent in these numbers only, padded with empty rows, so that there are few texts and they
+# stay prepared. A statement ignores rows whose first column is NULL.
 _SIZES = (1, 2, *range(4, 65, 4))
 _MOST = _SIZES[-1]
 _SIZE_OF = {count: next(size for size in _SIZES if size >= count) for count in range(1, _MOST + 1)}
@@ -24,23 +24,24 @@ Rows = Sequence[Sequence[object]]
 
 
 def in_sizes(rows: Rows) -> Iterator[tuple[int, Rows]]:
-    """The rows in pieces, each with the size it is filled up to."""
+    """The rows in pieces, each with the size that it is padded to."""
     for begin in range(0, len(rows), _MOST):
         some = rows[begin : begin + _MOST] if len(rows) > _MOST else rows
         yield _SIZE_OF[len(some)], some
 
 
 def named_in(statement: str) -> tuple[str, ...]:
-    """What a statement calls the values of a row; nothing, where it takes them as they come."""
+    """The names that a statement gives to the values of a row; empty if it names none."""
     match = _NAMED.search(statement)
     return tuple(match[1].replace(",", " ").split()) if match else ()
 
 
 @lru_cache(maxsize=128)
 def picked(statement: str, fields: Fields) -> tuple[int, Callable[[Rows], Iterable[object]]]:
-    """How many values of a row a statement names, and the way to line up those of many rows.
+    """How many values of a row a statement uses, and a function that lists those of many rows.
 
-    What it does not name is not bound: that would cost a good part of what it takes to run.
+    Values that the statement does not name are not bound, because binding is a large part of the
+    cost of running it.
     """
     names = named_in(statement) or fields
     if names == fields:
@@ -53,7 +54,8 @@ def picked(statement: str, fields: Fields) -> tuple[int, Callable[[Rows], Iterab
 
 @lru_cache(maxsize=512)
 def with_values(statement: str, constants: tuple[str, ...], rows: int, columns: int) -> str:
-    """Its parameters by number: the constants in this order, then the rows, value by value."""
+    """The statement with numbered parameters: the constants in this order, then the rows, value by
+    value."""
     numbers = {name: f"?{number}" for number, name in enumerate(constants, 1)}
     first = len(constants) + 1
     numbers["rows"] = ", ".join(

@@ -1,7 +1,7 @@
-"""Reads the named statements: portable text, with an override per database by the same name.
+"""Reads the named statements: portable text, which a database may override under the same name.
 
-A file holds statements that each begin with `-- name: x`; `-- fragment: x` names a
-piece that others include as `@x`. Parameters are written `:name`.
+Each statement in a file begins with `-- name: x`. `-- fragment: x` names a piece of SQL
+that other statements include as `@x`. Parameters are written `:name`.
 """
 
 import re
@@ -43,7 +43,7 @@ def _found(dialect: str) -> dict[tuple[str, str], str]:
 def load_fragments(dialect: str) -> dict[str, str]:
     found = _found(dialect)
     fragments = {name: body for (kind, name), body in found.items() if kind == "fragment"}
-    for name, table in (("item", "w"), ("signal", "s"), ("event", "e")):  # the same, of a table
+    for name, table in (("item", "w"), ("signal", "s"), ("event", "e")):  # qualified columns
         fragments[f"{name}_{table}"] = re.sub(r"(\w+)", rf"{table}.\1", fragments[name])
     return fragments
 
@@ -60,7 +60,8 @@ def load_statements(dialect: str) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
-    """As PostgreSQL spells it: `:name` becomes `$1`, and so on; and the names in that order."""
+    """The statement as PostgreSQL spells it (`:name` becomes `$1`, and so on), and the names in
+    that order."""
     names: dict[str, str] = {}
     text = _PARAMETER.sub(lambda match: names.setdefault(match[1], f"${len(names) + 1}"), statement)
     return text.encode(), tuple(names)

@@ -1,7 +1,7 @@
-"""What may be asked of a database about the past: counts and times within a stretch of it.
+"""What may be asked of a database about the past: counts and times within a period.
 
-Each of these reads one index from the stretch's beginning to its end, or stops at a limit; none
-reads what lies elsewhere. The end is not part of a stretch.
+Each verb reads an index from the beginning of the period to its end, or stops at a limit; none
+reads anything outside. The end is not part of a period.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """An item came into a status."""
+    """An item entered a status."""
 
     item_id: str
     status: Status
@@ -39,32 +39,32 @@ class StatisticVerbs(Protocol):
         """Items that have not ended, by the status they are in now."""
 
     def count_created(self, within: Bucket) -> int:
-        """Items, by the time that their ids tell."""
+        """Items created then, by the time in their ids."""
 
     def count_ended(self, status: Status, within: Bucket) -> int: ...
     def last_ended(self, status: Status, within: Bucket, limit: int) -> list[Ended]:
-        """The last ones, the latest first."""
+        """The items that ended last, latest first."""
 
     def arrivals(self, items: Sequence[str]) -> list[Arrival]:
-        """Every status that these items came into: item by item, in the order it happened."""
+        """Every status that these items entered: item by item, in order of time."""
 
     def failure_reasons(
         self, within: Bucket, limit: int
     ) -> list[tuple[str | None, str | None, int]]:
-        """Of the items that failed last, so many at most: their reasons, what was noted where the
-        reason is none but that it failed, and how often each."""
+        """Of the items that failed last, at most `limit`: each reason, the notes where the reason
+        says only that the item failed, and how often both occurred."""
 
     def runs_by_agent(self, since: str) -> list[RunFigures]:
-        """Of runs that began since then."""
+        """Of runs that started since then."""
 
     def count_open_runs(self) -> dict[str, int]:
-        """How many runs of each agent have not ended."""
+        """The number of open runs by agent."""
 
     def earliest_schedule(self) -> str | None:
-        """When the first of all schedules wakes, or should have."""
+        """When the first of all schedules wakes, or should have woken."""
 
     def post_figures(self) -> list[PostFigures]:
-        """Of each kind that waits or was given up."""
+        """For each kind of outbox entry that waits or was given up."""
 
     def spent_by_status(self, within: Bucket) -> dict[str, Spent]:
-        """By runs that began then."""
+        """Of runs that started then."""

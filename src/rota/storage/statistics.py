@@ -1,4 +1,4 @@
-"""The verbs about the past; the statements are in sql/statistics.sql."""
+"""The verbs of `statistic_port`; the statements are in sql/statistics.sql."""
 
 from collections.abc import Sequence
 

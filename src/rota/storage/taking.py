@@ -1,4 +1,4 @@
-"""Who gets what: pure bookkeeping between the statements of a claim."""
+"""Which claim gets which items: pure bookkeeping between the statements of a claim."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ Filters = tuple[tuple[str, ...], tuple[str, ...], str | None]
 
 @dataclass(slots=True)
 class Seat:
-    """What an agent may take: its free slots, lowest first, and whether it is named anywhere."""
+    """What an agent may take: its free slots, lowest first, and whether an item names it."""
 
     free: list[int]
     is_named: bool
-    full: NothingClaimed  # what is said when no slot is left
-    idle: int = field(init=False)  # of those that were free, how many nothing was found for
+    full: NothingClaimed  # the answer when no slot is left
+    idle: int = field(init=False)  # free slots for which no item was found
 
     def __post_init__(self) -> None:
         self.idle = len(self.free)
@@ -38,12 +38,12 @@ class Party:
     def answer(self) -> ClaimResult:
         if self.got:
             return ClaimResult(self.got)
-        # Of several that wait for one slot each has come away empty because nothing was there.
+        # Several claims may share one free slot. If that slot stayed free, nothing was ready.
         return ClaimResult([], NothingClaimed.NOTHING_READY if self.seat.idle else self.seat.full)
 
 
 def by_filters(takes: Sequence[Take]) -> dict[Filters, list[int]]:
-    """Claims that ask for the same kind of item are served from one look at the queue."""
+    """Claims with the same filters are served by one search of the queue."""
     groups: dict[Filters, list[int]] = {}
     for number, take in enumerate(takes):
         groups.setdefault((take.types, take.labels, take.project_id), []).append(number)
@@ -62,7 +62,7 @@ def seat(  # noqa: PLR0917 - a row of the statement `seats`
         return Seat([], is_named, NothingClaimed.AGENT_PAUSED)
     taken = {int(slot) for slot in busy.split(",")} if busy else ()
     free = [slot for slot in range(max_concurrent) if slot not in taken]
-    # It may be at work in slots beyond these, which it had when it might do more.
+    # It may still work in higher slots, from when its `max_concurrent` was higher.
     del free[max(0, max_concurrent - len(taken)) :]
     room = room_for_reviews(max_in_review, in_review, len(taken))
     if room is None or room >= len(free):
@@ -86,7 +86,7 @@ def _right(item: WorkItem) -> tuple[str, int, str]:
 
 
 def hand_out(party: Party, named: deque[WorkItem], anyone: deque[WorkItem], now: str) -> None:
-    """Fill the party's slots with the best of what is its own and what is anyone's."""
+    """Fill the party's slots with the best of the agent's named items and the unnamed ones."""
     for number, slot in enumerate(party.slots):
         if named and (not anyone or _right(named[0]) < _right(anyone[0])):
             item = named.popleft()
@@ -99,7 +99,7 @@ def hand_out(party: Party, named: deque[WorkItem], anyone: deque[WorkItem], now:
 
 
 def _started(take: Take, item: WorkItem, slot: int, number: int, now: str) -> ClaimedItem:
-    """The item as the statement `take_items` will leave it; its row is ours until the commit."""
+    """The item as the statement `take_items` will leave it; its row is locked until the commit."""
     item.came_from, item.status, item.reason = item.status, Status.IN_PROGRESS, "claimed"
     item.assigned_agent, item.slot, item.updated_at = take.agent, slot, now
     item.epoch += 1

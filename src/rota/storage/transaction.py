@@ -1,7 +1,7 @@
-"""The verbs of the ledger over SQL, written once for both databases.
+"""The verbs of the ledger in SQL, written once for both databases.
 
-A database brings the primitives and may override a verb where one set-based statement
-is worth it.
+A database provides the primitives and may override a verb where a single statement is
+worth it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from rota.storage.select import item_columns, listing, tally
 from rota.storage.signalling import SignalStatements
 from rota.storage.statistics import StatisticStatements
 
-# Columns an edit may name: a key of `Edit.changes` becomes part of the statement.
+# The columns that an edit may name: a key of `Edit.changes` becomes part of the statement.
 _EDITABLE = frozenset(
     {
         "type", "description", "body", "payload", "priority", "project_id", "assigned_agent",
@@ -47,7 +47,7 @@ class SqlTransaction(
     DeclarationStatements,
     EventStatements,
 ):
-    SUBMIT: ClassVar[tuple[str, ...]]  # the statements that write new items, in their order
+    SUBMIT: ClassVar[tuple[str, ...]]  # the statements that write new items, in order
 
     # items
 
@@ -142,7 +142,7 @@ class SqlTransaction(
 
     def add_blockers(self, item_id: str, blocker_ids: Sequence[str]) -> list[str]:
         missing, still_open = [], 0
-        # In one order everywhere, so that two transactions cannot wait for each other.
+        # The same order everywhere, so that two transactions cannot deadlock.
         for blocker_id in sorted(blocker_ids):
             row = self._one("count_dependent", blocker_id=blocker_id)
             if row is None:

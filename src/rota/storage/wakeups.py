@@ -1,4 +1,4 @@
-"""Counters that a commit moves and that others wait on."""
+"""Counters that a commit increments and that coroutines wait on."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from rota.storage.port import Store, Topic
 
 
 class Wakeups:
-    """Lives on the event loop; writers reach it by `call_soon_threadsafe`."""
+    """Belongs to the event loop; writer threads reach it by `call_soon_threadsafe`."""
 
     def __init__(self) -> None:
         self._counters = dict.fromkeys(Topic, 0)
@@ -36,17 +36,17 @@ class Wakeups:
 
 
 class Commits:
-    """Can be waited for like an event: there is news once such a thing was committed anywhere."""
+    """Waits for commits on one topic, from any process, as on an event."""
 
     def __init__(self, store: Store, seconds: float, topic: Topic = Topic.EVENTS) -> None:
-        """`seconds`: so often it is worth a look even without news."""
+        """`seconds`: the longest wait, after which the caller looks even without a commit."""
         self._store = store
         self._seconds = seconds
         self._topic = topic
         self._seen = 0
 
     def look(self) -> bool:
-        """Was there any since the last look? What has been committed up to now is none any more."""
+        """Whether anything was committed since the last look. The next look counts from here."""
         before, self._seen = self._seen, self._store.counter(self._topic)
         return self._seen != before
 

@@ -10,8 +10,8 @@ SELECT id, name, external_ref, created_at, updated_at FROM projects
 WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: update_project
--- What is not named is kept as the row has it by then, which on PostgreSQL another may just have
--- changed.
+-- A field that is not named keeps the value in the row. On PostgreSQL another transaction may have
+-- changed that value a moment ago.
 UPDATE projects SET name = coalesce(:name, name),
   external_ref = CASE WHEN :keep_ref = 1 THEN external_ref ELSE :external_ref END, updated_at = :now
 WHERE id = :id RETURNING id, name, external_ref, created_at, updated_at

@@ -1,8 +1,8 @@
--- Claims. A claim and a batch completion work on many items at once, and each statement handles all
--- of them: `:rows` stands for a row of values an item.
+-- Claims. A claim or a batch completion covers many items, and each statement handles all of them.
+-- `:rows` holds one row of values for each item.
 
 -- fragment: claim
--- How a claim stands is told by the item's row: whether it is live, and until when.
+-- Whether a claim is live, and until when, is kept in the item's row.
 c.work_item_id, c.epoch, c.token, c.agent, c.slot, c.claimed_at, c.lease_seconds,
 w.lease_expires_at, w.heartbeat_at, w.progress,
 CASE WHEN w.claim_token = c.token THEN 1 ELSE 0 END
@@ -24,8 +24,8 @@ INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_s
 VALUES (:id, :epoch, :token, :agent, :slot, :now, :lease_seconds)
 
 -- name: seats
--- What each of some agents may do: how many slots it has, which are busy, whether it is paused,
--- whether anything waits in its name, how many of its items may be in review, and how many are.
+-- For each of some agents: the number of slots, whether it is paused, the busy slots, whether an
+-- item is queued or dispatched for it, and the limit and number of its items in review.
 SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT group_concat(w.slot) FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
@@ -51,7 +51,7 @@ INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_s
 SELECT id, epoch, token, agent, slot, :now, lease_seconds FROM r WHERE id IS NOT NULL
 
 -- name: take_log
--- An item that was dispatched before has its open row already.
+-- An item that was already dispatched has an open row and brings no dispatch id.
 WITH r (dispatch_id, id, agent) AS (VALUES :rows)
 INSERT INTO dispatch_log (id, work_item_id, dispatched_at, agent)
 SELECT dispatch_id, id, :now, agent FROM r WHERE dispatch_id IS NOT NULL
@@ -67,8 +67,8 @@ CROSS JOIN (VALUES ('work.dispatched', 'queued', 'dispatched'),
 WHERE r.id IS NOT NULL AND (e.column2 = 'dispatched' OR r.dispatch_id IS NOT NULL)
 
 -- name: finish_items
--- Those of a batch completion whose claim is the live one. The plus keeps SQLite from walking
--- through everything in progress; it looks the ids up.
+-- Only the items of a batch completion whose claim is live. The plus keeps SQLite from scanning
+-- all items in progress: it looks the ids up instead.
 WITH r (id, token, notes) AS (VALUES :rows)
 UPDATE work_items SET
   came_from = status, status = 'completed', reason = 'complete', updated_at = :now,

@@ -1,7 +1,7 @@
 -- What the files of servers declare.
 
 -- name: lock_declarations
--- On SQLite whoever writes is alone.
+-- SQLite has one writer at a time, so there is nothing to lock.
 SELECT 1 WHERE 1 = 0
 
 -- name: declarations

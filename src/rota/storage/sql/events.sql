@@ -9,7 +9,8 @@ SELECT * FROM (VALUES :rows) WHERE column1 IS NOT NULL
 
 -- name: events_after
 -- SQLite has one writer at a time, so sequence numbers are in the order of commits.
--- The marker is where filters go (rota.storage.select.narrowed). The last column: may it be shown?
+-- rota.storage.select.narrowed puts filters in the place of the marker. The last column says
+-- whether the event may be shown already.
 SELECT @event, 1 FROM events WHERE seq > :after /*filters*/ ORDER BY seq LIMIT :limit
 
 -- name: events_of

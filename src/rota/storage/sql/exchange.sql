@@ -1,16 +1,16 @@
--- A whole ledger in and out. Most statements of it follow from the shapes of the records
--- (rota.storage.exchanging); here is what does not.
+-- Export and import of a whole ledger. rota.storage.exchanging builds most statements from the
+-- shapes of the records; the others are here.
 
 -- name: begin_import
--- Who writes on SQLite has the file for itself.
+-- SQLite has one writer at a time, so there is nothing to lock.
 SELECT 1
 
 -- name: given_rows
--- `:rows` is a JSON array, one array a row; the statements that store them read from here.
+-- `:rows` is a JSON array with one array for each row. The generated INSERTs select from this.
 SELECT value FROM json_each(:rows)
 
 -- name: import_events
--- With their numbers. SQLite gives the next event a higher one by itself.
+-- Events keep their numbers. SQLite gives the next event a higher number by itself.
 INSERT INTO events (seq, type, occurred_at, actor, work_item_id, project_id, agent, reason,
                     from_status, to_status, epoch, data)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
@@ -22,8 +22,8 @@ ON CONFLICT DO NOTHING RETURNING seq
 SELECT 1
 
 -- name: import_claims
--- Tokens are not exported. The claim that an item's row says is live gets the token that was put
--- there when the item was imported; the others one that nobody has.
+-- Tokens are not exported. A claim that is live by its item's row gets the token that the import
+-- put into that row. Every other claim gets a token that nobody has.
 INSERT INTO claims (work_item_id, epoch, token, agent, slot, claimed_at, lease_seconds)
 SELECT value ->> 0, value ->> 1,
        coalesce((SELECT w.claim_token FROM work_items w
@@ -36,6 +36,6 @@ ON CONFLICT DO NOTHING RETURNING work_item_id, epoch
 SELECT 1 FROM signal_keys LIMIT 1
 
 -- name: imported_items
--- Read as a whole: who imports does so once in a while.
+-- A full scan is acceptable here: imports are rare.
 SELECT id, status, payload FROM work_items
 WHERE payload LIKE '%"imported_from"%' AND id > :after ORDER BY id LIMIT :limit

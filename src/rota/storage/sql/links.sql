@@ -3,8 +3,8 @@ INSERT INTO work_item_links (work_item_id, blocker_id) VALUES (:id, :blocker_id)
 ON CONFLICT DO NOTHING
 
 -- name: count_dependent
--- Marks a blocker as waited for, and says how it stands. The row lock that this takes on
--- PostgreSQL is what serialises a new link against the completion of its blocker.
+-- Counts one more dependent of a blocker and returns the blocker's status. On PostgreSQL the row
+-- lock of this UPDATE serialises a new link against the completion of its blocker.
 UPDATE work_items SET dependents = dependents + 1 WHERE id = :blocker_id RETURNING status
 
 -- name: add_open_blockers
@@ -26,7 +26,7 @@ FROM work_item_links l JOIN work_items w ON w.id = l.blocker_id
 WHERE l.work_item_id = :id ORDER BY l.blocker_id
 
 -- name: blocked_by
--- The items that wait for this one; the status and text are theirs.
+-- The items that wait for this one, with their own status and text.
 SELECT l.work_item_id, l.blocker_id, w.status, w.description
 FROM work_item_links l JOIN work_items w ON w.id = l.work_item_id
 WHERE l.blocker_id = :id ORDER BY l.work_item_id

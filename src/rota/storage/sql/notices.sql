@@ -1,10 +1,10 @@
--- Notifications: how far the log was read, and what waits to be told together.
+-- Notifications: how far the event log was read, and the notices that wait to be sent in a bundle.
 
 -- name: get_mark
 SELECT value FROM notify_marks WHERE name = :name
 
 -- name: lock_mark
--- On PostgreSQL whoever reads the log for notifications holds this row, so that there is one.
+-- On PostgreSQL the reader of the event log for notifications locks this row: there is only one.
 UPDATE notify_marks SET value = value WHERE name = :name RETURNING value
 
 -- name: begin_mark
@@ -33,7 +33,7 @@ SELECT min(due_at) FROM notices WHERE channel = :channel AND bundle = :bundle
 SELECT DISTINCT channel, bundle FROM notices WHERE due_at <= :now ORDER BY channel, bundle
 
 -- name: take_notices
--- Two who take at once do not get the same row: the second finds it gone.
+-- Two transactions never take the same row: the second finds it deleted.
 DELETE FROM notices WHERE id IN (
   SELECT id FROM notices WHERE channel = :channel AND bundle = :bundle
   ORDER BY event_seq, id LIMIT :want)

@@ -1,4 +1,4 @@
--- Runs, what keeps agents from running, and what must still be delivered.
+-- Runs, the limits of agents, and the outbox.
 
 -- fragment: run
 id, agent, schedule, trigger_kind, trigger_id, node, work_item_id, epoch, item_title, attempt,
@@ -28,9 +28,10 @@ UPDATE runs SET cancel_requested = 1 WHERE id = :id AND ended_at IS NULL RETURNI
 SELECT id FROM runs WHERE ended_at IS NULL AND node = :node AND cancel_requested = 1
 
 -- name: dead_runs
--- Who stood at our place is dead for certain. Others may only be cut off from the database: as
--- workers on other machines, which are no nodes, their runs live as long as their claims do.
--- Whether a node lives is not judged here, by a time that it took from a clock of its own.
+-- An earlier node at our place is certainly dead. An ended node elsewhere may only be cut off from
+-- the database. Its runs, like those of workers (which are no nodes), count as dead only once their
+-- claims have ended. This statement does not judge by `seen_at` whether a node lives, because that
+-- time comes from the node's own clock.
 SELECT @run FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
   EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.node AND n.place = :place)
   OR (((r.trigger_kind = 'worker' AND r.started_at < :before)
@@ -40,7 +41,7 @@ SELECT @run FROM runs r WHERE r.ended_at IS NULL AND r.node <> :node AND (
 ORDER BY id
 
 -- name: lost_at_work
--- Runs that were given up, and whose item nobody has been told of yet.
+-- Lost runs whose item is still in progress at the epoch of the run.
 SELECT @run FROM runs WHERE status = 'lost'
   AND work_item_id IN (SELECT id FROM work_items WHERE status = 'in_progress')
   AND EXISTS (SELECT 1 FROM work_items w WHERE w.id = runs.work_item_id
@@ -68,13 +69,13 @@ SELECT count(*), coalesce(sum(seconds), 0.0), coalesce(sum(input_tokens + output
 FROM runs WHERE started_at >= :since
 
 -- name: tallies
--- By an expression, because SQLite would else read all runs for the order of an index.
+-- Grouped by an expression: by the column, SQLite would read all runs in the order of an index.
 SELECT agent || '' AS who, status, count(*), coalesce(sum(seconds), 0.0),
        coalesce(sum(input_tokens + output_tokens), 0), sum(cost_usd)
 FROM runs WHERE started_at >= :since GROUP BY who, status ORDER BY who, status
 
 -- name: open_runs
--- With the plus, SQLite sorts the few that are open, and does not read all by their ids.
+-- The plus makes SQLite sort the few open runs. Without it SQLite reads all runs by id.
 SELECT @run FROM runs WHERE ended_at IS NULL ORDER BY +id DESC LIMIT :want
 
 -- name: last_runs
@@ -84,7 +85,7 @@ SELECT @run FROM runs WHERE id IN (
   FROM json_each(:agents) AS a)
 
 -- name: last_scheduled_runs
--- Backwards through what the agent did since then; a schedule is no part of any index.
+-- Reads the agent's runs backwards to that time, because no index includes the schedule.
 SELECT @run FROM runs WHERE id IN (
   SELECT (SELECT r.id FROM runs r WHERE r.agent = s.value ->> 0 AND r.schedule = s.value ->> 1
             AND r.started_at >= s.value ->> 2
@@ -104,7 +105,7 @@ ORDER BY w.assigned_agent, w.slot
 SELECT agent, failures, breaker_until, usage_until, note FROM agent_limits WHERE agent = :agent
 
 -- name: lock_limits
--- On SQLite whoever writes is alone.
+-- SQLite has one writer at a time, so there is nothing to lock.
 SELECT :agent LIMIT 0
 
 -- name: list_limits

@@ -1,4 +1,4 @@
--- Nodes, schedules and triggers. `:rows` is a JSON array with one entry a row, as for claims.
+-- Nodes, schedules and triggers. `:rows` is a JSON array with one entry for each row.
 
 -- name: put_node
 INSERT INTO nodes (id, place, pid, started_at, seen_at)
@@ -9,8 +9,8 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, ended_at = NULL
 UPDATE nodes SET seen_at = :now WHERE id = :id AND ended_at IS NULL RETURNING id
 
 -- name: end_nodes
--- The others of a place are dead, because there is one living process of it. `seen_at` is the guard
--- of those that were silent: who was seen meanwhile is not.
+-- A place has one living process, so its other nodes are dead. `seen_at` guards the silent nodes: a
+-- node that was seen in the meantime is not ended.
 UPDATE nodes SET ended_at = :now WHERE ended_at IS NULL AND id <> :id
   AND (place = :place OR (id, seen_at) IN
        (SELECT value ->> 0, value ->> 1 FROM json_each(:silent))) RETURNING id
@@ -40,14 +40,14 @@ WHERE n.ended_at IS NULL AND n.id <> :node
 DELETE FROM rosters WHERE node NOT IN (SELECT id FROM nodes WHERE ended_at IS NULL)
 
 -- name: last_sight
--- There are few nodes, and those that ended are pruned.
+-- A full scan is cheap: there are few nodes, and ended nodes are pruned.
 SELECT max(seen_at) FROM nodes
 
 -- name: prune_nodes
 DELETE FROM nodes WHERE ended_at < :before
 
 -- name: lose_triggers
--- Of every node that is not living, also of one that ended before this was written.
+-- Of every node that is not living, including a node that ended before its trigger was written.
 UPDATE triggers SET ended_at = :now, outcome = 'lost', error = :error
 WHERE ended_at IS NULL AND node <> ''
   AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = triggers.node AND n.ended_at IS NULL)
@@ -90,7 +90,7 @@ DELETE FROM schedules WHERE (agent, name) IN
   (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
 
 -- name: end_orphans
--- Nobody will ever take up what was asked of a schedule that is gone.
+-- No node would ever take up a waiting trigger whose schedule is gone.
 UPDATE triggers SET ended_at = :now, outcome = 'dropped', error = 'its schedule was removed'
 WHERE ended_at IS NULL AND node = '' AND NOT EXISTS (
   SELECT 1 FROM schedules s WHERE s.agent = triggers.agent AND s.name = triggers.schedule)
@@ -115,7 +115,7 @@ UPDATE schedules SET enabled = 0, slot = NULL, next_at = NULL
 WHERE agent = :agent AND name = :name RETURNING name
 
 -- name: restore_schedule
--- Where no configuration has been read yet, a row that waits for it: it does not wake.
+-- If no configuration has been read yet, this adds a row that waits for it and does not wake.
 INSERT INTO schedules (agent, name, type, definition, configured, enabled, next_at, slot,
                        last_run_at, last_completed_at, last_error)
 VALUES (:agent, :name, :type, :definition, 1, :enabled, :next_at, :slot, :last_run_at,
@@ -128,13 +128,13 @@ WHERE schedules.trigger_count = 0
 RETURNING name
 
 -- name: due_schedules
--- The heart of it: the beginning of an index, whatever stands behind.
+-- Reads only the beginning of an index, however many schedules there are.
 SELECT agent, name, definition, slot, next_at FROM schedules
 WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :beyond_name)
 ORDER BY next_at, agent, name LIMIT :want
 
 -- name: is_due
--- The order keeps PostgreSQL from looking for one in the table itself.
+-- Without the ORDER BY, PostgreSQL would scan the table for a row.
 SELECT 1 FROM schedules
 WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :beyond_name)
 ORDER BY next_at LIMIT 1
@@ -148,7 +148,7 @@ FROM json_each(:agents) AS r CROSS JOIN schedules s ON s.agent = r.value
 WHERE s.next_at > :now
 
 -- name: lock_agents
--- On SQLite whoever writes is alone.
+-- SQLite has one writer at a time, so there is nothing to lock.
 SELECT value FROM json_each(:agents) LIMIT 0
 
 -- name: open_triggers
@@ -164,7 +164,7 @@ FROM json_each(:rows) WHERE true
 ON CONFLICT DO NOTHING RETURNING id
 
 -- name: advance_schedules
--- `slot = expected` is the guard: whoever comes second changes nothing.
+-- The expected slot (entry 2) is the guard: a second node that advances it changes nothing.
 UPDATE schedules SET
   slot = r.value ->> 3, next_at = r.value ->> 4,
   last_run_at = CASE WHEN r.value ->> 5 THEN :now ELSE last_run_at END,
@@ -178,7 +178,7 @@ WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
   AND schedules.slot = r.value ->> 2 AND schedules.enabled = 1
 
 -- name: waiting_triggers
--- With the plus, SQLite sorts the few that are open, and does not read all by their ids.
+-- The plus makes SQLite sort the few open triggers. Without it SQLite reads all triggers by id.
 SELECT @trigger FROM triggers WHERE id IN (
   SELECT min(t.id) FROM json_each(:agents) AS r CROSS JOIN triggers t ON t.agent = r.value
   WHERE t.ended_at IS NULL AND t.node = '' GROUP BY t.agent, t.schedule)
@@ -196,8 +196,8 @@ UPDATE triggers SET node = :node, triggered_at = :now
 WHERE id = :id AND node = '' AND ended_at IS NULL RETURNING id
 
 -- name: note_taken_up
--- An interval schedule counts from the end of any run; until there is one, from here. Unless it is
--- another by now: whoever took it up may have an older file.
+-- An interval schedule counts from the end of its last run and, until that run ends, from here. Not
+-- if the definition differs: the node that took the trigger up may have an older file.
 UPDATE schedules SET
   last_run_at = :now, trigger_count = trigger_count + 1,
   slot = CASE WHEN next_at IS NULL OR definition <> :definition THEN slot
@@ -212,8 +212,8 @@ FROM json_each(:rows) AS r
 WHERE triggers.id = r.value ->> 0 AND triggers.ended_at IS NULL RETURNING triggers.id
 
 -- name: note_ends
--- A run may end for another schedule than it began for, or for one that rests by now: times that
--- were computed for the old one are none of the new one, and who rests is not woken.
+-- The schedule may have a new definition by the time the run ends, or may rest. Times that were
+-- computed for the old definition do not apply to the new one, and a resting schedule is not woken.
 UPDATE schedules SET
   last_completed_at = :now,
   last_error = CASE WHEN r.value ->> 6 THEN last_error ELSE r.value ->> 2 END,
@@ -229,7 +229,7 @@ FROM json_each(:rows) AS r
 WHERE schedules.agent = r.value ->> 0 AND schedules.name = r.value ->> 1
 
 -- name: free_waiting
--- One for each agent: where one place was freed, the others would only be sent away again.
+-- One schedule for each agent: only one place became free, so the others would be skipped again.
 UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
   SELECT f.agent, f.name FROM json_each(:agents) AS r CROSS JOIN schedules f
   ON f.agent = r.value AND f.name = (
@@ -241,8 +241,8 @@ UPDATE schedules SET next_at = :now WHERE (agent, name) IN (
 SELECT @trigger, ended_at, outcome, error FROM triggers WHERE id = :id
 
 -- name: wakings
--- Ids are in the order of time, and the table is in the order of ids: one stretch of it is read.
--- With the plus, SQLite does not read all that is kept of each schedule instead.
+-- Ids are in the order of time and the table is in the order of ids, so this reads one range. The
+-- plus keeps SQLite from reading all triggers of each schedule instead.
 SELECT t.agent, t.schedule,
        coalesce(t.outcome, CASE t.node WHEN '' THEN 'waiting' ELSE 'running' END) AS became,
        count(*), min(t.triggered_at) AS first_at, max(t.triggered_at)

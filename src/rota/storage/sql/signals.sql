@@ -1,4 +1,4 @@
--- Signals, their firings, and what follows.
+-- Signals, firings and follow-ups.
 
 -- fragment: signal
 id, work_item_id, name, trigger_spec, action, status, max_fires, fires, max_depth, expires_at,
@@ -37,7 +37,8 @@ ORDER BY id DESC LIMIT :want
 SELECT @signal FROM work_signals WHERE status = 'active' AND configured = 1 ORDER BY name
 
 -- name: declared_signal
--- Ids are as old as the clock of whoever made them says: one that has ended may have a higher one.
+-- An id follows the clock of the server that made it, so an ended signal may have a higher id than
+-- the active one.
 SELECT @signal FROM work_signals WHERE configured = 1 AND name = :name
 ORDER BY CASE status WHEN 'active' THEN 0 ELSE 1 END, id DESC LIMIT 1
 
@@ -84,7 +85,7 @@ RETURNING @firing
 SELECT @firing FROM work_signal_firings WHERE id = :id
 
 -- name: firing_facts
--- What a firing is about: its signal, the event behind it, the item, and whether a signal made that.
+-- The signal of a firing, its event, its item, and whether a signal made that item.
 SELECT @signal_s, @event_e, @item_w,
   EXISTS (SELECT 1 FROM signal_lineage l WHERE l.work_item_id = w.id)
 FROM work_signals s
@@ -132,7 +133,7 @@ SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT value FROM json_each(:statuses))
 
 -- fragment: open_firings
--- Of all that are open; with the plus, SQLite does not read all that there ever were of the signal.
+-- The plus makes SQLite read all open firings, and not every firing that the signal ever had.
 (SELECT json_group_array(id) FROM work_signal_firings
  WHERE status IN ('queued', 'processing') AND +signal_id = :signal)
 
@@ -178,13 +179,13 @@ SELECT @follow_up FROM work_item_tasks WHERE id > :after AND (:status = '' OR st
 ORDER BY id LIMIT :want
 
 -- name: follow_ups_of
--- The same, of one item: in one text for both, the index by item would serve neither.
+-- As `list_follow_ups`, for one item. A single text for both could not use the index by item.
 SELECT @follow_up FROM work_item_tasks WHERE work_item_id = :item AND id > :after
   AND (:status = '' OR status = :status) AND (:agent = '' OR agent IS NULL OR agent = :agent)
 ORDER BY id LIMIT :want
 
 -- name: lease_follow_up
--- The first condition says no more than the second; but it is in the words of an index.
+-- The first condition is implied by the second, but repeats the WHERE clause of a partial index.
 UPDATE work_item_tasks SET status = 'leased', holder = :agent, lease_token = :token,
   lease_expires_at = :until, attempts = attempts + 1
 WHERE id = (SELECT id FROM work_item_tasks WHERE status IN ('open', 'leased')

@@ -1,12 +1,12 @@
--- Items that come from outside, our claims on trackers, and how the sources stand.
+-- Items that have a source, our claims on trackers, and the states of sources.
 
 -- name: outside_item
--- The live one, else the latest. There are few, so that sorting them costs nothing.
+-- The live item, else the latest. One reference has few items, so sorting them is cheap.
 SELECT @item FROM work_items WHERE source = :source AND source_ref = :source_ref
 ORDER BY completed_at IS NOT NULL, id DESC LIMIT 1
 
 -- name: outside_items
--- The live ones of some references (`:refs` is a JSON array), each with who holds it.
+-- The live items of some references (`:refs` is a JSON array), each with `hold_by`.
 SELECT @item_w, w.hold_by FROM json_each(:refs) AS r CROSS JOIN work_items w
   ON w.source = :source AND w.source_ref = r.value AND w.completed_at IS NULL
 
@@ -20,8 +20,8 @@ FROM work_items w WHERE w.source = :source AND w.completed_at IS NULL ORDER BY w
 SELECT hold_by FROM work_items WHERE id = :id
 
 -- fragment: source_claim
--- The token only while the ledger's claim is the one made with this, and holds; one whose lease
--- has lapsed stands in the item's row until it is swept.
+-- The token is given only while the item's claim has this epoch and its lease runs. The token of a
+-- lapsed lease stays in the item's row until the sweeper removes it.
 c.firing_id, c.source, c.source_ref, c.work_item_id, c.epoch, c.codename, c.fleet, c.nonce,
 c.entry_id, c.created_at, c.ended_at, c.outcome, w.status,
 CASE WHEN w.epoch = c.epoch AND w.lease_expires_at > :now THEN w.claim_token END,
@@ -43,18 +43,18 @@ SELECT @source_claim FROM source_claims c JOIN work_items w ON w.id = c.work_ite
 WHERE c.source = :source AND c.ended_at IS NULL ORDER BY c.work_item_id, c.epoch
 
 -- name: latest_source_claim
--- The latest that is open: an older one may wait for its source's sweep beside it.
+-- The latest open claim. An older open claim may still wait for the sweep of its source.
 SELECT @source_claim FROM source_claims c JOIN work_items w ON w.id = c.work_item_id
 WHERE c.source = :source AND c.source_ref = :source_ref AND c.ended_at IS NULL
 ORDER BY c.work_item_id DESC, c.epoch DESC LIMIT 1
 
 -- name: enter_source_claim
--- Of a claim that a tracker kept twice, the lower number counts.
+-- If a tracker stored the claim twice, the lower entry number counts.
 UPDATE source_claims SET entry_id = :entry_id
 WHERE firing_id = :firing_id AND coalesce(entry_id, :entry_id) >= :entry_id RETURNING firing_id
 
 -- name: give_back_source_claim
--- How it ended stands, where others have seen that first.
+-- An end and outcome that were already recorded are kept.
 UPDATE source_claims SET given_back_at = :now, ended_at = coalesce(ended_at, :now),
                          outcome = coalesce(outcome, :outcome)
 WHERE firing_id = :firing_id AND given_back_at IS NULL RETURNING firing_id
@@ -64,7 +64,7 @@ UPDATE source_claims SET ended_at = :now, outcome = :outcome
 WHERE firing_id = :firing_id AND ended_at IS NULL RETURNING firing_id
 
 -- name: put_approval
--- One that is seen late does not hide a later one of the same text.
+-- An older approval that is seen late does not replace a newer approval of the same text.
 INSERT INTO approvals (source, source_ref, text_hash, approved_by, approved_at, seen_at)
 VALUES (:source, :source_ref, :text_hash, :approved_by, :approved_at, :now)
 ON CONFLICT (source, source_ref, text_hash) DO UPDATE SET
@@ -105,15 +105,15 @@ INSERT INTO fleet (only_one, id) VALUES (1, :id) ON CONFLICT DO NOTHING
 SELECT id FROM fleet
 
 -- name: uncount_attempt
--- A claim that its source did not grant was no attempt. Whoever has taken the item since has counted
--- one for each epoch, so that it is among the attempts if there are more of these; a retry between
--- has forgotten it.
+-- A claim that its source did not grant was no attempt. Later claims have added one attempt for
+-- each epoch since. If `attempts` is higher than that, this attempt is still counted and is
+-- subtracted. Otherwise a retry in between has reset the attempts: there is nothing to subtract.
 UPDATE work_items SET attempts = attempts - 1
 WHERE id = :id AND completed_at IS NULL AND attempts > epoch - :epoch
   AND (epoch > :epoch OR epoch = :epoch AND status IN ('queued', 'dispatched'))
 
 -- name: waiting_reviews
--- Of one place of a tracker, by whatever scheme; who was looked at longest ago comes first.
+-- For one place on a tracker, with http or https. The item looked at longest ago comes first.
 SELECT w.id, w.version, w.artifact_url, w.source, w.source_ref
 FROM work_items w LEFT JOIN reviews v ON v.work_item_id = w.id
 WHERE w.status = 'in_review' AND w.slot IS NULL AND w.status <> 'queued' AND (

@@ -1,7 +1,7 @@
--- Figures over a stretch of time: each reads one index between two places of it.
+-- Figures over a period. Most statements read one range of one index.
 
 -- name: count_open
--- In parts, as the indexes have them.
+-- In parts: each part reads one partial index.
 SELECT status, count(*) FROM work_items
 WHERE status IN ('dispatched', 'blocked', 'in_review') AND slot IS NULL AND status <> 'queued'
 GROUP BY status
@@ -12,8 +12,8 @@ SELECT 'queued', (SELECT count(*) FROM work_items WHERE @ready)
                + (SELECT count(*) FROM work_items WHERE @waiting)
 
 -- name: count_created
--- Ids tell when an item was made. The rows themselves are wide, so narrow indexes are read in forty
--- pieces: one for each status and priority. Of what is in a slot there is never much.
+-- An id contains the time of its creation. The rows are wide, so this reads narrow indexes instead,
+-- in forty ranges: one for each status and priority. Items in progress are few.
 SELECT (SELECT count(*) FROM work_items
         WHERE status IN ('dispatched', 'blocked', 'in_review', 'completed', 'failed', 'cancelled')
           AND slot IS NULL AND status <> 'queued'
@@ -42,7 +42,7 @@ WHERE work_item_id IN (SELECT value FROM json_each(:items)) AND to_status IS NOT
 ORDER BY work_item_id, seq
 
 -- name: failure_reasons
--- Where the reason says no more than the status, what was noted says it.
+-- Where the reason says no more than the status, the notes are used instead.
 SELECT reason, noted, count(*) FROM (
   SELECT reason, CASE WHEN coalesce(reason, '') IN ('', 'fail') THEN substr(notes, 1, 1000) END AS noted
   FROM work_items
@@ -57,8 +57,7 @@ SELECT status, count(*), coalesce(sum(seconds), 0.0),
 FROM runs WHERE started_at >= :begins AND started_at < :ends GROUP BY status
 
 -- name: runs_by_agent
--- By the agent's name as a text of its own: by the column, SQLite would read all runs there ever
--- were, because an index has them in that order.
+-- Grouped by an expression: by the column, SQLite would read all runs in the order of an index.
 SELECT agent || '', status, count(*), coalesce(sum(seconds), 0.0),
        coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0)
 FROM runs WHERE started_at >= :since GROUP BY agent || '', status ORDER BY 1, 2

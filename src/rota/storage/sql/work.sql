@@ -6,17 +6,18 @@ max_attempts, available_at, deferred, hold_reason, open_blockers, dependents, ep
 lease_expires_at, heartbeat_at, progress, version, source, source_ref, came_from
 
 -- fragment: ready
--- What anybody may take. These words are those of an index, and so are the next.
+-- What any agent may take. This condition and the next repeat the WHERE clauses of two partial
+-- indexes word for word, so that the planner uses them.
 status = 'queued' AND assigned_agent IS NULL AND hold_reason IS NULL AND open_blockers = 0
 AND deferred = 0 AND source IS NULL
 
 -- fragment: waiting
--- What is queued, and may not be taken now, or not by everybody.
+-- Queued items that cannot be taken now, or not by every agent.
 status = 'queued' AND (assigned_agent IS NOT NULL OR hold_reason IS NOT NULL OR open_blockers > 0
 OR deferred = 1 OR source IS NOT NULL)
 
 -- name: insert_items
--- A payload is text here, so that it comes back byte for byte.
+-- The payload is stored as text, so that it comes back byte for byte.
 WITH r (id, type, description, priority, labels, max_attempts, created_by, payload, body,
         project_id, assigned_agent, available_at, source, source_ref)
   AS (VALUES :rows)
@@ -38,8 +39,8 @@ FROM r WHERE id IS NOT NULL
 SELECT @item FROM work_items WHERE id = :id
 
 -- name: move_item
--- One transition. Every guard is in the WHERE clause and on this one row, so that PostgreSQL
--- checks it again on the newest version of the row after waiting for a lock.
+-- One transition. Every guard is in the WHERE clause and concerns this row alone, so that
+-- PostgreSQL checks it again on the newest version of the row after waiting for a lock.
 UPDATE work_items SET
   came_from = status,
   status = :target,
@@ -70,7 +71,7 @@ WHERE id = :id
 RETURNING @item
 
 -- name: put_lease
--- Puts a claim on an item that was started in this transaction.
+-- For an item that was started in this transaction.
 UPDATE work_items SET claim_token = :token, lease_expires_at = :expires_at
 WHERE id = :id AND status = 'in_progress'
 RETURNING @item
@@ -88,7 +89,7 @@ SELECT @item FROM work_items WHERE lease_expires_at <= :now ORDER BY lease_expir
 SELECT min(lease_expires_at) FROM work_items WHERE lease_expires_at IS NOT NULL
 
 -- name: count_by_status
--- In four parts, as the indexes have them.
+-- In four parts: each part reads one partial index.
 SELECT status, count(*) FROM work_items WHERE slot IS NULL AND status <> 'queued' GROUP BY status
 UNION ALL
 SELECT 'in_progress', count(*) FROM work_items WHERE status = 'in_progress'
@@ -122,14 +123,14 @@ UPDATE work_items SET labels = :labels WHERE id = :id
 SELECT slot FROM work_items WHERE assigned_agent = :agent AND status = 'in_progress'
 
 -- name: on_hands
--- In one statement: between two, an item could go from one count to the other unseen.
+-- One statement, because an item could move from one count to the other between two.
 SELECT
   (SELECT count(*) FROM work_items
    WHERE assigned_agent = :agent AND status = 'in_review' AND completed_at IS NULL AND slot IS NULL),
   (SELECT count(*) FROM work_items WHERE assigned_agent = :agent AND status = 'in_progress')
 
 -- name: quiet_items
--- In progress without a lease, and nothing heard since; `blocked` is what becomes of them.
+-- In progress without a lease and unchanged since `before`. The sweeper moves them to `blocked`.
 SELECT @item FROM work_items
 WHERE status = 'in_progress' AND claim_token IS NULL AND updated_at < :before
 LIMIT :limit

@@ -1,12 +1,12 @@
 -- fragment: take_row
--- One entry of `:rows`, as the statements of a claim name its parts.
+-- One entry of `:rows`, with the column names that the statements of a claim use.
 SELECT value ->> 0 AS id, (value ->> 1)::int AS epoch, value ->> 2 AS token, value ->> 3 AS agent,
        (value ->> 4)::int AS slot, value ->> 5 AS dispatch_id, value ->> 6 AS expires_at,
        (value ->> 7)::float8 AS lease_seconds, value ->> 8 AS project_id, k
 FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY AS r (value, k)
 
 -- name: seats
--- What is named is no EXISTS, of which the planner makes one pass over the whole table.
+-- No EXISTS for the named items: PostgreSQL would plan it as one scan of the whole table.
 SELECT r.value, coalesce(a.max_concurrent, 1), coalesce(a.paused, 0),
   (SELECT string_agg(w.slot::text, ',') FROM work_items w
    WHERE w.assigned_agent = r.value AND w.status = 'in_progress'),
@@ -21,11 +21,11 @@ FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS r (value)
 LEFT JOIN agents a ON a.name = r.value
 
 -- name: take_items
--- The rows were locked by the statements that found them; all else hangs on this one. The ids
--- stand beside the rows they are in, because the planner does not know how few rows there are:
--- by an array it looks them up, by a join alone it reads the whole table. The events
--- are joined to the update, so that they take their numbers behind it: it may have waited for the
--- item that was in the slot before, and whose end must have the lower number.
+-- The statements that found the rows have locked them. The ids are also given as an array, because
+-- the planner does not know how few rows there are: with an array it looks the ids up, with a join
+-- alone it reads the whole table. The events are joined to the update, so that they get their
+-- numbers after it: the update may have waited for the end of the item that had the slot before,
+-- and that end must have the lower number.
 WITH r AS MATERIALIZED (@take_row), taken AS (
   UPDATE work_items w SET
     came_from = w.status, status = 'in_progress', reason = 'claimed', updated_at = :now,

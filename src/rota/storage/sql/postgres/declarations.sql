@@ -1,5 +1,5 @@
 -- name: lock_declarations
--- Two servers that start at once see nothing of each other's signals, and would both make them.
+-- Two servers that start at once do not see each other's signals, and would both make them.
 SELECT pg_advisory_xact_lock(1383035493)
 
 -- name: declare

@@ -14,7 +14,7 @@ FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r (value)
 ON CONFLICT DO NOTHING RETURNING seq
 
 -- name: settle_event_numbers
--- Forward only: numbers that were handed out may stand in a transaction that is still open.
+-- Forward only: a transaction that is still open may hold numbers that were already handed out.
 SELECT setval('events_seq_seq', greatest((SELECT max(seq) FROM events),
                                          (SELECT last_value FROM events_seq_seq)))
 

@@ -7,8 +7,9 @@ UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN 
 RETURNING @letter
 
 -- name: lock_limits
--- Not the row: an agent that has never failed has none, and two first failures would both begin at
--- nothing. Who waits here holds at most the run that it ends, so that nobody waits for each other.
+-- An advisory lock and not the row: an agent that has never failed has no row, and two first
+-- failures would both start counting at zero. A transaction that waits here has locked at most the
+-- run that it ends, so there is no deadlock.
 SELECT pg_advisory_xact_lock(1383035493, hashtext(:agent))
 
 -- name: pending_subjects
@@ -18,7 +19,7 @@ JOIN outbox o ON o.subject = s.value
 WHERE o.delivered_at IS NULL AND o.failed_at IS NULL
 
 -- name: lost_at_work
--- By an array the planner looks the items up; by a join it may read the whole table.
+-- With an array the planner looks the items up; with a join it may read the whole table.
 SELECT @run FROM runs WHERE status = 'lost'
   AND work_item_id = ANY (ARRAY(SELECT id FROM work_items WHERE status = 'in_progress'))
   AND EXISTS (SELECT 1 FROM work_items w WHERE w.id = runs.work_item_id

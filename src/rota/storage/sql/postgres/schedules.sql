@@ -1,5 +1,5 @@
 -- name: standings
--- By an array the planner looks the agents up; by a join it may read the whole table.
+-- With an array the planner looks the agents up; with a join it may read the whole table.
 SELECT agent, name, type, definition, configured, enabled, next_at, slot, last_completed_at,
        source
 FROM schedules WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb))))
@@ -33,7 +33,7 @@ DELETE FROM schedules s USING jsonb_array_elements(CAST(:rows AS jsonb)) AS r (v
 WHERE s.agent = r.value ->> 0 AND s.name = r.value ->> 1
 
 -- name: due_schedules
--- What another node is at is its own; it will be gone from here when that commits.
+-- Skips schedules that another node has locked: they are no longer due once that node commits.
 SELECT agent, name, definition, slot, next_at FROM schedules
 WHERE next_at <= :now AND (next_at, agent, name) > (:beyond_at, :beyond_agent, :beyond_name)
 ORDER BY next_at, agent, name LIMIT :want FOR UPDATE SKIP LOCKED
@@ -44,13 +44,13 @@ WHERE agent = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:agents AS jsonb)
   AND next_at > :now FOR UPDATE SKIP LOCKED
 
 -- name: lock_agents
--- In one order everywhere, so that two nodes cannot wait for each other.
+-- The same order everywhere, so that two nodes cannot deadlock.
 SELECT pg_advisory_xact_lock(1383035492, hashtext(name)) FROM (
   SELECT value AS name FROM jsonb_array_elements_text(CAST(:agents AS jsonb)) AS r (value)
   ORDER BY hashtext(value) OFFSET 0) AS in_order
 
 -- name: open_triggers
--- Of all that is open, which is little: the planner would else read an agent's whole history.
+-- First all open triggers, which are few: otherwise the planner reads the agent's whole history.
 WITH o AS MATERIALIZED (
   SELECT agent, schedule FROM triggers WHERE ended_at IS NULL AND node <> ''
 )
@@ -89,8 +89,8 @@ FROM r WHERE s.agent = r.agent AND s.name = r.name AND s.slot = r.expected AND s
   AND s.agent = ANY (ARRAY(SELECT agent FROM r))
 
 -- name: waiting_triggers
--- Locked together with the schedule, because that is written too: whoever has one of them and
--- waits for the other would wait for a node that waits for the agent.
+-- Locks the schedule too, because it is written as well. A node that held only the trigger could
+-- wait for the schedule's lock of another node, which in turn waits for the agent's lock.
 WITH o AS MATERIALIZED (
   SELECT id, agent, schedule FROM triggers WHERE ended_at IS NULL AND node = ''
 )

@@ -3,7 +3,7 @@ INSERT INTO signal_keys (key, signal_id)
 SELECT value, :id FROM jsonb_array_elements_text(CAST(:keys AS jsonb))
 
 -- name: list_signals
--- Parameters that are compared with nothing but themselves need their type.
+-- A parameter whose first comparison is with a literal needs a cast to tell PostgreSQL its type.
 SELECT @signal FROM work_signals WHERE id > :after
   AND (CAST(:status AS text) = '' OR status = :status)
   AND (CAST(:item AS text) = '' OR work_item_id = :item)
@@ -16,8 +16,8 @@ SELECT @signal FROM work_signals WHERE id < :after
 ORDER BY id DESC LIMIT :want
 
 -- name: take_firings
--- Together with its signal, and that first: who fires a signal may end all its other firings, and
--- must find none of them in the hands of somebody who waits for the signal.
+-- Locks the signal before its firing. A transaction that fires a signal may end all its other
+-- firings: none of them may be locked by a transaction that waits for the signal.
 UPDATE work_signal_firings SET status = 'processing', attempt = attempt + 1, lease_owner = :owner,
   lease_expires_at = :until, next_attempt_at = :until
 WHERE id IN (SELECT f.id FROM work_signal_firings f JOIN work_signals s ON s.id = f.signal_id
@@ -28,8 +28,9 @@ WHERE id IN (SELECT f.id FROM work_signal_firings f JOIN work_signals s ON s.id 
 RETURNING @firing
 
 -- name: conclude_firing
--- All that ends a firing, in one round trip. Everything hangs on the signal's row: who finds it
--- counted by another, or the lease not its own, writes no event and hears so.
+-- Ends a firing in one round trip. Every part depends on the update of the signal's row. If another
+-- transaction has counted the signal, or the lease is another's, no event is written and no row is
+-- returned.
 WITH fired AS (
   UPDATE work_signals SET fires = fires + 1, last_fired_at = :now, last_fired_seq = :seq,
     updated_at = :now, status = CASE WHEN :last = 1 THEN 'fired' ELSE status END

@@ -1,9 +1,9 @@
 -- name: count_created
--- The index of the primary key is narrow here.
+-- On PostgreSQL the index of the primary key is narrow.
 SELECT count(*) FROM work_items WHERE id >= :first AND id < :beyond
 
 -- name: arrivals
--- OFFSET 0 keeps the planner from joining the whole table: each item's events are looked up.
+-- OFFSET 0 keeps the planner from joining the whole table: it looks up each item's events.
 SELECT i.id, e.to_status, e.occurred_at
 FROM jsonb_array_elements_text(CAST(:items AS jsonb)) AS i (id)
 CROSS JOIN LATERAL (SELECT seq, to_status, occurred_at FROM events

@@ -1,5 +1,5 @@
 -- name: insert_items
--- A row may be shorter: what is not there is NULL.
+-- A row may be shorter: a missing value is NULL.
 WITH r AS MATERIALIZED (
   SELECT value, value ->> 0 AS id, value ->> 9 AS project_id, value ->> 10 AS assigned_agent,
          value ->> 11 AS available_at, k
@@ -24,7 +24,7 @@ UPDATE work_items SET deferred = 0 WHERE id IN (
   FOR UPDATE SKIP LOCKED)
 
 -- name: lapsed_items
--- What another sweeper or a heartbeat is at is skipped; it will be looked at again.
+-- Skips rows that another sweeper or a heartbeat has locked; the next sweep looks at them again.
 SELECT @item FROM work_items WHERE lease_expires_at <= :now
 ORDER BY lease_expires_at LIMIT :limit FOR UPDATE SKIP LOCKED
 
