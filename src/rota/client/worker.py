@@ -177,7 +177,7 @@ class Worker:
             standing = await self._client.get_agent(
                 self._with.agent.name, timezone=self._with.agent.budget.timezone
             )
-        except (NotFound, *PASSING, ServerFailed):  # new here; or away, and the claim will tell
+        except (NotFound, *PASSING, ServerFailed):  # unknown here, or no answer: the claim tells
             return None
         if standing["usage_until"]:
             return f"its runtime's quota is used up until {standing['usage_until']}"
