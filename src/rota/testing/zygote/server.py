@@ -60,7 +60,7 @@ class Server:
         self._waker.setblocking(False)
         self._woken.setblocking(False)
         signal.set_wakeup_fd(self._waker.fileno())
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # only what has a handler wakes anybody
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a signal without a handler wakes nothing
         for source in (0, self._listener, self._woken):
             self._selector.register(source, selectors.EVENT_READ)
         while True:
