@@ -1,5 +1,4 @@
-"""The machine that the figures were taken on. Even with this, only ratios apply to other
-machines."""
+"""The machine that the figures were taken on. Only ratios apply to other machines."""
 
 from __future__ import annotations
 

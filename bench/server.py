@@ -19,8 +19,7 @@ _RECORDED = ("server_version", *_DURABLE, "wal_sync_method", "shared_buffers")
 
 
 class NotDurable(Exception):
-    """The server would acknowledge changes that a power cut could lose, so its rates mean nothing
-    here."""
+    """The server could lose acknowledged changes in a power cut, so its rates mean nothing here."""
 
 
 class Databases:

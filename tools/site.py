@@ -44,8 +44,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`source` is its path in the project; `files` are the files other than pages that it shows or
-    links to."""
+    """`source` is its path in the project; `files` are what it shows or links to, besides pages."""
 
     source: PurePosixPath
     html: Markup

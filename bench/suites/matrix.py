@@ -1,5 +1,4 @@
-"""Cells × subjects, in an order that lets a slow moment of the machine affect all subjects
-alike."""
+"""Cells × subjects, in an order that lets a slow moment of the machine affect all alike."""
 
 from __future__ import annotations
 

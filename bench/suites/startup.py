@@ -46,8 +46,7 @@ def _medians(samples: int) -> dict[str, float]:
 
 
 def _with_bytecode(folder: str) -> dict[str, str]:
-    """An installed Rota has its bytecode. A shell may forbid writing it, which would slow down
-    every command."""
+    """An installed Rota has its bytecode. If a shell forbids writing it, every command is slow."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": folder}
 

@@ -25,8 +25,7 @@ def schedule(**facts: Any) -> dict[str, Any]:
 
 
 def whole_lines(file: Path) -> list[Any]:
-    """The lines of a file that another process may be writing to: the last one may be
-    incomplete."""
+    """The lines of a file that another process may be writing: the last may be incomplete."""
     written = file.read_text() if file.exists() else ""
     return [json.loads(line) for line in written.splitlines(keepends=True) if line.endswith("\n")]
 

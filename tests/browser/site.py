@@ -39,8 +39,7 @@ class Site:
         return item
 
     def token(self, *scopes: str, name: str = "boss") -> str:
-        """Returns a token's secret. From the first token on the server is closed, also to
-        `client`."""
+        """Returns a secret. From the first token on the server is closed, also to `client`."""
         tokens = self.served.ledger.tokens
         _, secret = self.served.run(lambda: tokens.create(name, scopes or ("admin",)))
         self.served.api._gate.forget()

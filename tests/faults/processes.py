@@ -46,8 +46,7 @@ def eventually(look: Callable[[], T], what: str, seconds: float = DEADLINE_SECON
 
 
 class Process:
-    """A program of ours that writes lines of JSON to its standard output and reads its standard
-    input."""
+    """A program of ours that writes lines of JSON to standard output, and reads standard input."""
 
     def __init__(self, *command: str, cwd: Path = ROOT, errors: IO[bytes] | None = None) -> None:
         self._popen = _started(command, cwd, os.environ | {"PYTHONUNBUFFERED": "1"}, errors)

@@ -32,8 +32,7 @@ def heard() -> str:
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Store]:
-    """With few connections: a server allows a hundred, and every lane of every process takes
-    one."""
+    """With few connections: a server allows a hundred, and every lane takes one."""
     store = make_store(url)
     if isinstance(store, PostgresStore):
         store = PostgresStore(url, lanes=2)
@@ -45,10 +44,10 @@ async def opened(url: str) -> AsyncIterator[Store]:
 
 
 async def race(url: str, agent: str, limit: str) -> None:
-    """Claim and complete until an item of the type `stop` comes. With a limit of one, each
-    completion also claims the next item; the worker waits when there is nothing.
+    """Claim and complete until an item of the type `stop` comes.
 
-    The safety net is removed: a lost wake-up is never made up for by looking again.
+    With a limit of one, each completion also claims the next item; the worker waits when there is
+    nothing. The safety net is removed: a lost wake-up is never made up for by looking again.
     """
     claiming.LOOK_AGAIN_SECONDS = 3600.0
     request = ClaimRequest(agent, limit=int(limit), lease_seconds=600, wait_seconds=60)

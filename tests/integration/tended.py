@@ -1,5 +1,4 @@
-"""A repository on the tracker stub, with servers that tend it and agents that work on it, in their
-own time."""
+"""A repository on the tracker stub, its servers and agents, all in virtual time."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager

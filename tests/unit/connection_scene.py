@@ -1,5 +1,4 @@
-"""A connection without a network: its transport, and a clock that stands still until it is
-moved."""
+"""A connection without a network: its transport, and a clock that the test moves."""
 
 import heapq
 import itertools

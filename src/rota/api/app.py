@@ -206,8 +206,7 @@ class Api:
     async def _admit(
         self, scope: Scope, headers: Headers, needed: str | None, *, form: bool = False
     ) -> Caller:
-        """Check host, origin, token and scope, in this order. An empty scope demands only a
-        token."""
+        """Check host, origin, token, scope, in this order. An empty scope demands only a token."""
         if not self._settings.trusted:
             # Endpoints open to everyone must answer without a database, too.
             closed = self._gate.closed if needed is None else await self._gate.protected()
@@ -229,8 +228,8 @@ class Api:
         return page or problem_answer(told)
 
     def _told(self, error: Exception, scope: Scope) -> RotaError:
-        """The error that the caller is told. Internal errors are logged and their details
-        hidden."""
+        """The error that the caller is told. Internal errors are logged, without details for the
+        caller."""
         if isinstance(error, RotaError) and status_of(error) != 500:
             self.metrics.conflicts += isinstance(error, ClaimLost)
             return error
@@ -273,8 +272,7 @@ class Api:
             await mount.app(scope, receive, send)
 
     async def _ours(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
-        """The token may come with the handshake or in a later frame, so only the host is checked
-        here."""
+        """The token may come in the handshake or in a later frame, so only the host is checked."""
         if not self._settings.trusted:
             self._guard.check("GET", headers, protected=await self._gate.protected())
         await self._sockets.serve(

@@ -39,8 +39,7 @@ async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive) -> T:
 
 
 async def has_gone(receive: Receive) -> bool:
-    """Whether the client has disconnected. Does not wait; call it only once the whole body was
-    read."""
+    """Whether the client has disconnected. Does not wait. Only for use after the body was read."""
     gone = asyncio.ensure_future(_disconnected(receive))
     await asyncio.sleep(0)
     if gone.done():

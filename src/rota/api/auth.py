@@ -62,8 +62,7 @@ class _Failures:
 
 
 class Gate:
-    """Finds the caller of a request. Answers of the ledger about tokens are reused for about a
-    second."""
+    """Finds the caller of a request. What is known of a token is reused for about a second."""
 
     def __init__(
         self,
@@ -87,8 +86,7 @@ class Gate:
         self._callers: dict[str, tuple[Caller, float]] = {}
 
     async def protected(self) -> bool:
-        """Whether a token is needed. Once one was, the server stays closed, also when no token is
-        left."""
+        """Whether a token is needed. Once one was, the server stays closed, even with none left."""
         if self._settings.trusted:
             return False
         now = self._monotonic()

@@ -88,8 +88,7 @@ def _cannot_be_rebound(name: str) -> bool:
 
 
 def check_same_origin(headers: Headers, cookie: Signed | None = None) -> None:
-    """Stricter than `check_origin`: a request that does not say where it came from is refused,
-    too."""
+    """Stricter than `check_origin`: a request that does not say where it came from is refused."""
     origin = headers.get(b"origin")
     if origin is None and headers.get(b"sec-fetch-site") != b"same-origin":
         raise _cross_origin("neither Origin nor Sec-Fetch-Site says where it came from")
@@ -130,8 +129,7 @@ def _check_media_type(headers: Headers, *, form: bool) -> None:
 
 
 def _check_encoding(headers: Headers) -> None:
-    """Bodies are not decompressed: the only error for a compressed one would be that it is not
-    JSON."""
+    """Bodies are not decompressed. Without this, a compressed one would only be called bad JSON."""
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"", b"identity"):
         raise UnsupportedMedia(

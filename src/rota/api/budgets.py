@@ -20,8 +20,7 @@ class UsedUp:
 
 
 async def used_up(ledger: Ledger, fleet: Fleet) -> dict[str, UsedUp]:
-    """By agent. The agent's own budget is checked before the fleet's, as when a run is
-    requested."""
+    """By agent. The agent's own budget is checked before the fleet's, as before a run."""
     now = ledger.clock.now()
     budgets = [fleet.budget, *(one.budget for one in fleet.agents)]
     if not any(one.per_day.any for one in budgets):

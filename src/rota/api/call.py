@@ -58,8 +58,7 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The path's parameter. Text that cannot be an id is refused without asking the
-        database."""
+        """The path's parameter. Text that cannot be an id is not looked up in the database."""
         text = self.parameters[0]
         if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
             raise NotFound(f"there is no {text[:LONGEST_ID]!r} here", id=text[:LONGEST_ID])
@@ -67,8 +66,7 @@ class Call:
 
     @property
     def wants_head(self) -> bool:
-        """The answer's body is not read, so waiting or streaming would only block the
-        connection."""
+        """The answer's body is not read, so a wait or a stream would only block the connection."""
         return bool(self.scope.get("method") == "HEAD")
 
     @property

@@ -170,8 +170,8 @@ async def _all_completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Fini
 async def _completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
     """With an agent's token, an item without a claim token is first checked, then completed at the
     version that was checked; if it changed in between, it is checked again. Completions with a
-    claim token come last, in one call: they may take next items, and nothing may be cancelled after
-    that and lose them."""
+    claim token come last, in one call: they may take next items, and a cancellation after that
+    would lose those."""
     queue = call.ledger.queue
     if call.caller.agents is None:
         return await queue.complete_many([_completion(call, one) for one in body], actor=call.actor)
@@ -200,8 +200,7 @@ async def _complete_some(
 
 
 async def _own(call: Call, one: CompleteOne) -> Completion:
-    """A claim's token belongs to one agent for ever, so it fences by itself. Without one the
-    version does."""
+    """A claim's token belongs to one agent for ever, so it is a fence. Otherwise the version is."""
     item = await call.ledger.views.item(one.id)
     await demand_own(call, item, one.token)
     return _completion(call, one, item.version if one.token is None else None)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rota.api.asgi import Headers
 
 PLAIN = "rota_token"
-# Over HTTPS a browser accepts this name only with Secure, Path=/ and no Domain, so a sibling domain
-# cannot plant it.
+# Over HTTPS a browser accepts this name only with Secure, Path=/ and no Domain. So another host
+# below the same domain cannot plant it.
 HOST_ONLY = f"__Host-{PLAIN}"
 _ALWAYS = "Path=/; HttpOnly; SameSite=Strict"
 _SPEAKABLE = re.compile(r"[A-Za-z0-9._~-]{1,500}")
@@ -39,8 +39,8 @@ def signed(headers: Headers) -> Signed | None:
 
 
 def plain(headers: Headers, name: str) -> str | None:
-    """The value of another cookie, as sent. Not by `http.cookies`, which takes quadratic time for a
-    quoted value."""
+    """The value of another cookie, as sent. Not by `http.cookies`, whose time for a quoted value is
+    quadratic in its length."""
     return _only(_pairs(headers.get(b"cookie", b"")), name)
 
 

@@ -70,8 +70,7 @@ async def _page(call: Call, query: EventQuery) -> Answer:
 
 
 async def _end(call: Call, query: EventQuery) -> dict[str, str]:
-    """Only for readers beyond the end of the log: they would wait there while events go by
-    unseen."""
+    """Only for a reader beyond the log's end, which would wait there while events go by unseen."""
     views = call.ledger.views
     if not query.after or query.after <= await views.highest_event():
         return {}
@@ -106,8 +105,7 @@ def _last_event_id(call: Call) -> int | None:
 
 @dataclass(slots=True)
 class EventStream:
-    """Follows the feed. A slow reader gets the rest page by page, at its own pace, so nothing piles
-    up here."""
+    """Follows the feed. A slow reader gets the rest page by page, at its own pace."""
 
     follow: AbstractAsyncContextManager[Reading]
     heartbeat_seconds: float
@@ -129,8 +127,7 @@ class EventStream:
         headers = raw_headers(STREAM, None)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async with self.follow as reading:
-            # An id without data: a reader that loses the connection before the first event resumes
-            # here.
+            # An id without data: a reader that disconnects before the first event resumes here.
             await send(_chunk(b"retry: 2000\nid: %d\n\n" % reading.position))
             quiet_since = time.monotonic()
             while True:

@@ -105,8 +105,7 @@ async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answ
 def _signer(
     call: Call, raw: bytes, kind: str, repository: str, receivers: Sequence[Receiver]
 ) -> Receiver:
-    """Every unsigned call gets the same answer, so that it does not reveal which repositories are
-    worked on here."""
+    """Every unsigned call gets the same answer: it must not reveal which repositories are here."""
     try:
         return _signed(call, raw, _called(kind, repository, receivers))
     except RotaError as error:
@@ -145,8 +144,7 @@ def _read(raw: bytes) -> tuple[Mapping[str, Any], str]:
 
 
 def _finite(text: str) -> float:
-    """Python reads NaN and Infinity, and reads 1e999 as Infinity; none of them can be written as
-    JSON again."""
+    """Python reads NaN and Infinity, and 1e999 as Infinity; JSON cannot hold any of them."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text[:20]} is no number of JSON")
     return number

@@ -76,8 +76,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since = self.loop.time()
-        # One periodic timer that compares recorded times: setting a timer for each request costs
-        # more.
+        # One timer checks recorded times: setting a timer for each request costs more.
         self._check_after(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -106,8 +105,7 @@ class HttpProtocol(HttpToolsProtocol):
             )
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """On a disconnect uvicorn tells only the last request; pipelined ones before it may still
-        run."""
+        """On a disconnect uvicorn tells only the last request; earlier ones may still run."""
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
@@ -144,8 +142,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if not (upgrade and self._should_upgrade()):
             self._awaited, self._since = Awaited.BODY, self.loop.time()
-            # Trailers arrive the same way, and must not be mixed with the headers that were
-            # checked.
+            # Trailers arrive the same way, and must not pass for checked headers.
             self.headers = []
 
     def on_body(self, body: bytes) -> None:
@@ -196,8 +193,7 @@ class HttpProtocol(HttpToolsProtocol):
         return self.cycle  # None at first, though its type says otherwise
 
     def _turn_away(self, error: FaceError) -> None:
-        """Send the refusal if that is still possible, and discard what arrives until the client has
-        read it."""
+        """Send the refusal if still possible. Discard what arrives until the client has it."""
         self._over = True
         self._unset_keepalive_if_required()
         if self._is_answering():
@@ -251,8 +247,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._turn_away(RequestTimeout("the rest of the request did not come in time"))
 
     def _is_not_read(self, now: float) -> bool:
-        """Progress restarts the clock: LEAST_TAKEN bytes were read, or uvicorn may write to a
-        stream again."""
+        """Progress restarts the clock: LEAST_TAKEN bytes were read, or a stream may go on."""
         size = self.transport.get_write_buffer_size()
         if not (size and self._left_behind) or size <= self._left_behind - LEAST_TAKEN:
             self._left_behind, self._left_since = size, now

@@ -25,8 +25,8 @@ async def page_answer(
     by: str = "cursor",
 ) -> Answer:
     """`ask` returns up to so many rows after a place, and whether there may be more; `by` is the
-    query parameter for a place. A change between two pieces may be missed or seen twice, as between
-    two pages."""
+    query parameter for a place. Changes between two pieces may be missed or seen twice, as between
+    pages."""
     room, at, left, more = _Room(), start, limit, True
     while more and left:
         rows, more = await ask(min(left, PIECE), at)

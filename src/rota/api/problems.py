@@ -111,8 +111,8 @@ STATUS_OF: dict[type[RotaError], int] = {
     SchedulerShutdownError: 503,
 }
 
-# An error's details go into the document under their own names, except where the document itself
-# uses the name.
+# An error's details go into the document under their own names, unless the document itself has a
+# field of that name.
 _RENAMED = {"status": "item_status", "type": "of_type"}
 _NOT_SHOWN = frozenset(
     {"field", "headers", "type", "title", "status", "detail", "instance", "code"}

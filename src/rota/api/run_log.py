@@ -102,8 +102,7 @@ class LogStream:
             await self._say(send, b"event: end\ndata: {}\n\n")
 
     async def _ended(self) -> bool:
-        """Also true when the run's server is gone: nobody is left to write more, or to end the
-        run."""
+        """Also true when the run's server is gone: nobody is left to write more, or its end."""
         run = await self.book.get(self.run.id)
         return run.status.ended or (run.unseen_since is not None and not self.told)
 

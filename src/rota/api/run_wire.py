@@ -202,8 +202,7 @@ def end_of(body: EndRun, status: RunStatus) -> RunEnd:
 
 
 def spec_of(agent: str, limits: OwnLimits | None) -> AgentSpec | None:
-    """As much of the agent's specification as decides what the end of its run means for the next
-    one."""
+    """As much of the agent as decides what the end of its run means for the next one."""
     if limits is None:
         return None
     cooldown = timedelta(seconds=limits.breaker_cooldown_seconds)

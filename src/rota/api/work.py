@@ -22,8 +22,7 @@ from rota.queue.views import Query, place_of
 
 TAG = "work"
 
-# Fields that steer the queue. The others describe the work, and the agent that does it may correct
-# them.
+# Fields that steer the queue. The others describe the work, and its agent may correct them.
 _STEERING = frozenset(
     {"assigned_agent", "priority", "project_id", "blocked_by", "max_attempts", "available_at"}
 )

@@ -1,5 +1,4 @@
-"""`GET /ws`: who may open a WebSocket, how many may be open, and how they end when the server
-stops."""
+"""`GET /ws`: who may open a WebSocket, how many there may be, and how they end with the server."""
 
 import asyncio
 import contextlib
@@ -70,8 +69,7 @@ class Sockets:
         call: Callable[[Caller, Receive, Headers], Call],
         explain: Callable[[Exception], RotaError],
     ) -> None:
-        """Serve one WebSocket from its handshake to its end. A refusal here is sent as an HTTP
-        status."""
+        """Serve one WebSocket, from handshake to end. A refusal here is sent as an HTTP status."""
         if self._stopping.is_set() or len(self._open) >= self._most:
             raise TooManyConnections(
                 "this server has as many WebSockets as it takes, or is about to stop; try later",
@@ -114,8 +112,7 @@ class Sockets:
         return admit
 
     async def _watch(self) -> None:
-        """One task for all connections: ends them when the server stops or their token is no longer
-        valid."""
+        """One task for all: ends connections when the server stops or their token is revoked."""
         while not self._stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._limits.recheck_seconds)
@@ -165,7 +162,6 @@ def socket_endpoints(sockets: Sockets) -> tuple[Endpoint, ...]:
 
 
 def _open_files() -> int:
-    """The limit of open files. Beyond it the process can neither accept a connection nor open its
-    database."""
+    """Beyond so many open files the process can accept nobody, nor open its database."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft

@@ -185,8 +185,7 @@ class Connection:
                 self.end(1008, error.code)
 
     async def _own(self, request: Request) -> bool:
-        """Requests about the connection itself are carried out in their order. False for any
-        other."""
+        """Carry out a request about the connection itself, in its order. False for any other."""
         match request.type:
             case "auth":
                 await self._answer(request, await self._auth(_payload(request)))

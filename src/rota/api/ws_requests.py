@@ -133,8 +133,7 @@ def _created(route: Endpoint) -> Run:
     async def run(call: Call, payload: Payload) -> Raw:
         key = payload.pop("idempotency_key", None)
         if key is not None:
-            # Characters that HTTP would not let through are refused by the handler, like any wrong
-            # key.
+            # What HTTP would not let through is refused by the handler, like any wrong key.
             raw = converted(key, str, "idempotency_key").encode("latin-1", "replace")
             call = replace(call, headers={**call.headers, b"idempotency-key": raw})
         return Raw((await handed(call, route, payload)).body)

@@ -59,8 +59,7 @@ class Subscription:
         )
 
     async def run(self, feed: Feed, begun: Callable[[Subscribed], Awaitable[None]]) -> None:
-        """Runs until it is cancelled or too slow. `begun` answers the request, before the first
-        event."""
+        """Runs until cancelled or too slow. `begun` answers the request, before the first event."""
         asked, late = self.asked, lambda: self.too_slow(self)
         async with feed.follow(_wanted(asked), asked.after, late) as reading:
             self.after = reading.position

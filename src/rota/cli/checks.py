@@ -86,8 +86,7 @@ def _unwritable(path: Path) -> Finding:
 
 
 def _lock(state: StateDir) -> Iterator[Finding]:
-    """The lock ends with its server's process; only the file with the address can be left
-    behind."""
+    """The lock ends with its server; only the file with the address can be left behind."""
     if state.running() is None and state.server_file.exists():
         yield Finding(
             "state directory", WARN, f"{state.server_file} was left behind by a server that died",

@@ -30,8 +30,7 @@ def demand_ledger(database: str) -> None:
 
 
 def database_of(session: "Session") -> str:
-    """Never through a server: it would have to hold a snapshot, or its lock, for a remote
-    client."""
+    """Never a server's: it would have to hold its snapshot, or its lock, for a remote client."""
     remote = session.url or (
         not session.database and not os.environ.get("DATABASE_URL") and os.environ.get("ROTA_URL")
     )

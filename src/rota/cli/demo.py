@@ -102,8 +102,7 @@ def _arguments(home: Path, port: int | None) -> list[str]:
 
 
 def _port() -> int:
-    """The usual port, or 0 for any free one: a server may already run, and the demo must not
-    fail."""
+    """The usual port, or 0 for any other: the demo must not fail because a server runs."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

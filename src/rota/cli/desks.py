@@ -69,8 +69,7 @@ def at_repository(
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine and log errors only. Logs never go to standard output, which programs
-    read."""
+    """Run the coroutine, and log only errors: never to standard output, which programs read."""
     import logging
 
     from rota.config.logs import configure_logging

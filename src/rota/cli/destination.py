@@ -103,8 +103,8 @@ def missing_file(database: str) -> Path | None:
 
 class Unmade:
     """A ledger that does not exist yet. A request that could begin a ledger creates it. One that
-    reads, or names something, does not: a user in the wrong directory gets an error, and nothing is
-    left there."""
+    reads, or names something, does not: in the wrong directory the user gets an error and leaves no
+    ledger there."""
 
     def __init__(
         self,
@@ -114,8 +114,7 @@ class Unmade:
         *,
         tell: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`tell` is called when the ledger is created, because that may be in the wrong
-        directory."""
+        """`tell` is called when the ledger is created, perhaps in the wrong directory."""
         self._settings, self._path, self._sleep, self._tell = settings, path, sleep, tell
         self._making = threading.Lock()
         self._made: InProcessTransport | None = None

@@ -141,8 +141,7 @@ def _sources(session: "Session", repos: "Sequence[str]") -> "list[Forge]":
 
 
 def demand_repository(session: "Session", repo: str) -> None:
-    """A name without an owner would pause every repository called so, or, if mistyped, none at
-    all."""
+    """A name without an owner would pause every repository of that name or, mistyped, none."""
     from rota.app import repositories
 
     if "/" in repo or any(_is_about(one.repo, repo) for one in repositories(session.settings)):

@@ -22,8 +22,7 @@ class ItemId(LookedUp):
     name = "id"
 
     def id_of(self, client: "SyncWorkQueueClient", text: str) -> str:
-        """Text that no id begins with is returned unchanged: the command reports that there is no
-        such item."""
+        """Text that no id begins with is returned as it is; the command then finds no item."""
         beginning = text.lower()
         if len(text) >= _WHOLE or not _BEGINNING.fullmatch(beginning):
             return text

@@ -24,8 +24,7 @@ class _Stream:
 
 
 class Watched(_Stream):
-    """Tells its own errors from those of other files. A reader that went away is not one of
-    them."""
+    """Tells its own errors from those of other files. A reader that went away is not an error."""
 
     @property
     def buffer(self) -> "Watched":

@@ -1,5 +1,4 @@
-"""How a table fits a terminal: ids stay whole, and the least important columns are left out
-first."""
+"""How a table fits a terminal: ids stay whole, and the least important columns go first."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -124,8 +123,7 @@ def _table(strips: list[_Strip], widths: list[int]) -> Table:
 
 
 def _print_blocks(console: Console, strips: list[_Strip]) -> None:
-    """Where a long name or a narrow terminal leaves no room for columns: each value on its own
-    line."""
+    """Where a long name or a narrow terminal leaves no room for columns: one line per value."""
     wide = max(cell_len(one.column.title) for one in strips)
     for number, row in enumerate(zip(*(one.words for one in strips), strict=True)):
         if number:

@@ -200,8 +200,7 @@ class InProcessStream:
 
 
 async def _let_end() -> None:
-    """Requests under way may finish (a claim that is given back); streams left open are
-    cancelled."""
+    """Requests under way may finish (a claim is given back); streams left open may not."""
     for grace in (1.0, 0.0):
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:

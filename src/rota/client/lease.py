@@ -34,8 +34,7 @@ class Lease:
         # The ledger knows the length of an item's lease; a follow-up's is sent each time.
         self.told = {"lease_seconds": seconds} if kind == "follow-ups" else {}
         self.words = {"token": token, **self.told}
-        # While the holder's verdict is under way, the end of the claim is its effect and not a
-        # loss.
+        # While the holder's verdict is under way, the claim's end is its effect, not a loss.
         self.settling = False
         self.renewed_at = clock() if asked_at is None else asked_at
         self._lock = threading.Lock()

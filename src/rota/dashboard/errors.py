@@ -1,5 +1,4 @@
-"""The pages that a browser is shown for errors. None of them asks the database, which may be the
-cause."""
+"""Error pages for a browser. None of them asks the database, which may be the cause."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -77,8 +77,8 @@ def _with_links(text: str) -> Iterator[str]:
 
 
 class _Renderer(RendererHTML):
-    """Each method renders the tokens of its name, in order. `env` belongs to one text, and counts
-    open links."""
+    """Each method renders the tokens of its name, in order. `env` counts the open links of one
+    text."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         content = tokens[idx].content
@@ -87,8 +87,7 @@ class _Renderer(RendererHTML):
         return "".join(_with_links(content))
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """A link instead of the image: loading the image would tell its host who reads this, and
-        when."""
+        """A link to it: loading the image would tell its host who reads this, and when."""
         token = tokens[idx]
         shown = f"image: {token.content or 'without a description'}"
         if env.get(_OPEN):

@@ -14,8 +14,7 @@ from rota.model.statistics import Period, Spread, Statistics, Window, read_zone
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`draw` is one of the kinds of `plots`; `empty` says what to do when there is nothing to
-    draw."""
+    """`draw` is one of the kinds of `plots`; `empty` says what to do when there is nothing."""
 
     title: str
     about: str

@@ -22,8 +22,7 @@ LONGEST_LABEL = 40
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """`look` is a class of the stylesheet; the second and third series of a plot also get a
-    pattern."""
+    """`look` is a class of the stylesheet; a plot's second and third series also get a pattern."""
 
     name: str
     look: str

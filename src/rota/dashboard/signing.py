@@ -18,8 +18,8 @@ from rota.model.errors import InvalidInput, Unauthenticated
 PATH = "/sign-in"
 LONGEST_NEXT = 2_000
 _MOST_FIELDS = 10
-# A browser drops tabs and line ends, and reads a backslash as a slash: `/\t/host` would lead to
-# another site.
+# A browser drops tabs and line ends, and reads a backslash as a slash, so that `/\t/host` would
+# lead to another site.
 _LEADS_AWAY = re.compile(r"//|.*[\\\x00-\x20\x7f]", re.DOTALL)
 
 

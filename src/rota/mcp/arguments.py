@@ -1,5 +1,4 @@
-"""The arguments of the tools. The ledger checks the values; this describes what an agent must
-know."""
+"""The arguments of the tools, described for agents. The ledger checks their values."""
 
 from typing import Annotated, Any, Literal
 
@@ -129,8 +128,7 @@ def read(kind: type[Arguments], given: dict[str, Any] | None) -> Any:
     try:
         return convert(given or {}, kind, strict=False)
     except ValidationError as error:
-        # Imported here, because the HTTP face is large and an agent's own process starts without
-        # it.
+        # Not at the top: the HTTP face is large, and an agent's process starts without it.
         from rota.api.mistakes import invalid  # noqa: PLC0415
 
         raise InvalidInput(invalid(error, kind, given or {}).message) from None

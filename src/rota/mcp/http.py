@@ -117,8 +117,7 @@ Answering = Callable[[Seat, str, Scope, Receive, Send], Awaitable[None]]
 
 
 async def _sdk() -> Answering:
-    """Imports take more than a second. The first request pays for them, in a thread off the event
-    loop."""
+    """More than a second of imports, paid by the first request, in a thread."""
     return await asyncio.to_thread(_imported)
 
 

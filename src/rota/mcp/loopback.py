@@ -10,8 +10,7 @@ from rota.client.transport import Answer, AsyncStream, Request, SyncTransport
 
 
 class Loopback:
-    """Passes on the caller's own headers, so that the API checks the caller as if it had called
-    directly."""
+    """Passes on the caller's own headers, so that the API checks the caller itself."""
 
     def __init__(
         self,

@@ -26,8 +26,7 @@ class Seat:
 
     async def token(self, item_id: str, given: str | None) -> str | None:
         """The token to use. One that this conversation did not get itself is accepted only for an
-        item of its own agent: whoever finds another agent's token does not have that agent's
-        claim."""
+        item of its own agent: to find another agent's token is not to have that agent's claim."""
         held = self.holdings.token(item_id)
         if held is not None and given in (None, held):
             return held

@@ -1,5 +1,4 @@
-"""Answers lines that are not messages. The SDK only logs them, and the client would wait for
-ever."""
+"""Answers lines that are not messages. The SDK only logs them, and the client would wait."""
 
 from types import TracebackType
 from typing import Any, Self

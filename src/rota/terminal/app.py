@@ -111,8 +111,7 @@ class BoardApp(App[None]):
     # what happens in the ledger
 
     def _told(self, live: bool) -> None:
-        """Once the stream is open again, read everything that was missed: the stream begins before
-        the read."""
+        """Once the stream is open, read what was missed: the stream begins before the read."""
         self.front.live = live
         if live:
             self._following.touch()

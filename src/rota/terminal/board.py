@@ -193,8 +193,7 @@ class Board:
         return await self.client.page({**self.filters.query(), **asked})
 
     async def _count(self, columns: Collection[Column]) -> None:
-        """Only if pages are left to be read, and without filters, because the figures are of all
-        items."""
+        """Only if pages are left to be read, and without filters: the figures are of all items."""
         unread = any(column.cursor is not None for column in columns)
         totals = await self.client.counts() if unread and not self._is_narrow else {}
         for column in columns:

@@ -1,5 +1,4 @@
-"""A column on the screen. Only visible lines are drawn, so that thousands of cards cost no more
-than ten."""
+"""A column on the screen. Only visible lines are drawn: thousands of cards cost what ten do."""
 
 from typing import ClassVar
 

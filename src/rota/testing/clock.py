@@ -6,8 +6,7 @@ from rota.model.clock import to_text
 
 
 class ManualClock:
-    """Time set by the test. Nothing waits on this clock: what is due happens when it is next asked
-    for."""
+    """Time set by the test. Nothing waits on it: what is due happens when next asked for."""
 
     def __init__(self, start: datetime = datetime(2026, 5, 1, 12, tzinfo=UTC)) -> None:
         self._now = start

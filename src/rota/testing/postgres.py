@@ -234,8 +234,7 @@ class _Account:
         return cls(nobody.pw_uid, nobody.pw_gid)
 
     def may_use(self, path: Path) -> bool:
-        """Whether the account can reach the path; it cannot reach a virtual environment below /root
-        (0700)."""
+        """Whether the account can reach the path; below /root (0700), for one, it cannot."""
         path = path.resolve()
         everyone = stat.S_IROTH | stat.S_IXOTH
         return self.user is None or (

@@ -402,8 +402,7 @@ class SourceContract:
     async def test_an_end_by_an_earlier_claim_does_not_touch_the_same_agents_next(
         self, place: Place, ada: WorkSource
     ) -> None:
-        """The report was delayed, or delivered without an answer, and meanwhile the item was
-        claimed again."""
+        """The report was delayed, or its answer lost, and meanwhile the item was claimed again."""
         item_id = await place.add("Mend the gate")
         before = await claimed(ada, item_id)
         await ada.release_work(item_id)

@@ -109,8 +109,7 @@ class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCal
         return self._heartbeats
 
     async def stop(self, grace: float = 0.0) -> None:
-        """End all claim loops. They take nothing more, and give back what they still hold after
-        `grace` seconds."""
+        """End all claim loops: nothing more is taken; after `grace` seconds, all is given back."""
         for work in list(self._loops):
             await work.stop(grace)
 

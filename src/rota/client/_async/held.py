@@ -109,8 +109,8 @@ class Held(ABC):
         return True
 
     async def _deliver(self, verb: str, fields: dict[str, Any]) -> None:
-        """Retry until the server has heard it, or the lease has lapsed: after that the verdict is
-        not ours to give."""
+        """Retry until the server has heard it, or the lease has lapsed: then the verdict is not
+        ours to give any more."""
         attempt = 1
         while True:
             try:

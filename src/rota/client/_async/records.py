@@ -81,8 +81,7 @@ class RecordCalls(Calls):
         return await self._one("POST", "/config/reload", {}, repeatable=True)
 
     async def sweep(self) -> Json:
-        """Bring back what nobody works on any more. Returns what was released, failed and
-        blocked."""
+        """Bring back what nobody works on. Returns what was released, failed and blocked."""
         return await self._one("POST", "/sweep", {})
 
     async def work_stale_check(self) -> Json:

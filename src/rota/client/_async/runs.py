@@ -125,8 +125,7 @@ class RunCalls(Calls):
         return await self._one("POST", "/runs", body, repeatable=True)
 
     async def append_log(self, run_id: str, offset: int, lines: bytes) -> int:
-        """Send whole lines that begin at `offset`. Returns how much of the log the server has
-        now."""
+        """Send whole lines that begin at `offset`. Returns how much of the log the server has."""
         headers = {**self._headers(True), "Content-Type": NDJSON}
         path = f"/runs/{segment(run_id)}/log?offset={offset}"
         request = Request("POST", path, headers, lines, self._timeout)
@@ -136,8 +135,7 @@ class RunCalls(Calls):
         return int(answer["size"])
 
     async def end_run(self, run_id: str, end: Mapping[str, Any]) -> Json:
-        """Report how it ended: `{"status": "succeeded", "summary": …}`. This does not move the
-        item."""
+        """Report how it ended: `{"status": "succeeded", "summary": …}`. Does not move the item."""
         return await self._run("POST", run_id, "/end", dict(end), repeatable=True)
 
     async def _run(

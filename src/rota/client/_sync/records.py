@@ -81,8 +81,7 @@ class RecordCalls(Calls):
         return self._one("POST", "/config/reload", {}, repeatable=True)
 
     def sweep(self) -> Json:
-        """Bring back what nobody works on any more. Returns what was released, failed and
-        blocked."""
+        """Bring back what nobody works on. Returns what was released, failed and blocked."""
         return self._one("POST", "/sweep", {})
 
     def work_stale_check(self) -> Json:

@@ -127,8 +127,7 @@ class RunCalls(Calls):
         return self._one("POST", "/runs", body, repeatable=True)
 
     def append_log(self, run_id: str, offset: int, lines: bytes) -> int:
-        """Send whole lines that begin at `offset`. Returns how much of the log the server has
-        now."""
+        """Send whole lines that begin at `offset`. Returns how much of the log the server has."""
         headers = {**self._headers(True), "Content-Type": NDJSON}
         path = f"/runs/{segment(run_id)}/log?offset={offset}"
         request = Request("POST", path, headers, lines, self._timeout)
@@ -138,8 +137,7 @@ class RunCalls(Calls):
         return int(answer["size"])
 
     def end_run(self, run_id: str, end: Mapping[str, Any]) -> Json:
-        """Report how it ended: `{"status": "succeeded", "summary": …}`. This does not move the
-        item."""
+        """Report how it ended: `{"status": "succeeded", "summary": …}`. Does not move the item."""
         return self._run("POST", run_id, "/end", dict(end), repeatable=True)
 
     def _run(

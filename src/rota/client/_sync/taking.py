@@ -95,8 +95,7 @@ class Taking(ABC, Generic[H]):
     # stop
 
     def stop_taking(self) -> None:
-        """End after the current body. For use in a body, because `stop` would wait for that
-        body."""
+        """End after the current body. For use in a body, for which `stop` would wait."""
         self._stop.set()
 
     def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:

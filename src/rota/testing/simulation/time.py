@@ -69,8 +69,7 @@ class VirtualTime:
             self._step(player)
 
     def play(self, *stories: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Run side by side until all have ended. Returns what each returned, or the error it
-        raised."""
+        """Run side by side until all have ended. Returns what each returned or raised."""
         ends: list[Any] = [None] * len(stories)
 
         async def keep(at: int, story: Coroutine[Any, Any, Any]) -> None:

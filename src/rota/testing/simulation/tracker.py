@@ -139,8 +139,7 @@ class SimulatedTracker:
         return self.repository.post(number, self.me, body, self.player)
 
     def _deliver_again(self, number: int, body: str, posted: Comment) -> Comment:
-        """Deliver the post again: either at once, with the answer of either of the two, or later,
-        unnoticed."""
+        """Deliver the post again: at once, answered by either of the two; or later, unnoticed."""
         if self._chance.odds(0.5):
             self._deliver_later(number, body, 20 * self.faults.latest)
             return posted

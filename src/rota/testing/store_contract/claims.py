@@ -177,8 +177,7 @@ class ClaimsContract:
         ]
 
     async def test_a_slot_that_stays_empty_is_not_called_taken(self, store: Store) -> None:
-        """Two requests at once for an agent with one slot: the answer depends on whether there is
-        work."""
+        """Two requests at once for one slot: the answer depends on whether there is work."""
         asked = [wanted("ada", ["a"]), wanted("ada", ["b"])]
         answers = await store.transact(lambda tx: tx.take(asked, NOW))
         assert [one.reason for one in answers] == [NothingClaimed.NOTHING_READY] * 2

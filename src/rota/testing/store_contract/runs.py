@@ -183,8 +183,7 @@ class RunsContract:
 
 class DeadRunsContract:
     async def _dead(self, store: Store) -> set[str]:
-        """As node-0, which has just started here, sees them; a run that began before NOW began long
-        ago."""
+        """As node-0 sees them, just started here; a run begun before NOW began long ago."""
         runs = await store.read(lambda tx: tx.dead_runs(NOW, HERE, "node-0"))
         return {one.id for one in runs}
 

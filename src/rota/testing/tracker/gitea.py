@@ -84,8 +84,8 @@ def repository(call: Call, repo: Repository) -> Answer:
 
 @routes("GET", REPO + "/issues")
 def list_issues(call: Call, repo: Repository) -> Answer:
-    """Newest first. Unknown labels are dropped from the filter: if none of them exists, nothing is
-    filtered."""
+    """Newest first. Unknown labels are dropped from the filter, which may leave no filter at
+    all."""
     query, view, since = call.request.query, call.view, call.since()
     state, kind = query.get("state") or "open", query.get("type")
     wanted = set(_labels_named(repo, query.get("labels", "").split(",")))
@@ -211,8 +211,7 @@ def create_label(call: Call, repo: Repository) -> Answer:
 
 @routes("GET", ISSUE + "/timeline")
 def list_timeline(call: Call, repo: Repository, issue: Issue) -> Answer:
-    """Comments and events. Paged only on request; null when there is nothing; the total is that of
-    the page."""
+    """Comments and events. Paged only on request; null when empty; the total is the page's own."""
     base, view = call.request.base, call.view
     found = [
         {**shapes.comment(base, repo, issue, one), "type": "comment", "label": None}

@@ -131,8 +131,7 @@ _TYPES = {"closed": "close", "reopened": "reopen", "renamed": "change_title"}
 
 
 def event(base: str, repo: Repository, on: Issue, one: Event) -> Json:
-    """An entry of the timeline; a label's body is "1" when it was added, and empty when it was
-    removed."""
+    """An entry of the timeline; a label's body is "1" when added, and empty when removed."""
     return {
         "id": one.id,
         "type": "label" if one.label else _TYPES[one.kind],

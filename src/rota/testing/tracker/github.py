@@ -23,8 +23,7 @@ class GitHub:
     name = "github"
 
     def answer(self, request: Request, plan: Plan, stamp: Stamp) -> Answer:
-        """Adds the headers of the rate limit, and answers 304 where the client has the current
-        version."""
+        """Adds the headers of the rate limit; 304 where the client has the current version."""
         budget = self.limits.budget(request)
         try:
             _admit(request, budget)

@@ -200,8 +200,7 @@ class Control:
         self.ask("DELETE", "requests")
 
     def webhook(self, url: str, secret: str, repo: str, **fields: Any) -> list[int]:
-        """Deliver a webhook; see `rota.testing.tracker.orders.Delivery`. Returns the status of each
-        answer."""
+        """Deliver one; see `rota.testing.tracker.orders.Delivery`. Returns the statuses."""
         sent = self.ask("POST", "webhooks", url=url, secret=secret, repo=repo, **fields)
         statuses: list[int] = sent["statuses"]
         return statuses

@@ -41,8 +41,7 @@ def import_everything() -> None:
 
 
 def serve(listening: int, directory: str) -> Order | None:
-    """Fork on request until standard input ends. Returns the order in a child, None in the
-    zygote."""
+    """Fork on request until standard input ends. Returns a child's order; None in the zygote."""
     import_everything()
     return Server(listening, directory).run()
 
