@@ -228,8 +228,7 @@ class Api:
         return page or problem_answer(told)
 
     def _told(self, error: Exception, scope: Scope) -> RotaError:
-        """The error that the caller is told. Internal errors are logged, without details for the
-        caller."""
+        """The error that the caller is told. Of an internal error, only the log has the details."""
         if isinstance(error, RotaError) and status_of(error) != 500:
             self.metrics.conflicts += isinstance(error, ClaimLost)
             return error

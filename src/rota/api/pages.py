@@ -24,9 +24,8 @@ async def page_answer(
     place: Callable[[T], str],
     by: str = "cursor",
 ) -> Answer:
-    """`ask` returns up to so many rows after a place, and whether there may be more; `by` is the
-    query parameter for a place. Changes between two pieces may be missed or seen twice, as between
-    pages."""
+    """`ask` returns up to so many rows after a place, and whether there may be more. `by` is the
+    query parameter for a place. Changes between two pieces may be missed or seen twice."""
     room, at, left, more = _Room(), start, limit, True
     while more and left:
         rows, more = await ask(min(left, PIECE), at)

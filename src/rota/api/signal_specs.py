@@ -31,8 +31,8 @@ from rota.signals.specs import MOST_ITEMS
 
 Span = Annotated[str, Meta(max_length=100, examples=["2h"], description="30s, 15m, 2h, 7d")]
 Zone = Annotated[str, Meta(max_length=100, examples=["Europe/Berlin"])]
-# No pattern where a text or a list is allowed: msgspec 0.22 miscounts its references there, and the
-# process crashes on exit.
+# No pattern where a text or a list is allowed: msgspec 0.22 miscounts references to the pattern
+# there, and the process crashes on exit.
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Statuses = StatusName | Annotated[tuple[StatusName, ...], Meta(min_length=1)]
 SomeStatuses = StatusName | tuple[StatusName, ...] | None

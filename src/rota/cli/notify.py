@@ -1,4 +1,4 @@
-"""Who is told of what."""
+"""Notifications: channels and the rules that lead to them."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Who may reach the API."""
+"""Tokens for the API."""
 
 from typing import TYPE_CHECKING
 

@@ -77,8 +77,7 @@ def _with_links(text: str) -> Iterator[str]:
 
 
 class _Renderer(RendererHTML):
-    """Each method renders the tokens of its name, in order. `env` counts the open links of one
-    text."""
+    """Each method renders the tokens of its name, in order. `env` counts a text's open links."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         content = tokens[idx].content

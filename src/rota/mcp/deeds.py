@@ -100,7 +100,7 @@ async def _ended(seat: Seat, item_id: str, token: str | None, moved: Awaitable[J
     return {"item": telling.short(item)}
 
 
-# submitting
+# asking for more
 
 
 async def add(seat: Seat, wanted: arguments.Add) -> Json:

@@ -62,7 +62,7 @@ class Agent:
     referee: Referee
     time: VirtualTime
     longest_work: float = 250.0
-    finishes: float = 0.25  # share of attempts that end with success; the others give up
+    finishes: float = 0.25  # chance that completed work is finished; otherwise it is given up
     _attempts: int = 0
 
     @property

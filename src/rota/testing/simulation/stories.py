@@ -57,7 +57,7 @@ class Setting:
     sweepers: int = 1  # of each fleet
     relabels: bool = True  # people change lifecycle labels by hand
     seconds: float = 900.0
-    finishes: float = 0.25  # share of an agent's work that ends well
+    finishes: float = 0.25  # chance that an agent's completed work is finished
     skew: int = 1  # timestamps are wrong by up to so many seconds
     times: Times = TIMES
     other_times: Times | None = None  # for every second fleet

@@ -47,7 +47,7 @@ class StubClock:
         self.advance(moment.timestamp() - self.seconds())
 
     def freeze(self, frozen: bool) -> None:
-        """A frozen clock gives all entries the same second; after that, it goes on from there."""
+        """A frozen clock gives all entries the same second. When thawed, it goes on from there."""
         if frozen:
             self._frozen = float(self.seconds())
         elif self._frozen is not None:

@@ -84,8 +84,7 @@ def repository(call: Call, repo: Repository) -> Answer:
 
 @routes("GET", REPO + "/issues")
 def list_issues(call: Call, repo: Repository) -> Answer:
-    """Newest first. Unknown labels are dropped from the filter, which may leave no filter at
-    all."""
+    """Newest first. Unknown labels are dropped from the filter, perhaps until none is left."""
     query, view, since = call.request.query, call.view, call.since()
     state, kind = query.get("state") or "open", query.get("type")
     wanted = set(_labels_named(repo, query.get("labels", "").split(",")))
