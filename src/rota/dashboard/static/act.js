@@ -100,7 +100,7 @@ async function send(button, body) {
     return true;
   } finally {
     button.disabled = false;
-    if (document.activeElement === document.body) button.focus(); // disabling it took the focus away
+    if (document.activeElement === document.body) button.focus(); // a disabled one loses it
   }
 }
 
@@ -111,7 +111,7 @@ export function ask(dialog, act) {
   problem.className = "problem";
   problem.setAttribute("role", "alert");
   problem.textContent = "";
-  form.insertBefore(problem, form.querySelector(".tools")); // above the buttons, so that it is never below the window
+  form.insertBefore(problem, form.querySelector(".tools")); // so that it is never below the window
   // Enter presses a form's first submit button, which must not be the one that closes.
   for (const button of form.querySelectorAll("button[value=close]")) {
     button.type = "button";

@@ -134,7 +134,7 @@ place.addEventListener("scroll", () => {
   else if (!follows && atEnd && place.scrollTop > lastTop) follow(true);
   lastTop = place.scrollTop;
 });
-new ResizeObserver(() => { if (follows) toEnd(); }).observe(place); // for example, a phone was turned
+new ResizeObserver(() => { if (follows) toEnd(); }).observe(place); // e.g. a turned phone
 followButton.addEventListener("click", () => follow(!follows));
 onKey("f", () => { if (followButton.hidden) return false; follow(!follows); return true; });
 

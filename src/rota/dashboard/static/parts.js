@@ -1,5 +1,5 @@
 // Keeps a page current: when something it shows has changed, the page is fetched again, and parts
-// that differ are replaced. The server renders and escapes; this script never turns text into markup.
+// that differ are replaced. The server renders and escapes; this script never makes markup of text.
 import { onEvents } from "./feed.js";
 import { localise } from "./times.js";
 
