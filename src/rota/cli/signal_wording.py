@@ -14,7 +14,7 @@ _PLACE = re.compile(r"(?:(?P<part>trigger|action)\.)?(?P<field>\w+): (?P<why>.*)
 _NEEDED = re.compile(r"(?P<kind>\w+) needs it(?P<rest>.*)", re.DOTALL)
 _KNOWN = re.compile(r"unknown key(?:; known are (?P<known>.*)|;.*)?", re.DOTALL)
 _FILTERS = ("project", "of_type", "of_label", "of_agent")
-# Sentences about several fields, by a part of the server's message.
+# Sentences about several fields, by the server's own text.
 _SENTENCES = {
     "name either items or a project_id": "name either {item} or {project}",
     "a signal of one item has no filter": "{item}: one item needs no {filters}; leave them out",

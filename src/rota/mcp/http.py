@@ -103,7 +103,7 @@ def _demand(scope: Scope) -> None:
 
 
 def _safely(send: Send) -> Send:
-    """Adds the headers of all our answers, because these hold claim tokens, too."""
+    """Adds the headers that all our answers have, because these answers hold claim tokens."""
 
     async def told(message: Message) -> None:
         if message["type"] == "http.response.start":

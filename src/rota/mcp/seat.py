@@ -11,7 +11,7 @@ from rota.model.errors import Forbidden, InvalidInput
 @dataclass(slots=True)
 class Seat:
     client: WorkQueueClient
-    agent: str | None = None  # whom this conversation acts for; None: as its token says
+    agent: str | None = None  # the conversation's agent; None: its token names one, or nobody
     alone: bool = False  # no server runs on this ledger
     holdings: Holdings = field(default_factory=Holdings)
     called_at: float = field(default_factory=time.monotonic)

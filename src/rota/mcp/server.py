@@ -1,4 +1,4 @@
-"""The protocol itself, by the official SDK. Only this module knows the SDK's classes."""
+"""The protocol itself, by the official SDK: requests are answered in the SDK's own classes."""
 
 import json
 import time

@@ -11,7 +11,7 @@ from rota.terminal.card import marks_of
 
 Json = dict[str, Any]
 
-_NAME, _TITLE = 12, 16  # letters that are still recognisable
+_NAME, _TITLE = 12, 16  # the fewest letters that can still be recognised
 
 
 def document(board: Board) -> Json:
