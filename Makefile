@@ -1,13 +1,13 @@
-# Everything starts here: `make` lists the commands. A machine needs python3 (3.11+), make and git.
+# `make` lists the commands. A machine needs python3 (3.11+), make and git.
 
-# An installed uv is used as it is; else one of our own, in a directory that is no environment, so
-# that it works on Pythons which the system manages ("externally managed") too.
+# An installed uv is used as it is. Otherwise pip installs one into a plain directory, which also
+# works where the system manages its Python ("externally managed").
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 PYTHON := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python $(PYTHON)
 PYTEST := $(PYTHON) -m pytest
 
-# Where this is set, every process that a test starts compiles all that it imports.
+# With this variable, every process that a test starts would compile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -47,9 +47,9 @@ components: .venv/dev.stamp ## get what the tests need beyond Python packages, a
 screenshots: .venv/dev.stamp ## take the pictures in docs/images anew, of a fleet that is played
 	$(PYTHON) -m tools.screenshots
 
-# Each lock is held to the one before it, so that all of them fit into the one environment.
-# uv.lock is not used, because it names the package index it was made with: these files hold hashes
-# instead, and any mirror can serve them.
+# Each lock is constrained by the one before it, so that all of them fit into one environment.
+# uv.lock is not used, because it names the package index it was made with. These files hold hashes
+# instead, so any mirror can serve them.
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11
 lock: | $(UV) ## compile requirements/*.lock again; ARGS=--upgrade takes new versions
 	$(LOCK) $(ARGS) requirements/build.in -o requirements/build.lock
@@ -57,8 +57,8 @@ lock: | $(UV) ## compile requirements/*.lock again; ARGS=--upgrade takes new ver
 	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --extra traces --group test --group check -c requirements/run.lock -o requirements/dev.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra board --extra mcp --extra traces --group test --group check --group bench -c requirements/dev.lock -o requirements/bench.lock
 
-# A stamp says that its lock is installed; it is older than a lock that has changed since. Each lock
-# contains the one before, so they share an environment. Rota itself is installed in place.
+# A stamp says that its lock is installed; a lock that has changed since is newer. Each lock contains
+# the one before, so they share an environment. Rota itself is installed in place.
 .venv/%.stamp: requirements/%.lock requirements/build.lock pyproject.toml | $(PYTHON)
 	$(INSTALL) --require-hashes -r $<
 	$(INSTALL) --no-deps --build-constraints requirements/build.lock -e .

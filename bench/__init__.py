@@ -1,1 +1,1 @@
-"""Rota beside its peers, measured in one run: `python -m bench`."""
+"""Rota and its peers, measured in one run: `python -m bench`."""

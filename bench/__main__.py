@@ -56,7 +56,7 @@ def main(
 
 
 def _one(name: str, options: suites.Options, as_json: bool) -> bool:
-    """Whether the suite could be measured; a failure costs its own figures, not the others'."""
+    """Whether the suite could be measured. A failure costs its own figures, not the others'."""
     print(f"{name}:", file=sys.stderr, flush=True)
     found = machine.facts(options.directory)
     if busy := machine.is_busy():

@@ -1,4 +1,4 @@
-"""The words of the harness: a cell is a figure to be taken, a tally one process's share of it."""
+"""The terms of the harness: a cell is a figure to measure, a tally is one process's share of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cell:
     batch: int  # items per call, or per turn of a lane
     processes: int
     items: int
-    seconds: float  # the cell ends here even when items are left: the rate needs no more
+    seconds: float  # the cell ends then even if items are left: the rate needs no more
 
     @property
     def label(self) -> str:
@@ -56,9 +56,9 @@ class Figure:
     processes: int
     items: int = 0
     seconds: float = 0.0
-    rate: float | None = None  # items per second; None with a note when it could not be measured
-    cpu_us: float | None = None  # CPU of the client processes per item; a server's is not in it
-    fdatasync_us: float | None = None  # just before: a figure far off the others' was disturbed
+    rate: float | None = None  # items per second; None, with a note, if it could not be measured
+    cpu_us: float | None = None  # CPU of the client processes per item, without a server's
+    fdatasync_us: float | None = None  # just before; if far off, the figure was disturbed
     rates: tuple[float, ...] = ()  # of all rounds, of which `rate` is the median
     note: str = ""
 
@@ -74,16 +74,16 @@ class Subject(Protocol):
     """One queue under test. An instance travels to child processes, so it pickles."""
 
     name: str
-    configuration: str  # one sentence for the report: how it was set up, what its promise is
+    configuration: str  # one sentence for the report: its setup, and what it promises
 
     def check(self, cell: Cell) -> None:
-        """Raise NotOffered when the cell would be unfair or unsafe."""
+        """Raise NotOffered if the cell would be unfair or unsafe."""
 
     def prepare(self, place: Place) -> None:
         """Create the schema."""
 
     def fill(self, place: Place, items: int) -> None:
-        """Put items in by the fastest way there is; nobody times it."""
+        """Add items in the fastest way; this is not timed."""
 
     def run(self, place: Place, cell: Cell, gate: Gate) -> Tally:
         """Open everything, pass the gate, work the cell's share, close."""

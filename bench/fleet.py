@@ -23,11 +23,11 @@ Places = Callable[[], AbstractContextManager[Place]]
 _CONTEXT = multiprocessing.get_context("spawn")
 _PATIENCE = 120.0  # seconds beyond the cell's own limit before a child counts as stuck
 _PROBE_SAMPLES = 30
-_ERRAND_SECONDS = 1800.0  # a million items take their time
+_ERRAND_SECONDS = 1800.0  # a million items take a while
 
 
 def measure(subject: Subject, cell: Cell, places: Places) -> Figure:
-    """One round of one cell; a failure becomes a figure with a note, not a lost run."""
+    """One round of one cell. A failure becomes a figure with a note, and does not end the run."""
     try:
         subject.check(cell)
         return _once(subject, cell, places)
@@ -57,7 +57,7 @@ def _blank(subject: Subject, cell: Cell, note: str) -> Figure:
 def _once(subject: Subject, cell: Cell, places: Places) -> Figure:
     with places() as place:
         in_child(_set_up, subject, place, cell)
-        os.sync()  # the fill's dirty pages must not be flushed on the cell's time
+        os.sync()  # dirty pages of the fill must not be flushed during the cell
         probe = fdatasync_latency(_disk(place), samples=_PROBE_SAMPLES)
         figure = _figure(subject, cell, _run_children(subject, place, cell))
         return replace(figure, fdatasync_us=probe["p50"])
@@ -107,7 +107,7 @@ def _run_children(subject: Subject, place: Place, cell: Cell) -> list[Tally]:
 
 
 def in_child(work: Callable[..., Any], *arguments: object) -> Any:
-    """Call in a process of its own, which leaves nothing behind in ours."""
+    """Call `work` in its own process, which leaves nothing behind in ours."""
     child = Child(work, *arguments)
     try:
         return child.answer(_ERRAND_SECONDS)

@@ -1,5 +1,7 @@
-"""A load generator that costs less than the server it drives: raw sockets, one request in flight
-per connection, requests built beforehand. Run as a process of its own:
+"""A load generator that costs less than the server it drives.
+
+It uses raw sockets, with one request in flight per connection and requests built beforehand. It
+runs as its own process:
 
     python -m bench.http_load PORT health|submit|work|going_on CONNECTIONS SECONDS
 """
@@ -19,7 +21,7 @@ import uvloop
 
 from bench.lanes import cpu_seconds
 
-_PATIENCE = 30.0  # seconds beyond the run's own for the last answers
+_PATIENCE = 30.0  # seconds beyond the run's own, for the last answers
 
 Answer = tuple[int, bytes]  # status and body
 Script = Generator[bytes, Answer, None]  # yields requests, is sent answers, returns when done
@@ -27,7 +29,7 @@ Script = Generator[bytes, Answer, None]  # yields requests, is sent answers, ret
 
 @dataclass
 class Score:
-    """What all connections of a run have reached together."""
+    """What all connections of a run have done together."""
 
     deadline: float
     latencies: list[float] = field(default_factory=list)
@@ -84,7 +86,7 @@ def submit(score: Score, number: int) -> Script:
 
 
 def work(score: Score, number: int) -> Script:
-    """A claim and its completion are one turn; a connection is an agent of its own."""
+    """One turn is a claim and its completion; each connection is its own agent."""
     claim = _request("POST", "/work/claim", _wanted(number))
     while score.running():
         started = time.perf_counter()
@@ -100,7 +102,7 @@ def work(score: Score, number: int) -> Script:
 
 
 def going_on(score: Score, number: int) -> Script:
-    """As the client's loop does it: a completion brings the next item, and is one turn."""
+    """As the client's loop does it: one turn is a completion that also claims the next item."""
     wanted = _wanted(number)
     answer = yield _request("POST", "/work/claim", wanted)
     held = _CLAIMED.decode(answer[1])
@@ -129,7 +131,7 @@ SCRIPTS: dict[str, Callable[[Score, int], Script]] = {
 
 
 class Connection(asyncio.Protocol):
-    """Plays one script: sends what it yields and hands it what comes back."""
+    """Plays one script: sends what it yields, and passes back the answers."""
 
     def __init__(self, script: Script, ended: asyncio.Future[None]) -> None:
         self._script = script
@@ -165,7 +167,7 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def _whole_answer(self) -> Answer | None:
-        """With one request in flight, what has been received is one answer or part of it."""
+        """With one request in flight, the received bytes are one answer or a part of it."""
         head, separator, body = self._received.partition(b"\r\n\r\n")
         if not separator or len(body) < _content_length(head):
             return None
@@ -208,7 +210,7 @@ def _summary(score: Score, elapsed: float, cpu: float) -> dict[str, object]:
         "p99_ms": round(taken[int(len(taken) * 0.99)] * 1e3, 3),
         "errors": score.errors,
         "first_error": score.first_error,
-        "generator_cpu": round(cpu / elapsed, 2),  # near 1 the generator was the limit
+        "generator_cpu": round(cpu / elapsed, 2),  # near 1, the generator was the limit
     }
 
 

@@ -1,4 +1,4 @@
-"""Lanes: the callers of one process, as threads or as tasks, working until their share is done."""
+"""Lanes: the callers of one process, as threads or tasks, which work until their share is done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cpu_seconds() -> float:
 
 
 class Share:
-    """What is left for this process: items, and time. `take` is called by many threads."""
+    """What is left for this process: items, and time. Many threads call `take`."""
 
     def __init__(self, cell: Cell, gate: Gate) -> None:
         self.left = cell.items // cell.processes
@@ -45,7 +45,7 @@ class Share:
 
 
 def by_threads(turns: Sequence[Callable[[], int]], cell: Cell, gate: Gate) -> Tally:
-    """One thread per turn function. A turn answers how many items it moved; none ends its lane."""
+    """One thread per turn function. A turn returns how many items it moved; zero ends its lane."""
     errors: list[BaseException] = []
     holder: list[Share] = []
     ready = threading.Barrier(len(turns), action=lambda: holder.append(Share(cell, gate)))

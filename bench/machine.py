@@ -1,4 +1,4 @@
-"""What the figures were taken on. Even beside it, only ratios travel to another machine."""
+"""The machine that the figures were taken on. Only ratios apply to other machines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def facts(directory: Path) -> dict[str, Any]:
         "sqlite": {"rota (apsw)": _apsw_sqlite(), "peers (stdlib)": sqlite3.sqlite_version},
         "filesystem": filesystem(directory),
         "fdatasync_4k_us": fdatasync_latency(directory),
-        "load_average_before": load_average(),  # above 0 somebody else was at work too
+        "load_average_before": load_average(),  # above 0, something else was running, too
         "git": _git_describe(),
         "packages": _versions(),
     }
@@ -50,12 +50,12 @@ def load_average() -> float:
 
 
 def is_busy() -> bool:
-    """Whether others use so much of the machine that a figure would be about them."""
+    """Whether other processes use so much of the machine that they would distort a figure."""
     return load_average() > 0.25 * (os.cpu_count() or 1)
 
 
 def fdatasync_latency(directory: Path, samples: int = _SAMPLES) -> dict[str, float]:
-    """A 4 KiB append and its fdatasync: what one lone commit cannot be faster than."""
+    """A 4 KiB append and its fdatasync: a single commit cannot be faster than this."""
     with tempfile.NamedTemporaryFile(dir=directory) as file:
         taken = sorted(_append(file.fileno()) for _ in range(samples))
     return {

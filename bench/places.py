@@ -18,7 +18,7 @@ def directory_place(parent: Path) -> Iterator[Place]:
 
 
 def both_databases(parent: Path) -> Iterator[tuple[str, Place]]:
-    """One after the other; each is gone when the next is asked for."""
+    """One after the other; each is removed before the next is made."""
     with directory_place(parent) as place:
         yield "sqlite", place
     with databases() as server, server.place() as place:
@@ -26,7 +26,7 @@ def both_databases(parent: Path) -> Iterator[tuple[str, Place]]:
 
 
 def several_places(parent: Path, count: int) -> Iterator[tuple[str, list[Place]]]:
-    """The same, with so many of each at once: what is compared is then measured in turns."""
+    """The same, with `count` of each at once, so that they can be measured in turns."""
     with ExitStack() as opened:
         folders = [opened.enter_context(directory_place(parent)) for _ in range(count)]
         yield "sqlite", folders

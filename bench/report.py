@@ -1,4 +1,4 @@
-"""A suite's outcome, as a table on the terminal and as a JSON file to hold later runs to."""
+"""A suite's outcome, as a table on the terminal and as a JSON file to compare later runs with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`configuration` says per subject how it was set up; `figures` is what was measured."""
+    """`configuration` tells how each subject was set up; `figures` are the results."""
 
     figures: list[dict[str, Any]]
     tables: list[Table]
@@ -86,7 +86,7 @@ def comparison(title: str, figures: Sequence[Figure]) -> Table:
 
 
 def with_ratios(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """The figures for the file; each peer's carries ours divided by it."""
+    """The figures for the file; each peer's has ours divided by it."""
     cells = _by_cell(figures)
     return [
         figure.as_json() | {"rota_ratio": _ratio(cells[_key(figure)].get(OURS), figure)}

@@ -46,7 +46,7 @@ class Rota:
     )
 
     def check(self, cell: Cell) -> None:
-        """It offers every cell."""
+        """Rota offers every cell."""
 
     def prepare(self, place: Place) -> None:
         uvloop.run(_prepare(place))
@@ -114,7 +114,7 @@ async def complete_many(queue: WorkQueue, agent: str, held: Held) -> None:
 
 
 async def complete_and_claim_many(queue: WorkQueue, agent: str, held: Held) -> Held:
-    """As many again: the last entry asks for all of them."""
+    """Claim as many again: the last entry requests all of them."""
     wanted = ClaimRequest(agent=agent, limit=len(held), lease_seconds=_LEASE_SECONDS)
     entries = [*(Completion(*one) for one in held[:-1]), Completion(*held[-1], next=wanted)]
     answers = await queue.complete_many(entries, actor=agent)
@@ -149,7 +149,7 @@ class ServerFailed(Exception):
 
 @contextmanager
 def up(place: Place, state: Path) -> Iterator[Server]:
-    """`rota up` with a state directory of its own, until the block ends."""
+    """`rota up` with its own state directory, until the block ends."""
     port = _free_port()
     surroundings = {
         **os.environ,
@@ -219,7 +219,7 @@ async def _fill(place: Place, items: int) -> None:
 
 async def _run(place: Place, cell: Cell, gate: Gate) -> Tally:
     async with opened(place) as queue:
-        # A connection is made when it is first needed; those of the others are open by now.
+        # Rota connects on first use; this opens the connections before the start, as for the peers.
         await queue.claim(ClaimRequest("early", types=("nothing",)))
         turns = [await _turn(queue, cell, lane) for lane in range(cell.concurrency)]
         return await by_tasks(turns, cell, gate)
@@ -245,7 +245,7 @@ async def _worker(queue: WorkQueue, agent: str, cell: Cell) -> Callable[[], Awai
     held: Held = []
 
     async def work() -> int:
-        """As the client's loop does it: what is completed is changed for the next."""
+        """As the client's loop does it: a completion also claims the next."""
         nonlocal held
         done = held or await claim(queue, agent, cell.batch)
         if not done:

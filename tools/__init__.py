@@ -1,1 +1,1 @@
-"""Programs for those who work on Rota: `make` runs them."""
+"""Programs for developers of Rota; `make` runs them."""

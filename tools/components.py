@@ -1,7 +1,7 @@
-"""What the tests need beyond Python packages: is it there, does it work, how is it had?
+"""What the tests need beyond Python packages: whether it is there, whether it works, how to get it.
 
-`make components` runs this file, the tests ask it before they skip. A new component is one entry
-in COMPONENTS. With ROTA_REQUIRE=all a missing one is an error instead of a remark.
+`make components` runs this file, and tests ask it before they skip. A new component is one entry in
+COMPONENTS. With ROTA_REQUIRE=all a missing component is an error instead of a remark.
 """
 
 import os
@@ -38,9 +38,9 @@ from rota.testing.postgres import (
 class Component:
     needed_for: str
     how_to_get: str
-    find: Callable[[], str | None]  # where it is; cheap, since every test run asks
-    probe: Callable[[], str]  # use it once and say what it is; raises when it does not work
-    install: tuple[str, ...] = ()  # a command that brings it on a machine that permits it
+    find: Callable[[], str | None]  # where it is; cheap, because every test run asks
+    probe: Callable[[], str]  # use it once and return its version; raises if it does not work
+    install: tuple[str, ...] = ()  # a command that installs it, where the machine permits it
 
 
 def _find_server() -> str | None:
@@ -74,7 +74,7 @@ def _emulator_version() -> str:
 
 
 def _chromium_version() -> str:
-    # Every test run imports this file, and Playwright takes half a second.
+    # Imported here, because every test run imports this file and Playwright takes half a second.
     from playwright.sync_api import Error  # noqa: PLC0415
 
     from rota.testing.browser import chromium  # noqa: PLC0415
@@ -92,7 +92,7 @@ def _find_axe() -> str | None:
 
 
 def _by_apt(package: str) -> tuple[str, ...]:
-    """Only root may, and a fresh image has no list of packages yet."""
+    """Only for root. A fresh image has no list of packages yet."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return ()
     install = f"apt-get install --yes --no-install-recommends {package}"
@@ -151,7 +151,7 @@ def everything_is_required() -> bool:
 
 
 def missing(name: str) -> str | None:
-    """Why tests that need this component cannot run, or None when they can."""
+    """Why tests that need this component cannot run, or None if they can."""
     component = COMPONENTS[name]
     return None if component.find() else f"{name} is missing: get {component.how_to_get}"
 
@@ -159,7 +159,7 @@ def missing(name: str) -> str | None:
 def _obtain(name: str, component: Component) -> bool:
     if component.find() is None and component.install:
         print(f"{name}: installing: {' '.join(component.install)}", flush=True)
-        subprocess.run(component.install, check=False)  # whether it helped is seen below
+        subprocess.run(component.install, check=False)  # checked below
     where = component.find()
     if where is None:
         print(f"{name}: MISSING, needed for {component.needed_for}: get {component.how_to_get}")

@@ -15,7 +15,8 @@ CLIENT = Path(__file__).parents[1] / "src" / "rota" / "client"
 BY_HAND = frozenset({"__init__.py", "runtime.py"})
 HEAD = "# Made from ../_async/{name} by tools/generate_sync_client.py: change it there.\n\n"
 
-# In order. Words are whole words, so that `AsyncTransport` and `async` do not meet.
+# Applied in this order. Patterns match whole words, so that `async` does not match
+# `AsyncTransport`.
 REPLACEMENTS = [
     (r"Coroutine\[Any, Any, (\w+)\]", r"\1"),
     (r"\b_async\b", "_sync"),
@@ -38,7 +39,7 @@ def generated(name: str) -> str:
 
 
 def _tidied(text: str, path: Path) -> str:
-    """Lines have become shorter, imports idle, and loops trivial."""
+    """Reformat: lines have become shorter, imports unused, and some loops trivial."""
     named = ["--stdin-filename", str(path), "-"]
     ruff = [sys.executable, "-m", "ruff"]
     fixes = ["--fix", "--unsafe-fixes", "--select", "C416,F401,I,UP028"]
@@ -57,7 +58,8 @@ def sources() -> list[str]:
 
 
 def out_of_step() -> list[Path]:
-    """Files of `_sync` that are not what they should be, missing and surplus ones included."""
+    """Files of `_sync` that differ from what would be generated, missing and surplus ones
+    included."""
     names = sources()
     surplus = [
         path

@@ -3,8 +3,8 @@
     python -m tools.make_reference           write what has changed
     python -m tools.make_reference --check   only say what would; exit 1 if anything
 
-A page says where such a part goes, between `<!-- made: NAME -->` and `<!-- /made -->`; the rest of
-it is written by hand.
+A page marks such a part by `<!-- made: NAME -->` and `<!-- /made -->`; the rest of the page is
+written by hand.
 """
 
 import json
@@ -32,7 +32,7 @@ WIDTH = 96
 
 _PART = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- /made -->)", re.S)
 _SHARED = re.compile(r"\n\nAll commands have:\n.*?(?=\n\n|\Z)", re.S)
-_OF_ALL = "Wrong types and unknown fields are refused."  # what every body's base says
+_OF_ALL = "Wrong types and unknown fields are refused."  # docstring of every body's base class
 _ALWAYS = frozenset({"401", "403", "405", "408", "421", "429", "431", "500", "503"})
 
 Schema = dict[str, Any]
@@ -42,7 +42,7 @@ Schema = dict[str, Any]
 
 
 def api_document() -> dict[str, Any]:
-    """What a server answers to GET /openapi.json."""
+    """The answer of a server to GET /openapi.json."""
 
     @asynccontextmanager
     async def app() -> AsyncIterator[Api]:
@@ -90,7 +90,7 @@ def _row(method: str, path: str, operation: Schema) -> str:
 
 
 def _anchor(title: str) -> str:
-    """The name of a heading in the page."""
+    """The anchor of a heading in the page."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 

@@ -1,7 +1,7 @@
 """Pictures of every page, for docs/images: `make screenshots`.
 
-A week of a fleet's work is played on a ledger of its own (tools/showroom.py), `rota up` goes on
-from there, and a browser looks at it.
+A week of a fleet's work is simulated on a new ledger (tools/showroom.py), `rota up` goes on from
+there, and a browser takes the pictures.
 """
 
 import asyncio
@@ -49,12 +49,12 @@ def _url(server: "subprocess.Popen[bytes]", state: Path) -> str:
     while (found := StateDir(state).running()) is None:
         if server.poll() is not None or time.monotonic() > deadline:
             raise SystemExit("the server did not start; its words are above")
-        time.sleep(0.05)  # another process: there is nothing to wait on but its file
+        time.sleep(0.05)  # another process, whose file is all there is to watch
     return found.url
 
 
 def _pages(url: str) -> dict[str, str]:
-    """An item and a run that have something to tell."""
+    """The addresses of all pages, with an item and a run that have something to show."""
     with httpx2.Client(base_url=url) as http:
         (run, *_) = http.get("/runs", params={"status": "succeeded", "limit": 1}).json()
         item = _asking(http) or run["work_item_id"]
@@ -91,7 +91,7 @@ def _shoot(browser: Chromium, url: str, pages: dict[str, str], suffix: str, **op
 
 
 def _sign_in(browser: Chromium, url: str) -> None:
-    """Last: from the first token on, nobody gets in without."""
+    """The last picture: from the first token on, nobody gets in without one."""
     httpx2.post(f"{url}/tokens", json={"name": "boss", "scopes": ["admin"]}).raise_for_status()
     small = {"width": 1280, "height": 480}
     _shoot(browser, url, {"sign-in": "/sign-in"}, "", viewport=small)

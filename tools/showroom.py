@@ -1,10 +1,11 @@
-"""A ledger as a fleet leaves it behind after some days: for the pictures in docs/images, and for
-tests that want something to look at on every page.
+"""A ledger with some days of a fleet's work, for pictures and tests.
+
+The pictures are those in docs/images; the tests need content on every page.
 
     asyncio.run(furnish(home, days=7))
 
-leaves `home/rota.yaml` and `home/.rota`, on which `rota up` goes on. Time is played, so that a
-week takes seconds; the same seed tells the same story.
+This leaves `home/rota.yaml` and `home/.rota`, on which `rota up` goes on. Time is simulated, so
+that a week takes seconds; the same seed gives the same story.
 """
 
 import heapq
@@ -107,7 +108,7 @@ AN_HOUR = 3600.0
 
 
 def _samples(dice: random.Random) -> Iterator[Sample]:
-    """Those of `rota demo`, and then as many as are wanted."""
+    """The samples of `rota demo`, and then as many more as are needed."""
     yield from (*SAMPLES, *MORE)
     while True:
         for place in dice.sample(PLACES, len(PLACES)):
@@ -121,7 +122,7 @@ def _samples(dice: random.Random) -> Iterator[Sample]:
 
 @dataclass
 class Story:
-    """Who does what, when. Everything happens through the API, at the time that is played."""
+    """Who does what, and when. Everything happens through the API, in simulated time."""
 
     http: httpx2.AsyncClient
     clock: ManualClock
@@ -186,7 +187,7 @@ class Story:
         self.later(self.dice.uniform(30, 400), partial(self.look, agent))
 
     async def direct(self) -> None:
-        """Something that is named for somebody who has not begun yet, and a question."""
+        """Items for an agent that has not begun yet, and a question."""
         waiting = await self.ask("GET", "/work?status=queued&limit=6")
         for item in waiting[-2:]:
             await self.ask("POST", f"/work/{item['id']}/dispatch", {"assigned_agent": "dora"})
@@ -197,7 +198,7 @@ class Story:
             await self.ask("POST", f"/work/{item['id']}/block", why, "eve")
 
     async def settle(self, item: str) -> None:
-        """A person answers, or looks at what was handed over."""
+        """A person answers, or reviews what was handed over."""
         status = (await self.ask("GET", f"/work/{item}"))["status"]
         verb = {"blocked": "release", "in_review": "complete", "failed": "retry"}.get(status)
         if verb is not None:
@@ -290,7 +291,7 @@ async def _opened(scheduler: Scheduler, home: Path) -> None:
 
 
 def _arrivals(start: datetime, until: datetime, dice: random.Random) -> Iterator[datetime]:
-    """More of them during the day, and several in the last minutes, which still wait."""
+    """More during the day; and several in the last minutes, which still wait."""
     moment = start
     while moment < until:
         yield moment

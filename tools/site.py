@@ -1,10 +1,10 @@
-"""Builds the documentation as static pages, into .cache/site, and checks every link of them.
+"""Builds the documentation as static pages, into .cache/site, and checks all their links.
 
     python -m tools.site
 
-The site lies as the sources do (`docs/howto/signals.md` is `docs/howto/signals.html`; a README is
-the index of its directory), so links keep their form, and it can be read from a disk, without a
-server. Nothing in it comes from elsewhere.
+The site has the layout of the sources (`docs/howto/signals.md` becomes `docs/howto/signals.html`; a
+README is the index of its directory), so links keep their form, and it can be read from a disk,
+without a server. Nothing in it is loaded from elsewhere.
 """
 
 import json
@@ -44,7 +44,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`source` is its path in the project; `files` are those it shows or links to, beside pages."""
+    """`source` is its path in the project; `files` are what it shows or links to, besides pages."""
 
     source: PurePosixPath
     html: Markup
@@ -68,7 +68,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What stands below one heading of the index."""
+    """One heading of the index, and the pages below it."""
 
     title: str
     pages: tuple[Page, ...]
@@ -110,7 +110,7 @@ def read_page(root: Path, source: PurePosixPath) -> Page:
 
 
 def _name_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
-    """Under the names that GitHub gives them, so that links work there as well."""
+    """Headings get the anchors that GitHub gives them, so that links work there as well."""
     taken: set[str] = set()
     for opening, inline, closing in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if opening.type == "heading_open":
@@ -131,7 +131,7 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 
 
 def _turn_links(source: PurePosixPath, tokens: Sequence[Token]) -> Iterator[PurePosixPath]:
-    """Links to pages become links to their addresses; all other files that are named come back."""
+    """Links to pages become links to their addresses. Yields all other files that are named."""
     for token, attribute in _linking(tokens):
         link = str(token.attrs[attribute])
         target = target_of(source, link)
@@ -154,7 +154,7 @@ def _linking(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
                 yield child, "src"
 
 
-# all of them
+# all pages
 
 
 def read_pages(root: Path) -> dict[PurePosixPath, Page]:
@@ -203,7 +203,7 @@ def _found(pages: dict[PurePosixPath, Page]) -> Iterator[tuple[str, str, str]]:
 
 
 def _copy(files: set[PurePosixPath], root: Path, site: Path) -> None:
-    """What does not exist, or lies outside, is left to the check of the links."""
+    """A file that does not exist, or lies outside, is left to the check of the links."""
     for file in files:
         if (root / file).is_file() and ".." not in file.parts:
             (site / file).parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""One file per peer: its best configuration that loses nothing on a power cut."""
+"""One file per peer: its best configuration that loses nothing in a power cut."""

@@ -1,4 +1,4 @@
-"""APScheduler 3, in memory and with its SQLAlchemy job store: the same questions as to ours."""
+"""APScheduler 3, in memory and with its SQLAlchemy job store: the same measurements as for Rota."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FAR = timedelta(days=300)
 
 
 class Counter:
-    """What jobs do; module-level functions only, because the store pickles their names."""
+    """What jobs do. Only module-level functions, because the store pickles their names."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -100,7 +100,7 @@ def idle_passes(place: Place | None, schedules: int, samples: int) -> list[float
 
 
 def due_at_once(place: Place | None, schedules: int) -> float:
-    """All of them due in one moment; until the last has run and its next time is stored."""
+    """All due at one moment. Timed until the last has run and its next time is stored."""
     scheduler = make(place)
     COUNTER.reset(schedules)
     now = datetime.now(UTC)

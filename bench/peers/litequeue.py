@@ -13,7 +13,7 @@ from bench.lanes import by_threads
 if TYPE_CHECKING:
     from litequeue import LiteQueue
 
-# Finished rows stay at the front of the index its pop walks: pruned at this pace it stays flat.
+# Finished rows stay at the front of the index that its pop walks; pruning this often keeps it flat.
 _PRUNE_EVERY = 500
 
 

@@ -12,7 +12,7 @@ from bench.lanes import by_threads
 if TYPE_CHECKING:
     from persistqueue import SQLiteAckQueue
 
-# Acknowledged rows stay, and its select walks over them: cleared at this pace it stays flat.
+# Acknowledged rows stay, and its select walks over them; clearing this often keeps it flat.
 _CLEAR_EVERY = 500
 
 
@@ -78,7 +78,7 @@ def _open(place: Place) -> SQLiteAckQueue:
 
 
 def _set_synchronous(queue: SQLiteAckQueue, value: str) -> None:
-    """It has no option for this, so we reach for its two connections."""
+    """It has no option for this, so we use its two connections."""
     connections: tuple[Any, ...] = (queue._getter, queue._putter)
     for connection in connections:
         connection.execute(f"PRAGMA synchronous = {value}")

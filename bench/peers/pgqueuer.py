@@ -35,7 +35,7 @@ class Pgqueuer:
     )
 
     def check(self, cell: Cell) -> None:
-        """It offers every cell."""
+        """pgqueuer offers every cell."""
 
     def prepare(self, place: Place) -> None:
         uvloop.run(_install(place))

@@ -117,7 +117,7 @@ async def _open(place: Place, connections: int) -> AsyncIterator[App]:
 
 
 def _unchecked_pool(**arguments: Any) -> Any:
-    """Its default pool asks `SELECT 1` before each use, a round trip more for every call."""
+    """Its default pool sends `SELECT 1` before each use, one more round trip for every call."""
     from psycopg_pool import AsyncConnectionPool
 
     return AsyncConnectionPool(**{**arguments, "check": None})

@@ -1,4 +1,4 @@
-"""The suites by name: each a module with `run(options) -> Outcome`, imported when asked for."""
+"""The suites by name: each is a module with `run(options) -> Outcome`, imported on use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = (
 @dataclass(frozen=True)
 class Options:
     items: int
-    seconds: float  # the most one cell may take
+    seconds: float  # the longest time for one cell
     rounds: int
     quick: bool
     directory: Path  # on the disk to be measured

@@ -1,5 +1,5 @@
-"""The board in Chromium, with 5,000 open items: to the first paint, from a commit to the page, its
-weight, and what an open page costs the server while nothing happens."""
+"""The board in Chromium, with 5,000 open items: time to the first paint, time from a commit to the
+page, its weight, and what an open page costs the server while nothing happens."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _chromium() -> Iterator[Any]:
 
 
 def _visited(browser: Any, url: str, visits: int) -> dict[str, Any]:
-    """Each with an empty cache."""
+    """Each visit has an empty cache."""
     paints, weights = [], []
     for _ in range(visits):
         context = browser.new_context()
@@ -82,7 +82,7 @@ def _visited(browser: Any, url: str, visits: int) -> dict[str, Any]:
 
 
 def _live(browser: Any, url: str, port: int, moves: int) -> dict[str, float]:
-    """From the answer to the writer, which comes behind the commit, to the card in the page."""
+    """From the answer to the writer, which comes after the commit, to the card in the page."""
     page = browser.new_page()
     page.goto(url)
     page.wait_for_selector("#feed[data-state=on]")
@@ -95,7 +95,7 @@ def _live(browser: Any, url: str, port: int, moves: int) -> dict[str, float]:
         item = json.loads(text)["id"]
         page.wait_for_selector(f"#i-{item}", state="attached")
         taken.append(max(0.0, page.evaluate("(id) => window.seen[id]", item) - committed))
-        # Out of the way again: the column's first page must not be full of them.
+        # Removed again: the column's first page must not fill up with them.
         rota_side.request(port, "DELETE", f"/work/{item}")
         page.wait_for_selector(f"#i-{item}", state="detached")
     page.close()

@@ -1,4 +1,4 @@
-"""What a claim costs as the queue behind it grows. A flat line is the promise; ours only."""
+"""What a claim costs as the queue behind it grows. It should stay flat. Only Rota is measured."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _measure(place: Place, depths: tuple[int, ...], samples: int) -> list[dict[s
 
 
 async def _climb(place: Place, depths: tuple[int, ...], samples: int) -> list[dict[str, Any]]:
-    """One queue that is filled further and further; what a sample completes is put back."""
+    """One queue that is filled further and further; items that a sample completes are replaced."""
     found = []
     queued = 0
     async with rota_side.opened(place) as queue:
@@ -61,7 +61,7 @@ def _settle(place: Place) -> None:
 
 
 async def _claims(queue: Any, limit: int, samples: int) -> dict[str, float]:
-    """Times the claim alone; completion and replacement lie between the samples."""
+    """Times only the claim; completion and replacement happen between the samples."""
     wall, cpu = [], []
     for _ in range(samples):
         burnt, started = cpu_seconds(), time.perf_counter()

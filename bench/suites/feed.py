@@ -1,6 +1,6 @@
-"""The live feed of `rota up`: from a commit to the clients that follow, and what many of them cost.
+"""The live feed of `rota up`: from a commit to the clients that follow, and what many clients cost.
 
-The server is one process, all clients are another: on two cores they share what there is.
+The server is one process and all clients are another; on two cores they compete.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _latency(port: int, samples: int, by_signal: bool) -> dict[str, float]:
 
 
 async def _measured(port: int, samples: int, by_signal: bool) -> dict[str, float]:
-    """From the answer to the writer, which has it right after the commit, to the event."""
+    """From the answer to the writer, which comes right after the commit, to the event."""
     taken = []
     kind = "work.signal.fired" if by_signal else "work.dispatched"
     async with _client(port) as writer, _client(port) as reader:
@@ -129,7 +129,7 @@ async def _moment(reader: _Client) -> float:
     return time.perf_counter()
 
 
-# many that read
+# many readers
 
 
 def _crowd(port: int, clients: int, moves: int, pid: int) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _crowd(port: int, clients: int, moves: int, pid: int) -> dict[str, Any]:
 
 
 async def _told(port: int, clients: int, moves: int, pid: int) -> dict[str, Any]:
-    """Every one of them has to hear every event of the moves, in one order."""
+    """Every client must receive every event of the moves, in the same order."""
     async with AsyncExitStack() as opened, asyncio.timeout(_SECONDS):
         crowd = [await opened.enter_async_context(_client(port)) for _ in range(clients)]
         for one in crowd:
@@ -167,7 +167,7 @@ async def _seqs(client: _Client, count: int) -> list[int]:
     return [(await client.event())["seq"] for _ in range(count)]
 
 
-# many that do not
+# many clients that do not read
 
 
 def _silent(port: int, clients: int, pid: int) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _silent(port: int, clients: int, pid: int) -> dict[str, Any]:
 
 
 async def _unread(port: int, clients: int, pid: int) -> dict[str, Any]:
-    """They subscribe and read no more, while 200 events of 90 KB pass; a write is timed."""
+    """The clients subscribe and stop reading, while 200 events of 90 KB pass; a write is timed."""
     async with AsyncExitStack() as opened, asyncio.timeout(_SECONDS):
         for _ in range(clients):
             one = await opened.enter_async_context(_client(port, max_queue=1, close_timeout=0.1))
@@ -202,7 +202,7 @@ def _idle(port: int, clients: int, pid: int) -> dict[str, Any]:
 
 
 async def _still(port: int, clients: int, pid: int) -> dict[str, Any]:
-    """Open and subscribed, and nothing happens to what they wait for; a write is timed."""
+    """Open and subscribed, while no event for them happens; a write is timed."""
     async with AsyncExitStack() as opened, asyncio.timeout(_SECONDS):
         for _ in range(clients):
             one = await opened.enter_async_context(_client(port))

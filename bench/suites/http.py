@@ -18,7 +18,7 @@ from bench.report import Outcome, Table
 from bench.suites import Options
 
 _CONNECTIONS = 64
-# Per script: the requests one turn of it makes.
+# Requests per turn of each script.
 _REQUESTS = {"health": 1, "submit": 1, "work": 2, "going_on": 1}
 _LABELS = {
     "health": "GET /health",

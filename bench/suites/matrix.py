@@ -1,4 +1,4 @@
-"""Cells × subjects, in an order that lets a slow moment of the machine hit all subjects alike."""
+"""Cells × subjects, in an order that lets a slow moment of the machine affect all alike."""
 
 from __future__ import annotations
 

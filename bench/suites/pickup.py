@@ -1,4 +1,4 @@
-"""How long an item waits for a worker that has nothing else to do, and what that worker burns."""
+"""How long an item waits for an idle worker, and what that worker costs while it waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.suites import Options
 
 _AGENT = "waiter"
 _WAIT_SECONDS = 30.0
-_PAUSE = 0.01  # between samples: the worker is back in its wait, the queue idle
+_PAUSE = 0.01  # between samples: the worker waits again, and the queue is idle
 
 
 def run(options: Options) -> Outcome:
@@ -52,7 +52,7 @@ async def _watch(place: Place, samples: int, idle_seconds: float) -> dict[str, A
 async def _pick_ups(queue: Any, samples: int) -> list[tuple[float, float]]:
     """Seconds from the submit's call, and from its answer, to the claim's answer.
 
-    From its answer may be negative: worker and submitter are woken by one commit.
+    The second may be negative, because one commit wakes both worker and submitter.
     """
     claimed: asyncio.Queue[float] = asyncio.Queue()
     worker = asyncio.create_task(_worker(queue, claimed))

@@ -1,4 +1,4 @@
-"""What a run costs beside its command: 50 at a time, each from its trigger to its recorded end."""
+"""What a run costs besides its command: 50 at a time, each from its trigger to its recorded end."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ async def _through_asyncio(turns: int) -> dict[str, Any]:
 
 
 async def _measured(one: Callable[[int], Awaitable[None]], turns: int) -> dict[str, Any]:
-    """The first turn of each lane only warms up: all 50 begin in one moment, as they never do."""
+    """Lanes begin one after another, over the time of one command, so that runs do not move in
+    step. The first turn of each lane only warms up."""
     taken: list[float] = []
 
     async def lane(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What schedules cost: a pass when nothing is due, doing nothing, a thousand at once, lateness."""
+"""What schedules cost: a pass when nothing is due, idling, a thousand at once, lateness."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(options: Options) -> Outcome:
     )  # fmt: skip
 
 
-# ours
+# Rota
 
 
 def _rota(place: Place, sizes: tuple[int, ...], seconds: float) -> dict[str, Any]:
@@ -77,7 +77,7 @@ async def _emptied(place: Place) -> AsyncIterator[Any]:
 
 
 def _agents(size: int, **schedule: Any) -> list[Any]:
-    """Ten schedules an agent, whose times lie all over next year."""
+    """Ten schedules per agent, with times all over next year."""
     from rota.model.fleet import AgentSpec
     from rota.model.schedules import Schedule, ScheduleType
 
@@ -174,14 +174,14 @@ async def _lateness(store: Any, seconds: float) -> list[float]:
     return late
 
 
-# theirs
+# the peer
 
 
 def _peer(place: Place | None, sizes: tuple[int, ...], seconds: float) -> dict[str, Any]:
     found: dict[str, Any] = {"idle": {}}
     for size in sizes:
         if place is not None and size > 10_000:
-            continue  # each job is put in by a commit of its own: that would take minutes
+            continue  # each job is added by its own commit, which would take minutes
         samples = apscheduler3.idle_passes(_fresh(place, f"idle-{size}"), size, 100)
         found["idle"][str(size)] = {"p50_us": round(statistics.median(samples) * 1e6, 1)}
     found["due_seconds"] = round(apscheduler3.due_at_once(_fresh(place, "due"), _DUE), 3)
@@ -190,7 +190,7 @@ def _peer(place: Place | None, sizes: tuple[int, ...], seconds: float) -> dict[s
 
 
 def _fresh(place: Place | None, name: str) -> Place | None:
-    """A directory of its own on SQLite; on PostgreSQL the job table is emptied."""
+    """A new directory on SQLite; on PostgreSQL the job table is emptied."""
     if place is None:
         return None
     if not place.url:

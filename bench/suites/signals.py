@@ -47,8 +47,8 @@ def _costs(places: list[Place], active: tuple[int, ...], moves: int) -> list[dic
 
 
 async def _moved(places: list[Place], active: tuple[int, ...], moves: int) -> list[dict[str, Any]]:
-    """Dispatch and release, one move in each place after the other: what else the machine does
-    meanwhile weighs on all of them alike."""
+    """Dispatch and release, one move in each place in turn, so that other load on the machine
+    affects all of them alike."""
     async with AsyncExitStack() as opened:
         lanes = []
         for place, count in zip(places, active, strict=True):
@@ -101,7 +101,7 @@ def _percentiles(taken: list[float]) -> dict[str, int]:
 
 
 async def _others(ledger: Any, signals: Any, store: Any, count: int) -> None:
-    """Active signals, each on an item of its own."""
+    """Active signals, each on its own item."""
     from rota.model.work import NewItem
     from rota.signals.making import insert
 

@@ -1,4 +1,4 @@
-"""How long a person waits for the command line, and what an idle server weighs."""
+"""How long a person waits for the command line, and how much memory an idle server takes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def _medians(samples: int) -> dict[str, float]:
     taken: dict[str, list[float]] = {name: [] for name in _COMMANDS}
     with tempfile.TemporaryDirectory(prefix="bench-pyc-") as folder:
         surroundings = _with_bytecode(folder)
-        for number in range(samples + 1):  # in turn, so that a slow moment hits all of them
+        for number in range(samples + 1):  # in turn, so that a slow moment affects all of them
             for name, command in _COMMANDS.items():
                 seconds = _timed(command, surroundings)
-                if number:  # the first compiled the modules
+                if number:  # the first one compiled the modules
                     taken[name].append(seconds)
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
 def _with_bytecode(folder: str) -> dict[str, str]:
-    """An installed Rota has its bytecode; a shell may forbid writing it, and then all is slow."""
+    """An installed Rota has its bytecode. If a shell forbids writing it, every command is slow."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": folder}
 

@@ -1,6 +1,7 @@
-"""An agent that does as its prompt says: `PLAY: word argument`, one to a line.
+"""An agent that follows its prompt: `PLAY: word argument`, one per line.
 
-It notes every start in a diary, so that tests can count them; imports little, so that it is quick.
+It records every start in a diary, so that tests can count them, and imports little, so that it is
+quick.
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-STEP = 0.01  # between two looks at a file: the test is another process
+STEP = 0.01  # between two checks of a file: the test is another process
 
 
 def main(diary: Path) -> None:
@@ -24,7 +25,7 @@ def main(diary: Path) -> None:
 
 
 def note(diary: Path, prompt: str) -> None:
-    """One write, so that agents who begin together do not mix their lines."""
+    """One write, so that agents that start together do not mix their lines."""
     entry = {
         "agent": os.environ["ROTA_AGENT"],
         "run": os.environ["ROTA_RUN_ID"],
@@ -70,7 +71,7 @@ def stubborn() -> None:
 
 
 def fork() -> None:
-    """A child of its own session, which would outlive a careless server."""
+    """A child in its own session, which would outlive a careless server."""
     if os.fork() == 0:
         os.setsid()
         stubborn()

@@ -1,4 +1,4 @@
-"""A place with a `rota.yaml`, agents that act, and `rota up` as a process of its own."""
+"""A directory with a `rota.yaml`, agents that act, and `rota up` in its own process."""
 
 import json
 import os
@@ -25,13 +25,13 @@ def schedule(**facts: Any) -> dict[str, Any]:
 
 
 def whole_lines(file: Path) -> list[Any]:
-    """Of a file that another process may be writing to: the last line can be half of one."""
+    """The lines of a file that another process may be writing: the last may be incomplete."""
     written = file.read_text() if file.exists() else ""
     return [json.loads(line) for line in written.splitlines(keepends=True) if line.endswith("\n")]
 
 
 class Node:
-    """`rota up`, as often as it is started; what it says is kept in a file."""
+    """`rota up`, which may be started repeatedly; its output is kept in a file."""
 
     def __init__(self, place: Path, variables: dict[str, str], *words: str) -> None:
         self._place = place
@@ -76,7 +76,7 @@ class Node:
         return self
 
     def kill(self) -> None:
-        """As the kernel would."""
+        """As the kernel would kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -89,7 +89,7 @@ class Node:
         return self.process.wait(seconds)
 
     def ask(self, method: str, path: str, content: Any = None) -> tuple[int, Any]:
-        """The API, as a stranger's program would."""
+        """Calls the API as any program would."""
         request = urllib.request.Request(
             self.url + path,
             json.dumps(content or {}).encode() if method == "POST" else None,
@@ -105,7 +105,7 @@ class Node:
 
 
 class Site(ThisProcess):
-    """Commands are typed in this process: they are many, and `rota up` is not."""
+    """Commands run in this process, because there are many of them; `rota up` does not."""
 
     nodes: list[Node]
 
@@ -113,7 +113,7 @@ class Site(ThisProcess):
         super().__init__(place, variables)
         self.nodes = []
 
-    # the scene
+    # setup
 
     @property
     def diary(self) -> Path:
@@ -133,7 +133,7 @@ class Site(ThisProcess):
         }
 
     def configure(self, *agents: dict[str, Any], **more: Any) -> None:
-        """JSON is YAML."""
+        """JSON is valid YAML."""
         (self.place / "rota.yaml").write_text(json.dumps({"agents": list(agents), **more}))
 
     def up(self, *words: str) -> Node:
@@ -147,10 +147,10 @@ class Site(ThisProcess):
         body = "\n".join(f"PLAY: {one}" for one in plays)
         return self.type("add", title, "--body", body, *words).strip()
 
-    # what came of it
+    # results
 
     def starts(self, **facts: Any) -> list[dict[str, Any]]:
-        """The agents that were started; `item="…"` leaves the others out."""
+        """The agents that were started; `item="…"` selects those of one item."""
         return [one for one in whole_lines(self.diary) if facts.items() <= one.items()]
 
     def shown(self, item: str) -> Any:
@@ -163,7 +163,7 @@ class Site(ThisProcess):
         )
 
     def await_start(self, count: int = 1, **facts: Any) -> dict[str, Any]:
-        """The last of so many."""
+        """The last of `count` starts."""
         found = self.eventually(
             lambda: found if len(found := self.starts(**facts)) >= count else None,
             f"not {count} starts of {facts}",
@@ -176,11 +176,11 @@ class Site(ThisProcess):
         return list(reversed(self.json("run", "list", *words)))
 
     def await_delivered(self) -> None:
-        """That it was delivered is written down a moment after it has arrived."""
+        """A delivery is recorded a moment after it has arrived."""
         self.eventually(lambda: self.json("outbox", "list") == [] or None, "something waits")
 
     def await_run(self, run: str, status: str) -> Any:
-        """A run's row is closed a moment after its last process has gone."""
+        """A run's row is closed a moment after its last process is gone."""
         [found] = self.eventually(
             lambda: [one for one in self.runs() if (one["id"], one["status"]) == (run, status)],
             f"{run} is not {status}",
@@ -219,7 +219,7 @@ class Site(ThisProcess):
     # processes
 
     def alive(self) -> list[int]:
-        """The processes that runs of this place have left: they carry its path."""
+        """Processes left by runs of this directory: their environment has its path."""
         mark = f"ROTA_RUN_ROOT={self.place}".encode()
         return [pid for pid in _processes() if mark in _environ(pid)]
 
@@ -236,7 +236,7 @@ def _processes() -> list[int]:
 
 
 def _environ(pid: int) -> bytes:
-    """Empty for zombies, and for who has just gone."""
+    """Empty for zombies, and for processes that have just ended."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

@@ -1,7 +1,7 @@
 """A terminal for tests of the command line: real processes, or this one where they are many.
 
 The processes are forks of one that has imported everything (`rota.testing.zygote`). Those of the
-README, of `test_cli_terminal` and of the faults are started from nothing.
+README, of `test_cli_terminal` and of the fault tests' own programs start a new interpreter.
 """
 
 import json
@@ -31,7 +31,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @dataclass
 class Terminal:
-    """A directory to type commands in."""
+    """A directory to run commands in."""
 
     place: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Terminal:
 
 
 class ThisProcess(Terminal):
-    """The same in a tenth of the time; without terminal, signals and imports of its own."""
+    """The same in a tenth of the time; without its own terminal, signals and imports."""
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         out, err = StringIO(), StringIO()
@@ -93,4 +93,4 @@ def until(true: Callable[[], object], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)  # another process: there is nothing to wait on
+        time.sleep(0.02)  # another process, so there is nothing to wait on

@@ -22,7 +22,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that has a page runs in the page's own thread; see `rota.testing.browser`."""
+    """A test with a page runs in the page's own thread; see `rota.testing.browser`."""
     browser = pyfuncitem.funcargs.get("browser")
     if browser is None or inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
@@ -34,7 +34,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Chromium]:
-    """One for all tests of this process."""
+    """One browser for all tests of this process."""
     require("chromium")
     with chromium() as running:
         yield running
@@ -49,7 +49,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def showroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A few hours of a fleet's work, on every page something to see. Only to be looked at."""
+    """A few hours of a fleet's work, with something to see on every page. Only for reading."""
     home = tmp_path_factory.mktemp("showroom")
     anyio.run(lambda: furnish(home, days=0.15))
     with served_site(home / ".rota", load_fleet(home / "rota.yaml").fleet) as running:
@@ -74,5 +74,5 @@ def visit(site: Site, visits: Visits) -> Visit:
 
 @pytest.fixture
 def page(visit: Visit) -> Page:
-    """At a desk, in light colours."""
+    """Desktop size, light colours."""
     return visit.page

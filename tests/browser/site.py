@@ -1,4 +1,4 @@
-"""The dashboard as it is served, and hands to put something on it."""
+"""The dashboard as it is served, and methods to put content on it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,26 +27,26 @@ class Site:
         return self.served.url
 
     def add(self, description: str = "Mend the fence", **fields: Any) -> str:
-        """An item's id."""
+        """Returns the item's id."""
         item = self.client.work_add(**{"type": "chore", "description": description, **fields})
         return str(item["id"])
 
     def taken(self, description: str = "Mend the fence", agent: str = "ann", **fields: Any) -> str:
-        """Of an item that an agent works at."""
+        """Returns the id of an item that an agent works on."""
         self.client.set_agent(agent, max_concurrent=50)
         item = self.add(description, **fields)
         self.client.work_dispatch(item, agent)
         return item
 
     def token(self, *scopes: str, name: str = "boss") -> str:
-        """A token's secret. From the first on the server is closed, also to `client`."""
+        """Returns a secret. From the first token on the server is closed, also to `client`."""
         tokens = self.served.ledger.tokens
         _, secret = self.served.run(lambda: tokens.create(name, scopes or ("admin",)))
         self.served.api._gate.forget()
         return secret
 
     def revoke(self) -> None:
-        """All tokens."""
+        """Revokes all tokens."""
         tokens = self.served.ledger.tokens
         for one in self.served.run(tokens.list):
             if one.revoked_at is None:
@@ -56,7 +56,7 @@ class Site:
 
 @contextmanager
 def served_site(home: Path, fleet: Fleet | None = None) -> Iterator[Site]:
-    """What is in `home/rota.db`, or an empty ledger."""
+    """A site on `home/rota.db`, or on an empty ledger."""
     configured = (lambda: fleet) if fleet else None
     settings = ApiSettings(remember_seconds=0.05)
     with (

@@ -49,7 +49,7 @@ def empty_postgres(shared_postgres: str) -> str:
 
 @pytest.fixture(scope="session")
 def new_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database to copy: making its tables anew for every test would take as long as the test."""
+    """A database to copy: creating its tables for every test would take as long as the test."""
     path = tmp_path_factory.mktemp("new") / "rota.db"
     anyio.run(make_store(str(path)).upgrade)
     return path
@@ -76,7 +76,7 @@ async def _opened(database: str, clock: ManualClock) -> AsyncIterator[Store]:
         store = PostgresStore(database, lanes=4, clock=clock)  # each lane is one more connection
     await store.open()
     if isinstance(store, PostgresStore):
-        await store.wait(Topic.READY, 0, PATIENCE)  # its listener takes everything for news once
+        await store.wait(Topic.READY, 0, PATIENCE)  # its listener treats everything as news once
     try:
         yield store
     finally:
@@ -91,7 +91,7 @@ async def store(database: str, clock: ManualClock) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def beside(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each read, whether it is kept off the event loop."""
+    """For each read, whether it is kept off the event loop."""
     found, read = list[bool](), store.read
 
     async def noted(body: Callable[[Transaction], Any], *, long: bool = False) -> Any:
@@ -129,7 +129,7 @@ async def one_lane(database: str, store: Store, clock: ManualClock) -> AsyncIter
 
 @pytest.fixture(scope="session", autouse=True)
 def server_programs() -> Iterator[None]:
-    """`pg_dump` refuses servers younger than itself: the one that came with the server fits."""
+    """`pg_dump` refuses servers newer than itself, so use the one that came with the server."""
     binaries = find_binaries()
     with pytest.MonkeyPatch.context() as patch:
         if binaries is not None and (binaries / "pg_dump").exists():
@@ -174,7 +174,7 @@ Sql = Callable[..., list[tuple[Any, ...]]]
 def sql(database: str, store: Store) -> Iterator[Sql]:
     """The database itself, past all verbs: `sql("DELETE FROM events WHERE seq = :n", n=1)`.
 
-    What it refuses is raised as `apsw.Error` or `psycopg.Error`.
+    Its refusals are raised as `apsw.Error` or `psycopg.Error`.
     """
     if database.startswith("sqlite"):
         lite = apsw.Connection(database.removeprefix("sqlite:///"))

@@ -30,7 +30,7 @@ def agent(*schedules: Schedule, name: str = "ada", room: int = 100) -> AgentSpec
 
 
 class Stage:
-    """Runs agents: each stands on the stage until the test sends it off."""
+    """Runs agents: each stays until the test lets it go."""
 
     def __init__(self) -> None:
         self.came: list[Trigger] = []
@@ -65,7 +65,7 @@ class Node:
         self.stage = stage
 
     async def tick(self) -> float:
-        """One check, and whatever it started comes to its end, unless it stays."""
+        """One check; what it started then runs to its end, unless it stays."""
         pause = await self.scheduler.tick()
         await asyncio.sleep(0)
         if not self.stage.stays:
@@ -89,7 +89,7 @@ class Pulse:
         await self._over.wait()
 
     async def beat(self) -> None:
-        """Whoever sleeps does what it has to do, and sleeps again."""
+        """Lets the sleeper do its work until it sleeps again."""
         self._asleep.clear()
         self._over.set()
         async with asyncio.timeout(PATIENCE):

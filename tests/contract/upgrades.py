@@ -1,6 +1,6 @@
-"""Upgrades in processes of their own: `python -m tests.contract.upgrades crash|race URL …`.
+"""Upgrades in their own processes: `python -m tests.contract.upgrades crash|race URL …`.
 
-This process only forks, once everything is imported; its children upgrade, are killed, or look
+This process only forks, once everything is imported; its children upgrade, are killed, or check
 what is left. Each result is a line of JSON.
 """
 
@@ -58,7 +58,7 @@ def first_only(dialect: str) -> tuple[Migration, ...]:
 
 
 def carry(wanted: Callable[[str], tuple[Migration, ...]]) -> None:
-    """As another version of Rota does: every module that asks for migrations gets these."""
+    """Act as another version of Rota: every module that asks for migrations gets these."""
     for module in (migrations, sqlite, postgres):
         module.migrations = wanted  # type: ignore[attr-defined]
 
@@ -72,7 +72,7 @@ def say(word: Any) -> None:
 
 
 def in_child(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Run it in a fork; its wait status, and what it returned if it got so far."""
+    """Run it in a fork. Returns its wait status, and what it returned if it got that far."""
     reader, writer = os.pipe()
     if (pid := os.fork()) == 0:
         os.close(reader)
@@ -91,7 +91,7 @@ def upgrade(url: str) -> list[str]:
 
 
 def upgrade_until(url: str, start_from: str, count: int) -> list[str]:
-    """Die before the statement of that number; return when there are not so many."""
+    """Die before the statement of that number; return if there are fewer."""
     if start_from == "old":
         carry(new)
     left = count
@@ -129,7 +129,7 @@ def _watch_psycopg(tick: Callable[[], None]) -> None:
 
 
 def statements(text: str) -> list[str]:
-    """A migration, statement by statement; what stands between $$ is one."""
+    """A migration, statement by statement; text between $$ is one statement."""
     parts = re.split(r"(\$\$.*?\$\$)", text, flags=re.DOTALL)
     whole = "".join(part if part.startswith("$$") else part.replace(";\n", "\0") for part in parts)
     return [one for one in whole.split("\0") if re.sub(r"--.*", "", one).strip()]
@@ -188,7 +188,7 @@ def empty(url: str) -> None:
         sqlite_path(url).parent.mkdir(mode=0o700)
 
 
-# what is asked for
+# the modes
 
 
 def crash(url: str, start_from: str, step: str) -> None:
@@ -225,7 +225,7 @@ def race(url: str, rounds: str, how: str) -> None:
         in_child(lambda: empty(url))
         gate_reader, gate_writer = os.pipe()
         children = [_racer(url, how, gate_reader, gate_writer) for _ in range(4)]
-        os.close(gate_writer)  # all of them see the end of the pipe: go
+        os.close(gate_writer)  # all of them see the end of the pipe, and start
         os.close(gate_reader)
         results = []
         for pid, reader in children:
@@ -256,7 +256,7 @@ async def _open(url: str) -> list[str]:
         return (await store.schema()).applied
 
 
-# what a test asks
+# for tests
 
 
 def in_processes(*arguments: str) -> list[Any]:

@@ -1,15 +1,15 @@
-"""Runs the commands of a page as they are printed, and holds their output to what is shown.
+"""Runs the commands of a page as printed, and compares their output with what is shown.
 
-A block marked `console` holds commands behind `$ ` (continued behind `> `) and what they print.
-All blocks of a page run in one shell, on a terminal, in an empty directory with a server on it.
-A comment `<!-- file: NAME -->` before a block saves the block as that file beforehand; a comment
+A block marked `console` holds commands after `$ ` (continued after `> `) and their output. All
+blocks of a page run in one shell, on a terminal, in an empty directory with a server on it. A
+comment `<!-- file: NAME -->` before a block saves the block as that file beforehand; a comment
 `<!-- server: none -->` anywhere leaves the server out.
 
-`rota` is a fork there (`rota.testing.zygote`), but on the README, whose commands are started from
-nothing.
+There `rota` is a fork (`rota.testing.zygote`), except on the README, whose commands start a new
+interpreter.
 
-In what is shown, ids and tokens stand for any, but always for the same one; times, ages and `…`
-stand for whatever comes.
+In what is shown, an id or token matches any, but always the same one; times, ages and `…` match
+anything.
 """
 
 import contextlib
@@ -84,10 +84,10 @@ def check(
     replaced: Mapping[str, str] | None = None,
     programs: Path | None = None,
 ) -> None:
-    """Run the page; the first command that does otherwise than shown is an AssertionError.
+    """Run the page; the first command with another result than shown is an AssertionError.
 
-    `replaced` maps addresses as they are printed to those of the test; `programs` is a directory
-    of programs that stand in for those a reader has.
+    `replaced` maps addresses as printed to those of the test; `programs` is a directory of programs
+    that replace those a reader has.
     """
     with ExitStack() as stack:
         real, variables = dict(replaced or {}), {}
@@ -123,7 +123,7 @@ def _prepare(page: Path, directory: Path, real: Mapping[str, str]) -> None:
 
 
 def environment(directory: Path, **more: str) -> dict[str, str]:
-    """None of ours: what a variable of the one who tests says must not change the outcome."""
+    """Nothing of ours: the tester's variables must not change the outcome."""
     return {
         "PATH": f"{BIN}:{os.environ.get('PATH', os.defpath)}",
         "HOME": str(directory),
@@ -139,7 +139,7 @@ def environment(directory: Path, **more: str) -> dict[str, str]:
 
 @contextmanager
 def server(directory: Path) -> Iterator[str]:
-    """`rota up` on a free port and the state directory that a reader has: `.rota`."""
+    """`rota up` on a free port, with a reader's state directory: `.rota`."""
     with (directory / "server.log").open("wb") as log:
         running = zygote.start(
             ["up", "--port", "0"],
@@ -164,12 +164,12 @@ def _url_of(running: zygote.Process, directory: Path) -> str:
             with urllib.request.urlopen(f"{url}/health", timeout=5):
                 return url
         except (OSError, ValueError):
-            time.sleep(0.02)  # another process: there is nothing to wait on
+            time.sleep(0.02)  # another process, so there is nothing to wait on
     raise AssertionError(f"rota up: {(directory / 'server.log').read_text()}")
 
 
 def _forks() -> str:
-    """An alias, because `activate` puts the environment's own `rota` first on the path."""
+    """By alias, because `activate` puts the environment's own `rota` first on the path."""
     scripts = zygote.the_zygote().scripts()
     names = ("rota", "label-state")
     return "\n".join(["shopt -s expand_aliases", *(f"alias {n}={scripts / n}" for n in names), ""])
@@ -218,7 +218,7 @@ def _on_a_terminal(script: str, directory: Path, variables: Mapping[str, str]) -
 
 
 def _printed_by(shell: "subprocess.Popen[bytes]", terminal: int) -> str:
-    """Until the shell has ended; what it left in the background may hold the terminal longer."""
+    """Until the shell has ended; processes in the background may hold the terminal longer."""
     chunks: list[bytes] = []
     deadline = time.monotonic() + SCRIPT_SECONDS
     while time.monotonic() < deadline:
@@ -226,7 +226,7 @@ def _printed_by(shell: "subprocess.Popen[bytes]", terminal: int) -> str:
         if select.select([terminal], [], [], 0 if ended else 0.1)[0]:
             try:
                 chunks.append(os.read(terminal, 65_536))
-            except OSError:  # how a terminal says that the last one who wrote to it is gone
+            except OSError:  # how a terminal says that its last writer is gone
                 break
         elif ended:
             break
@@ -249,7 +249,7 @@ _SHOWN = re.compile("|".join(f"(?P<{name}>{form})" for name, form in _PLACEHOLDE
 
 
 class Expectation:
-    """Remembers which id or token of a page stands for which of the run."""
+    """Remembers which id or token of a page corresponds to which of the run."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {}

@@ -16,7 +16,7 @@ _LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(<?([^)\s>]+)>?(?: \"[^\"]*\"
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block; `file` is the name that a comment before it gives it."""
+    """One fenced block; `file` is the name from a comment before it."""
 
     language: str
     text: str
@@ -50,7 +50,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that headings get, as GitHub makes them."""
+    """The anchors that GitHub gives to headings."""
     found: set[str] = set()
     for heading in _HEADING.findall(prose(page)):
         name = _anchor(heading)

@@ -1,4 +1,4 @@
-"""Asking a server by plain HTTP, and what it may answer when its database is in trouble."""
+"""Calls a server by plain HTTP, and lists what it may answer when its database is in trouble."""
 
 import httpx2
 

@@ -33,7 +33,7 @@ def start() -> Iterator[Callable[..., Process]]:
 
 @pytest.fixture
 def server(tmp_path: Path, database: str) -> Iterator[Server]:
-    """`rota up` as a process of its own, on the test's database."""
+    """`rota up` in its own process, on the test's database."""
     server = Server(tmp_path / "state", database)
     server.start()
     yield server

@@ -1,6 +1,6 @@
-"""One agent of a fleet as a process of its own: takes issues, works, reports; also dies on order.
+"""One agent of a fleet in its own process: takes issues, works, reports, and dies on request.
 
-It is told each round by a line of JSON on its standard input, and says how it went by another.
+Each round begins with a line of JSON on its standard input, and ends with another on its output.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ def tracker_of(settings: Forge, context: SourceContext) -> GitHubTracker:
 
 
 def factory(config: Mapping[str, Any], context: SourceContext) -> WorkSource:
-    """As the real one, but impatient."""
+    """Like the real factory, but with short timeouts."""
     settings = source_config(config)
     assert isinstance(settings, Forge)
     tracker = tracker_of(settings, context)

@@ -1,8 +1,8 @@
-"""What happened, judged: the ledger's rows and events against what its callers were told.
+"""Judges what happened: the ledger's rows and events against what its callers were told.
 
-`rota.testing.audit` asks whether a ledger agrees with itself at the end. This asks in addition
-what only callers can know: was an answer forgotten, was work done twice, did anything go back,
-did two own the same item or the same slot at any time.
+`rota.testing.audit` checks that a ledger agrees with itself at the end. This also checks what only
+callers can know: whether an answer was forgotten, work was done twice, anything went back, or two
+owned the same item or slot at any time.
 """
 
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ class Ledger:
 
 @dataclass(slots=True)
 class Answers:
-    """What callers were told, each answer written down after it came."""
+    """What callers were told; each answer is recorded after it came."""
 
     submitted: list[tuple[str, str]] = field(default_factory=list)  # key, item
     completed: list[tuple[str, int]] = field(default_factory=list)  # item, epoch
@@ -67,8 +67,8 @@ async def read(database: str) -> Ledger:
 
 
 def _everything(tx: Transaction) -> Ledger:
-    # By number, not as the feed gives them: on PostgreSQL the feed's order is another one, while
-    # of two events that depend on each other the first has the lower number.
+    # By number, not in the feed's order, which differs on PostgreSQL. Of two events that depend on
+    # each other, the first has the lower number.
     records = [
         replace(record, events=sorted(record.events, key=lambda event: event.seq))
         for record in audit.read_ledger(tx)
@@ -106,7 +106,7 @@ def _lost(records: Sequence[Record], answers: Answers) -> Iterable[str]:
 
 
 def _doubled(records: Sequence[Record], answers: Answers) -> Iterable[str]:
-    """A key stands in the description of its item, so that what nobody was told is found too."""
+    """A key is in the description of its item, so that items without an answer are found, too."""
     stored = Counter(record.item.description for record in records)
     yield from (f"{key} is stored {n} times" for key, n in stored.items() if n > 1)
     ids = defaultdict(set)
@@ -122,7 +122,7 @@ def _doubled(records: Sequence[Record], answers: Answers) -> Iterable[str]:
 
 
 def _regressed(records: Sequence[Record], answers: Answers) -> Iterable[str]:
-    """Nobody saw an item younger than he had seen it before, nor in a status it never had."""
+    """Nobody saw an item at an older version than before, nor in a status it never had."""
     stands = {record.item.id: record for record in records}
     had = {
         record.item.id: {event.to_status for event in record.events if event.to_status}

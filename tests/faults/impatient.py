@@ -1,4 +1,4 @@
-"""`python -m tests.faults.impatient …` is `rota …` that waits for a lock a moment only."""
+"""`python -m tests.faults.impatient …` is `rota …` that waits only a moment for a lock."""
 
 import sys
 

@@ -1,8 +1,8 @@
 """Load over HTTP that outlives its server: submitters, workers and onlookers, each in a thread.
 
-Everything they are told is written down in `answers`. A request without an answer is unknown: a
-submission is repeated with its key, a completion with its token, a claim is forgotten, because
-its lease brings the items back.
+Everything they are told is recorded in `answers`. The result of a request without an answer is
+unknown: a submission is repeated with its key, a completion with its token. A claim is forgotten,
+because its lease brings the items back.
 """
 
 import random
@@ -18,7 +18,7 @@ from rota.model.errors import ClaimLost
 from tests.faults.history import Answers
 
 FOR_EVER = Retries(attempts=100_000, base_seconds=0.02, cap_seconds=0.2)
-SLOTS = 200  # a claim whose answer was lost keeps its slot until the lease is over
+SLOTS = 200  # a claim without an answer keeps its slot until the lease is over
 
 
 class Load:
@@ -62,7 +62,7 @@ class Load:
 
     @property
     def told(self) -> int:
-        """How many answers have come that something was stored."""
+        """How many answers said that something was stored."""
         return len(self.answers.submitted) + len(self.answers.completed)
 
     def wait_until_told(self, count: int, seconds: float = 60.0) -> None:
@@ -86,7 +86,7 @@ class Load:
             f" {len(self.answers.completed)} completed"
         )
 
-    # what the threads do
+    # the threads
 
     def _guarded(self, duty: Callable[..., None], argument: Any) -> None:
         try:
@@ -124,7 +124,7 @@ class Load:
     def _complete(
         self, client: SyncWorkQueueClient, agent: str, item: dict[str, Any], **more: Any
     ) -> list[dict[str, Any]]:
-        """What was taken with it, if more was asked for."""
+        """Returns the items taken with it, if more was requested."""
         epoch = item["claim"]["epoch"]
         with self._changed:
             self.answers.see(agent, item)
@@ -156,5 +156,5 @@ class Load:
         except PASSING as error:
             if isinstance(error, ConnectionFailed) and error.sent:
                 self.unanswered += 1
-            self._stop.wait(0.02)  # a server that is away is not asked in a storm
+            self._stop.wait(0.02)  # do not flood a server that is away
             return None

@@ -1,8 +1,8 @@
 """A claimant that dies right before or right after its N-th request to the tracker.
 
-As a program it kills itself with SIGKILL: an order is a line of JSON on its standard input, and
-whoever lives to the end says so by another. Inside a test its death is an exception, after which
-it reaches neither the tracker nor its ledger any more.
+As a program it kills itself with SIGKILL: an order is a line of JSON on its standard input, and one
+that survives to the end prints another. Inside a test its death is an exception, after which it
+reaches neither the tracker nor its ledger.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ DEEDS: dict[str, WorkResult | None] = {
 
 
 class Killed(BaseException):
-    """Nobody handles it, and nothing that is done on its way out reaches anybody."""
+    """Nobody handles it, and cleanup on its way out has no effect."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class MortalTransport(httpx2.AsyncBaseTransport):
 
 
 class MortalStore:
-    """The dead do not write."""
+    """Refuses all writes after the death."""
 
     def __init__(self, life: Life, store: Store) -> None:
         self._life = life

@@ -1,4 +1,4 @@
-"""A server in small: runs one agent, until it is killed. Arguments: its directory, the agent."""
+"""A minimal server: runs one agent until it is killed. Arguments: its directory, the agent."""
 
 import asyncio
 import os

@@ -1,8 +1,10 @@
-"""A pool of connections to PostgreSQL that lends one for each transaction, as PgBouncer does in its
-mode `transaction`, and never the same twice in a row: what somebody has left behind in a session
-(a prepared statement, a setting, LISTEN) is not there for him any more, but for others.
+"""A pool of PostgreSQL connections that lends one for each transaction.
 
-It speaks as much of the protocol as that takes: messages are passed on as they are, and a
+This is PgBouncer's mode `transaction`, except that the pool never lends the same connection twice
+in a row. So what a client leaves in a session (a prepared statement, a setting, LISTEN) is not
+there for that client any more, but for others.
+
+It speaks only as much of the protocol as this needs: messages are passed on unchanged, and a
 connection is free again when the server says that no transaction is open.
 """
 
@@ -23,14 +25,14 @@ _GONE = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class _Side:
-    """One end of a conversation. Its next message is always being waited for, and lost by nobody
-    who stops waiting."""
+    """One end of a conversation. A task always reads its next message, so that no message is lost
+    when a caller stops waiting."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self.next = asyncio.ensure_future(_message(reader))
-        self.told = b""  # of a server: its parameters, for whoever connects
+        self.told = b""  # of a server: its parameters, for new clients
 
     async def hear(self) -> bytes:
         await asyncio.wait([self.next])
@@ -57,7 +59,7 @@ class _Side:
 
 @dataclass(eq=False)
 class Pool:
-    """`lent` counts how often a connection was given out."""
+    """`lent` counts how often a connection was lent."""
 
     server: str
     size: int
@@ -113,14 +115,14 @@ class Pool:
         self.lent += 1
         try:
             await _transaction(client, first, backend)
-        except BaseException:  # in the middle of it: what is open there ends with it
+        except BaseException:  # in mid-transaction: closing the connection ends it
             self._free.put_nowait(None)
             await backend.gone()
             raise
         self._free.put_nowait(backend)
 
     async def _lend(self) -> _Side:
-        """The one that was idle longest. One that has died meanwhile is made anew."""
+        """The connection that was idle longest. One that has died meanwhile is replaced."""
         backend = await self._free.get()
         if backend is not None and not backend.next.done():
             return backend
@@ -151,7 +153,7 @@ async def _connected(server: str) -> _Side:
     backend.say(struct.pack("!I", len(body) + 4) + body)
     try:
         backend.told = await _greeting_of(backend)
-    except BaseException:  # a server that restarts hangs up in the middle of it
+    except BaseException:  # a server that restarts may hang up here
         await backend.gone()
         raise
     return backend
@@ -172,7 +174,7 @@ async def _message(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _transaction(client: _Side, first: bytes, backend: _Side) -> None:
-    """Both ways, until nothing is open, and nothing was said that is not answered."""
+    """Pass messages both ways, until no transaction is open and every message is answered."""
     message, answers_due, is_complete = first, 0, False
     while True:
         if message:

@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def free_port() -> int:
-    """Below the ephemeral range: a client that keeps reconnecting to a server that is down could
-    otherwise be given that very port as its own, and talk to itself."""
+    """Below the ephemeral range: a client that keeps reconnecting to a stopped server could
+    otherwise get that very port as its own, and talk to itself."""
     for port in random.sample(range(20_000, 30_000), 100):
         with suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 def eventually(look: Callable[[], T], what: str, seconds: float = DEADLINE_SECONDS) -> T:
-    """Another process is the only witness: look until it says something true."""
+    """Poll until another process shows a true result."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         if time.monotonic() > deadline:
@@ -46,8 +46,7 @@ def eventually(look: Callable[[], T], what: str, seconds: float = DEADLINE_SECON
 
 
 class Process:
-    """A program of ours that speaks in lines of JSON: on its standard output, and is spoken to
-    on its standard input."""
+    """A program of ours that writes lines of JSON to standard output, and reads standard input."""
 
     def __init__(self, *command: str, cwd: Path = ROOT, errors: IO[bytes] | None = None) -> None:
         self._popen = _started(command, cwd, os.environ | {"PYTHONUNBUFFERED": "1"}, errors)
@@ -67,7 +66,7 @@ class Process:
         self._lines.put(None)
 
     def line(self, seconds: float = DEADLINE_SECONDS) -> str:
-        """The next line it says; an error when it ends instead."""
+        """The next line of its output; an error if it ends instead."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
@@ -80,7 +79,7 @@ class Process:
         return json.loads(self.line(seconds))
 
     def hear_all(self) -> list[Any]:
-        """All that it still says, until it ends."""
+        """All its remaining output, until it ends."""
         heard = []
         with suppress(EOFError):
             while True:
@@ -116,7 +115,7 @@ class Process:
 def _started(
     command: tuple[str, ...], cwd: Path, env: dict[str, str], errors: IO[bytes] | None
 ) -> zygote.Process:
-    """Ours are forks; programs of the tests start by themselves."""
+    """`rota` is a fork; the tests' own programs start a new interpreter."""
     pipe = subprocess.PIPE
     if command[:2] == ("-m", "rota"):
         return zygote.start(
@@ -150,7 +149,7 @@ def processes() -> Iterator[Callable[..., Process]]:
 
 
 class Server:
-    """`rota up` on one state directory and one port, as often as it is started."""
+    """`rota up` on one state directory and one port, which may be started repeatedly."""
 
     def __init__(self, home: Path, database: str, *options: str, program: str = "rota") -> None:
         self.home = home

@@ -1,4 +1,4 @@
-"""A node of a fleet on a clock that the test turns: `python -m tests.faults.schedule_node …`."""
+"""A node of a fleet on a clock that the test moves: `python -m tests.faults.schedule_node …`."""
 
 import asyncio
 import os
@@ -62,7 +62,7 @@ class FileClock:
         return datetime.fromisoformat(self.path.read_text())
 
     def set(self, moment: datetime) -> None:
-        """In one piece: nobody reads half a time."""
+        """Atomically, so that nobody reads half a time."""
         new = self.path.with_suffix(".new")
         new.write_text(moment.isoformat())
         new.replace(self.path)
@@ -74,8 +74,8 @@ AHEAD_OF_ALL = (
 
 
 class Careless(postgres_transaction.PostgresTransaction):
-    """The planted bug: nothing is locked, nobody looks at what others have open, and whoever finds
-    a slot triggered believes that it is new."""
+    """The planted bug: nothing is locked, open triggers of others are ignored, and a slot that was
+    triggered already counts as new."""
 
     def due_schedules(self, now: str, beyond: Place, limit: int) -> list[DueSchedule]:
         found = [row for row in self._text(AHEAD_OF_ALL, {}) if row[4] <= now]
@@ -106,7 +106,7 @@ async def main(url: str, place: str, *rest: str) -> None:
     async def run(info: TriggerInfo) -> None:
         trigger = info.trigger
         os.write(written, f"{trigger.agent}/{trigger.schedule} {trigger.slot}\n".encode())
-        await asyncio.sleep(dice.uniform(0, 0.03))  # so that kills meet runs
+        await asyncio.sleep(dice.uniform(0, 0.03))  # so that kills hit runs
 
     async with opened(url) as store:
         scheduler = Scheduler(

@@ -1,6 +1,6 @@
 """`python -m tests.faults.signal_processor DATABASE OWNER`: fires signals until it is killed.
 
-Leases are short, so that a successor goes on soon.
+Leases are short, so that a successor soon takes over.
 """
 
 import asyncio

@@ -32,7 +32,7 @@ def heard() -> str:
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Store]:
-    """With few connections: a server has a hundred, and every lane of every process takes one."""
+    """With few connections: a server allows a hundred, and every lane takes one."""
     store = make_store(url)
     if isinstance(store, PostgresStore):
         store = PostgresStore(url, lanes=2)
@@ -44,10 +44,10 @@ async def opened(url: str) -> AsyncIterator[Store]:
 
 
 async def race(url: str, agent: str, limit: str) -> None:
-    """Take and complete until an item of the type `stop` comes. Who takes one at a time takes the
-    next with the completion of the last, and waits when there is nothing.
+    """Claim and complete until an item of the type `stop` comes.
 
-    The safety net is taken away: a wake-up that is lost is never made up for by looking again.
+    With a limit of one, each completion also claims the next item; the worker waits when there is
+    nothing. The safety net is removed: a lost wake-up is never made up for by looking again.
     """
     claiming.LOOK_AGAIN_SECONDS = 3600.0
     request = ClaimRequest(agent, limit=int(limit), lease_seconds=600, wait_seconds=60)
@@ -75,7 +75,7 @@ async def race(url: str, agent: str, limit: str) -> None:
 
 
 def hold(url: str, agent: str, count: str, lease: str) -> None:
-    """Take so many items, say which, and then do nothing for ever."""
+    """Claim so many items, print which, and then do nothing for ever."""
     with SyncWorkQueueClient(url) as client:
         items = client.claim(agent, limit=int(count), lease_seconds=float(lease))
         say([[item["id"], item["claim"]["epoch"]] for item in items])
@@ -83,7 +83,7 @@ def hold(url: str, agent: str, count: str, lease: str) -> None:
 
 
 def frozen(url: str, agent: str, lease: str) -> None:
-    """Take one item, say so, wait for a word, then try every late write there is."""
+    """Claim one item, print it, wait for a word, then try every late write there is."""
     with SyncWorkQueueClient(url, actor=agent) as client:
         (item,) = client.claim(agent, lease_seconds=float(lease))
         item_id, token = item["id"], item["claim"]["token"]
@@ -109,7 +109,7 @@ def frozen(url: str, agent: str, lease: str) -> None:
 
 
 def loop(url: str, agent: str, lease: str) -> None:
-    """The client's own loop: says what it takes, waits for a word, and says what came of it."""
+    """The client's own loop: prints what it takes, waits for a word, and prints how that ended."""
     with SyncWorkQueueClient(url, actor=agent) as client, client.work(
         agent, lease_seconds=float(lease)
     ) as work:  # fmt: skip

@@ -1,4 +1,4 @@
-"""A server on a real port, and a client to ask it."""
+"""A server on a real port, and a client for it."""
 
 import shutil
 from collections.abc import AsyncIterator, Iterator

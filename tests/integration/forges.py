@@ -1,4 +1,4 @@
-"""A repository on the tracker stub, and work sources on it, put together as the real ones are."""
+"""A repository on the tracker stub, and work sources on it, assembled like the real ones."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,18 +19,18 @@ from rota.sources.registry import SourceContext, WorkSourceRegistry
 from rota.testing.tracker import Control, TrackerStub
 
 REPO = "ada/engine"
-# The owner, the account that our agents work with, that of another fleet, and a stranger.
+# The owner, the account of our agents, that of another fleet, and a stranger.
 ADA, BOT, RIVAL, EVE = 7, 8, 66, 9
 RIVALS_CLAIM = "<!-- agent-claim:v=2 fleet=west codename=zoe firing_id=f1 nonce=n ts=t -->"
 SETTLE = 0.01
-# Of a tracker that fails: as often as usual, but without long waits between.
+# For a tracker that fails: as many tries as usual, but without long waits between them.
 IMPATIENT = RetryOptions(base_delay=0.01, max_delay=0.5)
 
 _TRACKERS = {"github": GitHubTracker, "gitea": GiteaTracker}
 
 
 def build(control: Control, *, private: bool = True) -> None:
-    """Ada's repository, in which the bot and another fleet may write; eve may only look."""
+    """Ada's repository, in which the bot and another fleet may write; eve may only read."""
     control.reset()
     for login, number in (("ada", ADA), ("bot", BOT), ("rival", RIVAL), ("eve", EVE)):
         control.user(login, id=number)
@@ -39,7 +39,7 @@ def build(control: Control, *, private: bool = True) -> None:
 
 
 class Forges:
-    """Makes sources on one stub and closes them at the end."""
+    """Makes sources on one stub, and closes them at the end."""
 
     usual = RetryOptions()
 
@@ -77,7 +77,7 @@ class Forges:
         environ: Mapping[str, str] | None = None,
         **given: Any,
     ) -> ForgeWorkSource:
-        """By the way that everybody's sources are made."""
+        """Made in the same way as any source."""
         made = self._registry.create(self.config(kind, **given), self.context(agent, environ))
         assert isinstance(made, ForgeWorkSource)
         self._opened.push_async_callback(made.aclose)
@@ -93,7 +93,7 @@ class Forges:
         pace: Pace | None = None,
         **given: Any,
     ) -> ForgeWorkSource:
-        """With a tracker that does not wait as long between its tries, or as `connection` says."""
+        """With a tracker that waits less between its tries, or as `connection` says."""
         settings = source_config(self.config(kind, **given))
         assert isinstance(settings, Forge)
         context = self.context(agent, environ)
@@ -114,7 +114,7 @@ class Forges:
         assert self.ledger is not None
         return self.ledger
 
-    # What stands there
+    # What is on the tracker
 
     def labels(self, number: int = 1) -> set[str]:
         return set(self.control.look(REPO, number)["labels"])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-# Words that would be more than words if somebody forgot to escape them.
+# Texts that would be more than text if they were not escaped.
 HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -25,7 +25,7 @@ VOID = frozenset({"meta", "link", "img", "input", "br", "hr", "source", "wbr"})
 class Element:
     tag: str
     attributes: dict[str, str]
-    text: str = ""  # with that of all elements inside
+    text: str = ""  # includes that of all elements inside
     inside: list["Element"] = field(default_factory=list)
 
     def all(self, tag: str) -> list["Element"]:
@@ -75,7 +75,7 @@ class Markup(HTMLParser):
 
 
 def demand_harmless(page: Markup, served: str) -> None:
-    """Nothing in it runs, loads from elsewhere, or leads where no person wants to go."""
+    """Nothing in it runs, loads from elsewhere, or leads to an unsafe address."""
     for one in page.elements:
         assert one.tag not in {"iframe", "object", "embed", "style", "base", "svg"}, one.tag
         for name, value in one.attributes.items():

@@ -2,8 +2,8 @@
 
     python mcp_agent.py DIRECTORY COMMAND …
 
-It starts COMMAND as its MCP server, as such agents do, and says in lines of JSON what it does. An
-item in whose text `WAIT` stands it keeps until it is told to go on, which may be never.
+It starts COMMAND as its MCP server, as such agents do, and prints in lines of JSON what it does. An
+item with `WAIT` in its text is kept until the program is told to go on, which may be never.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
-LEASE = 8  # seconds in which an item is done, also on a busy machine
+LEASE = 8  # seconds; long enough for an item, also on a busy machine
 
 
 def say(**words: Any) -> None:

@@ -1,4 +1,4 @@
-"""A runner with a directory of its own, and agents that are real programs."""
+"""A runner with its own directory, and agents that are real programs."""
 
 import asyncio
 import json
@@ -106,7 +106,7 @@ class Stage:
         return Path(path).exists()
 
     def survivors(self) -> list[int]:
-        """Processes of this test, by their command line: the nursery is not one of them."""
+        """Processes of this test, by their command line; the nursery is not one of them."""
         return processes_with(str(self.path))
 
     def kill_survivors(self) -> None:

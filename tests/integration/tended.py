@@ -1,4 +1,4 @@
-"""A repository on the tracker stub, with those who tend it and work on it in their own time."""
+"""A repository on the tracker stub, its servers and agents, all in virtual time."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -91,7 +91,7 @@ class Tended:
         self._opened = opened
         self._desks: dict[str, IssueDesk] = {}
 
-    # who
+    # actors
 
     def settings(self, kind: str = "github", **given: Any) -> Forge:
         made = source_config(
@@ -129,7 +129,7 @@ class Tended:
         )
 
     def tending(self, **given: Any) -> Tending:
-        """As a server has it; each is a process of its own."""
+        """As a server has it; each stands for its own process."""
         settings = self.settings(**given)
         tracker = Veil(self.tracker(settings))
         return Tending(
@@ -146,7 +146,7 @@ class Tended:
     async def desk(
         self, login: str = "bot", *, ledger: bool = True, veil: bool = False, **given: Any
     ) -> IssueDesk:
-        """Where agents of ours work; or, without the ledger, those of another fleet."""
+        """A desk for our agents; without the ledger, for those of another fleet."""
         settings = self.settings(**given)
         tracker = self.tracker(settings, login)
         return await open_desk(
@@ -157,7 +157,7 @@ class Tended:
         )
 
     async def take(self, number: int = 1, agent: str = "lucius", **given: Any) -> Held:
-        """Claimed by an agent of ours, which is at work when this returns."""
+        """Claimed by one of our agents, which is at work when this returns."""
         name = str(sorted(given.items()))
         if name not in self._desks:
             self._desks[name] = await self.desk(**given)
@@ -168,7 +168,7 @@ class Tended:
     async def foreign(self) -> IssueDesk:
         return await self.desk("north", ledger=False, fleets=[BOT])
 
-    # the tracker, as it really stands
+    # the tracker, as it really is
 
     def labels(self, number: int = 1) -> set[str]:
         return set(self.control.look(REPO, number)["labels"])
@@ -207,7 +207,7 @@ class Tended:
         return state
 
     async def may_go_on(self, held: Held) -> bool:
-        """What the agent's next heartbeat is told."""
+        """Whether the agent's next heartbeat is accepted."""
         assert held.item_id is not None
         assert held.token is not None
         try:

@@ -1,4 +1,4 @@
-"""A directory to type commands in, whose `rota.yaml` leads to the tracker stub."""
+"""A directory to run commands in, whose `rota.yaml` names the tracker stub."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ TOKEN = "TRACKER_TOKEN"
 
 @dataclass
 class Tracked(Terminal):
-    """Ada's private repository `engine`; the token is hers unless another is put in its place."""
+    """Ada's private repository `engine`; the token is hers unless it is replaced."""
 
     stub: TrackerStub = field(kw_only=True)
 
@@ -43,7 +43,7 @@ class Tracked(Terminal):
             "auth": {"token_env": TOKEN},
             "times": times,
         }
-        # JSON is YAML.
+        # JSON is valid YAML.
         config = {"sources": [engine | source, *more]}
         (self.place / "rota.yaml").write_text(json.dumps(config))
 
@@ -54,12 +54,12 @@ class Tracked(Terminal):
         return set(self.control.look(REPO, number)["labels"])
 
     def log(self, number: int) -> list[str]:
-        """What was said on the issue, by kind: claim, release, done."""
+        """The markers on the issue, by kind: claim, release, done."""
         bodies = [one["body"] for one in self.control.look(REPO, number)["comments"]]
         return [body.removeprefix("<!-- agent-").partition(":")[0] for body in bodies]
 
     def marker(self, number: int, position: int = -1) -> dict[str, str]:
-        """The fields of one of them."""
+        """The fields of one marker."""
         body = self.control.look(REPO, number)["comments"][position]["body"]
         words = body.partition(":")[2].partition("-->")[0].split()
         return dict(word.split("=", 1) for word in words)
@@ -74,7 +74,7 @@ class Tracked(Terminal):
         return claim
 
     def items(self) -> dict[str, str]:
-        """How each issue stands in the ledger."""
+        """The status of each issue in the ledger."""
         return asyncio.run(self._items())
 
     async def _items(self) -> dict[str, str]:
@@ -83,7 +83,7 @@ class Tracked(Terminal):
             return {item.source_ref or "": str(item.status) for item in found.items}
 
     def claims(self) -> list[str]:
-        """Whose claims the ledger believes to stand on the tracker."""
+        """Whose claims the ledger believes to be open on the tracker."""
         return asyncio.run(self._claims())
 
     async def _claims(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A WebSocket client of the plain sort: asks, and keeps what it is told meanwhile."""
+"""A simple WebSocket client: sends requests, and keeps the events that arrive meanwhile."""
 
 import itertools
 import json
@@ -16,13 +16,13 @@ SECONDS = 30.0
 class Wired:
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
-        self.heard: list[Json] = []  # every frame, in its order
+        self.heard: list[Json] = []  # every frame, in order
         self.said: list[Json] = []
         self._numbers = itertools.count(1)
         self._told: deque[Json] = deque()
 
     def ask(self, kind: str, /, **payload: Any) -> Json:
-        """The answer, whether it is one or a refusal."""
+        """The answer, or the refusal."""
         request = {"request_id": f"r{next(self._numbers)}", "type": kind, "payload": payload}
         self.said.append(request)
         return self.say(json.dumps(request), request["request_id"])
@@ -55,7 +55,7 @@ class Wired:
         return [self._told.popleft() if self._told else self.hear() for _ in range(count)]
 
     def has_heard_nothing_more(self) -> bool:
-        """Whatever was on its way is here before the answer to a ping."""
+        """Whatever was under way arrives before the answer to a ping."""
         self.get("ping")
         return not self._told
 
@@ -65,8 +65,8 @@ def wired(
     url: str, headers: dict[str, str] | None = None, *, path: str = "/ws", **options: Any
 ) -> Iterator[Wired]:
     address = url.replace("http", "ws", 1) + path
-    # No limit to what is kept unread: a client that has stopped reading would not hear the answer
-    # to its farewell, and wait ten seconds for it.
+    # No limit on unread frames: a client that has stopped reading would not receive the answer to
+    # its farewell, and would wait ten seconds for it.
     settings = {
         "proxy": None, "compression": None, "open_timeout": SECONDS, "max_queue": None, **options,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A server and workers as processes of their own, and an agent that does as its item says."""
+"""A server and workers in their own processes, and an agent that follows its item."""
 
 import sys
 import textwrap
@@ -84,7 +84,7 @@ class Yard:
         return process
 
     def once(self, database: str | None = None) -> dict[str, Any]:
-        """One item, from its beginning to its end; what the worker said of that."""
+        """One item, from its start to its end. Returns the worker's last event."""
         worker = self.worker("--once", database=database)
         said = [one["data"] for one in worker.hear_all() if "data" in one]
         assert worker.join() == 0
@@ -107,7 +107,7 @@ class Yard:
 
 
 def heard(worker: Process, event: str) -> dict[str, Any]:
-    """The next word of this kind; others before it are let pass."""
+    """The next event of this kind; earlier ones are skipped."""
     while True:
         said: dict[str, Any] = worker.hear()["data"]
         if said["event"] == event:

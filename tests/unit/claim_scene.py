@@ -25,7 +25,7 @@ GRACE = TIMES.grace
 
 
 def entry(number: int, kind: Kind, at: float = 0.0, *, edited: bool = False, **of: Any) -> Entry:
-    """A believed line, `at` seconds after the beginning."""
+    """A believed entry, `at` seconds after the beginning."""
     fields = {key: str(value) for key, value in {"v": 2, **of}.items() if value is not None}
     return Entry(number, kind, fields, BOT, BEGINNING + timedelta(seconds=at), edited)
 
@@ -61,7 +61,7 @@ def issue(*labels: str, **changes: Any) -> Issue:
 
 
 def quiet_world(**changes: Any) -> World:
-    """Nothing goes wrong but what the test brings about; two fleets with an agent each."""
+    """Nothing goes wrong except what the test causes; two fleets with one agent each."""
     quiet: dict[str, Any] = {
         "fleets": 2,
         "agents": 1,
@@ -74,14 +74,14 @@ def quiet_world(**changes: Any) -> World:
 
 
 def claimant(world: World, name: str, fleet: Fleet | None = None) -> tuple[CommentClaims, Claimant]:
-    """A claimant of the first fleet, if not told; its nonce is its name."""
+    """A claimant, by default of the first fleet; its nonce is its name."""
     fleet = fleet or world.fleets[0]
     claims = world.claims(name, fleet.account, Role.AGENT)
     world.referee.enters(name, name)
     return claims, Claimant(fleet.name, name, f"20260501-120000-{name}", nonce=name)
 
 
-Hook = Callable[[int], Any]  # is told how manieth call it is; what it raises, the call raises
+Hook = Callable[[int], Any]  # gets the number of the call; the call raises what it raises
 
 
 class Directed(SimulatedTracker):
@@ -129,7 +129,7 @@ class Directed(SimulatedTracker):
 def direct(
     claims: CommentClaims, *, hides: Callable[[Comment], bool] = lambda _: False, **hooks: Hook
 ) -> Directed:
-    """From now on these claims go through a tracker that the test directs."""
+    """From now on these claims use a tracker that the test directs."""
     was = claims.log.tracker
     assert isinstance(was, SimulatedTracker)
     tracker = Directed(was.repository, was.me, was.player, was.faults)
@@ -139,7 +139,7 @@ def direct(
 
 
 def on(call: int, act: Callable[[], Any]) -> Hook:
-    """At the n-th call only."""
+    """Only at the n-th call."""
     return lambda now: act() if now == call else None
 
 
@@ -159,7 +159,7 @@ def lose_answer(call: int = 1) -> Hook:
 
 
 def hide_young(world: World, seconds: float) -> Callable[[Comment], bool]:
-    """Nothing is shown that was written in the last `seconds`."""
+    """Hides everything that was written in the last `seconds`."""
 
     def is_young(one: Comment) -> bool:
         of = next(known for known in world.repository.comments[1] if known.comment.id == one.id)
@@ -182,5 +182,5 @@ def labels_of(world: World, number: int = 1) -> set[str]:
 
 
 def post(world: World, kind: Kind, author: Account, number: int = 1, **fields: Any) -> Comment:
-    """A marker straight into the repository, as if somebody had always been there."""
+    """Posts a marker straight into the repository, without a player."""
     return world.repository.post(number, author, marker(kind, **fields), "the test")

@@ -1,4 +1,4 @@
-"""A connection without a network: its transport, and a clock that stands still until it is told."""
+"""A connection without a network: its transport, and a clock that the test moves."""
 
 import heapq
 import itertools
@@ -15,7 +15,7 @@ class Timer:
 
 
 class Loop:
-    """Time and timers; what would be a task never begins."""
+    """Time and timers; tasks never begin."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -44,7 +44,7 @@ class Loop:
 
 class _Task:
     def add_done_callback(self, run: object) -> None:
-        """It is never done."""
+        """The task is never done."""
 
 
 class Transport:
@@ -52,7 +52,7 @@ class Transport:
         self.written = b""
         self.ended = ""
         self.unsent = 0
-        self.keeps = False  # what is written is not sent
+        self.keeps = False  # written data is not sent
 
     def write(self, data: bytes) -> None:
         self.written += data

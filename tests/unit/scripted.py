@@ -1,4 +1,4 @@
-"""A tracker that answers by a script: for what no well-behaved server does."""
+"""A tracker that answers by a script: for answers that no well-behaved server gives."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
@@ -22,7 +22,7 @@ def reply(
 
 
 class Script(httpx2.AsyncBaseTransport):
-    """Gives the replies in their order, the last one for ever, and keeps what was asked."""
+    """Returns the replies in order, the last one for ever, and keeps the requests."""
 
     def __init__(self, *replies: Reply) -> None:
         self._replies = iter(replies)
@@ -49,7 +49,7 @@ class Script(httpx2.AsyncBaseTransport):
 
 
 class Pauses:
-    """Takes no time, and moves the clock by what it was asked for."""
+    """Takes no time, and moves the clock by the requested seconds."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -64,7 +64,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 def pages(*bodies: Any) -> Iterator[httpx2.Response]:
-    """A list in pages that are linked as GitHub links them."""
+    """A list in pages, linked as GitHub links them."""
     for number, body in enumerate(bodies, start=1):
         more = f'<{API}/repositories/1/list?page={number + 1}>; rel="next"'
         yield reply(body, headers={"link": more} if number < len(bodies) else None)

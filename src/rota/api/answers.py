@@ -1,4 +1,4 @@
-"""What a handler gives back: status, body and headers, ready to be sent."""
+"""What a handler returns: status, body and headers, ready to be sent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ _PAGE: RawHeaders = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 ]
-# Pages have forms, and with `no-referrer` a browser calls the origin of a form `null`.
+# Pages have forms. With `no-referrer` a browser sends `Origin: null` for a form.
 _OF_PAGES: RawHeaders = [
     *((name, value) for name, value in _SAFE if name != b"referrer-policy"),
     (b"referrer-policy", b"same-origin"),
@@ -53,7 +53,7 @@ class Answer:
 
     async def deliver(self, receive: Receive, send: Send) -> None:
         headers = raw_headers(self.media_type, len(self.body))
-        if self.headers:  # what a handler says goes before what all answers say
+        if self.headers:  # a handler's own headers replace the common ones
             own = {name for name, _ in self.headers}
             headers = [*(one for one in headers if one[0] not in own), *self.headers]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
@@ -62,7 +62,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Beginning:
-    """Of an answer that goes on and on, for who asks by HEAD what it would begin with."""
+    """The head of an endless answer, for HEAD requests."""
 
     media_type: bytes
     status: int = 200

@@ -1,4 +1,4 @@
-"""The HTTP face: every request from the first check to the answer."""
+"""The HTTP face: handles every request from the first check to the answer."""
 
 import asyncio
 import contextlib
@@ -42,8 +42,8 @@ from rota.model.fleet import Fleet
 from rota.queue.ledger import Ledger
 from rota.tracing import note, span
 
-# What a browser is shown of an error, or None where a problem document is right. A caller that is
-# known stands in `scope["rota.caller"]`.
+# What a browser is shown of an error, or None where a problem document is right. A known caller is
+# in `scope["rota.caller"]`.
 ErrorPage = Callable[[RotaError, Scope, Endpoint | None], Reply | None]
 
 
@@ -71,8 +71,8 @@ def create_app(
     error_page: ErrorPage | None = None,
     known: Known = Fleet,
 ) -> "Api":
-    """The app on one ledger; `endpoints`, `mounts` and `error_page` are what other rooms add, and
-    `known` tells what the configuration says, where there is one.
+    """The app on one ledger. Other rooms add `endpoints`, `mounts` and `error_page`; `known`
+    returns the configuration, where there is one.
 
     Once `stopping` is set, long polls, event streams and WebSockets end.
     """
@@ -104,11 +104,11 @@ def create_app(
 
 
 class Api:
-    """One ASGI app, of plain functions.
+    """One ASGI app, made of plain functions.
 
-    Not a framework's: an empty handler of Litestar costs four times what a request with all its
-    checks costs here, which is more than the ledger's own part; and importing it would cost the
-    CLI, which opens this face in its own process, half a second.
+    No framework: an empty Litestar handler costs four times what a request with all its checks
+    costs here, more than the ledger's own part. Importing Litestar would also cost the CLI, which
+    opens this face in its own process, half a second.
     """
 
     def __init__(
@@ -206,9 +206,9 @@ class Api:
     async def _admit(
         self, scope: Scope, headers: Headers, needed: str | None, *, form: bool = False
     ) -> Caller:
-        """Host, origin, token, scope, in this order. An empty scope asks for a token only."""
+        """Check host, origin, token, scope, in this order. An empty scope demands only a token."""
         if not self._settings.trusted:
-            # What is open to everyone has to answer also without a database.
+            # Endpoints open to everyone must answer without a database, too.
             closed = self._gate.closed if needed is None else await self._gate.protected()
             cookie = signed(headers) if closed and needed is not None else None
             self._guard.check(
@@ -228,7 +228,7 @@ class Api:
         return page or problem_answer(told)
 
     def _told(self, error: Exception, scope: Scope) -> RotaError:
-        """What a caller is told of an error."""
+        """The error that the caller is told. Of an internal error, only the log has the details."""
         if isinstance(error, RotaError) and status_of(error) != 500:
             self.metrics.conflicts += isinstance(error, ClaimLost)
             return error
@@ -250,7 +250,7 @@ class Api:
         await mount.app(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A page may open a WebSocket to anywhere, so its origin is checked like a write's."""
+        """A page may open a WebSocket to any host, so the origin is checked as for a write."""
         headers: Headers = dict(scope["headers"])
         mount = self._mount(scope["path"])
         try:
@@ -271,7 +271,7 @@ class Api:
             await mount.app(scope, receive, send)
 
     async def _ours(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
-        """Its caller may come with the handshake or behind it, so only the host is checked here."""
+        """The token may come in the handshake or in a later frame, so only the host is checked."""
         if not self._settings.trusted:
             self._guard.check("GET", headers, protected=await self._gate.protected())
         await self._sockets.serve(
@@ -303,7 +303,7 @@ def _unrouted(scope: Scope, found: Found) -> Reply:
 def _log_internal(error: Exception, scope: Scope) -> None:
     import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
 
-    if not structlog.is_configured():  # a command by itself: its answer is on standard output
+    if not structlog.is_configured():  # a CLI command; its answer goes to stdout
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     structlog.get_logger().error(
         "internal error", method=scope.get("method"), path=scope["path"], exc_info=error

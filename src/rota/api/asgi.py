@@ -1,4 +1,4 @@
-"""The ASGI interface as this face uses it, and how it watches a connection."""
+"""The ASGI interface as this face uses it, and helpers that watch a connection."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ClientGone(Exception):
-    """Nobody is left to answer."""
+    """The client has disconnected, so nobody is left to answer."""
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -23,8 +23,8 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive) -> T:
-    """What it gives; when its client goes away meanwhile it is cancelled, so that what would have
-    been handed out is given back."""
+    """Await `work` and return its result. If the client disconnects first, `work` is cancelled, so
+    that it gives back what it would have handed out."""
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(receive))
     gone.add_done_callback(lambda _: working.cancel())
@@ -39,7 +39,7 @@ async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive) -> T:
 
 
 async def has_gone(receive: Receive) -> bool:
-    """Has its client hung up already? It is asked without waiting, when all of a body was read."""
+    """Whether the client has disconnected. Does not wait. Only for use after the body was read."""
     gone = asyncio.ensure_future(_disconnected(receive))
     await asyncio.sleep(0)
     if gone.done():
@@ -55,10 +55,10 @@ async def attend(
     stopping: asyncio.Event,
     *ends: Coroutine[Any, Any, None],
 ) -> bool:
-    """Let `work` go on until it is done, its client is gone, the server stops or one of the `ends`
+    """Wait until `work` is done, the client has disconnected, the server stops or one of the `ends`
     is reached.
 
-    Afterwards it is done or cancelled. True when the client is gone.
+    Afterwards `work` is done or cancelled. Returns True if the client has disconnected.
     """
     gone = asyncio.ensure_future(_disconnected(receive))
     others = [asyncio.ensure_future(one) for one in (stopping.wait(), *ends)]

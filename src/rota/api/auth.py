@@ -21,7 +21,7 @@ _NAMELESS = everyone()
 
 
 def _unknown(headers: Headers) -> Caller:
-    """A caller without a token may name itself for the log. That proves nothing."""
+    """A caller without a token may give itself a name for the log. The name proves nothing."""
     name = headers.get(b"rota-actor")
     if name is None:
         return _NAMELESS
@@ -41,14 +41,14 @@ def _bearer(headers: Headers) -> str:
 
 @dataclass(slots=True)
 class _Failures:
-    """Wrong tokens by address, counted in windows."""
+    """Wrong tokens by address, counted in fixed windows."""
 
     most: int
     seconds: float
     _seen: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def left(self, address: str, now: float) -> float:
-        """Seconds for which this address is not listened to; 0 when it is."""
+        """Seconds for which requests from this address are refused; 0 when they are not."""
         count, end = self._seen.get(address, (0, 0.0))
         return end - now if count >= self.most and end > now else 0.0
 
@@ -62,7 +62,7 @@ class _Failures:
 
 
 class Gate:
-    """Finds the caller of a request. Answers about tokens are reused for about a second."""
+    """Finds the caller of a request. What is known of a token is reused for about a second."""
 
     def __init__(
         self,
@@ -75,17 +75,18 @@ class Gate:
         self._monotonic = monotonic
         self._failures = _Failures(settings.auth_failures, settings.auth_window_seconds)
         self._closed = not settings.open_without_tokens
-        self._stale: set[str] = set()  # hashes of cookies that were refused
-        self._good: dict[str, None] = {}  # of tokens, when they were last asked about; oldest first
+        self._stale: set[str] = set()  # hashes of refused cookies
+        self._good: dict[str, None] = {}  # hashes of tokens last found good, oldest first
         self.forget()
 
     def forget(self) -> None:
-        """Tokens were made or revoked here: ask again. Who was good has still been good."""
+        """Call after tokens were made or revoked here: the ledger is asked again. `_good` is kept,
+        because those tokens were good before."""
         self._asked_until = 0.0
         self._callers: dict[str, tuple[Caller, float]] = {}
 
     async def protected(self) -> bool:
-        """Is a token needed? Once one was, the server stays closed, also without any left."""
+        """Whether a token is needed. Once one was, the server stays closed, even with none left."""
         if self._settings.trusted:
             return False
         now = self._monotonic()
@@ -96,7 +97,7 @@ class Gate:
 
     @property
     def closed(self) -> bool:
-        """Is a token needed, as far as that is known without asking the database?"""
+        """Whether a token is needed, as far as is known without asking the database."""
         return self._closed and not self._settings.trusted
 
     async def caller(self, headers: Headers, address: str) -> Caller:
@@ -107,8 +108,9 @@ class Gate:
         return await self._holder(_bearer(headers), address)
 
     async def again(self, headers: Headers) -> Caller:
-        """Who was let in with these, and has stayed since. That is no try: it is neither counted
-        nor kept off, or wrong tokens from one's own address would keep a revoked one alive."""
+        """The caller of a connection that was admitted with these headers and is still open. This
+        is not a login attempt, so it is neither counted nor rate-limited. Otherwise wrong tokens
+        from the same address would keep a revoked token alive."""
         if not await self.protected():
             return _unknown(headers)
         cookie = signed(headers)
@@ -120,14 +122,14 @@ class Gate:
         return await self._ask(secret, hashed, now)
 
     async def sign_in(self, secret: str, address: str) -> Caller:
-        """Whose token this is; it counts as a try like any other."""
+        """The caller whose token this is. Counts as a login attempt."""
         if not can_be_kept(secret):
             raise Unauthenticated("this is no token of ours; they begin with rota_")
         return await self._holder(secret, address)
 
     async def _signed_in(self, secret: str, address: str) -> Caller:
-        """A browser repeats its cookie with every request of every tab, also a revoked one. That
-        is one wrong token and not many, or nobody there could sign in again."""
+        """A browser repeats its cookie with every request of every tab, even a revoked one. That
+        counts as one wrong token; otherwise nobody at that address could sign in again."""
         hashed = hash_secret(secret)
         if hashed in self._stale:
             return await self._tokens.caller(secret)
@@ -144,8 +146,8 @@ class Gate:
         known = self._callers.get(hashed)
         if known is not None and known[1] > now:
             return known[0]
-        # A token that was good is asked about again, so that one worker with a revoked token
-        # does not lock out the others on its machine.
+        # A token that was good is checked again even when its address is blocked. Otherwise one
+        # worker with a revoked token would lock out the others on its machine.
         left = 0.0 if hashed in self._good else self._failures.left(address, now)
         if left:
             raise TooManyFailures(

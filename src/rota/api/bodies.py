@@ -1,4 +1,4 @@
-"""What may come in: bodies and query parameters. The limits are the ledger's own."""
+"""Models of request bodies and query parameters. The limits are the ledger's own."""
 
 from typing import Annotated, Any
 
@@ -30,12 +30,12 @@ _WRITTEN = r"\S"
 
 
 def whole(pattern: str) -> str:
-    r"""The text as a whole. To Python `$` is also before a last line end, and `\Z` is no word of
-    those who read the API document."""
+    r"""A pattern for the whole text. In Python `$` also matches before a final line end, and
+    readers of the API document do not know `\Z`."""
     return rf"^{pattern}$(?!\n)"
 
 
-PLAIN = whole("[!-~]+")  # printable ASCII: nothing that a database could choke on
+PLAIN = whole("[!-~]+")  # printable ASCII: nothing that a database rejects
 _LONGEST_FILTER = 500
 _LAST_SEQ = 2**63 - 1
 

@@ -1,8 +1,8 @@
-"""What a web page could do to a server on this machine, refused.
+"""Refuses what a malicious web page could do to a server on this machine.
 
-A page can make the browser send requests to localhost, and by DNS rebinding under a
-name of its own. So the Host must be ours, and whatever changes something must not come
-from another page's script or form.
+A page can make the browser send requests to localhost, and by DNS rebinding under its own host
+name. So the Host must be one of ours, and a change must not come from another page's script or
+form.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ class BrowserGuard:
         self._settings = settings
         self._names = LOOPBACK_NAMES | {settings.host.lower()} | settings.allowed_hosts
         self._origins = frozenset(origin.encode() for origin in settings.allowed_origins)
-        self._accepted: set[tuple[bytes, bool]] = set()  # Host headers that were looked at before
+        self._accepted: set[tuple[bytes, bool]] = set()  # Host headers that passed before
 
     def check(
         self,
@@ -35,8 +35,8 @@ class BrowserGuard:
         cookie: Signed | None = None,
         form: bool = False,
     ) -> None:
-        """`protected`: a token is demanded, which a page of somebody else does not have. `cookie`:
-        the browser adds it by itself, whoever asks. `form`: this path takes a form."""
+        """`protected`: a token is required, which another site's page does not have. `cookie`: the
+        browser adds it by itself to any page's request. `form`: this path accepts a form."""
         host = headers.get(b"host", b"")
         if (host, protected) not in self._accepted:
             self._check_host(host, protected=protected)
@@ -73,13 +73,13 @@ class BrowserGuard:
 
 
 def _host_name(host: str) -> str:
-    """Without the port: `[::1]:8080` is `[::1]`."""
+    """The host without its port: `[::1]:8080` becomes `[::1]`."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).rstrip(".").lower()
 
 
 def _cannot_be_rebound(name: str) -> bool:
-    """An address, or a name without a dot, which no stranger's DNS server can answer for."""
+    """An address, or a name without a dot: no attacker's DNS server can answer for either."""
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
@@ -88,7 +88,7 @@ def _cannot_be_rebound(name: str) -> bool:
 
 
 def check_same_origin(headers: Headers, cookie: Signed | None = None) -> None:
-    """Beyond `check_origin`: who says nothing of where he comes from is refused too."""
+    """Stricter than `check_origin`: a request that does not say where it came from is refused."""
     origin = headers.get(b"origin")
     if origin is None and headers.get(b"sec-fetch-site") != b"same-origin":
         raise _cross_origin("neither Origin nor Sec-Fetch-Site says where it came from")
@@ -97,8 +97,8 @@ def check_same_origin(headers: Headers, cookie: Signed | None = None) -> None:
 
 
 def _check_reader(headers: Headers) -> None:
-    """SameSite lets pages of other ports and neighbouring names send our cookie. They may lead
-    here; they may not load what is here into themselves."""
+    """SameSite lets pages on other ports and sibling domains send our cookie. They may link here;
+    they may not load anything from here into themselves."""
     if headers.get(b"sec-fetch-site", b"none") in _SAME_SITES:
         return
     if headers.get(b"sec-fetch-mode") != b"navigate":
@@ -114,8 +114,8 @@ def has_body(headers: Headers) -> bool:
 
 
 def _check_media_type(headers: Headers, *, form: bool) -> None:
-    """A form or a script without leave from us cannot send JSON under its own name, nor lines of
-    it."""
+    """Without CORS permission, another site's form or script cannot send a body with a media type
+    of JSON or JSON lines."""
     if not has_body(headers):
         return
     _check_encoding(headers)
@@ -129,8 +129,7 @@ def _check_media_type(headers: Headers, *, form: bool) -> None:
 
 
 def _check_encoding(headers: Headers) -> None:
-    """Bodies are read as they come: of a compressed one nothing could be said but that it is no
-    JSON."""
+    """Bodies are not decompressed. Without this, a compressed one would only be called bad JSON."""
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"", b"identity"):
         raise UnsupportedMedia(

@@ -1,4 +1,4 @@
-"""Whose budget of the day is used up, as far as a configuration is known here."""
+"""Which agents have used up their budget of the day, as far as a configuration is known here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rota.model.runs import Tally
 from rota.queue.ledger import Ledger
 from rota.runner.budget import day_began, exceeded, next_day, spent_by
 
-Known = Callable[[], Fleet]  # asked each time: the file may be read again
+Known = Callable[[], Fleet]  # called each time, because the file may be read again
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class UsedUp:
 
 
 async def used_up(ledger: Ledger, fleet: Fleet) -> dict[str, UsedUp]:
-    """By agent; its own comes before that of all together, as when a run is asked for."""
+    """By agent. The agent's own budget is checked before the fleet's, as before a run."""
     now = ledger.clock.now()
     budgets = [fleet.budget, *(one.budget for one in fleet.agents)]
     if not any(one.per_day.any for one in budgets):

@@ -50,7 +50,7 @@ class Call:
     caller: Caller
     parameters: list[str]
     gate: "Gate"
-    shown: Headers  # what its caller was let in with
+    shown: Headers  # the headers that its caller was admitted with
 
     @property
     def actor(self) -> str:
@@ -58,7 +58,7 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The path's parameter. What cannot be an id of ours is not asked of the database."""
+        """The path's parameter. Text that cannot be an id is not looked up in the database."""
         text = self.parameters[0]
         if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
             raise NotFound(f"there is no {text[:LONGEST_ID]!r} here", id=text[:LONGEST_ID])
@@ -66,7 +66,7 @@ class Call:
 
     @property
     def wants_head(self) -> bool:
-        """Its answer is not read: one that waits or goes on would only hold up the connection."""
+        """The answer's body is not read, so a wait or a stream would only block the connection."""
         return bool(self.scope.get("method") == "HEAD")
 
     @property
@@ -75,7 +75,7 @@ class Call:
         return str((self.scope.get("client") or ("",))[0])
 
     async def until_refused(self) -> None:
-        """Returns when the caller may read no longer: for answers that go on and on."""
+        """Returns once the caller may no longer read. For streaming answers."""
         while True:
             await asyncio.sleep(self.settings.recheck_seconds)
             try:
@@ -84,12 +84,12 @@ class Call:
                 return
 
     async def demand_again(self) -> None:
-        """Raises where the caller may read no longer: for answers that were long in coming."""
+        """Raises if the caller may no longer read. For answers after a long wait."""
         try:
             (await self.gate.again(self.shown)).demand(READ)
         except (Unauthenticated, Forbidden):
             raise
-        except RotaError:  # the database is away; that is no reason to end
+        except RotaError:  # the database does not answer; that is no reason to end
             return
 
     def header(self, name: bytes) -> str | None:
@@ -97,11 +97,11 @@ class Call:
         return None if value is None else value.decode("latin-1")
 
     async def raw_body(self) -> bytes:
-        """As it came, for signatures."""
+        """The body as received, for checking signatures."""
         return await read_bytes(self.headers, self.receive, self.settings.max_body_bytes)
 
     def if_match(self) -> int | None:
-        """The version that `If-Match` names; any spelling of an entity tag will do."""
+        """The version in `If-Match`, in any form of an entity tag."""
         text = self.header(b"if-match")
         if text is None or text.strip() == "*":
             return None
@@ -111,7 +111,7 @@ class Call:
         return int(plain)
 
     def next_page(self, **position: str) -> Mapping[str, str]:
-        """A Link header for the page behind this one, with the same filters."""
+        """A Link header for the next page, with the same filters."""
         pairs = parse_qsl(self.scope["query_string"].decode("latin-1"))
         kept = [(name, value) for name, value in pairs if name not in position]
         query = urlencode([*kept, *position.items()])
@@ -119,7 +119,7 @@ class Call:
 
 
 def demand_no_query(scope: Scope) -> None:
-    """Whoever sends `?dry_run=true` to a call that knows no such thing must not have it done."""
+    """A call with `?dry_run=true` must not be carried out by an endpoint that does not know it."""
     for name, _ in _pairs(scope["query_string"]):
         raise InvalidInput(
             f"{name[:80]}: is not known here; this call takes no parameters", field=name[:80]
@@ -131,7 +131,7 @@ def read_query(endpoint: "Endpoint", scope: Scope) -> Any:
     for name, value in _pairs(scope["query_string"]):
         several = [part for part in value.split(",") if part] if name in endpoint.lists else None
         if not value or several == []:
-            if endpoint.hidden:  # a page: `status=` is how a form says that any will do
+            if endpoint.hidden:  # a page: a form sends `status=` for any status
                 continue
             raise InvalidInput(
                 f"{name[:80]}: it is empty; give a value, or leave it out", field=name[:80]
@@ -184,7 +184,7 @@ def _flaw(error: Exception, raw: bytes) -> str:
 
 
 def _is_whole(raw: bytes) -> bool:
-    """Python minds no half pair; msgspec takes it for the end."""
+    """Python's parser accepts half a surrogate pair; msgspec takes it for the end of the text."""
     try:
         json.loads(raw)
     except (ValueError, RecursionError):
@@ -194,7 +194,7 @@ def _is_whole(raw: bytes) -> bool:
 
 async def read_bytes(headers: Headers, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
-    # Of digits Python reads some thousands, and then raises; the parser of HTTP minds no zeros.
+    # `int` raises for more than a few thousand digits, and the HTTP parser accepts leading zeros.
     declared = headers.get(b"content-length", b"").lstrip(b"0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)

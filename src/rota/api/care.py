@@ -1,4 +1,4 @@
-"""Looking after the server itself: health, figures, the sweep."""
+"""The server itself: health, metrics, the sweep."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ async def health(call: Call) -> Answer:
     file is gone) until it has stored one. Reads may go on meanwhile; the reason is in the server's
     log.
     """
-    # Without the reasons, which may name the database: this is open to everyone.
+    # The reasons are left out, because they may name the database and this is open to everyone.
     try:
         async with asyncio.timeout(HEALTH_SECONDS):
             await call.ledger.views.alive()

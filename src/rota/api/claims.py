@@ -1,4 +1,4 @@
-"""Claims: take work, keep it, finish many at once."""
+"""Claims: take items, keep them, complete many at once."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from rota.queue.moves import Order
 from rota.queue.service import check_completions
 
 TAG = "claims"
-SLOW_SECONDS = 0.1  # a claim that took longer is not what anybody is used to
+SLOW_SECONDS = 0.1  # a claim that takes longer is unusually slow
 
 
 @endpoint(
@@ -38,7 +38,7 @@ async def claim_work(call: Call, body: ClaimWork) -> Answer:
     request = request_of(call, body, seconds)
     wait = _patiently if body.wait_seconds else _at_once
     result = await wait(call, request)
-    if not result.items:  # whoever names a project that is not there would wait for ever
+    if not result.items:  # a claim for an unknown project would otherwise wait for ever
         await demand_project(call, body)
     return json_answer(wire.claimed_of(result), 200, counted(call, result))
 
@@ -67,14 +67,14 @@ def request_of(call: Call, body: NextClaim, wait_seconds: float = 0) -> ClaimReq
 
 
 def counted(call: Call, result: ClaimResult) -> dict[str, str]:
-    """The headers that tell why there is nothing."""
+    """Count the claims, and return the header that says why there are none."""
     call.metrics.claims += len(result.items)
     return {"rota-reason": str(result.reason)} if result.reason else {}
 
 
 async def _at_once(call: Call, request: ClaimRequest) -> ClaimResult:
-    """Who is answered at once is there to hear it. Where a database has made him wait he may have
-    given up, and would hold for a whole lease what he never heard of."""
+    """A client that is answered quickly is still there. After a slow claim it may have given up,
+    and would hold items for a whole lease without knowing of them."""
     began = time.monotonic()
     result = await call.ledger.queue.claim(request)
     if not result.items or time.monotonic() - began < SLOW_SECONDS:
@@ -86,8 +86,8 @@ async def _at_once(call: Call, request: ClaimRequest) -> ClaimResult:
 
 
 async def _patiently(call: Call, request: ClaimRequest) -> ClaimResult:
-    """Ends early when the client is gone or its token is, and then keeps nothing, or when the
-    server stops."""
+    """Ends early when the client disconnects or its token stops being valid, and then keeps no
+    claim; also when the server stops."""
     claiming = asyncio.ensure_future(call.ledger.queue.claim(request))
     gone = await attend(claiming, call.receive, call.stopping, call.until_refused())
     nothing = ClaimResult([], NothingClaimed.NOTHING_READY)
@@ -148,7 +148,7 @@ async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
 
 
 async def _all_completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
-    """What would be followed by nothing, because there is no such project, is not begun."""
+    """A completion whose `next` names an unknown project is refused before anything is done."""
     check_completions([Completion(one.id, one.token, one.outcome, one.notes) for one in body])
     wanted = {one.next.project_id: one.next for one in body if one.next is not None}
     missing: dict[str | None, InvalidInput] = {}
@@ -168,9 +168,10 @@ async def _all_completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Fini
 
 
 async def _completed(call: Call, body: tuple[CompleteOne, ...]) -> list[Finished]:
-    """For an agent's token each item is looked at first, and completed as it was then; what has
-    changed meanwhile is looked at again. What has a claim's token comes behind that, and all at
-    once: nothing is left to be done when it has taken the next, and nobody to lose that."""
+    """With an agent's token, an item without a claim token is first checked, then completed at the
+    version that was checked; if it changed in between, it is checked again. Completions with a
+    claim token come last, in one call: they may take next items, and a cancellation after that
+    would lose those."""
     queue = call.ledger.queue
     if call.caller.agents is None:
         return await queue.complete_many([_completion(call, one) for one in body], actor=call.actor)
@@ -199,7 +200,7 @@ async def _complete_some(
 
 
 async def _own(call: Call, one: CompleteOne) -> Completion:
-    """A claim's token is one agent's for ever, and fence enough; without one the version is."""
+    """A claim's token belongs to one agent for ever, so it is a fence. Otherwise the version is."""
     item = await call.ledger.views.item(one.id)
     await demand_own(call, item, one.token)
     return _completion(call, one, item.version if one.token is None else None)

@@ -1,4 +1,4 @@
-"""The API document, and a page to browse it: everything is served from here, without scripts."""
+"""The API document, and a page to browse it. The server serves all of it, without scripts."""
 
 import functools
 import re
@@ -66,7 +66,7 @@ def doc_endpoints(endpoints: Sequence[Endpoint], version: str, gate: Gate) -> tu
 
 
 def page(document: dict[str, Any], *, board: bool = False) -> str:
-    """`board`: there is one to go back to."""
+    """The API as HTML. `board`: link back to the board."""
     operations = [
         (method, path, operation)
         for path, methods in document["paths"].items()
@@ -147,7 +147,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """Of a docstring: what stands between backticks is code."""
+    """Escape a docstring; text between backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 

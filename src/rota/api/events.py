@@ -1,4 +1,4 @@
-"""The event log: as pages, and as a stream that can be resumed without a gap."""
+"""The event log, as pages or as a stream that can be resumed without a gap."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ FAREWELL_SECONDS = 1.0
 
 
 def written(event: Event) -> str:
-    """As the feed keeps it for everybody."""
+    """The form in which the feed keeps an event for all its readers."""
     return encode(wire.event_of(event)).decode()
 
 
@@ -70,7 +70,7 @@ async def _page(call: Call, query: EventQuery) -> Answer:
 
 
 async def _end(call: Call, query: EventQuery) -> dict[str, str]:
-    """Told only to who is beyond it, and would wait there while events go by unseen."""
+    """Only for a reader beyond the log's end, which would wait there while events go by unseen."""
     views = call.ledger.views
     if not query.after or query.after <= await views.highest_event():
         return {}
@@ -81,7 +81,7 @@ async def _stream(feed: Feed, call: Call, query: EventQuery, after: int | None) 
     views = call.ledger.views
     if after is None:
         after = await views.last_event() if query.after is UNSET else query.after
-    # Asks for a page now, so that a wrong filter is refused while there still is a status to send.
+    # Read one page now, so that a wrong filter is refused while a status can still be sent.
     await views.events(after, 1, query.work_item_id, query.type)
     if call.wants_head:
         return Beginning(STREAM)
@@ -105,8 +105,7 @@ def _last_event_id(call: Call) -> int | None:
 
 @dataclass(slots=True)
 class EventStream:
-    """Follows the feed; whoever reads too slowly for it gets the rest page by page, as fast as he
-    takes them: nothing piles up here."""
+    """Follows the feed. A slow reader gets the rest page by page, at its own pace."""
 
     follow: AbstractAsyncContextManager[Reading]
     heartbeat_seconds: float
@@ -118,17 +117,17 @@ class EventStream:
         pump = asyncio.ensure_future(self._pump(send))
         gone = await attend(pump, receive, self.stopping, self.until_refused())
         if not gone:
-            with contextlib.suppress(TimeoutError):  # a reader that does not read
+            with contextlib.suppress(TimeoutError):  # the reader does not read
                 await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)
         if not pump.cancelled():
-            with contextlib.suppress(StorageError):  # the reader comes back and goes on from there
+            with contextlib.suppress(StorageError):  # the reader reconnects and resumes from there
                 pump.result()
 
     async def _pump(self, send: Send) -> None:
         headers = raw_headers(STREAM, None)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async with self.follow as reading:
-            # An id without data: whoever loses the connection before the first event resumes here.
+            # An id without data: a reader that disconnects before the first event resumes here.
             await send(_chunk(b"retry: 2000\nid: %d\n\n" % reading.position))
             quiet_since = time.monotonic()
             while True:

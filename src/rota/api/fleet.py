@@ -22,7 +22,7 @@ from rota.runner.admission import Standing
 
 
 async def _agents(call: Call, fleet: Fleet) -> list[schemas.Agent]:
-    """Whoever is configured, has work on its hands, runs, or may not run."""
+    """Agents that are configured, have work on their hands, run, or may not run."""
     loads = {load.agent.name: load for load in await call.ledger.views.agents()}
     standings = await call.ledger.admission.standings(loads)
     used = await used_up(call.ledger, fleet)
@@ -47,7 +47,7 @@ def _load(loads: Mapping[str, AgentLoad], name: str) -> AgentLoad:
 
 
 def agent_endpoints(fleet: Known) -> tuple[Endpoint, ...]:
-    """`fleet` tells what the configuration says, where one is known: budgets are there."""
+    """`fleet` returns the configuration, where one is known; budgets come from there."""
 
     @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent], sets=("Link",))
     async def list_agents(call: Call, query: PageQuery) -> Answer:
@@ -91,7 +91,7 @@ async def _change(call: Call, body: AgentChange) -> None:
 
 
 def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
-    """Tokens; a change of them is known at once to the gate of this server."""
+    """Tokens. This server's gate knows of a change at once."""
 
     @endpoint(
         "GET", "/tokens", scope=ADMIN, tag="tokens", gives=list[schemas.Token], sets=("Link",)

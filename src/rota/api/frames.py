@@ -60,7 +60,7 @@ class Resync(Struct, frozen=True):
     type: Literal["feed.resync"] = "feed.resync"
 
 
-# the payloads of requests about the connection itself
+# payloads of requests about the connection itself
 
 
 class Auth(Strict, frozen=True):
@@ -110,7 +110,7 @@ class Unsubscribed(Struct, frozen=True):
 
 
 class Kind(Protocol):
-    """A request type, as far as the schema goes; one of several payloads is tried by turns."""
+    """What the schema needs of a request type. A request has one of its `payloads`."""
 
     @property
     def name(self) -> str: ...
@@ -120,12 +120,13 @@ class Kind(Protocol):
     def gives(self) -> Any: ...
 
 
-# Some models name others by their place in the API document: they are moved all together.
+# Some models refer to others by their place in the API document. All references are rewritten
+# together, at the end.
 _REF, _OURS = "#/components/schemas/{name}", "#/$defs/{name}"
 
 
 def schema(kinds: Iterable[Kind]) -> dict[str, Any]:
-    """JSON Schema of every frame: `Sent` by a client, `Received` by it."""
+    """JSON Schema of every frame: `Sent` by a client, or `Received` by it."""
     kinds = tuple(kinds)
     types = [one for kind in kinds for one in (*kind.payloads, kind.gives)]
     found, definitions = msgspec.json.schema_components(

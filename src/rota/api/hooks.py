@@ -1,7 +1,7 @@
-"""Webhooks of trackers: they make a poll come sooner, and signals may listen to them.
+"""Webhooks of trackers. They make a poll come sooner, and signals may listen to them.
 
-The signature is checked over the raw bytes, a delivery counts once, and what
-the payload says of an issue is never believed: the poll asks the tracker itself.
+The signature is checked over the raw bytes, and a delivery counts once. What the payload says of an
+issue is never believed: the poll asks the tracker itself.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from rota.model.errors import InvalidInput, NotFound, RotaError, Unauthenticated
 from rota.queue.hearing import Heard
 
 TAG = "hooks"
-LONGEST_DELIVERY = 150  # of a sender's own id; the ledger adds to it whose it is
+LONGEST_DELIVERY = 150  # of the sender's own id; the ledger adds the sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Receiver:
 
     kind: str  # "github" or "gitea"
     repo: str
-    secret: Callable[[], str | None]  # read when it is needed, never kept
+    secret: Callable[[], str | None]  # read when needed, never kept
     wake: Callable[[], None]
 
 
@@ -105,8 +105,7 @@ async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answ
 def _signer(
     call: Call, raw: bytes, kind: str, repository: str, receivers: Sequence[Receiver]
 ) -> Receiver:
-    """Who has not signed is told the same in any case: which repositories are worked on here is
-    nobody else's business."""
+    """Every unsigned call gets the same answer: it must not reveal which repositories are here."""
     try:
         return _signed(call, raw, _called(kind, repository, receivers))
     except RotaError as error:
@@ -117,22 +116,22 @@ def _signer(
 def log_refused(call: Call, error: RotaError) -> None:
     import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
 
-    path = repr(call.scope["path"][:200])  # it may have line ends in it
+    path = repr(call.scope["path"][:200])  # may contain line ends
     structlog.get_logger().warning(
         "webhook refused", path=path, client=call.address, error=error.message
     )
 
 
 def known_as(delivery: str) -> str:
-    """The id by which a delivery is remembered. One that is too long is not cut: two that differ
-    only at their ends are two deliveries."""
+    """The id by which a delivery is remembered. A long one is hashed, not cut: two ids that differ
+    only at the end are two deliveries."""
     if len(delivery) <= LONGEST_DELIVERY:
         return delivery
     return f"sha256:{hashlib.sha256(delivery.encode('utf-8', 'replace')).hexdigest()}"
 
 
 def _read(raw: bytes) -> tuple[Mapping[str, Any], str]:
-    """The payload, and the repository that it is about."""
+    """The payload, and the repository it is about."""
     try:
         payload = json.loads(raw, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
@@ -145,15 +144,14 @@ def _read(raw: bytes) -> tuple[Mapping[str, Any], str]:
 
 
 def _finite(text: str) -> float:
-    """Python reads NaN and Infinity, and 1e999 as the latter; nobody could be told of them in JSON
-    again."""
+    """Python reads NaN and Infinity, and 1e999 as Infinity; JSON cannot hold any of them."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text[:20]} is no number of JSON")
     return number
 
 
 def _called(kind: str, repo: str, receivers: Sequence[Receiver]) -> list[Receiver]:
-    """Two servers of one's own may have a repository of the same name."""
+    """All receivers for this repository: two trackers may have a repository of the same name."""
     found = [
         one
         for one in receivers
@@ -168,7 +166,7 @@ def _called(kind: str, repo: str, receivers: Sequence[Receiver]) -> list[Receive
 
 
 def _signed(call: Call, raw: bytes, receivers: Sequence[Receiver]) -> Receiver:
-    """The one whose secret it was signed with."""
+    """The receiver whose secret the delivery was signed with."""
     for receiver in receivers:
         secret = (receiver.secret() or "").encode()
         right = hmac.new(secret, raw, hashlib.sha256).hexdigest()

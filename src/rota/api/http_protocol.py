@@ -1,7 +1,7 @@
-"""uvicorn's HTTP protocol, and an end to those who say too much, too slowly, or do not read.
+"""uvicorn's HTTP protocol, with limits on clients that send too much or too slowly, or do not read.
 
-What is refused here has not become a request yet: no handler hears of it. uvicorn counts neither
-headers nor time, and closes a connection only once everything written to it was taken.
+What is refused here never becomes a request, so no handler sees it. uvicorn limits neither headers
+nor time, and closes a connection only once the client has taken everything written to it.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ from rota.api.problems import BadRequest, FaceError, HeadTooLarge, RequestTimeou
 
 MOST_HEAD_BYTES = 64 * 1024  # of request line and headers
 MOST_HEADERS = 100
-# Of each of these one value means something. Of two, a proxy takes the first and we the last.
+# Only one value of each of these can be meant. Of two, a proxy takes the first, Rota the last.
 ONCE = frozenset(
     {
         b"host", b"authorization", b"content-type", b"content-encoding", b"origin",
         b"idempotency-key", b"if-match", b"last-event-id", b"rota-actor",
     }
 )  # fmt: skip
-LEAST_TAKEN = 64 * 1024  # bytes of an answer in `unread_seconds`; less is as good as nothing
+LEAST_TAKEN = 64 * 1024  # bytes the client must read within `unread_seconds`
 
 
 class Awaited(Enum):
-    """What the client is to send next."""
+    """What the client is expected to send next."""
 
     HEAD = auto()
     BODY = auto()
-    NOTHING = auto()  # it has its turn behind the answer; how long, uvicorn's keep-alive says
+    NOTHING = auto()  # its turn is after the answer; uvicorn's keep-alive limits that wait
 
 
 def refusal(error: FaceError, more: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """An answer before there is anybody to give one, and the last on its connection."""
+    """An error response sent before there is a request. It is the last on its connection."""
     answer = problem_answer(error)
     own = [*raw_headers(answer.media_type, len(answer.body)), *answer.headers]
     headers = [*more, *own, (b"connection", b"close")]
@@ -53,30 +53,30 @@ def refusal(error: FaceError, more: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 class HttpProtocol(HttpToolsProtocol):
     head_seconds = 30.0  # for request line and headers together
-    body_seconds = 60.0  # without another byte of it
-    unread_seconds = 60.0  # in which nothing of what was written is taken
+    body_seconds = 60.0  # without another byte of the body
+    unread_seconds = 60.0  # in which the client reads nothing of what was written
     stop_seconds = 2.0  # for the rest of a body, once the server stops
-    linger_seconds = 2.0  # to read a refusal; a connection closed at once would lose it
+    linger_seconds = 2.0  # for the client to read a refusal; closing at once would lose it
 
     _awaited = Awaited.HEAD
-    _since = 0.0  # when that wait began, or went on
-    _begun = False  # a first byte of the head is here
-    _unread = 0  # bytes of what is no body, since something became of them
-    _over = False  # it was turned away: whatever comes is thrown away
+    _since = 0.0  # when that wait began, or last made progress
+    _begun = False  # the first byte of the head has arrived
+    _unread = 0  # bytes since the parser last completed a head or found a body
+    _over = False  # the client was turned away: anything more is discarded
     _refusal: FaceError | None = None
-    _left_behind = 0  # bytes that were written, and not taken when they were last looked at
+    _left_behind = 0  # size of the unread write buffer when last measured
     _left_since = 0.0
-    _running: RequestResponseCycle | None = None  # that is being answered, or was the last
+    _running: RequestResponseCycle | None = None  # the request being answered, or the last one
     _checking: asyncio.TimerHandle | None = None
     _ending: asyncio.TimerHandle | None = None
     _stopping: asyncio.TimerHandle | None = None
 
-    # its life
+    # life of the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since = self.loop.time()
-        # One timer that looks at times that are noted: setting one for each request costs more.
+        # One timer checks recorded times: setting a timer for each request costs more.
         self._check_after(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -89,8 +89,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Who has sent half a request would hold up the end for as long as requests may take, and
-        then hear of an error of ours."""
+        """A client that has sent half a request would delay the shutdown for as long as requests
+        may take, and would then get an internal error."""
         super().shutdown()
         self._stopping = self.loop.call_later(self.stop_seconds, self._stop_waiting)
 
@@ -105,7 +105,7 @@ class HttpProtocol(HttpToolsProtocol):
             )
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """uvicorn tells only the last request that its client is gone; others may be before it."""
+        """On a disconnect uvicorn tells only the last request; earlier ones may still run."""
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
@@ -122,12 +122,12 @@ class HttpProtocol(HttpToolsProtocol):
             self._expect_more()
 
     def _expect_more(self) -> None:
-        """Something came that is no request yet, not even its first byte, and uvicorn has stopped
-        its clock for it."""
+        """Bytes arrived that do not begin a request yet, and uvicorn has already stopped its
+        keep-alive timer for them."""
         if not self._is_answering() and not self._over:
             self._awaited, self._begun, self._since = Awaited.HEAD, False, self.loop.time()
 
-    # what the parser finds
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._awaited, self._begun, self._since = Awaited.HEAD, True, self.loop.time()
@@ -142,7 +142,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if not (upgrade and self._should_upgrade()):
             self._awaited, self._since = Awaited.BODY, self.loop.time()
-            # Trailers come the same way, and must not pass for headers that were checked.
+            # Trailers arrive the same way, and must not pass for checked headers.
             self.headers = []
 
     def on_body(self, body: bytes) -> None:
@@ -162,14 +162,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(BadRequest(f"the header {twice} is given twice; send it once"))
 
     def _demand_a_fair_upgrade(self) -> None:
-        """The parser takes what follows for the other protocol, whether we speak it or not."""
+        """The parser takes what follows for the other protocol, whether or not we speak it."""
         if has_body(dict(self.headers)):
             self._refuse(BadRequest("a request that asks for an upgrade has no body"))
         if self._should_upgrade() and self.parser.get_method() != b"GET":
             self._refuse(BadRequest("a WebSocket is opened by GET"))
 
     def _refuse(self, error: FaceError) -> None:
-        """The parser makes an error of its own of this one."""
+        """The parser replaces this error by its own, so it is kept in `_refusal`."""
         self._refusal = error
         raise error
 
@@ -190,14 +190,14 @@ class HttpProtocol(HttpToolsProtocol):
         return last is not None and not last.response_complete
 
     def _last_cycle(self) -> RequestResponseCycle | None:
-        return self.cycle  # None at first, whatever its type says
+        return self.cycle  # None at first, though its type says otherwise
 
     def _turn_away(self, error: FaceError) -> None:
-        """Tell it, if it can still be told, and throw away what comes until it has heard."""
+        """Send the refusal if still possible. Discard what arrives until the client has it."""
         self._over = True
         self._unset_keepalive_if_required()
         if self._is_answering():
-            if self._awaited is not Awaited.BODY:  # an earlier request, which is right
+            if self._awaited is not Awaited.BODY:  # an earlier, valid request is being answered
                 self.cycle.keep_alive = False
                 return
             if self.pipeline or self.cycle.response_started:
@@ -210,7 +210,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _part(self, words: bytes) -> None:
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()  # what is left unread would reset the connection
+        self.flow.resume_reading()  # unread input would reset the connection
         self.transport.write(words)
         self.transport.write_eof()
         self._ending = self.loop.call_later(self.linger_seconds, self.transport.abort)
@@ -235,10 +235,10 @@ class HttpProtocol(HttpToolsProtocol):
         if self._awaited is Awaited.HEAD:
             return self._since + self.head_seconds - now
         if self._awaited is Awaited.BODY:
-            if self.flow.read_paused:  # it is us who do not read
+            if self.flow.read_paused:  # we are the ones who do not read
                 self._since = now
             return self._since + self.body_seconds - now
-        return self.head_seconds  # nothing is due; a look so soon is in time for whatever begins
+        return self.head_seconds  # nothing is due; this is soon enough for whatever begins next
 
     def _too_late(self) -> None:
         if self._awaited is Awaited.HEAD and not self._begun:
@@ -247,7 +247,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._turn_away(RequestTimeout("the rest of the request did not come in time"))
 
     def _is_not_read(self, now: float) -> bool:
-        """Whatever is taken is time won; a stream is taken when more may be written to it."""
+        """Progress restarts the clock: LEAST_TAKEN bytes were read, or a stream may go on."""
         size = self.transport.get_write_buffer_size()
         if not (size and self._left_behind) or size <= self._left_behind - LEAST_TAKEN:
             self._left_behind, self._left_since = size, now
@@ -274,7 +274,7 @@ def _repeated(names: Sequence[bytes]) -> str:
 
 
 def _flaw(error: BaseException | None) -> str:
-    """Who types an address by hand is told how; for the rest the parser has no words for people."""
+    """Explains an address that was typed by hand. For other flaws the parser has no usable text."""
     if isinstance(error, HttpParserInvalidURLError):
         return (
             "the address holds what has to be encoded: write letters beyond ASCII, and spaces, with"

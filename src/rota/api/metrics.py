@@ -1,6 +1,6 @@
-"""Figures for Prometheus: counted here in plain numbers, spelled out when somebody asks.
+"""Metrics for Prometheus: counted here as plain numbers, rendered when requested.
 
-prometheus-client is imported only then: it costs 100 ms, and the CLI opens this face too.
+prometheus-client is imported only then: it costs 100 ms, and the CLI opens this face, too.
 """
 
 from bisect import bisect_left
@@ -30,7 +30,7 @@ _OPEN = ("rota_runs_open", "Runs that have not ended", "agent")
 _WORKING = ("rota_agent_items_in_progress", "Items an agent works on", "agent")
 _REVIEWS = ("rota_agent_items_in_review", "Items that wait for a review", "agent")
 _AGENT_FIGURES = (_RUNS, _SECONDS, _USD, _TOKENS, _OPEN, _WORKING, _REVIEWS)
-# By name, text and labels; and of each, by the values of the labels.
+# By metric (name, text and label names); within each, by label values.
 _Values = dict[tuple[str, ...], defaultdict[tuple[str, ...], float]]
 
 
@@ -55,7 +55,7 @@ class Metrics:
         self.completions = 0
         self.conflicts = 0
         self.expiries = 0
-        self.sockets: Callable[[], int] = lambda: 0  # how many are open
+        self.sockets: Callable[[], int] = lambda: 0  # number of open WebSockets
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         known = method if method in METHODS else "OTHER"
@@ -66,11 +66,11 @@ class Metrics:
         durations.add(seconds)
 
     def signal_fired(self, seconds: float) -> None:
-        """For whoever fires signals: how long after its event."""
+        """For the signal loop: how long after its event a signal fired."""
         self._signals.add(max(0.0, seconds))
 
     def swept(self, swept: Swept) -> None:
-        """For whoever runs the sweeper: leases that lapsed."""
+        """For the sweeper: counts lapsed leases."""
         self.expiries += len(swept.released) + len(swept.failed)
 
     def render(
@@ -164,7 +164,7 @@ def _of_sources(sources: Sequence[SourceState]) -> "Iterator[Metric]":
 
 
 def _of_fleet(vitals: Vitals) -> "Iterator[Metric]":
-    """From the ledger: the same from every server."""
+    """From the ledger, so every server reports the same values."""
     from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - see above
 
     ended = GaugeMetricFamily(
@@ -201,8 +201,8 @@ def _of_fleet(vitals: Vitals) -> "Iterator[Metric]":
 
 
 def _of_agents(vitals: Vitals) -> "Iterator[Metric]":
-    """Names of agents come from the configuration, but not all: who claims may call itself as it
-    likes. Beyond so many they are told together."""
+    """Agent names are not all configured: a claimer may call itself anything. Beyond MOST_AGENTS,
+    agents are summed up as one."""
     known = {one.agent.name for one in vitals.agents}
     names = sorted({*known, *vitals.open_runs, *(one.agent for one in vitals.runs)})
     shown = {name: name if place < MOST_AGENTS else OTHERS for place, name in enumerate(names)}

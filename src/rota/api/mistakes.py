@@ -1,11 +1,11 @@
-"""What a wire model refused, in our words.
+"""Explains why a wire model refused a value.
 
-msgspec says where something is wrong, and speaks of it in regular expressions. So the sentence is
-made of what stands there, and of what the model wants there. A type may bring words of its own,
-in `Meta(extra=…)`:
+msgspec tells where the mistake is, but describes it by regular expressions. So the sentence is made
+from the value and from what the model expects there. A type may bring its own words, in
+`Meta(extra=…)`:
 
-`wrong`    behind the value, when it does not match the pattern: "is not a name; use …"
-`unshown`  the same, for what is not to be repeated: tokens
+`wrong`    follows the value when it does not match the pattern: "is not a name; use …"
+`unshown`  the same, for values that must not be repeated, such as tokens
 `empty`    what to do about an empty text
 """
 
@@ -20,20 +20,20 @@ from msgspec import inspect
 
 from rota.model.errors import InvalidInput, MissingRequirement
 
-# How msgspec says where: "Expected `int`, got `str` - at `$.priority`".
+# msgspec's form of a place: "Expected `int`, got `str` - at `$.priority`".
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 _NAMED = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\[(\d+|\.\.\.)\]|([^.\[\]]+)")
 _MISSING = "missing required field"
 
 _LONGEST_FIELD, _LONGEST_DETAIL, _LONGEST_VALUE = 200, 500, 80
-UNKNOWN = object()  # a value that cannot be shown: what is around it is not JSON
+UNKNOWN = object()  # a value that cannot be shown, because the JSON around it is broken
 TOO_LARGE = "the number is too large to be kept as it is; write it as a text"
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One of the types that may stand at a place, and its words."""
+    """A type that is allowed at a place, and its words."""
 
     type: inspect.Type
     words: Mapping[str, str]
@@ -42,7 +42,7 @@ class _Form:
 def invalid(
     error: msgspec.ValidationError, kind: Any, given: Any, at: str | None = None
 ) -> InvalidInput:
-    """What is wrong with `given`, which was to be a `kind`; `at` is its name if it is a field."""
+    """The error for `given`, which is not a valid `kind`; `at` is its name if it is a field."""
     found = _PLACE.match(str(error))
     message, place = (found[1], found[2] or "") if found else (str(error), "")
     named = _NAMED.search(message)
@@ -58,7 +58,7 @@ def invalid(
 
 
 def loosely(raw: bytes | str) -> Any:
-    """JSON that a model refused, to show what stands in it."""
+    """JSON that a model refused, read without a model to show its values."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -120,7 +120,7 @@ def _inside(form: _Form, step: str) -> Iterator[_Form]:
 
 
 def _not_known(forms: list[_Form]) -> str:
-    """Of a field that is not there."""
+    """For an unknown field."""
     known = [
         field.encode_name
         for form in forms
@@ -135,13 +135,13 @@ def _said(forms: list[_Form], value: Any) -> str:
         if (said := _about(form, value)) is not None:
             return said
     wanted = " or ".join(dict.fromkeys(filter(None, map(_described, forms))))
-    if not wanted:  # anything may stand there, but not what JSON or Python cannot hold
+    if not wanted:  # any type is allowed, but not a number that JSON or Python cannot hold
         return TOO_LARGE
     return f"it has to be {wanted}" + ("" if value is UNKNOWN else f", not {_shown(value)}")
 
 
 def _about(form: _Form, value: Any) -> str | None:
-    """What is wrong with a value whose type is right."""
+    """What is wrong with a value of the right type."""
     match form.type, value:
         case inspect.StrType(), str():
             return _about_text(form, form.type, value)

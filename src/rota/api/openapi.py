@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the endpoints themselves."""
+"""The OpenAPI 3.1 document, built from the endpoints themselves."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -77,7 +77,7 @@ _WITH_BODY = (400, 413, 415, 422)
 
 
 def document(endpoints: Sequence[Endpoint], version: str, *, protected: bool) -> dict[str, Any]:
-    """`protected`: without a token nothing but /health answers."""
+    """`protected`: without a token only /health answers."""
     shown = [one for one in endpoints if not one.hidden]
     types = [kind for one in shown for kind in (one.body, one.gives) if kind is not None]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REF)
@@ -162,7 +162,7 @@ def _query(one: Endpoint) -> list[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query has no null: a parameter is there or it is not."""
+    """A query has no null: a parameter is present or absent."""
     plain = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
     kinds = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
     default = {"default": schema["default"]} if schema.get("default") is not None else {}
@@ -190,7 +190,7 @@ def _responses(one: Endpoint, gives: Any) -> dict[str, Any]:
     statuses = {*_ALWAYS, *one.refuses}
     if one.body is not None:
         statuses |= {*_WITH_BODY}
-    if one.query is not None or one.scope is not None:  # also of who gives one it does not take
+    if one.query is not None or one.scope is not None:  # also for one it does not take
         statuses |= {422}
     if "{" in one.path:
         statuses |= {404}

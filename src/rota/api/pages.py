@@ -1,5 +1,5 @@
-"""Lists page by page. A page ends at its limit, or where an answer becomes too large to be handed
-out to whoever asks: an item may have most of a megabyte."""
+"""Lists, page by page. A page ends at its limit, or before its answer becomes too large: an item
+may have most of a megabyte."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from rota.api.call import Call
 T = TypeVar("T")
 
 MOST_BYTES = 4 * 1024 * 1024
-PIECE = 100  # rows that are read at a time: no more than one piece is read in vain
+PIECE = 100  # rows read at a time; at most one piece is read in vain
 
 
 async def page_answer(
@@ -24,9 +24,8 @@ async def page_answer(
     place: Callable[[T], str],
     by: str = "cursor",
 ) -> Answer:
-    """`ask` gives up to so many rows behind a place, and says whether there may be more; `by` is
-    the parameter that names a place. What changes between two pieces may be missed or seen twice,
-    as between two pages."""
+    """`ask` returns up to so many rows after a place, and whether there may be more. `by` is the
+    query parameter for a place. Changes between two pieces may be missed or seen twice."""
     room, at, left, more = _Room(), start, limit, True
     while more and left:
         rows, more = await ask(min(left, PIECE), at)
@@ -48,7 +47,7 @@ def cut_answer(
     place: Callable[[T], str],
     written: Callable[[T], Any] = lambda row: row,
 ) -> Answer:
-    """The same of what is known as a whole, in the order of its places."""
+    """The same for rows that are all at hand, in the order of their places."""
     behind = [row for row in sorted(rows, key=place) if place(row) > (query.cursor or "")]
     page = behind[: query.limit]
     more = len(behind) > len(page)
@@ -57,14 +56,14 @@ def cut_answer(
 
 
 class _Room:
-    """What one answer has room for."""
+    """The rows of one answer, limited by their size in bytes."""
 
     def __init__(self) -> None:
         self._rows: list[bytes] = []
         self._left = MOST_BYTES
 
     def take(self, rows: Sequence[T], written: Callable[[T], Any]) -> int:
-        """How many of them have gone in, the first in any case."""
+        """Add rows while there is room, the first in any case. Returns how many were added."""
         for number, row in enumerate(rows):
             text = encode(written(row))
             self._left -= len(text) + 1

@@ -12,7 +12,7 @@ from rota.queue.moves import Order, version_mismatch
 
 T = TypeVar("T")
 
-# Who works on an item may say how it goes; where it goes is the dispatcher's to say.
+# The agent that works on an item reports how it goes; the dispatcher decides where it goes.
 SCOPE_OF: dict[Verb, str] = {
     Verb.DISPATCH: DISPATCH,
     Verb.START: WORK,
@@ -27,15 +27,15 @@ SCOPE_OF: dict[Verb, str] = {
     Verb.CANCEL: DISPATCH,
 }
 
-ATTEMPTS = 10  # to look and move before anybody else does
+ATTEMPTS = 10  # to check and then move an item before somebody else does
 
 
 async def demand_own(call: Call, item: WorkItem, token: str | None) -> None:
     """An agent's token is for that agent's items.
 
-    A former holder shows a claim token that is not the live one: it may ask, and
-    the ledger tells it that its claim is lost, and keeps what it says. Another's
-    may not, who has come by that token.
+    A former holder shows a claim token that is no longer live. It may call: the ledger tells it
+    that its claim is lost, and keeps what it says. Another agent that has obtained that token may
+    not.
     """
     if call.caller.agents is None:
         return
@@ -52,10 +52,10 @@ async def carry_out(
     *,
     target: Status | None = None,
 ) -> T:
-    """Do it at once for those who may do all; for others look at the item first.
+    """Act at once for callers who may do everything; for others check the item first.
 
-    What was looked at is fenced by the item's version, so that nothing slips in
-    between; whoever lost that race looks again.
+    The action is fenced by the version of the item that was checked. If the item has changed in
+    between, it is checked again.
     """
     caller = call.caller
     if order.force:

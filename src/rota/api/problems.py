@@ -1,4 +1,4 @@
-"""Every error as a problem document (RFC 9457): the one place where errors become statuses."""
+"""Every error as a problem document (RFC 9457). Only this module maps errors to statuses."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -30,7 +30,7 @@ from rota.model.errors import (
 
 
 class FaceError(RotaError):
-    """Wrong as HTTP, whatever the ledger would say to it."""
+    """An error of the HTTP request itself, whatever the ledger would say to it."""
 
     status: ClassVar[int] = 400
 
@@ -111,7 +111,8 @@ STATUS_OF: dict[type[RotaError], int] = {
     SchedulerShutdownError: 503,
 }
 
-# The details of an error go into the document by their names, but for those of the document itself.
+# An error's details go into the document under their own names, unless the document itself has a
+# field of that name.
 _RENAMED = {"status": "item_status", "type": "of_type"}
 _NOT_SHOWN = frozenset(
     {"field", "headers", "type", "title", "status", "detail", "instance", "code"}
@@ -151,6 +152,6 @@ def headers(error: RotaError) -> Mapping[str, str]:
 
 
 class Internal(RotaError):
-    """What a caller is told of an error that is ours; the rest is in the log."""
+    """What a caller is told of an internal error; the details are in the log."""
 
     code = "internal"

@@ -25,7 +25,7 @@ class Endpoint:
     text: str
     tag: str
     body: Any = None
-    decoder: Any = None  # also where no body is taken, so that one is not overlooked
+    decoder: Any = None  # also for endpoints without a body, so that one is refused
     body_optional: bool = False
     query: Any = None
     lists: frozenset[str] = frozenset()
@@ -33,10 +33,10 @@ class Endpoint:
     status: int = 200
     also: tuple[int, ...] = ()  # other statuses of success, with the same answer
     refuses: tuple[int, ...] = ()
-    takes: tuple[str, ...] = ()  # request headers that mean something here
+    takes: tuple[str, ...] = ()  # request headers that have a meaning here
     sets: tuple[str, ...] = ()  # response headers worth knowing
     media_type: str = "application/json"
-    accepts: str | None = None  # the media type of a body that the handler reads by itself
+    accepts: str | None = None  # the media type of a body that the handler itself reads
     hidden: bool = False  # not part of the API document
 
 
@@ -51,7 +51,7 @@ def endpoint(
     text: str | None = None,
     **facts: Any,
 ) -> Callable[[Handler], Endpoint]:
-    """Make an endpoint of a handler; body and query are what its signature says."""
+    """Make an endpoint from a handler. Body and query types come from the handler's signature."""
 
     def made(run: Handler) -> Endpoint:
         hints = get_type_hints(run, include_extras=True)
@@ -111,7 +111,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a path leads to; nothing by no method when it is unknown."""
+    """What a path leads to. For an unknown path there are no methods."""
 
     methods: dict[str, Endpoint]
     parameters: list[str]
@@ -129,7 +129,7 @@ _NOTHING = Found({}, [])
 
 
 class Routes:
-    """A tree of path segments; a fixed segment goes before a parameter."""
+    """A tree of path segments. A fixed segment takes precedence over a parameter."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._root = _Node()
@@ -153,8 +153,8 @@ class Routes:
 
 
 def _found(node: _Node, segments: list[str], at: int) -> Found | None:
-    """A fixed segment that leads nowhere further on may be a parameter of another path. No deeper
-    than the tree, however long the path is."""
+    """A fixed segment that leads nowhere may still be a parameter of another path. The recursion is
+    no deeper than the tree, however long the path is."""
     if at == len(segments):
         return Found(node.methods, []) if node.methods else None
     following = node.fixed.get(segments[at])

@@ -1,4 +1,4 @@
-"""The log of a run as an answer: what is there, and what comes until the run has ended."""
+"""The log of a run as an answer: what is there, and what is added until the run has ended."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ PIECE = 64 * 1024
 
 @dataclass(slots=True)
 class LogStream:
-    """Read as fast as its reader takes it, and no faster: nothing piles up here."""
+    """Reads the log no faster than the client takes it, so nothing piles up here."""
 
     path: Path
     run: Run
@@ -37,7 +37,7 @@ class LogStream:
     heartbeat_seconds: float
     stopping: asyncio.Event
     until_refused: Callable[[], Coroutine[Any, Any, None]]
-    # Who counts more than the log has, has counted our farewell: it is not said again.
+    # An offset beyond the log includes the farewell that was sent before, so it is not sent again.
     told: bool
     status: int = 200
     _waiting: list[bytes] = field(default_factory=list)
@@ -70,10 +70,10 @@ class LogStream:
         pump = asyncio.ensure_future(self._pump(send))
         gone = await attend(pump, receive, self.stopping, self.until_refused())
         if not gone:
-            with contextlib.suppress(TimeoutError):  # a reader that does not read
+            with contextlib.suppress(TimeoutError):  # the reader does not read
                 await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)
         if not pump.cancelled():
-            with contextlib.suppress(RotaError):  # the reader comes back and goes on from there
+            with contextlib.suppress(RotaError):  # the reader reconnects and resumes from there
                 pump.result()
 
     async def _pump(self, send: Send) -> None:
@@ -102,14 +102,14 @@ class LogStream:
             await self._say(send, b"event: end\ndata: {}\n\n")
 
     async def _ended(self) -> bool:
-        """Also when its server is gone: nobody is there who would write more, or its end."""
+        """Also true when the run's server is gone: nobody is left to write more, or its end."""
         run = await self.book.get(self.run.id)
         return run.status.ended or (run.unseen_since is not None and not self.told)
 
     def _framed(self, offset: int, line: bytes) -> bytes:
         if not self.as_events:
             return line
-        # To server-sent events a CR is the end of a line; in JSON it is a space between two tokens.
+        # In server-sent events a CR ends a line; in JSON it is white space between two tokens.
         return b"id: %d\ndata: %s\n\n" % (offset, line.replace(b"\r", b" "))
 
     def _keep(self, frame: bytes) -> None:
@@ -127,7 +127,7 @@ class LogStream:
 
 
 def _resumed(call: Call, query: LogQuery) -> int:
-    """A browser that has lost its connection says how far it was."""
+    """A browser that has lost its connection says how far it had read."""
     text = call.header(b"last-event-id") or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else query.offset
 
@@ -140,7 +140,7 @@ def _size(path: Path) -> int:
 
 
 def _farewell(seen: str) -> bytes:
-    """In the form of a line of the log, which it is not: it stands in no file."""
+    """Looks like a line of the log, but is in no file."""
     text = (
         f"the server of this run has not been seen since {seen}; the run ends as lost when that"
         " server starts again (rota up)"

@@ -1,4 +1,4 @@
-"""Runs, and what waits to be delivered, as they go over the wire."""
+"""Runs and the outbox, as they go over the wire."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -132,7 +132,7 @@ class Run(Struct, frozen=True):
     seconds: float | None
     hook_errors: tuple[str, ...]
     cancel_requested: bool
-    unseen_since: str | None  # its server is gone since then, and the run is still open
+    unseen_since: str | None  # the run is still open, but its server has been gone since then
 
 
 class LogSize(Struct, frozen=True):
@@ -202,7 +202,7 @@ def end_of(body: EndRun, status: RunStatus) -> RunEnd:
 
 
 def spec_of(agent: str, limits: OwnLimits | None) -> AgentSpec | None:
-    """As much of the agent as decides what its run's end means for the next one."""
+    """As much of the agent as decides what the end of its run means for the next one."""
     if limits is None:
         return None
     cooldown = timedelta(seconds=limits.breaker_cooldown_seconds)
@@ -214,7 +214,7 @@ def spec_of(agent: str, limits: OwnLimits | None) -> AgentSpec | None:
 
 
 def says_the_same(run: runs.Run, end: RunEnd) -> bool:
-    """Whether a run has ended just so."""
+    """Whether the run has ended exactly like this."""
     told = (run.status, run.summary, run.artifacts, run.error, run.exit_code, run.session_id)
     spent = (run.input_tokens, run.output_tokens, run.cost_usd, run.turns)
     return (

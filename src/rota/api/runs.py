@@ -1,4 +1,4 @@
-"""Runs: looked at and cancelled by people, begun and ended by workers on other machines."""
+"""Runs: viewed and cancelled by people, begun and ended by workers on other machines."""
 
 import asyncio
 import re
@@ -24,9 +24,9 @@ from rota.model.work import WorkItem, check_text
 from rota.runner import logs
 
 TAG = "runs"
-# Of a log that a worker sends. Its own limit (`output_limit`) is usually lower.
+# Of a log that a worker sends. The worker's own limit (`output_limit`) is usually lower.
 LARGEST_LOG = 64 * 1024 * 1024
-WORKER = "worker:"  # before a worker's own name, so that it cannot pass for a server
+WORKER = "worker:"  # prefix of a worker's name, so that it cannot pass for a server
 
 _CURSOR = re.compile("[0-9a-f-]{36}")
 
@@ -171,7 +171,7 @@ async def end_run(call: Call, body: EndRun) -> Answer:
 
 
 async def _own(call: Call) -> Run:
-    """A run of a worker; those of servers are not for others to end."""
+    """A worker's run; nobody else may end a run of a server."""
     run = await call.ledger.runs.get(call.id)
     call.caller.demand_agent(run.agent, "this run")
     if run.trigger is not TriggerKind.WORKER:
@@ -187,7 +187,7 @@ def _ending(name: str) -> RunStatus:
 
 
 def _checked(body: EndRun) -> EndRun:
-    """What one of the databases could not keep is refused."""
+    """Refuse text that one of the databases could not store."""
     for name in ("summary", "error", "session_id"):
         check_text(getattr(body, name) or "", name, wire.LONGEST_SUMMARY, empty=True)
     for name in ("artifacts", "hook_errors"):
@@ -199,7 +199,7 @@ def _checked(body: EndRun) -> EndRun:
     return msgspec.structs.replace(body, usage_limit_until=until)
 
 
-# what waits to be delivered
+# the outbox
 
 
 @endpoint(

@@ -1,6 +1,6 @@
 """Schedules triggered by messages from outside: webhooks, and bridges to a chat.
 
-What they say is never believed: it is given to the agent as text from outside.
+What a message says is never believed: the agent gets it as text from outside.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _DELIVERED = ("X-GitHub-Delivery", "X-Gitea-Delivery", "Idempotency-Key")
 
 
 def named(call: Call) -> tuple[str, str]:
-    """What cannot be a name is not asked of the database."""
+    """The agent and schedule in the path. Invalid names are refused without asking the database."""
     agent, name = call.parameters
     if not NAME.fullmatch(agent) or not NAME.fullmatch(name):
         shown = f"{agent[:LONGEST_ID]}/{name[:LONGEST_ID]}"
@@ -89,8 +89,8 @@ async def hear_webhook(call: Call) -> Answer:
 
 
 async def _signer(call: Call, raw: bytes) -> tuple[str, str]:
-    """The schedule whose secret it was signed with. Who has not signed is told the same in any
-    case: which schedules there are, and what they lack, is for those who run this server."""
+    """The schedule whose secret the delivery was signed with. Every unsigned call gets the same
+    answer: which schedules exist, and what they lack, only concerns those who run this server."""
     try:
         agent, name = named(call)
         _demand_signed(call, raw, _secret(call, agent, name).encode())

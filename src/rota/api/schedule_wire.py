@@ -60,8 +60,8 @@ class Schedule(Struct, frozen=True):
     enabled: bool
     status: schedules.ScheduleStatus
     next_run_at: str | None
-    slot: str | None  # the moment that the next trigger is for; jitter delays it
-    last_run_at: str | None  # the last look: it may have found nothing to run for
+    slot: str | None  # the moment that the next trigger is for; jitter may delay it
+    last_run_at: str | None  # the last look, which may have found nothing to run for
     last_completed_at: str | None
     last_error: str | None
     last_skip_reason: schedules.SkipReason | None
@@ -70,7 +70,7 @@ class Schedule(Struct, frozen=True):
     skip_count: int
     trigger_count: int
     running: int
-    last_run: LastRun | None  # of a look that led to one, as far as that is known
+    last_run: LastRun | None  # the run that a look led to, as far as it is known
 
 
 class Trigger(Struct, frozen=True):
@@ -94,7 +94,7 @@ class Heard(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    restored: bool  # false: it has run here already, and what happened here counts
+    restored: bool  # false: the schedule has run here already, and its own history counts
 
 
 def schedule_of(state: schedules.ScheduleState, run: Run | None = None) -> Schedule:

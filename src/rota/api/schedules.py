@@ -1,4 +1,4 @@
-"""Schedules: looked at, switched, and triggered by people."""
+"""Schedules: viewed, switched on and off, and triggered by people."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -17,7 +17,7 @@ from rota.model.runs import Run
 from rota.model.schedules import ScheduleState
 from rota.model.work import NAME
 
-# A schedule is no part of any index: what its agent did since then is read.
+# No index covers a run's schedule, so all runs of its agent since then are read.
 LOOK_BACK = timedelta(days=1)
 LOOK_FAR_BACK = timedelta(days=30)
 
@@ -40,8 +40,8 @@ async def list_schedules(call: Call, query: ScheduleQuery) -> Answer:
 async def last_runs(
     call: Call, states: Sequence[ScheduleState], back: timedelta = LOOK_BACK
 ) -> dict[tuple[str, str | None], Run]:
-    """By agent and schedule. Most looks find nothing to run for, so that the last run is looked for
-    further back than the last look."""
+    """By agent and schedule. Most looks find nothing to run for, so the search for the last run
+    goes further back than the last look."""
     since = to_text(call.ledger.clock.now() - back)
     looked = [one for one in states if one.last_run_at is not None]
     wanted = [(one.agent, one.name, min(one.last_run_at or since, since)) for one in looked]

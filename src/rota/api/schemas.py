@@ -1,4 +1,4 @@
-"""What goes out: the ledger's words as JSON, and nothing that is only the ledger's business.
+"""Models of answers: the ledger's records as JSON, without the ledger's internals.
 
 A claim's token is in the answer to its claimer and nowhere else.
 """
@@ -170,16 +170,16 @@ class Agent(Struct, frozen=True):
     in_progress: int
     dispatched: int
     in_review: int
-    max_in_review: int | None  # null: as many as come
+    max_in_review: int | None  # null: no limit
     running: int  # runs that have not ended
     spent_today: "Spending"  # since midnight, UTC
     failures: int  # runs that failed in a row
     breaker_until: str | None  # no run before that: too many failures in a row
     usage_until: str | None  # no run before that: its runtime's quota is used up
     note: str | None
-    unseen_since: str | None  # some of its runs are of a server that is gone since then
-    # Which budget of the day is used up, its own or the fleet's, as far as this server's
-    # configuration has one: no run before `budget_until`.
+    unseen_since: str | None  # since when the server of some of its runs is gone
+    # Which budget of the day is used up, the agent's or the fleet's, as far as this server's
+    # configuration has one. No run before `budget_until`.
     budget_used: str | None
     budget_until: str | None
 

@@ -1,22 +1,22 @@
-"""How the HTTP face behaves: given once, when the app is made."""
+"""Settings of the HTTP face, given once, when the app is made."""
 
 from dataclasses import dataclass
 
 from rota import __version__
 from rota.config.settings import is_loopback
 
-RECHECK_SECONDS = 10.0  # a revoked token is noticed by then, also by who only listens
+RECHECK_SECONDS = 10.0  # a revoked token is noticed by then, also on a stream
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
     version: str = __version__
-    host: str = "127.0.0.1"  # what the server is bound to
+    host: str = "127.0.0.1"  # the address that the server is bound to
     insecure: bool = False  # open without tokens also beyond loopback
     trusted: bool = False  # the caller is this process: no tokens, no browser checks
-    allowed_hosts: frozenset[str] = frozenset()  # names it is called by, beyond its own
-    allowed_origins: frozenset[str] = frozenset()  # where pages may come from, beyond its own
+    allowed_hosts: frozenset[str] = frozenset()  # host names it is called by, beyond its own
+    allowed_origins: frozenset[str] = frozenset()  # origins of pages that may call, beyond its own
     max_body_bytes: int = 1024 * 1024
     heartbeat_seconds: float = 15.0  # a comment on event streams, so that proxies keep them open
     longest_wait_seconds: float = 60.0  # a long poll is answered by then, whatever it asked for
@@ -31,7 +31,7 @@ class ApiSettings:
 
     @property
     def open_without_tokens(self) -> bool:
-        """Revoking the last token must not open a server that others can reach; who has names
-        for it beyond its own reaches it through a proxy."""
+        """Whether the server may be open when there is no token. Revoking the last token must not
+        open a server that others can reach; one with allowed_hosts is reached through a proxy."""
         alone = self.on_loopback and not self.allowed_hosts
         return self.trusted or self.insecure or alone

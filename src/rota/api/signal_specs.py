@@ -1,7 +1,7 @@
-"""Triggers and actions of signals on the wire: what is written is what is shown.
+"""Triggers and actions of signals on the wire. Requests and answers have the same form.
 
-`rota.signals` reads and judges what comes in, because it has better words for what is wrong; these
-models document it, and answers are made of them.
+`rota.signals` reads and checks requests, because its error messages are better. These models
+document them, and answers are made from them.
 """
 
 from datetime import timedelta
@@ -31,8 +31,8 @@ from rota.signals.specs import MOST_ITEMS
 
 Span = Annotated[str, Meta(max_length=100, examples=["2h"], description="30s, 15m, 2h, 7d")]
 Zone = Annotated[str, Meta(max_length=100, examples=["Europe/Berlin"])]
-# No pattern where a text or a list may stand: msgspec 0.22 loses count of it there, and the process
-# dies of that at its end.
+# No pattern where a text or a list is allowed: msgspec 0.22 miscounts references to the pattern
+# there, and the process crashes on exit.
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Statuses = StatusName | Annotated[tuple[StatusName, ...], Meta(min_length=1)]
 SomeStatuses = StatusName | tuple[StatusName, ...] | None
@@ -178,7 +178,7 @@ Action = (
 )
 
 
-# what comes in
+# requests
 
 
 def _one_of(models: Any) -> Meta:
@@ -190,11 +190,11 @@ TriggerSpec = Annotated[dict[str, Any], _one_of(Trigger)]
 ActionSpec = Annotated[dict[str, Any], _one_of(Action)]
 
 
-# what goes out
+# answers
 
 
 def trigger_of(condition: Condition) -> Trigger:
-    """The spec that gives this condition when it is read."""
+    """The spec from which this condition is read."""
     filters: dict[str, Any] = {
         "project_id": condition.project_id,
         "type": condition.types,

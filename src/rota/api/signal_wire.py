@@ -110,19 +110,19 @@ class ReleaseFollowUp(Strict, frozen=True):
 
 
 def place_of(cursor: str | None) -> str | None:
-    """The id behind which a page begins."""
+    """The id after which a page begins."""
     if cursor is not None and not _PLACE.fullmatch(cursor):
         raise _bad_cursor()
     return cursor
 
 
 def firing_cursor(firing: signals.FiringRecord) -> str:
-    """Ids of firings do not ascend, so the moment goes before."""
+    """Ids of firings do not ascend, so the cursor begins with the time."""
     return urlsafe_b64encode(f"{firing.created_at} {firing.id}".encode()).decode().rstrip("=")
 
 
 def firing_place(cursor: str | None) -> tuple[str, str] | None:
-    """When the last firing of the page before was made, and its id."""
+    """When the last firing of the previous page was made, and its id."""
     if cursor is None:
         return None
     try:
@@ -204,8 +204,8 @@ class FollowUp(Struct, frozen=True, kw_only=True):
     title: str
     body: str | None
     status: FollowUpStatus
-    agent: str | None  # that it is meant for
-    holder: str | None  # that has it, or had it last
+    agent: str | None  # the agent that it is meant for
+    holder: str | None  # the agent that has it, or had it last
     lease_expires_at: str | None
     attempts: int
     created_at: str

@@ -1,4 +1,4 @@
-"""The places that work comes from, and how they stand."""
+"""The places that work comes from, and their state."""
 
 from rota.api import schemas, wire
 from rota.api.answers import Answer

@@ -1,4 +1,4 @@
-"""Figures of the past: throughput, lead time, time in status, depth, cost."""
+"""Statistics of the past: throughput, lead time, time in status, depth, cost."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ class Period(Struct, frozen=True):
     completed: int
     failed: int
     cancelled: int
-    open: int  # at its end; of the running one: now
+    open: int  # at the end of the period; for the current one, now
     lead_time: Spread
     spent: Spending  # by the runs that began in it
 

@@ -62,7 +62,7 @@ _BODIES: dict[Verb, tuple[Any, str]] = {
 
 
 def _order(call: Call, verb: Verb, body: Any) -> Order:
-    """The bodies differ in which fields they allow; a field's name means the same in all."""
+    """Bodies differ in which fields they allow; a field's name means the same in all of them."""
     given = {name: getattr(body, name) for name in body.__struct_fields__}
     if (following := given.get("next")) is not None:
         given["next"] = request_of(call, following)

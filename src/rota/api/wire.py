@@ -1,4 +1,4 @@
-"""The ledger's words turned into what goes over the wire."""
+"""Turns records of the ledger into wire models."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def _grant(claim: claims.Claim) -> ClaimGrant:
 
 
 def _until(claim: claims.Claim) -> str:
-    return claim.expires_at or ""  # only a live claim is shown, and that has an end
+    return claim.expires_at or ""  # only a live claim is shown, and a live claim has an end
 
 
 def detail_of(detail: Detail) -> ItemDetail:

@@ -1,4 +1,4 @@
-"""Items: submit, list, look, change, cancel."""
+"""Items: submit, list, view, change, cancel."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ from rota.queue.views import Query, place_of
 
 TAG = "work"
 
-# Fields that steer the queue; the others describe the work, and whoever does it may correct them.
+# Fields that steer the queue. The others describe the work, and its agent may correct them.
 _STEERING = frozenset(
     {"assigned_agent", "priority", "project_id", "blocked_by", "max_attempts", "available_at"}
 )
@@ -63,8 +63,9 @@ def _key(call: Call) -> str | None:
 
 
 def _theirs(caller: Caller, key: str) -> str:
-    """Another caller's key of the same name is another key, and names are nobody's own: two tokens
-    may have one. A key has no spaces, so that the first one is its end."""
+    """The caller's own idempotency key, since another caller's key of the same name is another key.
+    The token's id tells callers apart, because two tokens may have the same name. A key has no
+    spaces, so the first space ends it."""
     return f"{key} a {caller.name}" if caller.token_id is None else f"{key} t {caller.token_id}"
 
 
@@ -200,7 +201,7 @@ def _target(name: str | None) -> Status | None:
 
 
 def _names_agent(target: Status | None) -> bool:
-    """Moves that take the agent along; elsewhere naming one is an edit."""
+    """Moves that also set the agent; with other moves, naming an agent is an edit."""
     return target in (Status.DISPATCHED, Status.IN_PROGRESS)
 
 
@@ -217,7 +218,7 @@ def _changes(body: Change, target: Status | None) -> dict[str, Any]:
 
 
 def _order(call: Call, body: Change, target: Status | None) -> Order:
-    """Its verb follows from where the item stands."""
+    """The verb is a placeholder: the queue derives it from the item's status."""
     agent = body.assigned_agent or None if _names_agent(target) else None
     if target is Status.DISPATCHED and body.assigned_agent is None:
         raise MissingRequirement("dispatch needs assigned_agent", field="assigned_agent")

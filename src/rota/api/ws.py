@@ -1,4 +1,4 @@
-"""`GET /ws`: who may open one, how many there are, and their end when the server stops."""
+"""`GET /ws`: who may open a WebSocket, how many there may be, and how they end with the server."""
 
 import asyncio
 import contextlib
@@ -69,7 +69,7 @@ class Sockets:
         call: Callable[[Caller, Receive, Headers], Call],
         explain: Callable[[Exception], RotaError],
     ) -> None:
-        """From the accepted handshake to the end. What is refused here is refused with a status."""
+        """Serve one WebSocket, from handshake to end. A refusal here is sent as an HTTP status."""
         if self._stopping.is_set() or len(self._open) >= self._most:
             raise TooManyConnections(
                 "this server has as many WebSockets as it takes, or is about to stop; try later",
@@ -92,8 +92,8 @@ class Sockets:
             await self._rest()
 
     async def _caller(self, shake: Handshake) -> Caller | None:
-        """None where a token is wanted and no good one came with the handshake: a page has its
-        first frame to say it, and hears there, not here, that it is signed out."""
+        """None where a token is needed and the handshake brought no valid one. A page can send it
+        in its first frame, and learns there, not here, that it is signed out."""
         try:
             caller = await self._gate.caller(shake.headers, shake.address)
         except Unauthenticated:
@@ -112,7 +112,7 @@ class Sockets:
         return admit
 
     async def _watch(self) -> None:
-        """One for all: ends them when the server stops, or when their token has lost its force."""
+        """One task for all: ends connections when the server stops or their token is revoked."""
         while not self._stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._limits.recheck_seconds)
@@ -131,7 +131,7 @@ class Sockets:
 
 
 async def refuse(error: RotaError, scope: Scope, receive: Receive, send: Send) -> None:
-    """With a status and a problem document where the server can send one before the upgrade."""
+    """With a status and a problem document where the server can send them before the upgrade."""
     await receive()
     if HTTP_RESPONSE not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close", "code": 1008})
@@ -162,6 +162,6 @@ def socket_endpoints(sockets: Sockets) -> tuple[Endpoint, ...]:
 
 
 def _open_files() -> int:
-    """Beyond this the process could accept nobody, nor open its database."""
+    """Beyond so many open files the process can accept nobody, nor open its database."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft

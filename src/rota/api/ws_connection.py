@@ -34,21 +34,21 @@ from rota.feed import Feed
 from rota.model.access import Caller
 from rota.model.errors import Forbidden, InvalidInput, NotFound, RotaError, Unauthenticated
 
-NO_FRAME = "error"  # the type of an answer to what was no request
+NO_FRAME = "error"  # the type of an answer to a frame that is no request
 _REQUEST = msgspec.json.Decoder(Request)
-_HIDDEN = ("type", "title")  # of problem documents: what HTTP wants
+_HIDDEN = ("type", "title")  # fields of problem documents that only HTTP needs
 
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """What a connection has to the outside."""
+    """A connection's ways to the outside."""
 
     receive: Receive
     send: Send
     call: Callable[[Caller, Receive, Headers], Call]
     explain: Callable[[Exception], RotaError]  # what a caller is told of an error
     admit: Callable[[Headers], Awaitable[Caller]]
-    again: Callable[[Headers], Awaitable[Caller]]  # who was admitted with these
+    again: Callable[[Headers], Awaitable[Caller]]  # rechecks an admitted caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Connection:
         self._gone = asyncio.Event()
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
-    # its life
+    # lifecycle
 
     async def run(self) -> None:
         await self._doors.receive()
@@ -103,14 +103,14 @@ class Connection:
             self._ending.set_result(Ending(code, reason, words))
 
     async def check(self) -> None:
-        """Is its token still good?"""
+        """End the connection if its token is no longer valid."""
         if self._caller is None:
             return
         try:
             self._caller = await self._doors.again(self._headers)
         except (Unauthenticated, Forbidden) as error:
             self.end(1008, error.code)
-        except RotaError:  # the database is away; that is no reason to end
+        except RotaError:  # the database does not answer; that is no reason to end
             return
 
     def _is_nobody(self) -> None:
@@ -128,7 +128,7 @@ class Connection:
                 await self._doors.send(closing)
 
     async def _let_finish(self) -> None:
-        """What was asked for is done, also when nobody is left to hear of it."""
+        """Requests that were accepted are finished even when the client is gone."""
         if self._requests:
             await asyncio.wait(self._requests, timeout=self._limits.farewell_seconds * 5)
             await _cancelled(*self._requests)
@@ -148,7 +148,7 @@ class Connection:
             self._doors.explain(error)
             self.end(1011, "an error of ours; it is in the server's log")
 
-    # what it hears
+    # incoming frames
 
     async def _listen(self) -> None:
         while True:
@@ -167,7 +167,7 @@ class Connection:
                 await self._heard(request)
 
     async def _too_long(self) -> None:
-        """Nobody has said yet who sends this: it is not even looked at."""
+        """The sender is still unknown, so the frame is not even parsed."""
         most = self._limits.first_characters
         error = TooLarge(f"a frame before `auth` has at most {most} characters", limit=most)
         await self._refuse(None, NO_FRAME, error)
@@ -185,7 +185,7 @@ class Connection:
                 self.end(1008, error.code)
 
     async def _own(self, request: Request) -> bool:
-        """Those about the connection itself are done in their order."""
+        """Carry out a request about the connection itself, in its order. False for any other."""
         match request.type:
             case "auth":
                 await self._answer(request, await self._auth(_payload(request)))
@@ -231,7 +231,7 @@ class Connection:
         await self._gone.wait()
         return {"type": "http.disconnect"}
 
-    # who it is
+    # authentication
 
     def _demand_caller(self) -> Caller:
         if self._caller is None:
@@ -239,7 +239,7 @@ class Connection:
         return self._caller
 
     async def _who(self) -> Caller:
-        """Asked each time, as over HTTP: a token may be revoked meanwhile."""
+        """Checked for each request, as over HTTP: the token may have been revoked meanwhile."""
         self._demand_caller()
         self._caller = await self._doors.admit(self._headers)
         return self._caller
@@ -287,12 +287,12 @@ class Connection:
         hint = subscription.hint
         self.end(1013, f"too slow; subscribe again after {subscription.after}", hint)
 
-    # what it says
+    # outgoing frames
 
     async def _say(self, text: str) -> None:
         try:
             await self._doors.send(_text(text))
-        except (OSError, RuntimeError):  # uvicorn's words for it
+        except (OSError, RuntimeError):  # what uvicorn raises then
             raise ClientGone from None
 
     async def _answer(self, request: Request, result: Any) -> None:
@@ -333,7 +333,7 @@ def _read(message: Message) -> Request:
 
 
 def _request_id(message: Message) -> str | None:
-    """What can be had of it, so that whoever asked knows which request was wrong."""
+    """The id as far as it can be read, so that the client knows which request was wrong."""
     try:
         loose = msgspec.json.decode(message.get("text") or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What is wrong with a WebSocket, or a frame of it, whatever the ledger would say to it."""
+"""Errors of a WebSocket or its frames, whatever the ledger would say to them."""
 
 from rota.api.problems import FaceError
 

@@ -1,7 +1,7 @@
-"""uvicorn's WebSocket protocol, and an end to those who do not read, or never begin.
+"""uvicorn's WebSocket protocol, with limits on clients that do not read, or never begin.
 
-A connection is closed by writing what is still to be sent. Towards a client that does not read
-that takes for ever, and holds a file and its buffers as long: after a grace period it is cut.
+Closing a connection first writes what is still to be sent. If the client does not read, that takes
+for ever and keeps a file and buffers open, so the connection is cut after a grace period.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from rota.api.http_protocol import refusal
 from rota.api.problems import BadRequest
 
 GRACE_SECONDS = 5.0
-MOST_FRAGMENTS = 1_000  # of a message: empty ones cost its sender nothing
-MOST_UNHEARD = 1024 * 1024  # bytes of answers to pings, to somebody who does not read them
+MOST_FRAGMENTS = 1_000  # of a message: empty fragments cost the sender nothing
+MOST_UNHEARD = 1024 * 1024  # bytes of answers to pings that the client does not read
 
 
 class WsProtocol(WebSocketsSansIOProtocol):
@@ -28,14 +28,14 @@ class WsProtocol(WebSocketsSansIOProtocol):
             self._turn_away()
 
     def _turn_away(self) -> None:
-        """What uvicorn's HTTP took for a handshake, and the library for none: it had been left
-        open, without a word."""
+        """uvicorn's HTTP protocol took this for a handshake, but the WebSocket library did not.
+        Without an answer the connection would stay open."""
         self.close_sent = True
         error = BadRequest("this is no handshake of a WebSocket; it is a GET with short headers")
         self.transport.write(refusal(error, self.default_headers))
         self.transport.close()
 
-    # what it hears
+    # incoming frames
 
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) < MOST_FRAGMENTS:
@@ -64,11 +64,11 @@ class WsProtocol(WebSocketsSansIOProtocol):
         super().resume_writing()
 
     def _fail(self, code: int, reason: str) -> None:
-        if not self.close_sent:  # what was read together with it is still to come
+        if not self.close_sent:  # frames that were read together with it still follow
             self.conn.fail(code, reason)
             self.handle_parser_exception()
 
-    # its end
+    # end of the connection
 
     async def run_asgi(self) -> None:
         await super().run_asgi()

@@ -1,7 +1,7 @@
-"""What may be asked over a WebSocket: the same services, rules and errors as over HTTP.
+"""Requests over a WebSocket: the same services, rules and errors as over HTTP.
 
-A request is handed to the handler of its route. Only its parts lie elsewhere: what is in the
-path or a header there is a field of the payload here, and so it is with the answer.
+A request is passed to the handler of its route. What HTTP has in the path or a header is a field of
+the payload here, and likewise in the answer.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -65,7 +65,7 @@ class SignalNamed(Strict, frozen=True):
 
 
 def request_types(endpoints: Sequence[Endpoint]) -> tuple[RequestType, ...]:
-    """Those whose routes this server has."""
+    """The request types whose routes this server has."""
     routes = {one.name: one for one in endpoints}
     found = [*_of_work(routes)]
     if "create_signal" in routes:
@@ -101,7 +101,7 @@ def _of_signals(routes: dict[str, Endpoint]) -> list[RequestType]:
     ]
 
 
-# how a request is carried out
+# carrying out a request
 
 
 def _plain(route: Endpoint) -> Run:
@@ -161,7 +161,7 @@ def _moved(routes: dict[str, Endpoint]) -> Run:
 
 
 async def handed(call: Call, route: Endpoint, payload: Payload) -> Answer:
-    """To the handler of a route, whose scope is demanded first."""
+    """Call the handler of a route, after demanding its scope."""
     if route.scope:
         call.caller.demand(route.scope)
     asked = route.body or route.query
@@ -173,7 +173,7 @@ async def handed(call: Call, route: Endpoint, payload: Payload) -> Answer:
 
 
 def named_in(call: Call, payload: Payload, field: str = "work_item_id") -> Call:
-    """The call, about the one thing that its payload names."""
+    """The call for the one thing that its payload names."""
     name = payload.pop(field, None)
     if name is None:
         raise MissingRequirement(f"{field}: is missing", field=field)
@@ -188,7 +188,7 @@ def _fenced(call: Call, payload: Payload) -> Headers:
 
 
 def converted(value: Any, kind: Any, at: str | None = None) -> Any:
-    """`at` is its name, where the value is a single field."""
+    """`at` is the field's name, where the value is a single field."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a connection is told unasked: events of the feed, by subscription."""
+"""Events of the feed that a connection receives by subscription."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ DATABASE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class OwnRequest:
-    """One about the connection itself, as far as the schema goes."""
+    """What the schema needs of a request about the connection itself."""
 
     name: str
     payloads: tuple[type, ...]
@@ -46,7 +46,7 @@ class Subscription:
     asked: Subscribe
     say: Callable[[str], Awaitable[None]]
     too_slow: Callable[["Subscription"], None]
-    after: int = 0  # the last event that was sent, or passed over
+    after: int = 0  # the last event that was sent or skipped
 
     @property
     def hint(self) -> Resync:
@@ -59,7 +59,7 @@ class Subscription:
         )
 
     async def run(self, feed: Feed, begun: Callable[[Subscribed], Awaitable[None]]) -> None:
-        """For ever. `begun` answers the request, before the first event."""
+        """Runs until cancelled or too slow. `begun` answers the request, before the first event."""
         asked, late = self.asked, lambda: self.too_slow(self)
         async with feed.follow(_wanted(asked), asked.after, late) as reading:
             self.after = reading.position
@@ -74,7 +74,7 @@ class Subscription:
         tail = f',"subscription":"{self.id}"}}'
         try:
             entries = await reading.next()
-        except StorageError:  # of the past: it is asked for again
+        except StorageError:  # while reading past events, which are asked for again
             await asyncio.sleep(DATABASE_SECONDS)
             return
         for entry in entries:
@@ -82,7 +82,7 @@ class Subscription:
             self.after = entry.event.seq
         self.after = reading.position
         if reading.behind:
-            await asyncio.sleep(0)  # everybody has a turn, also who asks for something
+            await asyncio.sleep(0)  # lets other tasks run, such as requests of clients
 
 
 def _wanted(asked: Subscribe) -> Wanted:

@@ -1,4 +1,4 @@
-"""The command line: a face like the others, which talks to a server or opens the database."""
+"""The command line: a face that talks to a server or opens the database."""
 
 import os
 import sys
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The entry point `rota`; what it returns is the exit code."""
+    """The entry point `rota`. Returns the exit code."""
     from rota.cli.root import rota
 
-    if "_ROTA_COMPLETE" in os.environ:  # a shell asks what could come next
+    if "_ROTA_COMPLETE" in os.environ:  # the shell asks for completions
         rota.main(prog_name="rota")
     return _run(rota, "rota", arguments)
 
@@ -30,7 +30,7 @@ def _run(group: "click.Group", name: str, arguments: list[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
 
     def command() -> object:
-        # Not by click's own main, which turns a closed pipe into exit code 1.
+        # Not by click's own `main`, which turns a closed pipe into exit code 1.
         with group.make_context(name, list(words)) as context:
             return group.invoke(context)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def find_account(session: "Session", login: str, repo: str | None) -> "tuple[Account, str]":
-    """Also its host: a number means nothing on another tracker."""
+    """The account and its host: an account's number is only valid on its own tracker."""
     refuse_url(session)
     return run(_found(session, login, _source(session, repo)))
 
@@ -42,5 +42,5 @@ def _source(session: "Session", repo: str | None) -> "Forge":
     hosts = {web_host(one): one for one in repositories(session.settings)}
     if len(hosts) > 1:
         raise click.UsageError(f"there are accounts on {' and '.join(hosts)}; say --repo which")
-    # Without any, the usual tracker: an account has nothing to do with a repository there.
+    # Without any source, the default tracker: an account does not depend on a repository.
     return next(iter(hosts.values())) if hosts else find_source("any/repository", session.settings)

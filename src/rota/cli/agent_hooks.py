@@ -1,7 +1,7 @@
-"""What the hooks of a coding agent run; `rota setup claude` writes them down.
+"""The commands that a coding agent's hooks run; `rota setup claude` writes the hooks.
 
-They follow Claude Code's rules: its facts come as JSON on standard input, exit code 2 refuses, and
-what stands on standard error is then told to the agent. Any other code lets it go on.
+They follow Claude Code's rules: it sends facts as JSON on standard input, exit code 2 refuses, and
+standard error is then shown to the agent. Any other code lets the agent go on.
 """
 
 import json
@@ -24,7 +24,7 @@ agent_hook = group(
     "rota hook agent stop --agent smith",
 )
 
-REFUSED = 2  # Claude Code's number for it
+REFUSED = 2  # Claude Code's exit code for it
 REST_SECONDS = 15.0
 _MOST_READ = 1024 * 1024
 _SHOWN = 5
@@ -86,7 +86,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _is_claimed(item: dict[str, Any]) -> bool:
-    """With a lease that has not run out."""
+    """Whether it has a lease that has not run out."""
     until = item["lease_expires_at"]
     return until is not None and datetime.fromisoformat(until) > datetime.now(UTC)
 

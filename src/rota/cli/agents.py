@@ -1,4 +1,4 @@
-"""Who works, and on how much at once."""
+"""Who works, and on how many items at once."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ agent = group("agent", "Who works, and on how much at once.", "rota agent list")
 
 
 def _today_column(title: str, field: str, spare: int, form: str = "{}") -> Column:
-    """For people, nothing is empty: a fleet that has not run has narrow tables."""
+    """On a terminal, zero is shown as empty, so that a fleet that has not run has narrow tables."""
 
     def shown(one: Json) -> str:
         spent = one["spent_today"][field]
@@ -27,9 +27,9 @@ def _today_column(title: str, field: str, spare: int, form: str = "{}") -> Colum
 
 
 def _kept(one: Json) -> str:
-    """What keeps it from running, apart from people."""
+    """What keeps the agent from running, apart from a pause by a person."""
     until = {"quota used up": one["usage_until"], "failed too often": one["breaker_until"]}
-    if one.get("budget_used"):  # which an older server does not tell
+    if one.get("budget_used"):  # an older server does not send it
         until[f"used up {one['budget_used']}"] = one["budget_until"]
     reasons = [f"{why}, until {local_time(when)}" for why, when in until.items() if when]
     if one["max_in_review"] and one["in_review"] + one["in_progress"] >= one["max_in_review"]:
@@ -40,7 +40,7 @@ def _kept(one: Json) -> str:
 
 
 def _reviews(one: Json) -> str:
-    """How many, and of how many that it may have."""
+    """How many items are in review, and of how many allowed."""
     if one["max_in_review"]:
         return f"{one['in_review']} of {one['max_in_review']}"
     return str(one["in_review"] or "")
@@ -137,7 +137,7 @@ def pause(session: "Session", /, name: str) -> None:
 
 
 def _is_known(session: "Session", name: str) -> bool:
-    """To the ledger or, where no server has read it yet, to the file."""
+    """Whether the ledger knows the agent, or the file, if no server has read that yet."""
     from rota.config.loading import load_fleet
 
     client = session.client

@@ -91,11 +91,11 @@ async def _show(
 ) -> None:
     import logging
 
-    logging.disable(logging.CRITICAL)  # it would be written across the board
+    logging.disable(logging.CRITICAL)  # log lines would be written across the board
     client, told = _client(session)
     async with client:
         app = board_app(client, told, wanted, session.output.via or "", light=light)
-        await app.board.load()  # where nothing can be read, that is said without a screen
+        await app.board.load()  # an error while reading is reported without a screen
         await app.run_async()
     if app.failure is not None:
         raise app.failure

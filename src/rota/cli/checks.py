@@ -1,4 +1,4 @@
-"""What the doctor looks at. Each check looks only; mending is left to the one who asked for it."""
+"""The checks of `rota doctor`. A check only looks; `Finding.mend` is what --fix may run."""
 
 import asyncio
 import errno
@@ -39,7 +39,7 @@ def examine(settings: Settings) -> list[Finding]:
 
 
 def environment(settings: Settings) -> Iterator[Finding]:
-    """The settings themselves were read already; here what they do not cover."""
+    """What reading the settings has not checked."""
     from rota.app import make_store
 
     token, url = environ.get("ROTA_TOKEN"), environ.get("ROTA_URL")
@@ -55,7 +55,7 @@ def environment(settings: Settings) -> Iterator[Finding]:
             "environment", WARN, f"ROTA_HOST {settings.host} can be reached by other machines",
             "rota up will want a token: rota token create NAME --scope admin",
         )  # fmt: skip
-    with suppress(InvalidInput):  # of the database itself it is told next
+    with suppress(InvalidInput):  # the next check reports a wrong database
         yield Finding("environment", OK, f"database {make_store(settings.database).url}")
 
 
@@ -87,7 +87,7 @@ def _unwritable(path: Path) -> Finding:
 
 
 def _lock(state: StateDir) -> Iterator[Finding]:
-    """The lock dies with its server; only the note where to find it can be left behind."""
+    """The lock ends with its server; only the file with the address can be left behind."""
     if state.running() is None and state.server_file.exists():
         yield Finding(
             "state directory", WARN, f"{state.server_file} was left behind by a server that died",
@@ -116,7 +116,7 @@ def database(settings: Settings) -> Iterator[Finding]:
         fault = fault_in(settings.database)
         found = None if fault else asyncio.run(state_of(settings.database))
     except NoLedger as error:
-        # Under a server that has lost its file, an empty one would only stand in the way of it.
+        # If a server still runs and has lost its file, a new empty one would only get in its way.
         is_free = StateDir(settings.state_dir).running() is None
         mend = (lambda: upgrade_now(settings.database)) if is_free else None
         yield Finding("database", WARN, error.message, mend=mend)
@@ -168,7 +168,7 @@ def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _clock_against(settings: Settings) -> Iterator[Finding]:
-    """Leases and due times are compared with this clock: it must not be behind the ledger."""
+    """Leases and due times are compared with this clock, so it must not be behind the ledger."""
     newest = asyncio.run(_newest_event(settings.database))
     if newest is None:
         return
@@ -192,9 +192,9 @@ async def _newest_event(database: str) -> str | None:
 
 
 def clock(settings: Settings) -> Iterator[Finding]:
-    """The wall clock must run as fast as the one that nobody can set."""
+    """The wall clock must run as fast as the monotonic clock, which nobody can set."""
     wall, steady = time.time(), time.monotonic()
-    time.sleep(0.05)  # the moment over which the two are compared
+    time.sleep(0.05)  # the two clocks are compared over this span
     drift = abs((time.time() - wall) - (time.monotonic() - steady))
     if drift > 0.02:
         yield Finding(
@@ -206,7 +206,7 @@ def clock(settings: Settings) -> Iterator[Finding]:
 
 
 def port(settings: Settings) -> Iterator[Finding]:
-    """The one that `rota up` would take; that it is taken is well if it is by ours."""
+    """The port that `rota up` would use. It may be taken by our own server."""
     settings = _listening(settings)
     where = f"{settings.host}:{settings.port}"
     busy = _is_busy(settings.host, settings.port)
@@ -230,7 +230,7 @@ def port(settings: Settings) -> Iterator[Finding]:
 
 
 def server(settings: Settings) -> Iterator[Finding]:
-    """The one that runs here: it may have lost its database, or its disk, since it began."""
+    """The server that runs here: it may have lost its database, or its disk, since it started."""
     running = StateDir(settings.state_dir).running()
     if running is None:
         return
@@ -253,12 +253,12 @@ def _listening(settings: Settings) -> Settings:
     try:
         web = load_fleet(settings.config).web
     except InvalidInput:
-        return settings  # what is wrong with it is said where it is looked at
+        return settings  # the check of the configuration reports what is wrong
     return settings.listening(web.host, web.port)
 
 
 def _is_busy(host: str, number: int) -> int | None:
-    """The error that stands in the way of listening there."""
+    """The error number that prevents listening there, or None."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Taking items, and keeping them."""
+"""Claiming items, and keeping claims."""
 
 import math
 import sys
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.cli.session import Session
     from rota.client.errors import ConnectionFailed
 
-# One request waits no longer than this; a longer wait is several of them.
+# The longest wait of one request; a longer wait takes several requests.
 _ONE_WAIT = MAX_WAIT_SECONDS / 2
 
 _REASONS = {
@@ -83,16 +83,16 @@ def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) 
 
 
 def _give_back(session: "Session", items: list[dict[str, Any]]) -> None:
-    """Nobody knows the tokens, so nobody could work on what was claimed with them."""
+    """The tokens were not printed, so nobody could work on these items."""
     for item in items:
-        with suppress(RotaError):  # then its lease ends
+        with suppress(RotaError):  # then the lease runs out
             token = item["claim"]["token"]
             session.client.release(item["id"], token, reason="claimer_gone", counted=False)
             session.output.say(f"{item['id']} is given back, for its token could not be told")
 
 
 def _show(session: "Session", items: list[dict[str, Any]]) -> None:
-    """People read what is to be done; a pipe has it by line."""
+    """A terminal shows each item in full; a pipe gets one line for each."""
     if session.as_json:
         session.output.document(items, count=len(items))
         return
@@ -121,10 +121,10 @@ def _claimed(
                 agent, wait_seconds=min(_ONE_WAIT, math.ceil(left)), **wanted
             )
             away = _heard(session, away, None)
-        except ConnectionFailed as error:  # it was there a moment ago: it is being restarted
+        except ConnectionFailed as error:  # it answered a moment ago, so it is probably restarting
             away = _heard(session, away, error)
-        if time.monotonic() - began < 0.1:  # nor does a server wait that is about to stop
-            time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))  # not in a tight circle
+        if time.monotonic() - began < 0.1:  # a server about to stop does not wait either
+            time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))  # no busy loop
     if away is not None:
         raise away
     return items, reason
@@ -133,7 +133,7 @@ def _claimed(
 def _heard(
     session: "Session", before: "ConnectionFailed | None", now: "ConnectionFailed | None"
 ) -> "ConnectionFailed | None":
-    """As `rota watch` has it: that a server is away is said once, and that it is back."""
+    """As in `rota watch`: say once that the server does not answer, and once that it does again."""
     if (before is None) != (now is None):
         words = "answers again" if now is None else "does not answer; trying again until it does"
         session.output.say(f"{session.output.via} {words}")

@@ -24,7 +24,7 @@ ITEMS = [
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """One event for people: when, what, which item, who, and what was said."""
+    """One event on a line: when, what, which item, who, and what was said."""
     reason, notes = event.get("reason"), (event.get("payload") or {}).get("notes")
     words = [
         str(event["seq"]),

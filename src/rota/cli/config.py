@@ -1,4 +1,4 @@
-"""What `rota.yaml` says, and whether it can be right."""
+"""What `rota.yaml` says, and whether that can be right."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -162,14 +162,14 @@ def _yaml(data: dict[str, Any]) -> str:
 
     writer, text = YAML(typ="safe", pure=True), StringIO()
     writer.default_flow_style = False
-    writer.allow_unicode = False  # so that nothing in it can command a terminal
+    writer.allow_unicode = False  # so that nothing in it can control a terminal
     writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     writer.dump(_filled(data), text)
     return text.getvalue()
 
 
 def _filled(data: Any) -> Any:
-    """Without what is not set."""
+    """Without fields that are not set."""
     if isinstance(data, list):
         return [_filled(one) for one in data]
     if not isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Looking after the database itself: these open it, also beside a running server."""
+"""Commands that look after the database. They open it themselves, also beside a running server."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ db = group("db", "Look after the database.", "rota db status")
 
 
 def demand_ledger(database: str) -> None:
-    """Looking must not make one."""
+    """A command that only looks must not create a ledger."""
     path = missing_file(database)
     if path is not None:
         raise NoLedger(
@@ -31,7 +31,7 @@ def demand_ledger(database: str) -> None:
 
 
 def database_of(session: "Session") -> str:
-    """Not by a server: it would have to hold its snapshot, or its lock, for a stranger's line."""
+    """Never a server's: it would have to hold its snapshot, or its lock, for a remote client."""
     remote = session.url or (
         not session.database and not environ.get("DATABASE_URL") and environ.get("ROTA_URL")
     )
@@ -44,7 +44,7 @@ def database_of(session: "Session") -> str:
 
 
 def _database(session: "Session") -> str:
-    """Beside a server that a variable names, it is that of this machine all the same."""
+    """The database of this machine, even when ROTA_URL names a server."""
     if session.url:
         raise click.UsageError(
             "--url is not for this command: it opens the database itself; name that with --db or"

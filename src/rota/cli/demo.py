@@ -77,7 +77,7 @@ def _home(keep: bool) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _server(home: Path, port: int | None) -> Iterator[str]:
-    """`rota up` in a process of its own, as anybody would run it; where it serves."""
+    """`rota up` in its own process, as a user would run it. Yields its address."""
     with (home / "server.log").open("wb") as log, _ended_by_signals():
         server = subprocess.Popen(
             [sys.executable, "-m", "rota.cli.demo_server", *_arguments(home, port)],
@@ -86,7 +86,7 @@ def _server(home: Path, port: int | None) -> Iterator[str]:
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for the demo; the server is ended below
+            start_new_session=True,  # Ctrl-C is for the demo; `_end` stops the server
         )
         try:
             yield _url_of(server, home)
@@ -102,7 +102,7 @@ def _arguments(home: Path, port: int | None) -> list[str]:
 
 
 def _port() -> int:
-    """A server may run already, and the demo shall not fail because of it."""
+    """The usual port, or 0 for any other: the demo must not fail because a server runs."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -113,7 +113,7 @@ def _port() -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing that points to a database or server which people live from."""
+    """Without variables that point to a real database or server."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -127,12 +127,12 @@ def _url_of(server: "subprocess.Popen[bytes]", home: Path) -> str:
         if server.poll() is not None or time.monotonic() > deadline:
             said = one_line((home / "server.log").read_text(errors="replace")[-500:])
             raise RotaError(f"the demo's server did not start: {said}")
-        time.sleep(0.05)  # another process: there is nothing to wait on but its file
+        time.sleep(0.05)  # another process, whose file is all there is to watch
     return found.url
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """Its runs come to their end first."""
+    """Its runs finish first."""
     if server.stdin is not None:
         server.stdin.close()
     try:
@@ -144,8 +144,9 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """A polite kill, and a terminal that is closed, end the demo as Ctrl-C does: by its signal,
-    because an event loop takes that one in good order, and an exception from anywhere not."""
+    """SIGTERM, and SIGHUP from a closed terminal, end the demo as Ctrl-C does. They raise SIGINT
+    because an event loop handles that signal in good order, unlike an exception at an arbitrary
+    point."""
 
     def interrupt(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -160,7 +161,7 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# the play
+# the story
 
 
 async def _asked(

@@ -1,7 +1,7 @@
-"""The agents of `rota demo`: scripts that stand for programs which would ask a model.
+"""The agents of `rota demo`: scripts in place of programs that would ask a model.
 
-They are called as the runtime `python` calls any function: in a process of their own, with what
-the agent was told. A label on the item decides how it goes.
+The runtime `python` calls them like any function: in a process of their own, with what the agent
+was told. A label on the item decides how it goes.
 """
 
 import random
@@ -18,7 +18,7 @@ WORKING_SECONDS = (0.5, 1.8)
 def work(call: "Call") -> dict[str, Any]:
     item = call.item or {}
     print(f"reading: {item.get('title')}", flush=True)
-    time.sleep(random.uniform(*WORKING_SECONDS))  # what a model would take longer for
+    time.sleep(random.uniform(*WORKING_SECONDS))  # a model would take longer
     labels = item.get("labels") or []
     if FLAKY in labels and call.context.get("attempt") == 1:
         return {"outcome": "failure", "error": "2 of 214 tests failed"}
@@ -31,5 +31,5 @@ def work(call: "Call") -> dict[str, Any]:
 
 
 def report(call: "Call") -> str:
-    """Without an item: woken by the clock alone."""
+    """Woken by the clock, without an item."""
     return "Wrote the report of the minute."

@@ -1,4 +1,4 @@
-"""What `rota demo` shows: a fleet as anybody would write it, and work for it."""
+"""What `rota demo` shows: a fleet as a user would write it, and work for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Sample:
     title: str
     priority: int = 3
     labels: tuple[str, ...] = ()
-    waits_for: str | None = None  # the title of another, that stands before it
+    waits_for: str | None = None  # the title of an earlier sample
 
 
 _FORMAT = "Describe the new export format"
@@ -75,7 +75,7 @@ SAMPLES = (
     Sample("Website", "docs", "Explain how to restore a backup", 4),
     Sample("Shop", "chore", "Remove the feature flag for the old search", 5),
 )
-# One of these comes in every few seconds.
+# One of these is submitted every few seconds.
 MORE = (
     Sample("Shop", "bug_fix", "Time zone of reminders is wrong in winter"),
     Sample("Website", "docs", "Screenshots of the settings page are old", 4),
@@ -93,7 +93,7 @@ MORE = (
 
 
 async def create_projects(client: "WorkQueueClient") -> dict[str, str]:
-    """Their ids by name."""
+    """The ids of the projects by name."""
     names = dict.fromkeys(sample.project for sample in SAMPLES)
     return {name: (await client.create_project(name))["id"] for name in names}
 

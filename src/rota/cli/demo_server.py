@@ -1,7 +1,7 @@
-"""`rota up` for `rota demo`: the same server, which ends when whoever started it is gone.
+"""`rota up` for `rota demo`: the same server, which ends when the demo's process is gone.
 
-Its standard input is a pipe that nobody writes to. However the other end dies, also by `kill -9`,
-the pipe closes with it, and no server is left behind.
+Its standard input is a pipe that nobody writes to. However the demo ends, also by `kill -9`, the
+pipe closes, so no server is left behind.
 """
 
 import os
@@ -13,7 +13,7 @@ from rota.cli import main
 
 
 def _end_with_the_other_end() -> None:
-    # Not by sys.stdin, whose lock would be in the way when the interpreter ends.
+    # Not by sys.stdin, whose lock would block the interpreter's exit.
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What happens in `rota demo`, told while it happens, and summed up in the end."""
+"""What happens in `rota demo`, told while it happens, and summed up at the end."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _DEEDS = {
     "work.submitted": "came in",
-    "work.unblocked": "is free",  # what it waited for is done
+    "work.unblocked": "is free",  # its blockers are completed
     "run.started": "begins",
     "work.completed": "completed",
     "work.failed": "failed",
@@ -32,7 +32,7 @@ class Story:
         self._began: datetime | None = None
 
     async def tell(self) -> None:
-        """For ever: every event for programs, and for people what they would want to hear."""
+        """Runs until it is cancelled. Programs get every event, people those worth a line."""
         async for event in self._client.watch(0):
             words = await self._line(event)
             if words or self._output.as_json:
@@ -60,7 +60,7 @@ class Story:
 
 
 def _said(event: Json) -> str:
-    """Of what went as it should, nothing more is to be said."""
+    """Nothing more for events that went as they should."""
     if event["type"] not in ("work.blocked", "work.failed", "work.released"):
         return ""
     said = event["payload"].get("notes") or event["reason"] or ""

@@ -1,5 +1,5 @@
-"""Where commands about issues do their work: at the desk of a repository, on its tracker and in
-the ledger, beside a server that may run."""
+"""Runs commands about issues at the desk of a repository: on its tracker and in the ledger, also
+beside a running server."""
 
 import asyncio
 import sys
@@ -30,9 +30,11 @@ def at_issue(
     *,
     only_looks: bool = False,
 ) -> T:
-    """`OWNER/REPO#N`, `REPO#N` where that is unambiguous, or the address of the issue's page.
+    """Run `deed` on the issue that `reference` names.
 
-    Who only looks makes no ledger where there is none: the tracker knows enough."""
+    A reference is `OWNER/REPO#N`, `REPO#N` where that is unambiguous, or the address of the issue's
+    page. With `only_looks` no ledger is created where there is none: the tracker knows enough.
+    """
     named = issue_named(reference)
     if not only_looks or missing_file(session.settings.database) is None:
         return at_repository(
@@ -67,8 +69,7 @@ def at_repository(
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """What is logged on the way is for servers; here only what is wrong, and never on standard
-    output, which is read by programs."""
+    """Run the coroutine, and log only errors: never to standard output, which programs read."""
     import logging
 
     from rota.config.logs import configure_logging
@@ -97,7 +98,7 @@ def refuse_url(session: "Session") -> None:
 
 
 def pace_of(session: "Session") -> "Pace | None":
-    """People on a terminal are told why nothing happens."""
+    """Tells people on a terminal why nothing happens."""
     if session.as_json or not sys.stderr.isatty():
         return None
     from rota.claims.timing import Pace

@@ -1,4 +1,4 @@
-"""Whom a command asks: a server that was named, the one that runs here, or the database."""
+"""Where a command sends its requests: a named server, the one that runs here, or the database."""
 
 import os
 import re
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 2.0
 PATIENCE_SECONDS, LOOK_SECONDS = 15.0, 0.1
-# What can begin a ledger, by a method that writes; an agent may be set before it is first seen.
-# Everything else looks, or names what has to be there already.
+# Paths that can create a ledger, by a method that writes; an agent may be set before it is first
+# seen. All others only look, or name something that must already exist.
 _BEGINS = re.compile(
     r"/(work(/batch|/claim)?|projects|signals|tokens|follow-ups/claim|agents/[^/]+"
     r"|schedules/[^/]+/[^/]+/restore)"
@@ -39,8 +39,8 @@ def connect(session: "Session") -> "SyncWorkQueueClient":
 
 
 def server_of(session: "Session") -> str | None:
-    """Its address, or None where the database is opened. An option wins over a variable, and a
-    server over opening its database beside it."""
+    """The server's address, or None where the database is opened. An option takes precedence over a
+    variable, and a server over opening its database beside it."""
     if session.url and session.database:
         raise click.UsageError("--url asks a server and --db opens a database: use one of them")
     url = session.url
@@ -51,7 +51,7 @@ def server_of(session: "Session") -> str | None:
 
 
 def running(session: "Session") -> str | None:
-    """The server of the state directory, if it answers; starting or stopping, it does not."""
+    """The server of the state directory, if it answers. While starting or stopping it does not."""
     from rota.client.errors import ConnectionFailed
     from rota.client.plain import PlainTransport
     from rota.client.transport import Request
@@ -85,7 +85,7 @@ def opened(settings: "Settings") -> "InProcessTransport":
 
 
 def missing_file(database: str) -> Path | None:
-    """The file of a ledger that nobody has made yet; None where there is something to open."""
+    """The file of a ledger that does not exist yet; None where there is something to open."""
     from rota.app import sqlite_path
 
     if "://" in database and not database.startswith("sqlite://"):
@@ -97,14 +97,14 @@ def missing_file(database: str) -> Path | None:
     except FileNotFoundError:
         return path
     except OSError:
-        pass  # whoever opens it will say what is in the way
+        pass  # whoever opens it reports what is wrong
     return None
 
 
 class Unmade:
-    """A ledger that is not there yet. A request that could begin it makes it; one that reads, or
-    names something, does not, for whoever is in the wrong place should hear of it, and leave
-    nothing there."""
+    """A ledger that does not exist yet. A request that could begin a ledger creates it. One that
+    reads, or names something, does not: in the wrong directory the user gets an error and leaves no
+    ledger there."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Unmade:
         *,
         tell: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`tell` hears of it when the ledger is made: it may be in the wrong directory."""
+        """`tell` is called when the ledger is created, perhaps in the wrong directory."""
         self._settings, self._path, self._sleep, self._tell = settings, path, sleep, tell
         self._making = threading.Lock()
         self._made: InProcessTransport | None = None
@@ -123,7 +123,7 @@ class Unmade:
         return self._for(request).send(request)
 
     def open(self, request: "Request") -> "SyncStream":
-        """Whoever follows waits anyway: `rota up &` may be about to make the ledger."""
+        """A stream waits anyway, and `rota up &` may be about to create the ledger."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self._is_there() and time.monotonic() < deadline:
             self._sleep(LOOK_SECONDS)
@@ -145,7 +145,7 @@ class Unmade:
         return self._inner()
 
     def _is_there(self) -> bool:
-        """SQLite takes an empty file for a new database."""
+        """SQLite treats an empty file as a new database."""
         return self._path.exists() and self._path.stat().st_size > 0
 
     def _inner(self) -> "InProcessTransport":
@@ -160,7 +160,7 @@ class Unmade:
     def _opened(self) -> "InProcessTransport":
         try:
             return opened(self._settings)
-        except StorageUnavailable as error:  # which the client would try again
+        except StorageUnavailable as error:  # which the client would retry
             details = {"code": error.code, **error.details}
             raise StorageError(error.message, **details) from error
 

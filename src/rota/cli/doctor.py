@@ -1,4 +1,4 @@
-"""Is everything in order, and if not, what mends it."""
+"""Whether everything is in order, and if not, what mends it."""
 
 from typing import TYPE_CHECKING
 
@@ -59,5 +59,5 @@ def _mended(finding: Finding) -> str | None:
     try:
         finding.mend()
     except (OSError, RotaError):
-        return None  # the second look will say what is left
+        return None  # the second examination reports what is left
     return finding.message

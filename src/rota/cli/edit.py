@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MomentOrNone(Moment):
-    """`now` and `none` both mean: it need not wait. Clocks may differ, so no time is sent."""
+    """`now` and `none` mean that the item need not wait. Clocks may differ, so no time is sent."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return NONE if value in (NONE, "now") else super().convert(value, param, ctx)

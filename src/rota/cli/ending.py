@@ -4,8 +4,8 @@
 6 server or storage · 7 conflict or lost claim · 8 the answer could not be written
 130 interrupted · 141 nobody reads on
 
-An error is one line on standard error; with --json it is an object on standard output, so that
-whoever reads there gets exactly one document, whatever happened.
+An error is one line on standard error; with --json it is an object on standard output, so that a
+reader there always gets exactly one document.
 """
 
 import json
@@ -27,8 +27,8 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 SCHEMA_VERSION = 1
 GONE = "the directory that you are in has been deleted; change to another one"
 
-# By code, not by class: the tree of errors need not be imported to show a page of help. Codes
-# that are not here are the server's business.
+# By code, not by class, so that a help page need not import the tree of errors. Other codes are
+# errors of the server.
 _EXIT_CODES = {
     "not_found": NEGATIVE,
     "invalid_input": USAGE,
@@ -73,11 +73,11 @@ class Failure:
     details: Mapping[str, Any]
     exit_code: int
     hint: str = ""
-    help: str = ""  # a page, which stands for itself
+    help: str = ""  # a help page, printed as it is
 
 
 def exit_code_of(command: Callable[[], object], *, as_json: bool, name: str = "rota") -> int:
-    """Run the command; whatever happens becomes a message and a number."""
+    """Run the command. Every error becomes a message and an exit code."""
     with prepared():
         try:
             code = _outcome(command)
@@ -106,7 +106,7 @@ def _outcome(command: Callable[[], object]) -> int:
 
 
 def _told(code: int, name: str) -> int:
-    """The answer has left us; mostly it is short, and has waited for this moment."""
+    """Flush the answer. A short answer stays in the buffer until now."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -150,14 +150,14 @@ def is_nowhere() -> bool:
 
 
 def exit_code_for(error: RotaError) -> int:
-    """By its code; of a tracker that has answered, by what it answered."""
+    """By the error's code; for an error from a tracker, by the status that the tracker returned."""
     if "missing_scopes" in error.details:
         return FORBIDDEN
     if getattr(error, "is_rate_limit_error", False):
         return SERVER
     usual = _EXIT_CODES.get(error.code, SERVER)
     if usual in (NETWORK, UNAUTHENTICATED):
-        # A token that was told "not found" or "forbidden" has been accepted as such.
+        # A tracker that answers "not found" or "forbidden" has accepted the token itself.
         return _of_status(_status_of(error) or _status_of(error.__cause__)) or usual
     return usual
 
@@ -190,14 +190,14 @@ def _is_printed(line: str) -> bool:
     try:
         print(line, flush=True)
     except BrokenPipeError:
-        return True  # as wanted
+        return True  # the reader is gone; there is nobody to tell
     except Unwritten:
         return False
     return True
 
 
 def _lines(failure: Failure) -> list[str]:
-    """One, but for a file with several mistakes: each has its own."""
+    """One line, except for a file with several mistakes: one line for each."""
     told = failure.message.split("\n") if "mistakes" in failure.details else [failure.message]
     *before, last = (one_line(line) for line in told)
     return [*before, f"{last}{failure.hint}"]

@@ -21,7 +21,7 @@ _PATIENCE = 2.0
 
 
 class Progress:
-    """A line now and then for whoever waits; none for what is done in a moment."""
+    """Prints a line now and then; none for what is done in a moment."""
 
     def __init__(self, session: "Session", what: str) -> None:
         self._say, self._what = session.output.say, what

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
-# Whoever has heard enough has frames left unread, behind which the server's farewell is stuck.
+# A reader that stops early has unread frames, and the server's farewell is queued behind them.
 FAREWELL_SECONDS = 0.2
 LONGEST_FRAME = 16 * 1024 * 1024
 _REFUSED = frozenset({401, 403, 421})  # by our server, and for good
@@ -29,7 +29,7 @@ _PASSING = frozenset({429, 503})
 
 
 class NoFeed(Exception):
-    """The server, or something on the way to it, speaks no WebSocket."""
+    """The server, or something on the way to it, does not support WebSockets."""
 
 
 class _Broken(Exception):
@@ -45,9 +45,9 @@ def follow(
     *,
     tell: Callable[[str], object] = log.info,
 ) -> Generator[Json, None, None]:
-    """Events as they happen, for ever; behind `after`, or from now on.
+    """Events as they happen, without end; after `after`, or from now on.
 
-    A connection that breaks is opened anew behind the last event seen; `tell` hears of it.
+    A broken connection is opened again after the last event seen, and `tell` is called.
     """
     attempt, retries = 0, Retries()
     while True:
@@ -106,7 +106,7 @@ def _subscribe(connection: "ClientConnection", after: int | None, wanted: Mappin
     answer = json.loads(connection.recv(timeout=CONNECT_SECONDS))
     if not answer["ok"]:
         error = _told(answer["error"])
-        if isinstance(error, Unauthenticated):  # it speaks of frames, which nobody here sends
+        if isinstance(error, Unauthenticated):  # its message is about frames, which no user sends
             raise Unauthenticated("this server wants a token: set ROTA_TOKEN", **error.details)
         raise error
     begun: int = answer["result"]["after"]

@@ -1,4 +1,4 @@
-"""What a check has found, and how it is shown."""
+"""What a check has found, and how that is shown."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Finding:
 
 
 def failed(check: str, error: RotaError) -> Finding:
-    """Our messages say what is wrong, and behind a semicolon what to do about it."""
+    """Our messages say what is wrong, and after a semicolon what to do about it."""
     wrong, _, advice = error.message.partition("; ")
     return Finding(check, FAIL, wrong, advice or None)
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at in the ledger: runs that nobody carries on."""
+"""The doctor's checks in the ledger: runs that nobody carries on."""
 
 import asyncio
 from collections import defaultdict
@@ -36,8 +36,8 @@ def left_runs(settings: Settings) -> Iterator[Finding]:
 
 
 async def _left(settings: Settings) -> "tuple[list[Run], list[Reason]]":
-    """Those whose server has been silent for a while, and why the items of others wait: that a
-    server here has died is seen at once, by who explains."""
+    """Runs whose server has been silent for a while, and reasons why the items of other runs wait.
+    `explain` sees at once that a server on this machine has died."""
     from rota.app import deserted, open_ledger
 
     async with open_ledger(settings.database, deserted=partial(deserted, settings)) as ledger:

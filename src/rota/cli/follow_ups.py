@@ -1,4 +1,4 @@
-"""What signals ask to be done about an item, beside its own work."""
+"""Follow-ups: what signals ask to be done about an item, beside its own work."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -52,7 +52,7 @@ def _restored(session: "Session", known: Known) -> str:
 
 
 def read_state(path: Path) -> tuple[list[Known], list[tuple[str, str]]]:
-    """What can be taken over, and what cannot, each with the reason."""
+    """What can be taken over; and what cannot, each with the reason."""
     file = path / "state.yaml" if path.is_dir() else path
     content = read(file).content
     agents = content.get("agents") if isinstance(content, Mapping) else None
@@ -95,7 +95,7 @@ def _known(agent: str, name: str, state: Any) -> Known:
 
 
 def _moment(value: Any) -> str | None:
-    """YAML makes a time of an unquoted one."""
+    """YAML reads an unquoted time as a datetime."""
     if value is None:
         return None
     text = value.isoformat() if isinstance(value, datetime) else str(value)

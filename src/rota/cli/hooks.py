@@ -1,4 +1,4 @@
-"""The git hook that keeps a push from answering what somebody else works on."""
+"""The git hook that keeps a push from answering an issue that somebody else works on."""
 
 import sys
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def _options(session: "Session") -> list[str]:
 
 
 def this_program() -> list[str]:
-    """By its place: a push may come from an editor that does not know this shell's path."""
+    """By its path: a push may come from an editor that does not have this shell's PATH."""
     here = Path(sys.argv[0])
     if here.name == "rota" and here.is_file():
         return [str(here.absolute())]
@@ -146,7 +146,7 @@ async def _judged(
 
 
 class Verdicts:
-    """Asks about issues, as whoever the token is; each repository's desk is opened once."""
+    """Asks about issues with the token's account; opens each repository's desk once."""
 
     def __init__(
         self, settings: "Settings", opened: AsyncExitStack, claims: dict[int, int]

@@ -1,4 +1,4 @@
-"""A ledger from a file, and work of other tools into the ledger. Opens the database."""
+"""Imports a ledger from a file, and work from other tools. Opens the database."""
 
 import shutil
 import sys
@@ -54,7 +54,7 @@ def _landing_options(function: F) -> F:
 
 
 def _in_store(session: "Session", deed: Callable[[Any], Awaitable[T]], *, dry_run: bool) -> T:
-    """The deed gets the opened store, to hand it on."""
+    """Call `deed` with the opened store."""
 
     async def done(database: str) -> T:
         from rota.app import open_store
@@ -68,7 +68,7 @@ def _in_store(session: "Session", deed: Callable[[Any], Awaitable[T]], *, dry_ru
 
 @contextmanager
 def _database(session: "Session", dry_run: bool) -> Iterator[str]:
-    """A try does not even leave an empty database behind: it has one of its own."""
+    """A dry run uses a temporary database, so that not even an empty one is left behind."""
     database = database_of(session)
     if not (dry_run and missing_file(database)):
         yield database
@@ -91,7 +91,7 @@ def import_rota(session: "Session", /, path: str, dry_run: bool) -> None:
     from rota.exchange.reading import check
 
     with _given(path) as file:
-        checked = check(file)  # before the database is opened, and made where there is none
+        checked = check(file)  # before the database is opened, or created
 
         async def deed(store: Any) -> "Imported":
             told = Progress(session, "imported")
@@ -112,7 +112,7 @@ def import_rota(session: "Session", /, path: str, dry_run: bool) -> None:
 
 @contextmanager
 def _given(path: str) -> Iterator[Path]:
-    """Standard input is kept in a file first: it is read twice, to be sure that it is whole."""
+    """Standard input is first kept in a file: it is read twice, to be sure that it is complete."""
     if path != STANDARD:
         yield Path(path)
         return
@@ -122,7 +122,7 @@ def _given(path: str) -> Iterator[Path]:
         file = Path(kept.name)
         try:
             yield file
-        except RotaError as error:  # of a file that nobody has named
+        except RotaError as error:  # which names a file that the user does not know
             for name in (str(file), file.name):
                 error.message = error.message.replace(name, STANDARD_INPUT)
             if "file" in error.details:

@@ -12,7 +12,7 @@ from rota.model.errors import InvalidInput, Refused
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-USUAL = "rota.yaml"  # where commands look by themselves
+USUAL = "rota.yaml"  # where commands look by default
 EXAMPLES = ("command", "claude", "github")
 
 

@@ -1,4 +1,4 @@
-"""Looking after the claims of whole repositories: stale ones, and pauses."""
+"""Looking after the claims of whole repositories: stale claims, and pauses."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ _PAUSED = [Column("repository", lambda one: one["repo"], whole=True)]
 
 
 class Sweeping:
-    """Several repositories one after another: one that fails does not keep the others back."""
+    """Sweeps repositories one after another. A failure of one does not stop the others."""
 
     def __init__(self, session: "Session", max_age_hours: float | None, dry_run: bool) -> None:
         self._session = session
@@ -134,14 +134,14 @@ def _sources(session: "Session", repos: "Sequence[str]") -> "list[Forge]":
         return [find_source(repo, session.settings) for repo in repos]
     forges, file = repositories(session.settings), session.settings.config
     if not forges:
-        load_fleet(file)  # agents that cannot be read may name some
+        load_fleet(file)  # raises if agents, which may name repositories, cannot be read
         raise click.UsageError(f"no repository is named in {file}; name one: OWNER/REPO")
-    # Labels alone do not say whose a claim is, so there is nothing that a sweep could judge.
+    # Labels alone do not say whose a claim is, so a sweep could judge nothing there.
     return [one for one in forges if one.claim_mode != "labels"]
 
 
 def demand_repository(session: "Session", repo: str) -> None:
-    """A name without an owner would pause whatever is called so, or, mistyped, nothing at all."""
+    """A name without an owner would pause every repository of that name or, mistyped, none."""
     from rota.app import repositories
 
     if "/" in repo or any(_is_about(one.repo, repo) for one in repositories(session.settings)):

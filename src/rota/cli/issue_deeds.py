@@ -1,4 +1,4 @@
-"""What is done with an issue from the command line, whatever the command is called there."""
+"""What commands do with an issue, shared by `rota issue` and `label-state`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Items by the beginning of their ids, as far as it tells them apart."""
+"""Items by the beginning of their ids, as far as it is unambiguous."""
 
 import re
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ class ItemId(LookedUp):
     name = "id"
 
     def id_of(self, client: "SyncWorkQueueClient", text: str) -> str:
-        """What no id begins with is left as it is: the command says that there is no such item."""
+        """Text that no id begins with is returned as it is; the command then finds no item."""
         beginning = text.lower()
         if len(text) >= _WHOLE or not _BEGINNING.fullmatch(beginning):
             return text

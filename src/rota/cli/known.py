@@ -1,4 +1,4 @@
-"""Whether what a question is about is there at all."""
+"""Whether the item that a question is about exists."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,6 @@ if TYPE_CHECKING:
 
 
 def demand_item(session: "Session", item: str | None) -> None:
-    """That an item has none of something is an answer; that there is no such item is another."""
+    """Tells an item without any of something from an item that does not exist."""
     if item is not None:
         session.client.work_get(item)

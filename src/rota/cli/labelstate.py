@@ -1,4 +1,4 @@
-"""`label-state`: the same commands about issues, spelled as that tool spells them."""
+"""`label-state`: the same commands about issues, with that tool's spelling."""
 
 import click
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-# section → command → (where it is, what it does): the second so that a list needs no import.
+# section → command → (where it is, what it does). With the second, a list needs no import.
 Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 
 

@@ -31,13 +31,13 @@ def mcp(session: "Session", /, agent: str | None) -> None:
     if find_spec("mcp") is None:
         raise click.ClickException(_MISSING)
     _quietly()
-    # A thread waits in a read that nothing can cut short; whatever was answered is on disk.
+    # A thread waits in a read that nothing can interrupt. Everything answered so far is on disk.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_serve(session, agent))
 
 
 def _quietly() -> None:
-    """Standard output belongs to the protocol."""
+    """Logs must stay off standard output, which belongs to the protocol."""
     import logging
 
     from rota.config.logs import configure_logging

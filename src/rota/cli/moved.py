@@ -1,4 +1,4 @@
-"""What is said after an item was changed."""
+"""What is printed after an item was changed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def moved(session: "Session", item: dict[str, Any], what: str | None = None) -> None:
-    """One line: the item, and where it stands now."""
+    """One line: the item and its status."""
     if session.as_json:
         session.output.document(item)
         return

@@ -1,4 +1,4 @@
-"""Who is told of what."""
+"""Notifications: channels and the rules that lead to them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ async def _tried(session: "Session", loaded: "Loaded", names: list[str]) -> list
 
 
 def _address(session: "Session", loaded: "Loaded") -> str:
-    """Of the server that runs here, or else of the one that would."""
+    """The address of the server that runs here, or else of the one that would."""
     from rota.config import StateDir
 
     running = StateDir(session.settings.state_dir).running()

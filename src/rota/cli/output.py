@@ -16,14 +16,14 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """`value` is for a pipe; `shown`, when it differs, for people."""
+    """`value` is for a pipe; `shown`, where it differs, is for people."""
 
     title: str
     value: Callable[[Json], object]
     shown: Callable[[Json], object] | None = None
-    whole: bool = False  # never cut, so that it can be copied: ids, and names that serve as such
-    folds: bool = False  # may be broken over lines; what neither folds nor is whole may be cut
-    spare: int = 0  # left out where the terminal is narrow: 1 first, then 2, …; 0 never
+    whole: bool = False  # never cut, so that it can be copied: ids, and names used as ids
+    folds: bool = False  # may be wrapped; a column that neither folds nor is whole may be cut
+    spare: int = 0  # left out on a narrow terminal: 1 first, then 2, …; 0 never
 
 
 def column(
@@ -59,11 +59,11 @@ class Output:
         document = {"schema_version": SCHEMA_VERSION, "data": data, "meta": named}
         if self.via is not None:
             named["via"] = self.via
-        # ASCII, so that not even a terminal can be commanded by what it shows.
+        # ASCII, so that the text cannot control a terminal that shows it.
         print(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
 
     def stream(self, data: Json, words: str) -> None:
-        """One entry of a stream without end, out at once."""
+        """One entry of an endless stream, flushed at once."""
         if self.as_json:
             print(json.dumps({"schema_version": SCHEMA_VERSION, "data": data}), flush=True)
         else:
@@ -83,7 +83,7 @@ class Output:
                 print("\t".join(one_line(_filled(one.value(row))) for one in columns))
 
     def facts(self, data: Json, facts: Iterable[tuple[str, object]], **meta: Any) -> None:
-        """One thing, as lines of name and value; empty ones are left out."""
+        """One thing, as lines of name and value, without empty values."""
         if self.as_json:
             self.document(data, **meta)
             return
@@ -96,12 +96,12 @@ class Output:
                 print(f"{'':{wide}}  {line}".rstrip())
 
     def say(self, message: str) -> None:
-        """A remark for people; never in the way of what is read by programs."""
+        """A remark for people, on standard error, so that programs do not read it."""
         if not self.as_json:
             print(lines(message), file=sys.stderr)
 
     def waiting(self, what: str) -> None:
-        """Only a person at a terminal wonders why nothing happens."""
+        """Only for a person at a terminal, who would wonder why nothing happens."""
         if self.as_json or not sys.stderr.isatty():
             return
         from rich.console import Console
@@ -110,7 +110,7 @@ class Output:
         Console(stderr=True, highlight=False).print(told, style="dim")
 
     def negative(self, data: Any, reason: str, message: str) -> None:
-        """The answer is no: exit code 1."""
+        """The answer is no: exits with code 1."""
         if self.as_json:
             self.document(data, reason=reason)
         self.say(message)

@@ -17,9 +17,9 @@ from rota.model.work import Priority as Level
 if TYPE_CHECKING:
     from rota.client import SyncWorkQueueClient
 
-NONE = "none"  # how a field is emptied: --agent none
+NONE = "none"  # empties a field: --agent none
 
-# What is only kept may be nothing, and files may be called as they like.
+# Texts that are only stored may be empty. File names may contain bytes that are not UTF-8.
 _ONLY_KEPT = frozenset({"reason", "progress", "message", "external_ref"})
 _PATHS = frozenset({"path", "output", "target", "file"})
 
@@ -28,8 +28,8 @@ _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
 
 
 class LookedUp(click.ParamType[str], ABC):
-    """How people name something. The command gets its id (see `Command.invoke`): where to ask for
-    it is known only when all options are."""
+    """Something that people call by a name. The command gets its id from `Command.invoke`, because
+    only when all options are known is it known where to ask."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return str(value)
@@ -73,7 +73,7 @@ def span_of(text: str) -> float | None:
 
 
 class Moment(click.ParamType[str]):
-    """A time: ISO 8601, `now`, or from now: +15m; with `past`, 2h is two hours ago."""
+    """A time: ISO 8601, `now`, or relative to now, as +15m; with `past`, 2h is two hours ago."""
 
     name = "time"
 
@@ -119,7 +119,7 @@ class Text(click.ParamType[str]):
 
 
 def _standard_input(param: click.Parameter | None, ctx: click.Context | None) -> str:
-    """Once: who reads it a second time would find nothing there."""
+    """Only once: a second read would find nothing."""
     name = param.opts[0] if param is not None else ""
     taken = ctx.meta.setdefault("rota.standard_input", name) if ctx is not None else name
     if taken != name:
@@ -150,7 +150,7 @@ def _refuse(constant: str) -> None:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """As the server has it: of a key that comes twice nobody knows which value is meant."""
+    """As on the server: of a key given twice, nobody knows which value is meant."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -160,8 +160,8 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_words(parameter: click.Parameter, value: Any, ctx: click.Context) -> None:
-    """What is given and empty is mostly a variable that the shell did not have: a filter that lets
-    everything pass, a key that is none."""
+    """An empty value mostly comes from a shell variable that is not set. As a filter it would let
+    everything pass; as a key it would be none."""
     if isinstance(parameter.type, JsonValue):
         return
     words = value if isinstance(value, tuple) else (value,)
@@ -177,7 +177,7 @@ def _may_be_empty(option: click.Option) -> bool:
 
 
 def _is_text(word: str) -> bool:
-    """Bytes of the command line that are no text have become halves of surrogate pairs."""
+    """Python turns bytes of the command line that are not text into halves of surrogate pairs."""
     return word.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 

@@ -26,7 +26,7 @@ def prime(session: "Session", /, agent: str | None) -> None:
 
 
 def stand(session: "Session", agent: str | None) -> "Standing":
-    """Whatever is wrong is said in the text: an agent has to know the rules all the same."""
+    """Errors become part of the text: an agent has to know the rules all the same."""
     from rota.cli.desks import run
     from rota.cli.seats import has_ledger
     from rota.mcp.prime import Standing

@@ -1,4 +1,4 @@
-"""Projects by the names that people give them; everything behind the command line has their ids."""
+"""Projects by name. Everything behind the command line uses their ids."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ class ProjectName(LookedUp):
     name = "name|id"
 
     def __init__(self, *, clears: bool = False) -> None:
-        """`clears`: `none` is no name, but takes an item out of its project."""
+        """`clears`: `none` is not a name, but takes an item out of its project."""
         self._clears = clears
 
     def id_of(self, client: "SyncWorkQueueClient", text: str) -> str:

@@ -36,7 +36,7 @@ _same_name = click.option(
 
 
 def _demand_free(session: "Session", name: str, but: str | None = None) -> None:
-    """The ledger takes any name, but of two that share one `--project` could mean neither."""
+    """The ledger allows two projects of one name, but then `--project` could mean neither."""
     with suppress(NoLedger):
         for one in session.client.list_projects():
             if one["name"] == name and one["id"] != but:

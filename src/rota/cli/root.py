@@ -77,7 +77,7 @@ SECTIONS: Sections = {
     },
 }
 
-# Paragraphs are folded to the terminal; click keeps the lines of one that begins with \b.
+# Click wraps paragraphs to the terminal's width, but keeps the lines of one that begins with \b.
 ENDING = """
 Without --url or ROTA_URL, commands talk to the server that runs on the state directory; when none
 runs there, they open the database themselves, and those that add something make it when it is not

@@ -21,7 +21,7 @@ _SAID_WIDTH = 80
 
 
 def _said(one: Json) -> str:
-    """Where nothing was said yet, what it is about."""
+    """What the run said, or the item's title while it has said nothing."""
     return _shown_said(one) or shortened(one["item_title"] or "", _SAID_WIDTH)
 
 
@@ -141,7 +141,7 @@ def log(session: "Session", /, id: str, follow: bool) -> None:  # noqa: A002 - t
 
 
 def _spoken(line: dict[str, Any]) -> str:
-    """Agents repeat what strangers wrote: nothing in it may command a terminal."""
+    """Agents repeat text from strangers, which must not control a terminal."""
     text = lines(line.get("text", ""))
     return f"[rota] {text}" if line.get("stream") == "rota" else text
 

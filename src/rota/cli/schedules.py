@@ -51,7 +51,7 @@ def _last_look(one: Json) -> str:
 
 
 def _last_run(one: Json) -> str:
-    """Most looks find nothing to run for."""
+    """The last run, which may be older than the last look: most looks find nothing to run for."""
     run = one.get("last_run")
     return f"{run['status']} {age(run['started_at'])} ago" if run else ""
 
@@ -130,8 +130,8 @@ def forget(session: "Session", /, name: tuple[str, str]) -> None:
 
 
 def _rests(one: Json) -> bool:
-    """Whether a server has seen that none has it any more. It can tell so of what wakes by the
-    clock, and nobody has disabled."""
+    """Whether a server has noticed that no configuration names this schedule any more. Servers can
+    tell this only for schedules by the clock that are not disabled."""
     by_clock = ScheduleType(one["type"]).by_clock
     return by_clock and one["status"] != "disabled" and one["next_run_at"] is None
 
@@ -185,7 +185,7 @@ def trigger(
 
 def _waited(session: "Session", one: dict[str, Any], seconds: float) -> dict[str, Any]:
     deadline = time.monotonic() + seconds
-    # The run is another process's, perhaps on another machine: it can only be asked after.
+    # The run is in another process, perhaps on another machine, so it can only be polled.
     while one["ended_at"] is None and time.monotonic() < deadline:
         time.sleep(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 0)))
         one = session.client.get_trigger(one["id"])

@@ -1,4 +1,4 @@
-"""A seat for an agent: a way to the ledger on the event loop, by server or by database."""
+"""A seat for an agent: access to the ledger on the event loop, by server or by database."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def seated(session: "Session", agent: str | None) -> AsyncIterator["tuple[Seat, str]"]:
-    """The seat, and the ledger in words."""
+    """The seat, and a description of the ledger."""
     from rota.cli.destination import server_of
     from rota.client import WorkQueueClient
     from rota.client.pooled import PooledTransport
@@ -39,13 +39,13 @@ async def seated(session: "Session", agent: str | None) -> AsyncIterator["tuple[
 
 
 def _database(session: "Session") -> str:
-    """Without what a URL may hold beside the name."""
+    """Without the rest of a PostgreSQL URL, which may hold a password."""
     database = session.settings.database
     return "a PostgreSQL database" if is_postgres(database) else f"the database {database}"
 
 
 def has_ledger(session: "Session") -> bool:
-    """Is there one to look at? Looking must not make one."""
+    """Whether there is a ledger to look at. Looking must not create one."""
     from rota.cli.destination import missing_file, server_of
 
     if server_of(session) is not None:
@@ -53,10 +53,10 @@ def has_ledger(session: "Session") -> bool:
     try:
         return missing_file(session.settings.database) is None
     except InvalidInput:
-        return True  # whoever opens it will say what is wrong
+        return True  # whoever opens it reports what is wrong
 
 
 def seen_file(session: "Session", agent: str | None) -> Path:
-    """Touched by the hook of a coding agent whenever it uses a tool."""
+    """A coding agent's hook touches this file whenever the agent uses a tool."""
     name = "anybody" if agent is None else check_name(agent, "agent")
     return session.settings.state_dir / "agents" / f"{name}.seen"

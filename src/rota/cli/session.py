@@ -40,7 +40,7 @@ class Session:
 
     @cached_property
     def client(self) -> "SyncWorkQueueClient":
-        """Connected when it is first asked for, closed when the command ends."""
+        """Connected on first use, closed when the command ends."""
         from rota.cli.destination import connect
 
         client = connect(self)
@@ -74,7 +74,7 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 class SharedOption(click.Option):
-    """One that every command has; help shows them apart from the command's own."""
+    """An option that every command has; help lists these apart from the command's own."""
 
 
 _SHARED: list[tuple[tuple[str, ...], dict[str, Any]]] = [
@@ -102,7 +102,7 @@ def shared_options(function: F) -> F:
 
 
 def config_option(function: F) -> F:
-    """For commands that deal with what `rota.yaml` names."""
+    """For commands that use what `rota.yaml` names."""
     return click.option(
         "--config",
         expose_value=False,
@@ -126,7 +126,7 @@ class Command(click.Command):
             records = [
                 record
                 for parameter in self.get_params(ctx)
-                if isinstance(parameter, click.Option)  # arguments stand in the line of usage
+                if isinstance(parameter, click.Option)  # arguments are in the usage line
                 and isinstance(parameter, SharedOption) is shared
                 and (record := parameter.get_help_record(ctx)) is not None
             ]
@@ -141,7 +141,7 @@ class Command(click.Command):
             self._look_up(ctx, session)
             return super().invoke(ctx)
         except RotaError as error:
-            if session.as_json:  # programs read by the names that the API has
+            if session.as_json:  # programs expect the API's field names
                 raise
             from rota.cli.wording import reworded
 
@@ -160,7 +160,7 @@ class Command(click.Command):
 
 
 def command(name: str, *, example: str, **facts: Any) -> Callable[[Callable[..., Any]], Command]:
-    """Makes a command of a function; its first argument is the session."""
+    """Make a command from a function whose first argument is the session."""
 
     def made(function: Callable[..., Any]) -> Command:
         return click.command(name, cls=Command, example=example, **facts)(click.pass_obj(function))

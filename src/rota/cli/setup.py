@@ -86,14 +86,14 @@ def _codex_home() -> Path | None:
 
 
 def _program() -> list[str]:
-    """By name where the shell knows it, so that the files fit other machines too."""
+    """By name where the shell finds it, so that the files also work on other machines."""
     from rota.cli.hooks import this_program
 
     return ["rota"] if shutil.which("rota") else this_program()
 
 
 def _ledger_options(session: "Session") -> list[str]:
-    """As they were given: without any, it is the ledger of the project's own directory."""
+    """The options as given. Without any, it is the ledger of the project's own directory."""
     if session.url:
         return ["--url", session.url]
     if session.database:

@@ -1,4 +1,4 @@
-"""Signals in the words of a command line, made into what the API takes."""
+"""Signals as options of the command line, turned into what the API takes."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _ACTIONS = click.Choice([str(one).replace("_", "-") for one in ActionKind])
 
 
 class Fires(click.ParamType[int]):
-    """A number; none at all is zero, because null is how an option says that it was not given."""
+    """A number. `unlimited` becomes zero, because None means that the option was not given."""
 
     name = "n|unlimited"
 
@@ -41,7 +41,7 @@ class Fires(click.ParamType[int]):
 
 
 class Field(click.ParamType[tuple[str, Any]]):
-    """NAME=VALUE; the value is JSON where it can be read as such, else text."""
+    """NAME=VALUE; the value is JSON if it can be read as such, else text."""
 
     name = "name=value"
 
@@ -180,7 +180,7 @@ def signal_options(function: F) -> F:
 
 
 def body_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What `POST /signals` takes; what does not go together is for the server to refuse."""
+    """The body of `POST /signals`. The server refuses options that do not go together."""
     named = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in options.items()
@@ -219,7 +219,7 @@ def _trigger(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_now(moment: str) -> bool:
-    """The same in all time zones."""
+    """Such a moment is the same in all time zones."""
     return moment.strip() == "now" or moment.strip().startswith("+")
 
 
@@ -246,7 +246,7 @@ def _action(named: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def in_words(spec: Mapping[str, Any]) -> str:
-    """A trigger or an action on one line, by the names that its JSON has."""
+    """A trigger or an action on one line, with the names of its JSON."""
     said = [f"{name}={_value(value)}" for name, value in spec.items() if name != "kind"]
     return " ".join([str(spec["kind"]), *said])
 

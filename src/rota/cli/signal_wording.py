@@ -1,4 +1,4 @@
-"""What a server says of a signal's JSON, in the options that it was made of."""
+"""Rewords a server's message about a signal's JSON by the options that it was made from."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _PLACE = re.compile(r"(?:(?P<part>trigger|action)\.)?(?P<field>\w+): (?P<why>.*)
 _NEEDED = re.compile(r"(?P<kind>\w+) needs it(?P<rest>.*)", re.DOTALL)
 _KNOWN = re.compile(r"unknown key(?:; known are (?P<known>.*)|;.*)?", re.DOTALL)
 _FILTERS = ("project", "of_type", "of_label", "of_agent")
-# Sentences about several fields, by what they are about.
+# Sentences about several fields, by the server's own text.
 _SENTENCES = {
     "name either items or a project_id": "name either {item} or {project}",
     "a signal of one item has no filter": "{item}: one item needs no {filters}; leave them out",
@@ -26,7 +26,7 @@ _SENTENCES = {
 
 @contextmanager
 def told_by_options(options: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
-    """Programs, and who wrote JSON, read by the names that it has."""
+    """Not for programs, or a user who wrote JSON: they know the names of the JSON."""
     try:
         yield
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""What can be wrong with `rota.yaml` and with each source that it names."""
+"""The doctor's checks of `rota.yaml` and of each source that it names."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
@@ -92,7 +92,7 @@ async def _forge(source: "Forge", settings: Settings) -> AsyncIterator[Look]:
 
 
 async def _tracker(source: "Forge", tracker: "Tracker") -> AsyncIterator[Look]:
-    """Each step needs the one before it; the first that fails ends the looking."""
+    """Each step needs the one before it; the first failure ends the checks."""
     from rota.sources.github.tracker import GitHubTracker
 
     own = await tracker.account()
@@ -116,7 +116,7 @@ def _webhook(source: "Forge") -> Look | None:
 
 
 async def _adapter(source: "AnySource", settings: Settings) -> AsyncIterator[Look]:
-    """Of any other type: that it is known, and can be read without the ledger."""
+    """For any other type: that it is known, and can be read without the ledger."""
     from rota.app import source_context
     from rota.sources.port import FetchOptions
     from rota.sources.registry import get_work_source
@@ -138,13 +138,13 @@ async def _adapter(source: "AnySource", settings: Settings) -> AsyncIterator[Loo
 
 
 async def _problems(adapter: "WorkSource") -> list[str]:
-    """Of a source that knows what it leaves out, and why."""
+    """For a source that knows what it leaves out, and why."""
     tell = getattr(adapter, "problems", None)
     return [] if tell is None else [f"{one.name}: {one.message}" for one in await tell()]
 
 
 def source_errors(database: str) -> Iterator[Finding]:
-    """Schedules that looked for work last, and could not."""
+    """Schedules whose last look for work failed."""
     for one in run(_stuck(database)):
         name = f"{one.agent}/{one.name}"
         why = one.last_skip_detail or "its source could not be read"
@@ -164,7 +164,7 @@ async def _stuck(database: str) -> "list[ScheduleState]":
 
 
 def _is_stuck(one: "ScheduleState") -> bool:
-    """Until it has looked again. What no server has in its configuration never will."""
+    """Until it has looked again. A schedule that no server has in its configuration never will."""
     is_kept = one.enabled and (one.next_run_at is not None or not one.type.by_clock)
     is_last = one.last_skip_at is not None and one.last_skip_at == one.last_completed_at
     return is_kept and is_last and one.last_skip_reason is SkipReason.SOURCE_ERROR

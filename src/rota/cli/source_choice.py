@@ -1,4 +1,4 @@
-"""Which source is meant on the command line: one that is configured, or TYPE:OWNER/REPO."""
+"""Which source a command means: a configured one, or TYPE:OWNER/REPO."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ def worker(agent: str, source: "AnySource") -> Worker:
 
 
 def configured(session: "Session") -> "dict[str, AnySource]":
-    """All that the configuration names, in `sources` or for an agent. Where agents lack something
-    to be read, the others are there all the same."""
+    """All sources that the configuration names, in `sources` or for an agent. If the agents cannot
+    be read, the listed sources are still returned."""
     from rota.app.sources import named_sources
     from rota.config.loading import Loaded, load_fleet
 
     refuse_url(session)
-    listed = _listed(session)  # first: what is wrong with these is always told
+    listed = _listed(session)  # first, so that mistakes in these are always reported
     file = session.settings.config
     try:
         loaded = load_fleet(file)
@@ -58,7 +58,7 @@ def choose(session: "Session", name: str) -> "AnySource":
     from rota.sources.registry import get_work_source, is_work_source_registered
 
     refuse_url(session)
-    for source in _listed(session):  # which need nothing of what agents need
+    for source in _listed(session):  # these need nothing that agents need
         if source_name(source) == name:
             return source
     known = _known(session)
@@ -71,14 +71,14 @@ def choose(session: "Session", name: str) -> "AnySource":
             f" {', '.join(known) or 'none'}, and TYPE:OWNER/REPO names any other"
         )
     if not is_work_source_registered(kind):
-        get_work_source({"type": kind})  # which says what there is instead
+        get_work_source({"type": kind})  # raises, and says which types there are
     if not colon:
         return source_config({"type": kind})
     return _of_type(session, kind, place)
 
 
 def _known(session: "Session") -> "dict[str, AnySource]":
-    """What cannot be read is no obstacle to what needs no configuration."""
+    """A broken configuration must not prevent a source that needs none."""
     try:
         return configured(session)
     except InvalidInput:

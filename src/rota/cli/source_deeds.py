@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Their claims live as long as the process that makes them, and this one ends at once.
 MOST_TOLD = 5
+# Only the process that made such a claim keeps it alive, and this one ends at once.
 _SHORT_LIVED = ("markdown", "memory")
 
 
@@ -34,7 +34,7 @@ class Errand:
 
 
 async def _held_back(errand: Errand) -> list[str]:
-    """Why nothing happens is worth a few lines."""
+    """Why the source offers nothing, in a few lines."""
     adapter = await errand.manager.get_adapter(errand.who)
     tell = getattr(adapter, "held_back", None)
     found: list[str] = [] if tell is None else await tell()
@@ -74,7 +74,7 @@ def next_item(
 
 
 async def _raise_refusal(errand: Errand, refused: "ClaimResult") -> None:
-    """What no other candidate would have changed is an error, not an answer."""
+    """A refusal that no other candidate would have changed is an error, not an answer."""
     from rota.sources.port import ClaimFailureReason
     from rota.sources.rights import missing_scopes
 
@@ -92,7 +92,7 @@ async def _raise_refusal(errand: Errand, refused: "ClaimResult") -> None:
 
 
 async def _may_work(errand: Errand) -> bool:
-    """An agent that is paused, or has its hands full, was turned away by us."""
+    """False if we turned the agent away ourselves: it is paused, or has no free slot."""
     loads = await errand.ledger.views.agents()
     ours = [load for load in loads if load.agent.name == errand.who.name]
     return not any(
@@ -116,7 +116,7 @@ async def _prompt(errand: Errand, found: "NextWorkItem", prompt: str | None) -> 
 
 
 def _ledger_id(found: "NextWorkItem") -> str | None:
-    """What is not taken is in the ledger already where it comes from there."""
+    """An item that was not claimed has a ledger id only if it comes from the ledger."""
     if found.claim_result is not None:
         return found.claim_result.ledger_id
     item = found.item
@@ -124,8 +124,8 @@ def _ledger_id(found: "NextWorkItem") -> str | None:
 
 
 async def _is_trusted(errand: Errand) -> bool:
-    """Our own ledger and folders are; a repository is when strangers cannot write there; of a
-    source that another package brings, nobody can say."""
+    """Our own ledger and folders are trusted. A repository is if strangers cannot write there. For
+    a source from another package nobody can say."""
     desk = await _desk(errand)
     if desk is not None:
         return not (await desk.keeper.gate.is_required() or await desk.tracker.is_public())

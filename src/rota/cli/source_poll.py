@@ -58,7 +58,7 @@ def _chosen(
 
 async def _round(tending: "Tending", ledger: "Ledger") -> list[dict[str, Any]]:
     before = await ledger.views.last_event()
-    await tending.open_desk()  # what is wrong with token or repository is raised here
+    await tending.open_desk()  # raises if something is wrong with token or repository
     await tending.tick()
     error = {one.source: one.poll_error for one in await ledger.outside.states()}
     if problem := error.get(tending.source):

@@ -1,4 +1,4 @@
-"""How the sources stand."""
+"""The state of each source."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

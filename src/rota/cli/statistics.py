@@ -22,7 +22,7 @@ _ZONES = "/zoneinfo/"
 
 
 def _here() -> str:
-    """The zone of this machine, as far as it has a name."""
+    """The time zone of this machine, if it has a name."""
     link = str(Path("/etc/localtime").resolve())
     named = os.environ.get("TZ", "").removeprefix(":") or link.partition(_ZONES)[2]
     try:

@@ -1,4 +1,5 @@
-"""Standard input, output and error, as a shell may give them: closed, full, or without letters."""
+"""Standard input, output and error in whatever state the shell passes them: closed, full, or unable
+to encode some characters."""
 
 import os
 import sys
@@ -23,7 +24,7 @@ class _Stream:
 
 
 class Watched(_Stream):
-    """Its own errors can be told from those of other files. A reader that went away is none."""
+    """Tells its own errors from those of other files. A reader that went away is not an error."""
 
     @property
     def buffer(self) -> "Watched":
@@ -39,7 +40,7 @@ class Watched(_Stream):
 
 
 class Forgiving(_Stream):
-    """For remarks: what nobody can read is no reason to stop."""
+    """For remarks: that nobody can read them is no reason to stop."""
 
     def write(self, text: Any) -> Any:
         with suppress(OSError):
@@ -63,7 +64,7 @@ def _telling() -> Iterator[None]:
 
 @contextmanager
 def prepared() -> Iterator[None]:
-    """For the time of a command."""
+    """Replaces the standard streams while a command runs."""
     _open_closed()
     _forgive_encodings()
     out, err = sys.stdout, sys.stderr
@@ -81,15 +82,15 @@ def prepared() -> Iterator[None]:
 
 
 def _discard(stream: Any) -> None:
-    """Python flushes once more at its end, and would complain."""
+    """Python flushes once more at exit, and would complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def _open_closed() -> None:
-    """What is closed is as /dev/null: else the next file that is opened would get its number, and
-    whatever is printed."""
+    """Opens closed streams as /dev/null. Otherwise the next file to be opened would get the number
+    of a standard stream, and with it everything that is printed."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -109,7 +110,7 @@ def _is_open(number: int) -> bool:
 
 
 def _forgive_encodings() -> None:
-    """A terminal that cannot show a character shows another one; that is no reason to fail."""
+    """A terminal that cannot show a character gets a replacement; that is no reason to fail."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

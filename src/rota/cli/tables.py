@@ -1,4 +1,4 @@
-"""How a table fits a terminal: ids stay whole, and what matters least is left out first."""
+"""How a table fits a terminal: ids stay whole, and the least important columns go first."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rota.cli.output import Column, Json
 
 _GAP = 2
-# Prose in less than this is a tower of syllables; what is spare gives way for more: so much for
-# each column of prose, and so much for all of them.
+# Prose in a column narrower than the first is hardly readable. Spare columns are left out to give
+# each column of prose the second, and all of them together the third.
 _PROSE, _EASY_PROSE, _EASY_LINE = 16, 24, 40
-# Of a long name this much can be told from others; beyond the second, prose comes first.
+# The first is enough to tell long names apart; beyond the second, prose comes first.
 _NAME, _EASY_NAME = 12, 24
 
 _STYLES = {
@@ -38,7 +38,7 @@ _STYLES = {
 
 @dataclass(frozen=True, eq=False)
 class _Strip:
-    """A column with its words."""
+    """A column with the text of its cells."""
 
     column: "Column"
     words: Sequence[str]
@@ -77,7 +77,7 @@ def _total(widths: Iterable[int]) -> int:
 
 
 def _kept(strips: list[_Strip], width: int) -> list[_Strip]:
-    """Without those that are spare, one by one, until the others have room."""
+    """Leave out spare columns, one by one, until the others have room."""
     kept = list(strips)
     many = sum(one.column.folds for one in strips)
     easy = max(_EASY_PROSE, _EASY_LINE // max(many, 1))
@@ -100,7 +100,7 @@ def _widths(strips: list[_Strip], width: int) -> list[int]:
 
 
 def _widen(widths: list[int], wanted: list[int], width: int) -> None:
-    """By one each, so that two columns of prose share what is left."""
+    """By one each, so that two columns of prose share the room that is left."""
     for number, want in enumerate(wanted):
         if widths[number] < want and _total(widths) < width:
             widths[number] += 1
@@ -117,13 +117,13 @@ def _table(strips: list[_Strip], widths: list[int]) -> Table:
             overflow="fold" if folds else "ellipsis",
         )
     for row in zip(*(one.words for one in strips), strict=True):
-        # As Text, so that square brackets in a title are no markup.
+        # As Text, so that square brackets in a title are not markup.
         table.add_row(*(Text(word, style=_STYLES.get(word, "")) for word in row))
     return table
 
 
 def _print_blocks(console: Console, strips: list[_Strip]) -> None:
-    """Where a name, or a narrow terminal, leaves no room for columns: a line for each of them."""
+    """Where a long name or a narrow terminal leaves no room for columns: one line per value."""
     wide = max(cell_len(one.column.title) for one in strips)
     for number, row in enumerate(zip(*(one.words for one in strips), strict=True)):
         if number:

@@ -1,4 +1,4 @@
-"""Files that a command is asked to write: never one that the ledger lives on."""
+"""Files that a command is asked to write: never one that the ledger uses."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ _ENDINGS = ("", "-wal", "-shm", "-journal")
 
 
 def demand_target(settings: "Settings", target: Path, overwrite: bool) -> None:
-    """A file that is not there yet, or may be replaced."""
+    """Demand a file that does not exist yet, or may be replaced."""
     try:
         _demand(settings, target, overwrite)
     except OSError as error:
@@ -51,7 +51,7 @@ def _own_files(settings: "Settings") -> Iterator[Path]:
     yield from StateDir(settings.state_dir).own_files
     if "://" in settings.database and not settings.database.startswith("sqlite://"):
         return
-    # SQLite follows links, and keeps its logs beside the file that it finds.
+    # SQLite follows links, and keeps its logs beside the file it finds.
     named = sqlite_path(settings.database)
     for path in (named, Path(os.path.realpath(named))):
         yield from StateDir(path.parent).own_files

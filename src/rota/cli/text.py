@@ -1,7 +1,7 @@
-"""Words from the ledger, made fit for a terminal: nothing in them may command it.
+"""Makes text from the ledger safe for a terminal.
 
-Titles and notes come from strangers. A control character could move the cursor, rename the
-window or hide a line; a bidirectional one could show a line other than it is.
+Titles and notes come from strangers. A control character could move the cursor, rename the window
+or hide a line; a bidirectional one could make a line look different from what it is.
 """
 
 import unicodedata
@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from rota.model.clock import in_zone
 
-# Joiners belong to the spelling of some languages and of many emoji.
+# Joiners are part of the spelling in some languages and of many emoji.
 _KEPT = frozenset("\u200c\u200d")
 _REMOVED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def lines(text: object) -> str:
-    """Several lines of text without any control character but the line feed."""
+    """Text of several lines, without control characters except the line feed."""
     spelled = str(text).replace("\r\n", "\n").replace("\t", "    ")
     if spelled.isascii() and spelled.isprintable():
         return spelled
@@ -36,7 +36,7 @@ def shortened(text: object, longest: int) -> str:
 
 
 def age(moment: str | None, now: datetime | None = None) -> str:
-    """How long ago, in one number: 12s, 3m, 2h, 5d; ahead of us with a plus."""
+    """How long ago, in one number: 12s, 3m, 2h, 5d; with a plus if in the future."""
     if not moment:
         return ""
     seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
@@ -52,7 +52,7 @@ def span(seconds: float) -> str:
 
 
 def local_time(moment: str | None) -> str:
-    """A time as the clock on the viewer's wall shows it, and how long ago that was."""
+    """A time in the viewer's time zone, and how long ago that was."""
     if not moment:
         return ""
     here = in_zone(datetime.fromisoformat(moment))

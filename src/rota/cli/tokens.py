@@ -1,4 +1,4 @@
-"""Who may reach the API."""
+"""Tokens for the API."""
 
 from typing import TYPE_CHECKING
 
@@ -60,8 +60,8 @@ def create(
 
 
 def _is_managed(session: "Session") -> bool:
-    """Whether a token may manage tokens. Asked before one more is made: afterwards it may be that
-    nobody gets an answer."""
+    """Whether a token may manage tokens. Asked before a token is made: afterwards the server may
+    demand one that nobody here has."""
     now = to_text(SystemClock().now())
     try:
         found = session.client.tokens()

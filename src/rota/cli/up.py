@@ -88,7 +88,7 @@ def _warn_of_agents(session: "Session", settings: "Settings") -> None:
     try:
         agents = load_fleet(settings.config).fleet.agents
     except InvalidInput:
-        return  # it is another's to read, and to complain of
+        return  # whoever needs the file will complain
     if agents:
         session.output.say(
             f"warning: {settings.config} has {counted(len(agents), 'agent')}, and none is woken"

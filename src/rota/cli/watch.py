@@ -33,12 +33,12 @@ def watch(
 
     A server that goes away is waited for. Exit code 1 when there is no such item.
     """
-    with contextlib.suppress(NoLedger):  # one that begins is waited for
+    with contextlib.suppress(NoLedger):  # wait for a ledger that is about to be made
         demand_item(session, wanted["work_item_id"])
-    if since is None and not no_follow:  # else the past is shown at once
+    if since is None and not no_follow:  # otherwise past events are shown at once
         session.output.waiting("events")
     events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
-    with contextlib.closing(events):  # here, where a Ctrl-C meanwhile is one as any other
+    with contextlib.closing(events):  # close here, where a Ctrl-C is handled like any other
         for event in islice(events, limit):
             session.output.stream(event, event_line(event))
 
@@ -46,8 +46,8 @@ def watch(
 def _live(
     session: "Session", after: int | None, wanted: dict[str, Any]
 ) -> Generator[dict[str, Any], None, None]:
-    """By the server's feed; without a server, or through a proxy that knows no WebSocket, by the
-    stream that every way to the ledger has."""
+    """Over the server's feed. Without a server, or through a proxy without WebSockets, over the
+    event stream, which works everywhere."""
     from rota.cli.feed import NoFeed, follow
 
     client, via = session.client, session.output.via
@@ -87,7 +87,7 @@ def stale(session: "Session", /) -> None:
 
 
 def _tell_left(session: "Session") -> None:
-    """What is not stale yet, and nobody works on."""
+    """Items that are not stale yet, but that nobody works on."""
     for run in session.client.list_runs(status=["running"], limit=MAX_PAGE):
         if run.get("unseen_since") and run["work_item_id"]:
             session.output.say(

@@ -1,4 +1,4 @@
-"""What a server says, in the words of the command line: options for fields, commands for verbs."""
+"""Rewords a server's messages for the command line: options for fields, commands for verbs."""
 
 import re
 
@@ -12,7 +12,7 @@ _NEED = re.compile(r"\bneeds (?P<field>[a-z_]+): ")
 _BEYOND = re.compile(r"([0-9.e+-]+) is out of range; use ([0-9.]+) to ([0-9.]+)")
 _WANTED = re.compile(r"; (?P<wanted>\w+) is not possible from there")
 
-# Fields whose option or argument is called otherwise, here and there.
+# Fields whose option or argument has another name in some commands.
 _CALLED = {
     "assigned_agent": ("agent",),
     "agent": ("name",),
@@ -49,7 +49,7 @@ def _by_options(message: str, command: click.Command) -> str:
 
 
 def _span(seconds: float) -> str:
-    """As one would write it: 691200 is 8d."""
+    """A span as a person would write it: 691200 is 8d."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds and seconds % size == 0:
             return f"{seconds / size:.0f}{unit}"
@@ -57,7 +57,7 @@ def _span(seconds: float) -> str:
 
 
 def _shown(field: str, command: click.Command) -> str | None:
-    """As the command's own help calls it."""
+    """The name that the command's own help uses."""
     by_name = {one.name: one for one in command.params}
     for name in (field, *_CALLED.get(field, ())):
         if (parameter := by_name.get(name)) is not None:

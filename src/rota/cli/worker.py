@@ -1,4 +1,4 @@
-"""`rota worker`: an agent at work on another machine than the server's."""
+"""`rota worker`: runs an agent on a machine other than the server's."""
 
 import asyncio
 import os
@@ -92,7 +92,7 @@ def _configure_logging() -> None:
 
 
 def _server(session: "Session") -> str | None:
-    """None where the database itself is named."""
+    """The server's address; None where the database itself is named."""
     from rota.cli.destination import server_of
 
     url = server_of(session)
@@ -121,7 +121,7 @@ class Part:
     agent: "AgentSpec"
     schedule: "Schedule | None"
     limits: "Limits"  # of one run
-    wanted: "WorkWanted"  # what it takes
+    wanted: "WorkWanted"  # which items it takes
 
 
 def _configured(
@@ -155,7 +155,7 @@ def _configured(
 def _wanted(
     agent: "AgentSpec", schedule: "Schedule | None", types: tuple[str, ...]
 ) -> "WorkWanted":
-    """As on a server; who names types here knows better."""
+    """As on a server, unless types are named on the command line."""
     from rota.model.wanted import WorkWanted
 
     source = (schedule.work_source if schedule else None) or agent.work_source
@@ -171,8 +171,8 @@ def _wanted(
 
 @contextmanager
 def _home(session: "Session", agent: str) -> "Iterator[Path]":
-    """A directory for this process alone: what a dead worker left in it is ours to tidy up, and
-    what a living one runs is not."""
+    """A directory for this process alone. What a dead worker left in it is ours to tidy up; what a
+    living one runs is not."""
     from rota.config import StateDir
 
     for number in range(_MOST_WORKERS):
@@ -247,7 +247,7 @@ async def _tidy(session: "Session", home: "Path") -> None:
 
 
 def _node(home: "Path") -> str:
-    """Who this is, for people who look at its runs."""
+    """The name of this worker, for people who look at its runs."""
     host = "".join(letter for letter in socket.gethostname() if "!" <= letter <= "~")
     return f"{host[:100]}/{home.name}"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rota.model.errors import ClaimLost as ClaimLost
     from rota.model.errors import RotaError as RotaError
 
-# Found when asked for: the command line needs only one side, and asyncio is slow to import.
+# Imported on first use: the command line needs only one side, and asyncio is slow to import.
 _HOMES = {
     "ClaimedFollowUp": "_async.follow_ups:ClaimedFollowUp",
     "ClaimedItem": "_async.claimed:ClaimedItem",

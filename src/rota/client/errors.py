@@ -1,12 +1,12 @@
-"""Answers of the server as errors of ours: the tree of `rota.model.errors`, and three leaves.
+"""Answers of the server as errors: the tree of `rota.model.errors`, and three of the client.
 
 RotaError
 ├── …                      every refusal, as the server meant it: ClaimLost, NotFound, InvalidInput
 ├── ConnectionFailed       no answer; `sent` says whether the request may have been carried out
-└── ServerFailed           an answer that is none of ours: a crash, a proxy, another program
-    └── ServerUnavailable  the same, but passing: 408, 429, 502, 503, 504
+└── ServerFailed           an answer that is not Rota's: a crash, a proxy, another program
+    └── ServerUnavailable  the same, but temporary: 408, 429, 502, 503, 504
 
-`StorageUnavailable`, `ServerUnavailable` and `ConnectionFailed` are worth another try; see
+`StorageUnavailable`, `ServerUnavailable` and `ConnectionFailed` are worth a retry; see
 `rota.client.retries` for when that is safe.
 """
 
@@ -67,7 +67,7 @@ _BY_STATUS: dict[int, type[RotaError]] = {
 _OF_THE_FORM = frozenset({"type", "title", "status", "detail", "code", "instance"})
 
 
-# Only the ledger's own: a face has codes of its own, which are told by their status.
+# Only codes of the ledger; a face's own codes are told apart by their status.
 _BY_CODE: dict[str, type[RotaError]] = {
     kind.code: kind
     for kind in vars(errors).values()
@@ -80,7 +80,7 @@ def _class_of(code: object, status: int) -> type[RotaError]:
 
 
 def error_of(answer: Answer) -> RotaError:
-    """The error that an answer of 300 or more stands for."""
+    """The error for an answer with a status of 300 or more."""
     problem = _problem(answer)
     code = problem.get("code")
     kind = _class_of(code, answer.status)
@@ -94,7 +94,7 @@ def error_of(answer: Answer) -> RotaError:
 
 
 def _problem(answer: Answer) -> dict[str, Any]:
-    """Whatever stands on the way (a proxy, another server) may answer with anything."""
+    """A proxy, or another server, may answer with anything."""
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""Keeps leases alive on threads and connections of their own.
+"""Keeps leases alive, on threads and connections of their own.
 
 Threads also under asyncio: a body that blocks the event loop for a minute, with a subprocess or a
-long computation, is busy and not dead, and keeps its item. Several of them, where several leases
-are held: a heartbeat that gets no answer must not cost the others theirs.
+long computation, is busy and not dead, and keeps its item. Several threads, where several leases
+are held: a heartbeat without an answer must not delay the others.
 """
 
 import json
@@ -28,8 +28,8 @@ class Heartbeats:
         self._transport = transport
         self._headers = headers
         self._changed = threading.Condition()
-        self._due: dict[Lease, float] = {}  # all that are held
-        self._asked: set[Lease] = set()  # those of which a heartbeat is on its way
+        self._due: dict[Lease, float] = {}  # every held lease, with the time of its next heartbeat
+        self._asked: set[Lease] = set()  # leases whose heartbeat is under way
         self._threads: set[threading.Thread] = set()
         self._closed = False
 
@@ -44,7 +44,7 @@ class Heartbeats:
             self._due.pop(lease, None)
 
     def close(self) -> None:
-        """A heartbeat on its way is not waited for long: an event loop may be standing still."""
+        """Does not wait long for a heartbeat under way, because the event loop may be blocked."""
         with self._changed:
             self._due.clear()
             self._closed = True
@@ -55,7 +55,7 @@ class Heartbeats:
                 self._changed.wait_for(lambda: not self._threads, _CLOSING_SECONDS)
 
     def _have_a_thread_free(self) -> None:
-        """One more than there are heartbeats on their way, where others are held."""
+        """Have one thread more than heartbeats under way, where other leases are held."""
         is_one_free = len(self._threads) > len(self._asked)
         if is_one_free or len(self._threads) >= _AT_ONCE or not self._waiting():
             return
@@ -77,7 +77,7 @@ class Heartbeats:
                     self._due.pop(lease, None)
 
     def _next(self) -> Lease | None:
-        """The lease that is due; None ends the thread, when there was none for a while."""
+        """The lease that is due. None ends the thread, after a while without leases."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting() or self._closed, _LINGER_SECONDS)
@@ -100,7 +100,7 @@ class Heartbeats:
             self._changed.notify_all()
 
     def _send(self, lease: Lease) -> float | None:
-        """Seconds until the next one; None when the lease is lost."""
+        """Seconds until the next heartbeat; None when the lease is lost."""
         asked_at = clock()
         try:
             self._beat(lease)
@@ -116,15 +116,15 @@ class Heartbeats:
 
     def _beat(self, lease: Lease) -> None:
         body = json.dumps(lease.words).encode()
-        # Not beyond the end of the lease: whoever works has to hear of that in time.
+        # Not beyond the end of the lease: the body has to learn of its loss in time.
         timeout = min(lease.interval, _LONGEST_ANSWER, max(lease.left, lease.interval / 4))
         answer = self._transport.send(Request("POST", lease.path, self._headers, body, timeout))
         if answer.status >= 300:
             raise error_of(answer)
 
     def _missed(self, lease: Lease, error: Exception) -> float:
-        """Ask again soon, until the lease is over by our own clock: then it is not ours. Nor are
-        the others that are over, and that nobody asks about just now."""
+        """Try again soon, until the lease has lapsed by our own clock: then it is lost. So are
+        other lapsed leases without a heartbeat under way."""
         log.warning("a heartbeat for %s failed: %s", lease.held_id, error)
         with self._changed:
             over = [one for one in {*self._waiting(), lease} if one.lapsed]
@@ -138,5 +138,5 @@ class Heartbeats:
 def _lose(lease: Lease) -> None:
     try:
         lease.lose()
-    except Exception:  # whoever wanted to know may be gone; the other leases need us
+    except Exception:  # the callback's owner may be gone; the other leases need this thread
         log.exception("nobody could be told that %s is lost", lease.held_id)

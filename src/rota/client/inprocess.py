@@ -1,7 +1,7 @@
-"""The application itself, called without a socket: for the command line when no server runs.
+"""Calls the application itself, without a socket: for the command line when no server runs.
 
-The application lives on an event loop in a thread of its own, so that any number of threads may
-call it, and lives as long as this transport.
+The application runs on an event loop in its own thread, so that any number of threads may call it,
+and lives as long as this transport.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _CLOSING_SECONDS = 30.0
 
 class InProcessTransport:
     def __init__(self, open_app: OpenApp) -> None:
-        """Opens the application; what that raises is raised here."""
+        """Opens the application, and raises what that raises."""
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._app: AsgiApp
@@ -52,7 +52,7 @@ class InProcessTransport:
         try:
             return calling.result()
         except BaseException:
-            calling.cancel()  # interrupted from outside: a claim that is waited for is given back
+            calling.cancel()  # interrupted from outside: the claim it waits for is given back
             raise
 
     def open(self, request: Request) -> "InProcessStream":
@@ -122,7 +122,7 @@ class _Borrowed(InProcessTransport):
 
 @dataclass(slots=True)
 class _Exchange:
-    """One request and its answer, as ASGI passes them in messages."""
+    """One request and its answer, as ASGI messages."""
 
     request: Request
     status: int = 0
@@ -167,7 +167,7 @@ class _Exchange:
                 (name.decode().lower(), value.decode("latin-1"))
                 for name, value in message["headers"]
             )
-            self.chunks.put(b"")  # tells a stream that it has begun
+            self.chunks.put(b"")  # tells a stream that the answer has begun
         elif message["type"] == "http.response.body":
             self.chunks.put(message.get("body", b""))
 
@@ -200,7 +200,7 @@ class InProcessStream:
 
 
 async def _let_end() -> None:
-    """What is on its way may end (a claim that is given back); streams nobody closed may not."""
+    """Requests under way may finish (a claim is given back); streams left open may not."""
     for grace in (1.0, 0.0):
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:

@@ -9,14 +9,14 @@ _BEATS_PER_LEASE = 3
 
 
 def clock() -> float:
-    """Seconds that also pass while the machine sleeps: a lease does not wait for a lid."""
+    """Seconds that also pass while the machine sleeps, because leases run out meanwhile."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class Lease:
-    """Shared by the one who works and the thread that sends heartbeats."""
+    """Shared by the body and the threads that send heartbeats."""
 
     def __init__(
         self,
@@ -26,15 +26,15 @@ class Lease:
         kind: str = "work",
         asked_at: float | None = None,
     ) -> None:
-        """Counted from when it was asked for: the answer may have been long on its way."""
+        """Counted from when it was asked for, because the answer may have taken long."""
         self.held_id = held_id
         self.token = token
         self.seconds = seconds
         self.path = f"/{kind}/{quote(held_id, safe='')}/heartbeat"
-        # An item's lease has its length in the ledger; a follow-up's is told each time.
+        # The ledger knows the length of an item's lease; a follow-up's is sent each time.
         self.told = {"lease_seconds": seconds} if kind == "follow-ups" else {}
         self.words = {"token": token, **self.told}
-        # While the holder's verdict is on its way, an ended claim is no loss but its effect.
+        # While the holder's verdict is under way, the claim's end is its effect, not a loss.
         self.settling = False
         self.renewed_at = clock() if asked_at is None else asked_at
         self._lock = threading.Lock()
@@ -47,17 +47,17 @@ class Lease:
 
     @property
     def lapsed(self) -> bool:
-        """Past its time by our own clock: somebody else may have what was held."""
+        """Over by our own clock: somebody else may hold it by now."""
         return self.left <= 0
 
     @property
     def left(self) -> float:
-        """Seconds until then."""
+        """Seconds until it lapses."""
         return self.renewed_at + self.seconds - clock()
 
     @property
     def beats_at(self) -> float:
-        """When it is to be renewed: three times before it would end, so two may go missing."""
+        """When it is to be renewed: three times in each lease, so two heartbeats may fail."""
         return self.renewed_at + self.interval
 
     @property
@@ -77,7 +77,7 @@ class Lease:
             callback()
 
     def when_lost(self, callback: Callable[[], object]) -> None:
-        """Called once, from any thread; at once when it is lost already."""
+        """Called once, from any thread; at once if the lease is lost already."""
         with self._lock:
             if not self._lost:
                 self._when_lost.append(callback)

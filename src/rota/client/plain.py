@@ -1,4 +1,4 @@
-"""HTTP by the standard library: nothing heavy to import, connections kept alive, any thread."""
+"""HTTP by the standard library: quick to import, keeps connections alive, safe for threads."""
 
 import http.client
 import select
@@ -28,7 +28,7 @@ class PlainTransport:
             connection.close()
             raise _no_answer(self._address, request, error) from error
         except BaseException:
-            connection.close()  # half an answer stands in it
+            connection.close()  # half an answer is left in it
             raise
         self._keep(connection, response.will_close)
         return Answer(response.status, _headers(response), body)
@@ -61,10 +61,10 @@ class PlainTransport:
         return connection
 
     def _idle_one(self) -> http.client.HTTPConnection | None:
-        """A kept connection that the server has not closed meanwhile.
+        """An idle connection that the server has not closed meanwhile.
 
-        Looked at before use, because a request written to a closed one is lost in
-        a way that leaves open whether it was carried out.
+        Checked before use: if a request is written to a closed connection, nobody knows whether it
+        was carried out.
         """
         while True:
             with self._lock:
@@ -116,7 +116,7 @@ def _connect(address: Address, timeout: float) -> http.client.HTTPConnection:
     connection = kind(address.host, address.port, timeout=seconds)
     try:
         connection.connect()
-    except (OSError, UnicodeError) as error:  # the second from names that no DNS would take
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that DNS cannot hold
         connection.close()
         silent = isinstance(error, TimeoutError)
         why = f"no connection within {seconds:g} s" if silent else _why(error)
@@ -124,7 +124,7 @@ def _connect(address: Address, timeout: float) -> http.client.HTTPConnection:
             f"cannot reach {address.url}: {why}; is the server running, and is the address right?",
             sent=False,
         ) from error
-    # Answers are small and waited for: do not hold the last packet back.
+    # Requests are small and wait for an answer: do not delay the last packet.
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -139,7 +139,7 @@ def _exchange(
 
 
 def _readable(sock: socket.socket) -> bool:
-    """Something to read before we asked: the end of the connection, or nonsense."""
+    """Data before a request was sent: the end of the connection, or garbage."""
     try:
         look = select.poll()
         look.register(sock, select.POLLIN)

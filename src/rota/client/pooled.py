@@ -1,4 +1,4 @@
-"""HTTP on asyncio by httpx2, which is imported with this module and by nothing else."""
+"""HTTP on asyncio by httpx2. Only this module imports httpx2."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -9,7 +9,7 @@ from rota.client.errors import ConnectionFailed
 from rota.client.plain import PlainTransport
 from rota.client.transport import CONNECT_SECONDS, Answer, Request, address_of
 
-# Before these, nothing of the request had left us.
+# With these errors nothing of the request was sent.
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
@@ -17,7 +17,7 @@ class PooledTransport:
     def __init__(self, url: str) -> None:
         self._address = address_of(url)
         self._client = httpx2.AsyncClient(
-            # No proxy from the environment: a token for this server is not for a stranger.
+            # No proxy from the environment: it must not see the token for this server.
             trust_env=False,
             verify=ssl.create_default_context() if self._address.secure else False,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
@@ -41,7 +41,7 @@ class PooledTransport:
         await self._client.aclose()
 
     def beside(self) -> PlainTransport:
-        """By threads, not on the event loop: a body that blocks the loop keeps its lease."""
+        """On threads, not on the event loop: a body that blocks the loop keeps its lease."""
         return PlainTransport(self._address.url)
 
     def _built(self, request: Request) -> httpx2.Request:

@@ -1,4 +1,4 @@
-"""Projects by the names that people give them: the ledger knows them by their ids."""
+"""Projects by name; the ledger knows them by their ids."""
 
 import re
 from collections.abc import Iterable, Mapping

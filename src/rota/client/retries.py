@@ -1,8 +1,8 @@
-"""When to ask again, and how long to wait before.
+"""When to send a request again, and how long to wait before.
 
-A request may be repeated when repeating it cannot do harm: reads, requests with an
-Idempotency-Key, and verbs of a claim's holder, which the server recognises by their token.
-Any other write without an answer is *unknown*, not failed, and is left to the caller.
+A request may be repeated when that does no harm: reads, requests with an Idempotency-Key, and verbs
+of a claim's holder, which the server recognises by their token. The result of any other write
+without an answer is *unknown*, not failed, and is left to the caller.
 """
 
 import random
@@ -21,7 +21,7 @@ class Retries:
     cap_seconds: float = 2.0
 
     def pause(self, attempt: int, error: RotaError | None = None) -> float:
-        """Seconds before attempt number `attempt + 1`; what the server asks for is a minimum."""
+        """Seconds before attempt number `attempt + 1`, at least as many as the server asks for."""
         ceiling = min(self.cap_seconds, self.base_seconds * 2 ** min(attempt, 30))
         return random.uniform(ceiling / 2, ceiling) + _asked_for(error)
 
@@ -36,7 +36,7 @@ NO_RETRIES = Retries(attempts=1)
 
 
 def _asked_for(error: RotaError | None) -> float:
-    """`Retry-After` in seconds; its other form, a date, is ignored as clocks may differ."""
+    """`Retry-After` in seconds. Its other form, a date, is ignored because clocks may differ."""
     try:
         asked = float((error.details if error else {}).get("retry_after", 0))
     except (TypeError, ValueError):

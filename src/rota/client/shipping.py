@@ -1,4 +1,4 @@
-"""Brings the log of a worker's run to the server, piece by piece, while it grows."""
+"""Sends the log of a worker's run to the server, piece by piece, while it grows."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.client")
 
-PIECE = 512 * 1024  # bytes at once; a server takes twice as much
-LONGEST_LINE = 1_000_000  # bytes; a longer line is left out, and said to be
+PIECE = 512 * 1024  # bytes at once; a server accepts twice as much
+LONGEST_LINE = 1_000_000  # bytes; a longer line is replaced by a notice
 LOOK_SECONDS = 0.5
 AWAY_SECONDS = 2.0
 
@@ -24,7 +24,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class LogShipping:
-    """Behind lines that were left out, the two logs have different lengths."""
+    """After a line that was left out, offsets in the two logs differ."""
 
     def __init__(
         self, client: "WorkQueueClient", run_id: str, path: Path, *, pause: Pause = asyncio.sleep
@@ -33,12 +33,12 @@ class LogShipping:
         self._run_id = run_id
         self._path = path
         self._pause = pause
-        self._read = 0  # of the file here
-        self._sent = 0  # of the log there
+        self._read = 0  # offset in the local file
+        self._sent = 0  # offset in the server's log
         self._refused = False
 
     async def follow(self) -> None:
-        """For ever, until it is cancelled. A server that is away is asked again."""
+        """Runs until it is cancelled or refused. While the server is away, it tries again."""
         while not self._refused:
             try:
                 sent = await self.step()
@@ -50,13 +50,13 @@ class LogShipping:
                 await self._pause(LOOK_SECONDS)
 
     async def finish(self) -> bool:
-        """All that is left; False when the server has not got all of it."""
+        """Send all that is left; False when the server does not have all of it."""
         while not self._refused and await self.step():
             pass
         return not self._refused
 
     async def step(self) -> bool:
-        """Send what there is, up to one piece; False when there was nothing."""
+        """Send what there is, up to one piece; False when there was nothing to send."""
         piece, length = await asyncio.to_thread(_lines, self._path, self._read)
         if not piece:
             return False
@@ -64,7 +64,7 @@ class LogShipping:
             size = await self._client.append_log(self._run_id, self._sent, piece)
         except PASSING:
             raise
-        except RotaError as error:  # the run has ended there, say: nobody wants it any more
+        except RotaError as error:  # for example, the run has ended there, and takes no more
             return self._give_up(error.message)
         if size < self._sent + len(piece):
             return self._give_up("the server's copy is full")
@@ -78,7 +78,7 @@ class LogShipping:
 
 
 def _lines(path: Path, offset: int) -> tuple[bytes, int]:
-    """Whole lines behind this offset, and how long they are in the file."""
+    """Whole lines after this offset, and their length in the file."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
@@ -90,7 +90,7 @@ def _lines(path: Path, offset: int) -> tuple[bytes, int]:
     except FileNotFoundError:
         return b"", 0
     if not found.endswith(b"\n"):
-        return b"", 0  # it is still being written
+        return b"", 0  # still being written
     return (found if len(found) <= LONGEST_LINE else _left_out(len(found))), len(found)
 
 

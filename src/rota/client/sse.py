@@ -1,17 +1,17 @@
-"""Server-sent events, as far as our own server writes them: bytes in, data out."""
+"""Parses server-sent events, as far as our own server writes them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_LONGEST = 4 * 1024 * 1024  # an event is an item's fields at most; this much is no event
+_LONGEST = 4 * 1024 * 1024  # an event holds an item's fields at most; more than this is no event
 
 
 @dataclass(slots=True)
 class Parser:
-    """Feed it what arrives, however it is cut; it gives back the data of complete events.
+    """Feed it chunks of any size; it returns the data of complete events.
 
-    `last_id` is where to resume: the id of the event given last. The server sends one
-    before the first event, too.
+    `last_id` is where to resume: the id of the last event returned. The server sends one before the
+    first event, too.
     """
 
     last_id: str | None = None

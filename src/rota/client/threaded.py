@@ -1,4 +1,4 @@
-"""Transports that block, for callers on asyncio."""
+"""Blocking transports, for callers on asyncio."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -8,7 +8,7 @@ from rota.client.transport import Answer, Request, SyncStream, SyncTransport
 
 
 class Threaded:
-    """A transport that blocks, moved off the event loop: the database, opened in this process."""
+    """A blocking transport, moved off the event loop: the database, opened in this process."""
 
     def __init__(self, inner: SyncTransport) -> None:
         self._inner = inner
@@ -38,12 +38,12 @@ class ThreadedStream:
             yield chunk
 
     async def aclose(self) -> None:
-        self._inner.close()  # lets the thread go that waits for a chunk
+        self._inner.close()  # frees the thread that waits for a chunk
 
 
 class InProcess(Threaded):
-    """The database, for one who may stop waiting: then the call is ended too, and what it had
-    claimed is given back."""
+    """The database, for a caller that may stop waiting: then the call is cancelled, too, and what
+    it had claimed is given back."""
 
     def __init__(self, inner: InProcessTransport) -> None:
         super().__init__(inner)

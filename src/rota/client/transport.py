@@ -1,8 +1,8 @@
-"""How a request gets to a server: the ports that the transports fill.
+"""How a request gets to a server: the protocols that transports implement.
 
-`plain` speaks HTTP by the standard library, `pooled` speaks it on asyncio by httpx2, and
-`inprocess` calls the application itself, without a socket. Every one of them raises
-`ConnectionFailed` when there is no answer, and nothing else of its own.
+`plain` speaks HTTP by the standard library, `pooled` does so on asyncio by httpx2, and `inprocess`
+calls the application itself, without a socket. Each raises `ConnectionFailed` when there is no
+answer, and no other error of its own.
 """
 
 import re
@@ -35,7 +35,7 @@ class Answer:
 
 
 class SyncStream(Protocol):
-    """An answer whose body arrives bit by bit; it ends when the server ends it."""
+    """An answer whose body arrives in chunks, until the server ends it."""
 
     status: int
     headers: Mapping[str, str]
@@ -51,7 +51,7 @@ class SyncTransport(Protocol):
     def open(self, request: Request) -> SyncStream: ...
     def close(self) -> None: ...
     def beside(self) -> "SyncTransport":
-        """A way to the same server for the heartbeat thread."""
+        """A way to the same server for the heartbeat threads."""
 
 
 class AsyncStream(Protocol):
@@ -67,12 +67,12 @@ class AsyncTransport(Protocol):
     async def open(self, request: Request) -> AsyncStream: ...
     async def aclose(self) -> None: ...
     def beside(self) -> SyncTransport:
-        """A way to the same server for the heartbeat thread."""
+        """A way to the same server for the heartbeat threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is; `prefix` is the path a proxy may have put it under."""
+    """Where a server is; `prefix` is the path under which a proxy may have put it."""
 
     secure: bool
     host: str

@@ -1,7 +1,7 @@
-"""A worker on another machine: claims over HTTP, runs an agent, tells how it went.
+"""A worker on another machine: claims over HTTP, runs an agent, reports how it went.
 
-What keeps its agent (failures in a row, a used-up quota, the day's budget) stands in the ledger,
-so that all workers of one agent rest together, and `rota agent resume` wakes them.
+What keeps its agent from running (failures in a row, a used-up quota, the day's budget) is in the
+ledger. So all workers of one agent rest together, and `rota agent resume` wakes them.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Heard = Callable[[str, Json], None]
 
 
 class Worker:
-    """`heard` is told what happens: waiting, paused, started, ended."""
+    """`heard` is called with what happens: waiting, paused, started, ended."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Worker:
         self._once = once
         self._heard = heard
         self._stop = asyncio.Event()
-        self._news = asyncio.Event()  # who waits for work had better look again
+        self._news = asyncio.Event()  # wakes lanes that wait for work, to look again
         self._paused: str | None = None
         self.runs = 0
 
     async def work(self, stop: asyncio.Event, at_once: asyncio.Event, grace: float) -> None:
-        """Until `stop`: then nothing more is taken, and runs have so many seconds to end. What is
-        still running then, or `at_once`, is ended and given back."""
+        """Until `stop`: then nothing more is taken, and runs have `grace` seconds to end. What
+        still runs then, or once `at_once` is set, is ended and given back."""
         working = asyncio.ensure_future(runtime.side_by_side(self._lane, self._slots, self._stop))
         try:
             await _first(working, stop)
@@ -76,7 +76,7 @@ class Worker:
             with contextlib.suppress(asyncio.CancelledError):
                 await working
 
-    # one item after the other
+    # one item after another
 
     async def _lane(self) -> None:
         while not self._stop.is_set():
@@ -98,7 +98,7 @@ class Worker:
                 return
             self._client.heartbeats.hold(item.lease)
             lived = await WorkerRun(item, self._with).live(self._began)
-        except RotaError:  # it could not begin: nobody has worked on it
+        except RotaError:  # it could not begin, so nobody has worked on it
             await item.give_back("worker_failed", counted=False)
             raise
         except BaseException:
@@ -158,10 +158,10 @@ class Worker:
             wait_seconds=0.0 if self._once else runtime.POLL_SECONDS,
         )
 
-    # what keeps the agent
+    # what keeps the agent from running
 
     async def _is_kept(self) -> bool:
-        """Waits a while when it is."""
+        """Whether something keeps the agent from running. If so, waits a while."""
         why, before = await self._kept_by(), self._paused
         self._paused = why
         if why is not None and why != before:
@@ -177,7 +177,7 @@ class Worker:
             standing = await self._client.get_agent(
                 self._with.agent.name, timezone=self._with.agent.budget.timezone
             )
-        except (NotFound, *PASSING, ServerFailed):  # new here; or away, and the claim will tell
+        except (NotFound, *PASSING, ServerFailed):  # unknown here, or no answer: the claim tells
             return None
         if standing["usage_until"]:
             return f"its runtime's quota is used up until {standing['usage_until']}"

@@ -1,7 +1,7 @@
-"""One item in a worker's hands: run, kept alive beside it, and told how it ended.
+"""One item of a worker: run it, keep its claim meanwhile, and report how it ended.
 
-The same as `rota.journey` does on a server, by the calls of the API. A claim that is lost ends the
-run and touches nothing; a network that is away ends neither, as long as the lease may still hold.
+The same as `rota.journey` does on a server, by calls of the API. A lost claim ends the run, which
+then changes nothing. A lost connection ends neither, as long as the lease may still hold.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ log = logging.getLogger("rota.client")
 T = TypeVar("T")
 Json = dict[str, Any]
 
-CANCEL_SECONDS = 2.0  # between two looks whether somebody wants the run to end
+CANCEL_SECONDS = 2.0  # between two checks whether somebody wants the run to end
 _AGAIN = Retries(base_seconds=0.25, cap_seconds=5.0)
 _MOST_ARTIFACTS = 100
 _LONGEST_LINE = 4_000
@@ -48,7 +48,7 @@ _LONGEST_LINE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What all runs of a worker have in common."""
+    """What all runs of a worker share."""
 
     client: "WorkQueueClient"
     agent: AgentSpec
@@ -66,7 +66,7 @@ class WorkerRun:
         self._client = equipment.client
 
     async def live(self, began: Callable[[Run], None]) -> tuple[Run, RunEnd] | None:
-        """From its beginning to the verdict on its item; None when it did not even begin."""
+        """From its start to the verdict on its item; None when it did not begin."""
         try:
             begun = await self._insisting(self._begin)
         except (ClaimLost, NotFound) as error:
@@ -87,7 +87,7 @@ class WorkerRun:
             end = meter.charge(RunEnd(RunStatus.CANCELLED, error=SHUT_DOWN))
             await unbroken(self._leave(run, path, shipping, beside, end))
             raise
-        except Exception as error:  # an error of ours must not cost anybody the item
+        except Exception as error:  # our own error must not cost the item
             log.exception("run %s failed", run.id)
             why = f"{type(error).__name__}: {error}"
             end = meter.charge(RunEnd(RunStatus.FAILED, error=why))
@@ -130,7 +130,7 @@ class WorkerRun:
         )
 
     async def _notes(self) -> list[Note]:
-        """What others have left with the item so far."""
+        """Notes that others have left on the item so far."""
         with contextlib.suppress(RotaError):  # then it has to do without
             events = (await self._client.work_get(self._item.id))["events"]
             return notes_in(
@@ -139,7 +139,7 @@ class WorkerRun:
         return []
 
     async def _session(self, run: Run) -> str | None:
-        """Of the latest run on this item that had one."""
+        """The session of the latest run on this item that had one."""
         with contextlib.suppress(RotaError):  # then it begins a new one
             earlier = await self._client.list_runs(
                 agent=run.agent, work_item_id=run.work_item_id, limit=20
@@ -148,7 +148,7 @@ class WorkerRun:
         return None
 
     async def _lost(self) -> str:
-        """Heartbeats have their own thread, which tells when the claim is not ours any more."""
+        """Heartbeats have their own threads, which tell when the claim is lost."""
         loop, lost = asyncio.get_running_loop(), asyncio.Event()
         self._item.lease.when_lost(lambda: loop.call_soon_threadsafe(lost.set))
         await lost.wait()
@@ -157,15 +157,15 @@ class WorkerRun:
     async def _cancelled(self, run: Run) -> str:
         while True:
             await asyncio.sleep(CANCEL_SECONDS)
-            with contextlib.suppress(RotaError):  # away: the run goes on
+            with contextlib.suppress(RotaError):  # no answer: the run goes on
                 if (await self._client.get_run(run.id))["cancel_requested"]:
                     return "somebody asked for its end"
 
     # when it has ended
 
     async def _conclude(self, run: Run, path: Path, shipping: LogShipping, end: RunEnd) -> None:
-        """The log, the end of the run, the verdict on the item. None of the first two, whatever
-        goes wrong with it, may cost us the third."""
+        """Send the log, the end of the run, and the verdict on the item. Errors in the first two
+        must not prevent the third."""
         await self._tell(run, path, shipping, end, self._insisting)
         said = verdict(
             end,
@@ -188,7 +188,7 @@ class WorkerRun:
             log.warning("the verdict on %s came too late", self._item.id)
 
     async def _refusals(self, run: Run) -> int:
-        with contextlib.suppress(RotaError):  # then it is the first, as far as we know
+        with contextlib.suppress(RotaError):  # then it counts as the first
             found = await self._client.list_runs(
                 agent=run.agent, work_item_id=run.work_item_id, limit=MOST_REFUSALS + 1
             )
@@ -203,7 +203,7 @@ class WorkerRun:
         beside: "asyncio.Future[None]",
         end: RunEnd,
     ) -> None:
-        """On the way out: nothing is insisted on."""
+        """On shutdown: everything is tried only once."""
         await _over(beside)
         await self._tell(run, path, shipping, end, _once)
         await self._item.give_back(SHUT_DOWN, counted=False)
@@ -238,7 +238,7 @@ class WorkerRun:
         return await self._item.block(notes)
 
     async def _insisting(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Until the server has heard it, or the lease is over by our own clock."""
+        """Retry until the server has answered, or the lease has lapsed by our own clock."""
         attempt = 1
         while True:
             try:
@@ -268,7 +268,7 @@ def _past(data: Json) -> Run:
 
 
 def run_of(data: Json) -> Run:
-    """As much of it as a run is told of itself."""
+    """As much of the run as its own process is told."""
     return Run(
         data["id"],
         data["agent"],
@@ -285,14 +285,14 @@ def run_of(data: Json) -> Run:
 
 
 def told_item(data: Json) -> WorkItem:
-    """The item just as the queue as a source tells it, so that the prompt is the same."""
+    """The item exactly as the source `queue` shows it, so that the prompt is the same."""
     known: Json = {one.name: data.get(one.name) for one in dataclasses.fields(work.WorkItem)}
     known["labels"] = tuple(data["labels"])
     return item_of(work.WorkItem(**known))
 
 
 def end_body(end: RunEnd, agent: AgentSpec) -> Json:
-    """What `POST /runs/{id}/end` takes."""
+    """The body of `POST /runs/{id}/end`."""
     return {
         "status": str(end.status),
         "summary": clean(end.summary, LONGEST_SUMMARY),

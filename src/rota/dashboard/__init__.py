@@ -14,7 +14,7 @@ from rota.signals import Signals
 def dashboard_endpoints(
     fleet: Callable[[], Fleet] | None = None, *, signals: Signals | None = None
 ) -> tuple[Endpoint, ...]:
-    """`fleet` tells what this server's configuration says, where it has one."""
+    """`fleet` returns this server's configuration, where it has one."""
     pages = (
         *board.ENDPOINTS,
         *items.ENDPOINTS,

@@ -9,12 +9,12 @@ from rota.model.fleet import AgentSpec
 from rota.model.runs import AgentLimits, Run, RunStatus, Tally
 from rota.runner.budget import spent_by
 
-MOST_BOXES = 24  # of one agent; there may be a thousand slots
+MOST_BOXES = 24  # of one agent, which may have a thousand slots
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """In words; the kind is a colour as well."""
+    """A state in words; `kind` is also a colour."""
 
     kind: str
     words: str
@@ -34,11 +34,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """What an agent's runs came to since the viewer's midnight."""
+    """The figures of an agent's runs since the viewer's midnight."""
 
     by_status: Mapping[RunStatus, int]
     tokens: int
-    cost: str | None  # None: no runtime told
+    cost: str | None  # None: no runtime reported costs
 
     @classmethod
     def of(cls, tallies: Sequence[Tally]) -> "Today":
@@ -63,7 +63,7 @@ class Today:
 @dataclass(frozen=True, slots=True)
 class Panel:
     agent: Agent
-    spec: AgentSpec | None  # None: this server's configuration does not have it
+    spec: AgentSpec | None  # None: this server's configuration does not name the agent
     state: State
     boxes: Sequence[Box]
     dispatched: int
@@ -72,7 +72,7 @@ class Panel:
     limits: AgentLimits
     spending: Spending
     last: Run | None
-    schedules: int | None  # None: this server cannot say how many
+    schedules: int | None  # None: this server cannot tell how many
     woken: bool
 
     @property
@@ -87,7 +87,7 @@ class Panel:
 def state_of(
     load: AgentLoad, limits: AgentLimits, own: Spending, fleets: Spending, *, busy: bool
 ) -> State:
-    """What keeps an agent from running, in the order in which it is asked before a run."""
+    """What keeps an agent from running, in the order in which it is checked before a run."""
     agent = load.agent
     if agent.paused:
         return State("paused", "paused")
@@ -110,7 +110,7 @@ def _at_rest(load: AgentLoad) -> State:
 
 
 def boxes_of(slots: Sequence[Slot], running: Sequence[Run]) -> list[Box]:
-    """Items first, by slot; then what runs without one."""
+    """Items first, by slot; then runs without an item."""
     runs = {run.work_item_id: run for run in running if run.work_item_id is not None}
     held = {one.item_id for one in slots}
     boxes = [

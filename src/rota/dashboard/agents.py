@@ -30,7 +30,7 @@ class AgentsQuery(Strict, frozen=True):
 
 
 def agent_endpoints(fleet: Callable[[], Fleet] | None = None) -> tuple[Endpoint, ...]:
-    """`fleet` tells what this server's configuration says, where it has one: budgets are there."""
+    """`fleet` returns this server's configuration, where it has one; budgets come from there."""
 
     @endpoint("GET", "/ui/agents", scope=READ, tag="dashboard", hidden=True)
     async def agents(call: Call, query: AgentsQuery) -> Answer:
@@ -50,7 +50,7 @@ def agent_endpoints(fleet: Callable[[], Fleet] | None = None) -> tuple[Endpoint,
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """All that is known of the fleet, read at once and not agent by agent."""
+    """All that is known of the fleet, read in a few queries and not agent by agent."""
 
     now: datetime
     fleet: Fleet
@@ -58,7 +58,7 @@ class Desk:
     limits: Mapping[str, AgentLimits]
     running: Mapping[str, list[Run]]
     today: Mapping[str, list[Tally]]
-    days: Mapping[str, list[Tally]]  # of all agents, since midnight in the zone of a budget
+    days: Mapping[str, list[Tally]]  # of all agents, since midnight in the time zone of each budget
     fleets: Spending
 
     @classmethod
@@ -80,7 +80,7 @@ class Desk:
 
     @property
     def names(self) -> list[str]:
-        """Whoever is configured, has work on its hands, ran today, or may not run."""
+        """Agents that are configured, have work on their hands, ran today, or may not run."""
         kept = {name for name, one in self.limits.items() if one != AgentLimits(name)}
         specs = {one.name for one in self.fleet.agents}
         return sorted({*self.loads, *self.running, *self.today, *kept, *specs})
@@ -100,7 +100,7 @@ class Desk:
         spec = self.fleet.agent(name)
         limits = self.limits.get(name) or AgentLimits(name)
         own = self._spending(spec) if spec else Spending()
-        # Whoever comes by itself, through the API, is not held back by budgets.
+        # Budgets do not hold back an agent that is not configured here and works through the API.
         fleets = self.fleets if spec else Spending()
         boxes = boxes_of(slots, self.running.get(name, []))
         return Panel(
@@ -124,8 +124,8 @@ class Desk:
 
 
 async def _is_woken(call: Call, name: str) -> bool:
-    """An agent that this server does not know, by schedules of another. Those of an agent that
-    nobody knows any more are left in the ledger, and rest."""
+    """Whether another server's schedules wake an agent that this server does not know. Schedules of
+    an agent that nobody knows any more stay in the ledger, and rest."""
     return any(
         one.enabled and (one.next_run_at is not None or not one.type.by_clock)
         for one in await call.ledger.schedules.find(name)

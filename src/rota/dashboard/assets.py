@@ -1,4 +1,4 @@
-"""Style, script and icons, from the package itself."""
+"""Styles, scripts and icons, from the package itself."""
 
 import hashlib
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """By name; whatever else is asked for does not exist."""
+    """By name; no other file is served."""
     folder = resources.files("rota.dashboard") / "static"
     return {
         file.name: Asset(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])
@@ -33,8 +33,8 @@ def assets() -> dict[str, Asset]:
 
 @cache
 def edition() -> str:
-    """Changes with any of them, so that a browser may keep them for ever. It is a part of the
-    path, which modules that import each other by relative names share."""
+    """A hash of all files, so that a browser may keep them for ever. It is part of the path, so
+    that modules which import each other by relative names share it."""
     digest = hashlib.sha256()
     for name, asset in sorted(assets().items()):
         digest.update(name.encode() + b"\0" + asset.content)

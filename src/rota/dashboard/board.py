@@ -1,4 +1,4 @@
-"""The board: what stands where, column by column and page by page."""
+"""The board: items by status, column by column and page by page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from rota.model.work import WorkItem
 from rota.queue.views import Query
 
 CARDS_A_PAGE = 30
-MOST_CARDS = 200  # that a page's script asks for at once
+MOST_CARDS = 200  # that a page's script requests at once
 
 COLUMNS: Mapping[Status, str] = {
     Status.QUEUED: "Queued",
@@ -48,7 +48,7 @@ EMPTY: Mapping[Status, tuple[str, str | None]] = {
     Status.COMPLETED: ("Nothing was completed today.", None),
     Status.FAILED: ("Nothing has failed.", None),
 }
-# What each verb is called on a button, and what its dialog says.
+# The label of each verb's button, and the text of its dialog.
 WORDS: Mapping[Verb, tuple[str, str]] = {
     Verb.DISPATCH: ("Dispatch", "Name the agent that shall do it."),
     Verb.START: ("Start", "Somebody begins to work on it."),
@@ -64,7 +64,7 @@ WORDS: Mapping[Verb, tuple[str, str]] = {
 }
 
 
-Said = Annotated[str, Meta(max_length=500)]  # as a form sends it: perhaps empty
+Said = Annotated[str, Meta(max_length=500)]  # as a form sends it: may be empty
 
 
 class Filters(Strict, frozen=True):
@@ -92,7 +92,7 @@ class Column:
     title: str
     count: int
     items: list[WorkItem]
-    more: str | None  # the address of the next page
+    more: str | None  # address of the next page
     is_filtered: bool = False
 
     @property
@@ -111,7 +111,7 @@ class Column:
 
 
 def _set(filters: Filters) -> dict[str, str]:
-    """The filters that say something, as an address has them."""
+    """The filters that are set, as query parameters."""
     names = ("project_id", "agent", "type", "label", "q", "need")
     return {name: value for name in names if (value := (getattr(filters, name) or "").strip())}
 
@@ -135,7 +135,7 @@ def _statuses(filters: Filters) -> tuple[Status, ...]:
 
 
 async def _tally(call: Call, filters: Filters) -> dict[Status, int]:
-    """Of what is completed, only this day's."""
+    """Counts by status. Completed items count only if completed today."""
     query, views = _query(filters), call.ledger.views
     today = replace(query, statuses=(Status.COMPLETED,), since=to_text(midnight(call)))
     others = tuple(one for one in _statuses(filters) if one is not Status.COMPLETED)
@@ -166,7 +166,7 @@ async def _choices(call: Call) -> dict[str, Any]:
 
 
 def _moves() -> dict[str, dict[str, str]]:
-    """From each status to each other: by which verb."""
+    """The verb that leads from each status to each other."""
     moves: dict[str, dict[str, str]] = {}
     for (source, target), verb in VERB_OF.items():
         moves.setdefault(source, {})[target] = verb
@@ -178,7 +178,7 @@ _BOARD = {
     "words": WORDS,
     "needs": {verb: rule.needs for verb, rule in RULES.items() if rule.needs},
     "titles": COLUMNS,
-    "order": list(RULES),  # JSON objects have none
+    "order": list(RULES),  # JSON objects are unordered
 }
 
 
@@ -221,7 +221,7 @@ async def cards(call: Call, query: CardFilters) -> Answer:
 
 
 def _shown(item: WorkItem, query: Query, filters: Filters, today: str) -> bool:
-    """Whether the board has a card for it, as the database would say."""
+    """Whether the board has a card for the item, by the same rules as the database."""
     if item.status not in _statuses(filters):
         return False
     if item.status is Status.COMPLETED and (item.completed_at or "") <= today:
@@ -236,7 +236,7 @@ def _shown(item: WorkItem, query: Query, filters: Filters, today: str) -> bool:
 
 
 def _says(item: WorkItem, text: str) -> bool:
-    """As the databases compare: capital letters of ASCII only."""
+    """Compares as the databases do: only ASCII letters ignore case."""
     plain = text.encode().lower()
     return any(plain in (one or "").encode().lower() for one in (item.description, item.body))
 

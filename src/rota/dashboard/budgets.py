@@ -24,16 +24,16 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a budget of the day allows, and what of that is spent."""
+    """What a budget of the day allows, and what is spent of it."""
 
     bars: tuple[Bar, ...] = ()
-    used_up: str | None = None  # which limit was reached, in words
+    used_up: str | None = None  # the limit that was reached, in words
     again: str | None = None  # when the next day begins
     timezone: str = "UTC"
 
 
 def spending(budget: Budget, tallies: Sequence[Tally], now: datetime) -> Spending:
-    """`tallies` are of the runs since the budget's own midnight."""
+    """`tallies` cover the runs since the budget's own midnight."""
     if not budget.per_day.any:
         return Spending()
     spent = spent_by(tallies)
@@ -58,7 +58,7 @@ def _bars(budget: Budget, spent: Spent) -> Iterable[Bar]:
 
 
 def money(dollars: float) -> str:
-    """To the cent; what is less than one is not nothing."""
+    """To the cent; with more digits below one cent, so that it does not look like nothing."""
     return f"${dollars:,.4f}" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
 
 

@@ -1,5 +1,4 @@
-"""What a browser is shown when something went wrong. No page here asks the database: it may be
-what went wrong."""
+"""Error pages for a browser. None of them asks the database, which may be the cause."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -26,7 +25,7 @@ _AWAY = "The database does not answer"
 
 
 def error_page(error: RotaError, scope: Scope, endpoint: Endpoint | None) -> Answer | None:
-    """None where a problem document is right: for programs."""
+    """None for programs, which get a problem document."""
     asked: Headers = dict(scope["headers"])
     if not _is_for_a_person(asked, endpoint):
         return None
@@ -43,7 +42,7 @@ def _is_for_a_person(asked: Headers, endpoint: Endpoint | None) -> bool:
 
 
 def _weight(accept: str, media_type: str) -> float:
-    """How much it is wanted by its own name; `*/*` is what programs say."""
+    """The weight of a media type that is named itself; programs say `*/*`."""
     for one in accept.split(","):
         name, *parameters = (part.strip() for part in one.split(";"))
         if name == media_type:
@@ -59,8 +58,8 @@ def _number(text: str) -> float:
 
 
 def _unknown(error: RotaError, scope: Scope, asked: Headers) -> Answer | None:
-    """A person is asked to sign in; who sent a header knows what it is about, and a script has to
-    be told by a status."""
+    """Redirects a person to the sign-in form. A client that sent an Authorization header, or a
+    script, gets a status instead."""
     if b"authorization" in asked or asked.get(b"sec-fetch-mode", b"navigate") != b"navigate":
         return None
     if scope["method"] not in ("GET", "HEAD"):
@@ -74,8 +73,8 @@ def _page(error: RotaError, scope: Scope, *, found: bool) -> Answer:
     status = status_of(error)
     away = status == 503 and isinstance(error, StorageError)
     title = _AWAY if away else _TITLES.get(status, HTTPStatus(status).phrase)
-    # A message about the database may say where it is, and nobody has been asked for a token yet.
-    # That there is no such path is said by the title.
+    # A message about the database may say where it is, and no token has been checked yet. For an
+    # unknown path the title says enough.
     said = _sentence(error.message) if found and not away else None
     values = {"status": status, "title": title, "said": said, "path": scope["path"][:200]}
     values["away"] = away

@@ -22,26 +22,26 @@ from rota.model.work import WorkItem
 from rota.queue.statistics import ERROR
 from rota.queue.views import EVENTS_SHOWN, Detail
 
-EVENTS_AT_ONCE = 15  # older ones are a click away
+EVENTS_AT_ONCE = 15  # older ones need a click
 RUNS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """A verb as a button; with `asks`, a dialog comes first."""
+    """A verb as a button; with `asks`, a dialog opens first."""
 
     label: str
-    asks: str | None = None  # what the dialog is headed
+    asks: str | None = None  # title of the dialog
     text: str = ""
     kind: str = ""
-    agent: bool = False  # what the dialog asks for
+    agent: bool = False  # whether the dialog asks for it
     address: bool = False
     note: str = "Note (optional)"
     needs_note: bool = False
-    dialog: str | None = None  # its name, if it is not the verb's
+    dialog: str | None = None  # its name, if that is not the verb's
 
 
-# Of `release`, where a run has ended with a question: resumed, nobody would go on with it.
+# For `release`, where a run has ended with a question: after a resume nobody would go on with it.
 ANSWER = Deed(
     "Answer…",
     "Answer, and give it back to the queue",
@@ -87,12 +87,12 @@ DEEDS: Mapping[Verb, Deed] = {
     ),
 }
 _BESIDE_AN_ANSWER = {verb: deed for verb, deed in DEEDS.items() if verb is not Verb.RELEASE}
-# An item of a source is taken by way of its source, where everybody sees the claim.
+# An item of a source is claimed through its source, where everybody sees the claim.
 _TAKING = frozenset({Verb.DISPATCH, Verb.START, Verb.RESUME})
-# The dialogs that can end somebody's claim.
+# Dialogs that can end somebody else's claim.
 FORCED = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.BLOCK, Verb.HAND_OVER, Verb.RELEASE})
 
-# What an event is called where its own name does not say it.
+# Texts for events whose own name is not clear.
 WORDS: Mapping[str, str] = {
     EventType.HANDED_OVER: "handed over to a review",
     EventType.EDITED: "edited",
@@ -110,7 +110,7 @@ WORDS: Mapping[str, str] = {
 }
 
 
-# Of an event's data: what its line says in words, by links, or where the status stands.
+# Event data that its line already shows in words, as links, or as the status.
 _IN_WORDS = frozenset({"notes", "summary", "error", "run_id", "outcome"})
 _OF_SIGNALS = frozenset(
     {
@@ -128,7 +128,7 @@ SHOWN_ELSEWHERE: Mapping[str, frozenset[str]] = defaultdict(
         EventType.SIGNAL_STOPPED: _IN_WORDS | _OF_SIGNALS,
     },
 )
-# A note that is no longer than this stands in what explains the item, and not once more below.
+# A note of at most this length is part of the explanation, and not repeated below it.
 SHORT_NOTE = 300
 
 
@@ -145,7 +145,7 @@ async def item(call: Call) -> Answer:
 
 
 def deeds(caller: Caller, detail: Detail) -> dict[Verb, Deed]:
-    """What this caller may do to the item now, the likeliest first."""
+    """What this caller may do to the item now, the most likely first."""
     item = detail.item
     if caller.agents is not None and item.assigned_agent not in caller.agents:
         return {}
@@ -163,7 +163,7 @@ def _may(caller: Caller, verb: Verb) -> bool:
 
 
 def _rights(caller: Caller, detail: Detail) -> dict[str, Any]:
-    """Buttons; and dialogs for all of them, because the buttons change while the page is open."""
+    """Buttons; and dialogs for all verbs, because the buttons change while the page is open."""
     item, may_steer = detail.item, caller.may(DISPATCH)
     return {
         "deeds": deeds(caller, detail),
@@ -191,13 +191,13 @@ def _told(detail: Detail) -> dict[str, Any]:
 
 
 def _is_explained(item: WorkItem) -> bool:
-    """Whether the first thing that is said of it is its note."""
+    """Whether the explanation begins with the item's note."""
     told = item.status in (Status.BLOCKED, Status.FAILED)
     return told and len(item.notes or "") <= SHORT_NOTE
 
 
 def _said_before(events: Sequence[Event]) -> set[int]:
-    """Those with a note that only repeats what the run of that time has said in its end."""
+    """Events whose note only repeats what the end of the run of that claim says."""
     ends = {one.epoch: one.data for one in events if one.type == EventType.RUN_FINISHED}
     noted = [one for one in events if one.data.get("notes") and one.epoch in ends]
     return {one.seq for one in noted if _repeats(str(one.data["notes"]), ends[one.epoch])}
@@ -210,7 +210,7 @@ def _repeats(note: str, end: Mapping[str, Any]) -> bool:
 
 
 async def _around(call: Call, item: WorkItem) -> dict[str, Any]:
-    """What stands elsewhere in the ledger, and on disk."""
+    """What the rest of the ledger, and the disk, hold about the item."""
     views = call.ledger.views
     runs = await call.ledger.runs.find(RunFilter(work_item_id=item.id), RUNS_SHOWN + 1)
     return {
@@ -232,7 +232,7 @@ async def _log(call: Call, runs: list[Run]) -> LogEnd:
 
 
 def _source_address(item: WorkItem) -> str | None:
-    """Where people read it: a tracker's item carries that in its payload."""
+    """The address where people read the item: an item from a tracker has it in its payload."""
     if item.source is None or not isinstance(item.payload, dict):
         return None
     return web_address(item.payload.get("url"))

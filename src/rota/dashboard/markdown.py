@@ -1,4 +1,4 @@
-"""What people and agents wrote, as HTML: Markdown in which nothing runs and nothing is loaded."""
+"""Text by people and agents as HTML: Markdown that runs nothing and loads nothing."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
 
-LONGEST_RENDERED = 20_000  # characters; the worst of that length costs a quarter of a second
+LONGEST_RENDERED = 20_000  # characters; the worst case of this length takes a quarter of a second
 LONGEST_ADDRESS = 2_000
-_KEPT = 64  # texts; a page that is open is rendered anew whenever its item moves
+_KEPT = 64  # texts; an open page is rendered again whenever its item moves
 _WEB = frozenset({"http", "https"})
 _BARE = re.compile(r"""\bhttps?://[^\s<>"'`]+""")
-_BEHIND = ".,;:!?)]}*_~"  # what ends the sentence, not the address
+_BEHIND = ".,;:!?)]}*_~"  # ends the sentence, not the address
 _ATTRIBUTES = 'rel="noopener noreferrer nofollow"'
 _OPEN = "open links"
 # The page has its own h1 and h2.
@@ -25,9 +25,11 @@ _LEVELS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
 
 
 def web_address(text: object) -> str | None:
-    """The text, if it is an address that a person may be sent to; other text stays text.
+    """The text, if it is an address that a person may be sent to; None for other text.
 
-    A name before the host (`https://github.com@evil.example`) is there to deceive."""
+    A user name before the host (`https://github.com@evil.example`) is refused: it is there to
+    deceive.
+    """
     if not isinstance(text, str) or not text.isprintable() or set(text) & set(' "<>\\`'):
         return None
     try:
@@ -40,13 +42,13 @@ def web_address(text: object) -> str | None:
 
 
 def rendered(text: str) -> Markup | None:
-    """None: it is so long that it is only shown as it was written."""
+    """None: the text is too long, and is shown as it was written."""
     return _rendered(text) if len(text) <= LONGEST_RENDERED else None
 
 
 @lru_cache(_KEPT)
 def _rendered(text: str) -> Markup:
-    # Markup is what the renderer below has made: it escapes all that was written.
+    # Safe as Markup: the renderer below escapes all input.
     return Markup(_READER.render(text))  # noqa: S704
 
 
@@ -63,7 +65,7 @@ def _anchor(address: str, text: str) -> str:
 
 
 def _with_links(text: str) -> Iterator[str]:
-    """Addresses become links also where nobody has marked them as such."""
+    """Turns bare addresses into links."""
     end = 0
     for found in _BARE.finditer(text):
         address = found[0].rstrip(_BEHIND)
@@ -75,8 +77,7 @@ def _with_links(text: str) -> Iterator[str]:
 
 
 class _Renderer(RendererHTML):
-    """Each method renders the tokens of its name, in their order; `env` is of one text, and counts
-    the links that are open."""
+    """Each method renders the tokens of its name, in order. `env` counts a text's open links."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         content = tokens[idx].content
@@ -85,7 +86,7 @@ class _Renderer(RendererHTML):
         return "".join(_with_links(content))
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """A link to it: loading it would tell its host who reads this, and when."""
+        """A link to it: loading the image would tell its host who reads this, and when."""
         token = tokens[idx]
         shown = f"image: {token.content or 'without a description'}"
         if env.get(_OPEN):
@@ -106,7 +107,7 @@ class _Renderer(RendererHTML):
     def heading_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return f"</{_LEVELS[tokens[idx].tag]}>\n"
 
-    # Their alignment would be a style attribute, which the page's policy forbids.
+    # Alignment would be a style attribute, which the page's policy forbids.
     def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return "<th>"
 
@@ -116,7 +117,7 @@ class _Renderer(RendererHTML):
 
 class _Reader(MarkdownIt):
     def validateLink(self, url: str) -> bool:  # noqa: N802 - its name there
-        """What is no link stays what was written."""
+        """Text that is not a valid link stays as written."""
         return _is_link(url)
 
 

@@ -36,7 +36,7 @@ async def overview(call: Call, query: OverviewQuery) -> Answer:
 
 
 def _lead_time(found: Statistics) -> tuple[str, str] | None:
-    """The median, and what nine tenths stayed below."""
+    """The median, and the 90th percentile."""
     if found.lead_time.p50 is None or found.lead_time.p90 is None:
         return None
     p50, p90 = found.lead_time.p50, found.lead_time.p90

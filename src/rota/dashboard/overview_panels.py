@@ -1,4 +1,4 @@
-"""The plots of the overview, each with what is seen in words and its numbers as a table."""
+"""The plots of the overview, each with a sentence that describes it and its numbers as a table."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from rota.model.statistics import Period, Spread, Statistics, Window, read_zone
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`draw` is one of the kinds of `plots`; `empty` teaches, where there is nothing to draw."""
+    """`draw` is one of the kinds of `plots`; `empty` says what to do when there is nothing."""
 
     title: str
     about: str
@@ -27,7 +27,7 @@ class Panel:
     legend: Sequence[tuple[Markup, str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """A single series needs none: the title says what it is."""
+        """A single series needs no legend: the title says what it is."""
         series = self.plot.series
         shown = range(len(series)) if len(series) > 1 else ()
         drawn = [(sample(self.plot, n, line=self.draw is lines), series[n].name) for n in shown]
@@ -35,7 +35,7 @@ class Panel:
 
 
 def panels(found: Statistics, window: str) -> list[Panel]:
-    """`window` in words: the last 24 hours."""
+    """`window` is in words: the last 24 hours."""
     labels = _labels(found)
     return [
         _throughput(found, labels, window),
@@ -51,7 +51,7 @@ def panels(found: Statistics, window: str) -> list[Panel]:
 
 
 def _labels(found: Statistics) -> list[str]:
-    """Hours or days of the viewer's; an hour that the clocks repeat gets its zone."""
+    """The viewer's hours or days; an hour that the clock repeats gets its time zone."""
     zone = read_zone(found.zone)
     begins = [from_text(one.begins).astimezone(zone) for one in found.periods]
     form = {Window.DAY: "%H:%M", Window.WEEK: "%a %-d", Window.MONTH: "%-d %b"}[found.window]
@@ -66,7 +66,7 @@ def _values(found: Statistics, value: Callable[[Period], float | None]) -> list[
 def _table(
     found: Statistics, labels: Sequence[str], *columns: Callable[[Period], str]
 ) -> list[list[str]]:
-    """The newest first: that is what people look for."""
+    """Newest first, which is what people look for."""
     table = [
         [label, *(column(one) for column in columns)]
         for label, one in zip(labels, found.periods, strict=True)
@@ -88,7 +88,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _words(code: str) -> str:
-    """What is no sentence of somebody's is a code of ours: attempts_exhausted."""
+    """Text without spaces is one of our codes, such as attempts_exhausted."""
     return code if " " in code else code.replace("_", " ")
 
 

@@ -1,6 +1,6 @@
-"""Plots as SVG, drawn here. Colours are the stylesheet's; a pattern or a dash says the same.
+"""Plots as SVG. Colours come from the stylesheet; a pattern or a dash says the same.
 
-A plot is about as wide as its column, so that its text keeps the size of the page's.
+A plot is about as wide as its column, so that its text has the size of the page's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,14 +15,14 @@ from rota.dashboard.scales import Unit, spelled, ticks
 WIDTH, HEIGHT = 380, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 12, 22
 MOST_LABELS = 7
-GAP = 0.22  # of a place that stays free between two bars
+GAP = 0.22  # part of a place that stays free between two bars
 ROW, BAR = 20, 9
 LONGEST_LABEL = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """`look` is a class of the stylesheet; the second and third of a plot get a pattern too."""
+    """`look` is a class of the stylesheet; a plot's second and third series also get a pattern."""
 
     name: str
     look: str
@@ -31,8 +31,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    key: str  # its name within the page
-    sentence: str  # what is seen, for those who do not see it
+    key: str  # unique within the page
+    sentence: str  # describes the plot for people who do not see it
     labels: Sequence[str]  # of the places along the axis
     series: Sequence[Series]
     unit: Unit
@@ -51,7 +51,7 @@ class Plot:
 
 
 def bars(plot: Plot) -> Markup:
-    """Upright, the series on top of each other."""
+    """Vertical bars, with the series on top of each other."""
     count = len(plot.labels)
     totals = [sum(_known(one.values[n]) or 0.0 for one in plot.series) for n in range(count)]
     frame = _Frame(count, ticks(max(totals, default=0.0), plot.unit))
@@ -68,7 +68,7 @@ def bars(plot: Plot) -> Markup:
 
 
 def lines(plot: Plot) -> Markup:
-    """One for each series; it breaks off where nothing is known."""
+    """One line for each series; it is broken where no value is known."""
     values = [known for one in plot.series for value in one.values if (known := _known(value))]
     frame = _Frame(len(plot.labels), ticks(max(values, default=0.0), plot.unit))
     drawn = [frame.axes(plot)]
@@ -79,7 +79,7 @@ def lines(plot: Plot) -> Markup:
 
 
 def rows(plot: Plot) -> Markup:
-    """Lying, one below the other: what it is and its values stand above."""
+    """Horizontal bars, one below another, with label and values above each."""
     values = [known for one in plot.series for value in one.values if (known := _known(value))]
     wide = (WIDTH - 2) / (max(values, default=0.0) or 1.0)
     height = ROW + BAR * len(plot.series) + 6
@@ -126,7 +126,7 @@ class _Box:
 
     @property
     def place(self) -> Markup:
-        """As attributes."""
+        """The position and size as attributes."""
         return Markup('x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"').format(
             self.x, self.y, self.width, self.height
         )
@@ -134,7 +134,7 @@ class _Box:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where things are: places along, values up to the last tick above."""
+    """The geometry: places along the axis, values up to the last tick."""
 
     places: int
     scale: Sequence[float]
@@ -173,7 +173,7 @@ class _Frame:
             ).format(self.x(place), HEIGHT - 6, labels[place])
 
     def tip(self, plot: Plot, place: int) -> Markup:
-        """The whole height above a place tells its values to a pointer."""
+        """Shows the values of a place when the pointer is anywhere above it."""
         box = _Box(self.x(place) - self.step / 2, TOP, self.step, HEIGHT - TOP - BOTTOM)
         return Markup('<rect class="place" {}><title>{}</title></rect>').format(
             box.place, plot.tip(place)
@@ -197,7 +197,7 @@ def _stretches(
 
 
 def _line(one: Series, order: int, points: Sequence[tuple[float, float]]) -> Markup:
-    """The second is dashed, and its marks are hollow."""
+    """The second line is dashed, and its marks are hollow."""
     path = "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     dashed = Markup(' stroke-dasharray="5 3"') if order else Markup("")
     marks = Markup("").join(

@@ -1,4 +1,4 @@
-"""Sentences of the ledger with ids and times in them, cut so that a page can link and localise."""
+"""Cuts the ledger's sentences at ids and times, so that a page can link and localise those."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ class Piece:
 
 
 def pieces(sentence: str, addresses: Mapping[str, str]) -> Iterator[Piece]:
-    """`addresses` are where the ids lead that may be in it; others stay text."""
+    """`addresses` maps ids to where they lead; other ids stay text."""
     for number, text in enumerate(_CUT.split(sentence)):
         if number % 2:
             yield Piece(text, addresses.get(text), "T" in text)

@@ -1,4 +1,4 @@
-"""Pages from templates: what all of them share."""
+"""What all pages share: templates and their values."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from rota.queue.reasons import in_one_line
 from rota.queue.views import Query
 
 HTML = b"text/html; charset=utf-8"
-ZONE_COOKIE = "rota_zone"  # where the viewer is, as the page's script says
+ZONE_COOKIE = "rota_zone"  # the viewer's time zone, set by the page's script
 LONGEST_ZONE = 100
 MOST_COUNTED = 10_000
 LAST_EVENT = "rota.last_event"
@@ -72,7 +72,7 @@ def span(seconds: float) -> str:
 
 
 def exact(moment: str) -> str:
-    """As a page without script shows it."""
+    """The form that a page without script shows."""
     return from_text(moment).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -82,7 +82,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def source_link(item: WorkItem) -> str | None:
-    """Where it came from, or where its result is. Only addresses of the web become links."""
+    """Where the item came from, or where its result is. Only web addresses become links."""
     told = item.payload.get("url") if isinstance(item.payload, Mapping) and item.source else None
     for address in (told, item.artifact_url):
         if isinstance(address, str) and address.startswith(("https://", "http://")):
@@ -95,7 +95,7 @@ def pretty(value: object) -> str:
 
 
 def zone_of(call: Call) -> ZoneInfo:
-    """The viewer's, as far as it is known; a day begins at midnight there."""
+    """The viewer's time zone if known, else UTC. A day begins at midnight there."""
     named = cookies.plain(call.headers, ZONE_COOKIE) or "UTC"
     try:
         return ZoneInfo(unquote(named[:LONGEST_ZONE]))
@@ -110,7 +110,7 @@ def midnight(call: Call) -> datetime:
 
 
 async def shell(call: Call, here: str) -> dict[str, Any]:
-    """What the frame of every page needs; `here` names the page in the menu."""
+    """What the frame of every page needs; `here` is the page's name in the menu."""
     return {
         "here": here,
         "last_event": call.scope[LAST_EVENT],
@@ -127,7 +127,7 @@ async def attention(call: Call) -> int:
 
 
 def clock_values(now: datetime) -> dict[str, Any]:
-    """What the macros that show times ask for."""
+    """Values for the macros that show times."""
     return {
         "now": to_text(now),
         "ago": lambda moment: span((now - from_text(moment)).total_seconds()),
@@ -136,8 +136,8 @@ def clock_values(now: datetime) -> dict[str, Any]:
 
 
 def following(page: Endpoint) -> Endpoint:
-    """Notes where the log stood before anything was read: what happens meanwhile is then told to
-    the page once more, and nothing is missed."""
+    """Notes the last event before anything is read. Events in between are then sent to the page
+    again, and none is missed."""
 
     async def run(call: Call, *arguments: Any) -> Reply:
         call.scope[LAST_EVENT] = await call.ledger.views.last_event()

@@ -1,4 +1,4 @@
-"""A schedule's rule in words, and exactly as it was written."""
+"""A schedule's rule in words, and exactly as written."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ def every(interval: timedelta) -> str:
 
 
 def _cron(expression: str) -> str | None:
-    """The usual rules; the others speak for themselves."""
+    """Common rules in words. None for others, which are shown as written."""
     fields = SHORTHANDS.get(expression.lower(), expression).upper().split()
     if len(fields) != 5 or fields[3] != "*":
         return None

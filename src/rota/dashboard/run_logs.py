@@ -1,4 +1,4 @@
-"""The end of a run's log, as a page shows it before its script goes on from there."""
+"""The end of a run's log, which a page shows before its script reads on from there."""
 
 import asyncio
 import json
@@ -29,19 +29,19 @@ NOT_HERE = "There is no log of it here. Who ran it may have kept it, or have sai
 class LogLine:
     ts: str
     clock: str  # the time of day where the viewer is
-    who: str  # stderr, rota, the name of a tool; nothing where the agent itself speaks
+    who: str  # stderr, rota, or a tool's name; empty for the agent itself
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """`start` is an offset behind a line: where a script begins to read."""
+    """`start` is the offset after a whole line, where a script begins to read."""
 
     lines: list[LogLine]
     start: int
     size: int
-    elsewhere: str | None = None  # the node that has it
-    absence: str = SAID_NOTHING  # why there are no lines, of a run that has ended
+    elsewhere: str | None = None  # the node that has the log
+    absence: str = SAID_NOTHING  # why a run that has ended has no lines
 
     @property
     def is_cut(self) -> bool:
@@ -71,7 +71,7 @@ def _end(path: Path, zone: tzinfo) -> LogEnd:
             data = file.read(size - start)
     except OSError:
         return LogEnd([], 0, 0, absence=NOT_HERE)
-    if start:  # in the middle of a line, most likely
+    if start:  # probably in the middle of a line
         behind = data.find(b"\n") + 1
         start, data = start + behind, data[behind:]
     whole = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
@@ -93,12 +93,12 @@ def _line(raw: bytes, zone: tzinfo) -> LogLine:
 
 
 def _plain(text: str) -> str:
-    """JSON can spell half a character, which no page can hold."""
+    """JSON can contain half a surrogate pair, which a page cannot."""
     return for_people(text).encode(errors="replace").decode()
 
 
 def _who(entry: dict[str, Any]) -> str:
-    """As log.js has it."""
+    """By the same rules as log.js."""
     if entry.get("stream") in ("stderr", "rota"):
         return str(entry["stream"])
     if entry.get("type") in ("text", None):

@@ -1,4 +1,4 @@
-"""Runs: which there were and are, and one with its log."""
+"""Runs: the list, and one run with its log."""
 
 from typing import Annotated
 from urllib.parse import urlencode
@@ -17,7 +17,7 @@ from rota.model.errors import InvalidInput
 from rota.model.runs import Run, RunFilter, RunStatus
 
 RUNS_A_PAGE = 50
-# What people ask for in one word; a status of its own has its own name.
+# Statuses that people ask for together; single ones go by their own names.
 WENT_WRONG = (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CLAIM_LOST, RunStatus.LOST)
 
 
@@ -57,7 +57,7 @@ def _status(name: str) -> RunStatus:
 
 
 def _address(query: RunsQuery, last: Run | None = None) -> str:
-    """The same filters from another place on; `last` is the last run of the page before."""
+    """The same filters from another place on; `last` is the last run of the previous page."""
     pairs = [(name, getattr(query, name)) for name in ("agent", "schedule", "item")]
     pairs += [("status", ",".join(query.status)), ("cursor", last.id if last else None)]
     asked = urlencode([(name, value) for name, value in pairs if value])

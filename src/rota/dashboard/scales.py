@@ -1,4 +1,4 @@
-"""Values on an axis: round distances between ticks, and short words for each."""
+"""Values on an axis: round distances between ticks, and short labels."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -23,7 +23,7 @@ _SPANS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def ticks(top: float, unit: Unit) -> Sequence[float]:
-    """From nothing to the first round value that is not below `top`."""
+    """From zero to the first round value that is not below `top`."""
     step = _step(max(top / SPACES, _SMALLEST[unit]), unit)
     last = max(1, ceil(round(top / step, 9)))
     return [round(number * step, 9) for number in range(last + 1)]
@@ -38,7 +38,7 @@ def _step(least: float, unit: Unit) -> float:
 
 
 def _round(least: float) -> float:
-    """1, 2 or 5 with noughts: the first that is not below."""
+    """The first of 1, 2 or 5 times a power of ten that is not below `least`."""
     power = 10.0 ** floor(log10(least) + 1e-9)
     return next(one * power for one in (1, 2, 5, 10) if one * power >= least * (1 - 1e-9))
 
@@ -53,7 +53,7 @@ def spelled(value: float, unit: Unit) -> str:
 
 
 def span(seconds: float) -> str:
-    """Two units while the greater is below ten of them: 45s, 24m, 2h 50m, 3d."""
+    """Two units while there are fewer than ten of the larger one: 45s, 24m, 2h 50m, 3d."""
     if 0 < seconds < 10 and seconds != int(seconds):
         return f"{seconds:.1f}s"
     for (size, unit), (smaller, below) in zip(_SPANS, [*_SPANS[1:], (1, "")], strict=True):

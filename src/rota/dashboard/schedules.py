@@ -1,4 +1,4 @@
-"""Schedules: when each wakes its agent, what became of it, and why it did not."""
+"""Schedules: when each wakes its agent, how that ended, and why it did not."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ class Panel:
     state: ScheduleState
     words: str
     exactly: str
-    run: Run | None  # the last that is known
+    run: Run | None  # the last run that is known
     outcome: str | None  # of the last trigger
     address: str | None
     trouble: str | None  # why nobody can reach the address
-    refusal: Reason | None  # what a run would end as now
+    refusal: Reason | None  # why a run would be refused now
     strip: Strip
 
     @property
@@ -50,7 +50,7 @@ class Panel:
 
     @property
     def run_is_last(self) -> bool:
-        """The last trigger has led to this run, and was not in vain."""
+        """Whether the last trigger led to this run."""
         return self.run is not None and self.run.started_at >= (self.state.last_run_at or "")
 
 
@@ -77,7 +77,7 @@ def _place(cursor: str) -> tuple[str, str]:
 
 
 async def _panels(call: Call, states: Sequence[ScheduleState]) -> list[Panel]:
-    """The past of all of them is read at once, however many there are."""
+    """The past of all schedules is read at once, however many there are."""
     now, zone = call.ledger.clock.now(), zone_of(call)
     names = [(one.agent, one.name) for one in states]
     past = defaultdict[tuple[str, str], list[Wakings]](list)

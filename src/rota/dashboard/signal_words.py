@@ -9,14 +9,14 @@ from rota.dashboard.scales import span
 from rota.model.clock import from_text, in_zone
 from rota.model.signals import Action, ActionKind, Condition, TriggerOn
 
-_LONGEST_LIST = 4  # of values that are told one by one
+_LONGEST_LIST = 4  # of values that are listed one by one
 
 
 def waits_for(
     condition: Condition, zone: tzinfo, *, of_item: bool, project: str | None = None
 ) -> str:
-    """When it fires. `of_item`: it is about one item alone. `project` is the name of the project
-    that the condition names."""
+    """When the signal fires. `of_item`: it is about one item only. `project` is the name of the
+    project that the condition names."""
     match condition.kind:
         case TriggerOn.TRANSITION:
             return _moves(condition, of_item, project)
@@ -101,7 +101,7 @@ def _told(condition: Condition) -> str:
 
 
 def will_do(action: Action, project: str | None = None) -> str:
-    """What follows. `project` is the name of the project that the action names."""
+    """What the signal does. `project` is the name of the project that the action names."""
     match action.kind:
         case ActionKind.FOLLOW_UP:
             whom = f", of agent {action.agent}" if action.agent else ""
@@ -117,7 +117,7 @@ def will_do(action: Action, project: str | None = None) -> str:
         case ActionKind.TRIGGER:
             said = f"Agent {action.agent} is woken by its schedule {action.schedule}"
         case ActionKind.NOTIFY:
-            # Addresses of webhooks often carry a secret behind the host's name.
+            # Addresses of webhooks often have a secret after the host name.
             host = urlsplit(action.url or "").hostname
             said = f"{host or f'Channel {action.channel}'} is told{_called(action.title)}"
         case _:

@@ -1,4 +1,4 @@
-"""Signals: what is waited for, what has fired, what failed, and what is asked to be done."""
+"""Signals: what they wait for, what has fired, what failed, and which follow-ups are open."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from rota.signals import Signals
 SIGNALS_A_PAGE = 30
 MOST_FAILED = 100
 MOST_FOLLOW_UPS = 50
-MOST_ITEMS = 5  # that a condition names
+MOST_ITEMS = 5  # of those that a condition names
 
 
 class Show(StrEnum):
@@ -88,7 +88,7 @@ async def _page_of(signals: Signals, show: Show, before: str | None) -> list[Sig
 
 
 async def _follow_ups(signals: Signals) -> list[FollowUp]:
-    """Those that somebody has, then those that wait."""
+    """Leased follow-ups first, then open ones."""
     leased = await signals.follow_ups(FollowUpStatus.LEASED, limit=MOST_FOLLOW_UPS)
     waiting = await signals.follow_ups(FollowUpStatus.OPEN, limit=MOST_FOLLOW_UPS)
     return [*leased, *waiting][:MOST_FOLLOW_UPS]
@@ -106,7 +106,7 @@ def _card(call: Call, signal: Signal, projects: Mapping[str, str]) -> SignalCard
 
 
 async def _projects(call: Call, signals: Iterable[Signal]) -> dict[str, str]:
-    """The names of the projects that these name."""
+    """The names of the projects that these signals name."""
     asked = {one.condition.project_id for one in signals}
     asked |= {one.action.project_id for one in signals}
     return {

@@ -18,7 +18,8 @@ from rota.model.errors import InvalidInput, Unauthenticated
 PATH = "/sign-in"
 LONGEST_NEXT = 2_000
 _MOST_FIELDS = 10
-# A browser drops tabs and line ends, and reads a backslash as a slash: `/\t/host` would lead away.
+# A browser drops tabs and line ends, and reads a backslash as a slash, so that `/\t/host` would
+# lead to another site.
 _LEADS_AWAY = re.compile(r"//|.*[\\\x00-\x20\x7f]", re.DOTALL)
 
 
@@ -27,7 +28,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 def page_of_ours(text: str) -> str:
-    """A path of this server to go on to; the board when it is none, or this form itself."""
+    """A path of this server to go on to; the board for anything else, or for this form itself."""
     if not text.startswith("/") or _LEADS_AWAY.match(text) or len(text) > LONGEST_NEXT:
         return "/"
     if text.partition("?")[0] in (PATH, "/sign-out"):
@@ -36,7 +37,7 @@ def page_of_ours(text: str) -> str:
 
 
 def address(wanted: str) -> str:
-    """The form, and behind it the page that was wanted."""
+    """The address of the form, with the page to go on to."""
     wanted = page_of_ours(wanted)
     return PATH if wanted == "/" else f"{PATH}?next={quote(wanted, safe='/')}"
 
@@ -51,7 +52,7 @@ async def sign_in_form(call: Call, query: Where) -> Answer:
     following = page_of_ours(query.next)
     if not await call.gate.protected():
         return led_to(following, [])
-    # Strict cookies do not come along with a link of another site; with our own link they do.
+    # A browser does not send Strict cookies with a link from another site, but does with our own.
     came_by_link = call.header(b"sec-fetch-site") == "cross-site" and following != "/"
     return _form(following, came_by_link=came_by_link)
 
@@ -89,7 +90,7 @@ def _form(
     values: dict[str, Any] = {"following": following, "came_by_link": came_by_link, "problem": None}
     if error is None:
         return Answer(200, render("sign_in.html", values), HTML)
-    # Not `WWW-Authenticate`: the form is how a browser is asked.
+    # Not `WWW-Authenticate`: a browser is asked by the form.
     more = [(b"retry-after", headers(error)["retry-after"].encode())] if _has_pause(error) else []
     values["problem"] = error.message
     return Answer(status_of(error), render("sign_in.html", values), HTML, more)

@@ -1,7 +1,6 @@
-"""What became of a schedule's triggers, and when it triggers next: a day with now in its middle.
+"""How a schedule's triggers ended, and when it triggers next: a day with now in its middle.
 
-Places are given in percent of the width, so that the drawing fits a phone and its words keep
-their size.
+Positions are in percent of the width, so that the drawing fits a phone and its text keeps its size.
 """
 
 from collections import Counter, defaultdict
@@ -21,14 +20,14 @@ from rota.scheduler.service import Wakings
 
 HALF = timedelta(hours=12)
 HOUR = timedelta(hours=1)
-# How much of a time, as it is written, stays the same for so long.
+# Length of the prefix of a written time that is the same for that long.
 TEN_MINUTES, AN_HOUR = len("2026-05-01T19:4"), len("2026-05-01T19")
-MOST = 24  # marks of either half; beyond that they would run into each other
+MOST = 24  # marks in each half; more would overlap
 LABEL_EVERY = 3  # hours
 
 
 class Kind(StrEnum):
-    """What a mark looks like: a shape and a colour each."""
+    """What a mark looks like: each kind has a shape and a colour."""
 
     GOOD = "good"
     PARTLY = "partly"
@@ -73,7 +72,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Triggers to come that are too many to be marked."""
+    """Future triggers that are too many for single marks."""
 
     x: float
     width: float
@@ -116,12 +115,12 @@ class _Day:
 
 
 def begin_of(now: datetime) -> datetime:
-    """Since when the past is shown."""
+    """When the part of the past that is shown begins."""
     return _minute(now) - HALF
 
 
 def strip_of(state: ScheduleState, past: Sequence[Wakings], now: datetime, zone: ZoneInfo) -> Strip:
-    # To the minute: a page that is fetched again within it looks the same.
+    # To the minute, so that a page fetched again within it looks the same.
     day = _Day(_minute(now), zone)
     rhythm = Rhythm.known(state.definition)
     marks, coming, band = _past(past, day), _coming(state, day), None
@@ -151,7 +150,7 @@ def _past(past: Sequence[Wakings], day: _Day) -> list[Mark]:
 
 
 def _gathered(past: Sequence[Wakings], span: int) -> dict[tuple[Kind, str], list[Wakings]]:
-    """What looks alike within a span becomes one mark."""
+    """Triggers that look alike within a span become one mark."""
     groups = defaultdict[tuple[Kind, str], list[Wakings]](list)
     for one in past:
         groups[kind_of(one.outcome), one.first_at[:span]].append(one)
@@ -175,7 +174,7 @@ def _told(group: Sequence[Wakings]) -> str:
     return ", ".join(what if only else f"{count} × {what}" for what, count in counts.items())
 
 
-# what is to come
+# the future
 
 
 def _coming(state: ScheduleState, day: _Day) -> tuple[datetime, ...]:
@@ -186,22 +185,22 @@ def _coming(state: ScheduleState, day: _Day) -> tuple[datetime, ...]:
 
 @lru_cache(maxsize=2048)  # a page that is fetched again asks for the same
 def _times(definition: str, next_at: str, slot_at: str, now: datetime) -> tuple[datetime, ...]:
-    """One more than are marked, at most: a rule that strikes every second is not walked through."""
+    """At most one more than can be marked: a rule for every second is not walked through."""
     rhythm, first, slot = Rhythm.known(definition), from_text(next_at), from_text(slot_at)
     moments: list[datetime] = []
     while first <= now + HALF and len(moments) <= MOST:
         moments.append(first)
         if rhythm is None:
             break
-        # Jitter is in the next time alone; those behind it are computed from the rule, and from now
-        # on where nobody was there to wake it.
+        # Only the next time includes jitter; later ones are computed from the rule. They begin from
+        # now if the next time has passed and nobody was there to wake the agent.
         slot = rhythm.after(max(first if rhythm.interval is not None else slot, now))
         first = max(slot, first)
     return tuple(moments)
 
 
 def _ahead(moment: datetime, n: int, rhythm: Rhythm | None, day: _Day) -> Mark:
-    # An interval counts from the end of the run before, and nobody knows that yet.
+    # An interval counts from the end of the previous run, which is not known yet.
     about = "about " if n and rhythm is not None and rhythm.interval is not None else ""
     late = moment <= day.now
     return Mark(
@@ -215,11 +214,11 @@ def _band(first: datetime, rhythm: Rhythm | None, day: _Day) -> Band:
     return Band(begin, round(100 - begin, 2), f"from {day.text(first)} on", in_words(rhythm))
 
 
-# around it
+# axis
 
 
 def ticks_of(now: datetime, zone: ZoneInfo) -> Iterator[Tick]:
-    """At the full hours of the viewer's clock, in real time: a day may have 23 of them, or 25."""
+    """At full hours of the viewer's clock, in real time: a day may have 23 of them, or 25."""
     day = _Day(_minute(now), zone)
     local = day.begin.astimezone(day.zone)
     moment = day.begin + timedelta(minutes=-local.minute % 60)

@@ -1,4 +1,4 @@
-"""What the tools take. The ledger checks the values; here stands what an agent has to know."""
+"""The arguments of the tools, described for agents. The ledger checks their values."""
 
 from typing import Annotated, Any, Literal
 
@@ -124,18 +124,18 @@ class ScheduleTrigger(Arguments, frozen=True):
 
 
 def read(kind: type[Arguments], given: dict[str, Any] | None) -> Any:
-    """Forgiving in form ("3" is a number), because models are not strict; not in content."""
+    """Forgiving in form ("3" is a number), because models are not strict; strict in content."""
     try:
         return convert(given or {}, kind, strict=False)
     except ValidationError as error:
-        # Here, because the HTTP face is large and an agent's own process begins without it.
+        # Not at the top: the HTTP face is large, and an agent's process starts without it.
         from rota.api.mistakes import invalid  # noqa: PLC0415
 
         raise InvalidInput(invalid(error, kind, given or {}).message) from None
 
 
 def schema(kind: type[Arguments]) -> dict[str, Any]:
-    """As small as it can be: a model reads all of them before it begins."""
+    """As small as possible: a model reads all schemas before it begins."""
     (one,) = (part for name, part in json.schema(kind)["$defs"].items() if name == kind.__name__)
     required = {"required": one["required"]} if one["required"] else {}
     return {
@@ -147,7 +147,7 @@ def schema(kind: type[Arguments]) -> dict[str, Any]:
 
 
 def _small(part: dict[str, Any]) -> dict[str, Any]:
-    """Optional is said by not being required; null need not be offered too."""
+    """Optional arguments are simply not required; their null need not be offered, too."""
     chosen = [one for one in part.pop("anyOf", ()) if one != {"type": "null"}]
     if part.get("default", 0) is None:
         del part["default"]

@@ -1,4 +1,4 @@
-"""Taking items for an agent."""
+"""Claiming items for an agent."""
 
 from contextlib import suppress
 from typing import Any
@@ -55,7 +55,7 @@ async def _best(seat: Seat, agent: str, wanted: arguments.Claim) -> tuple[list[J
 
 
 async def _this_one(seat: Seat, agent: str, item_id: str, lease: float | None) -> Json:
-    """By the moves that lead from where it stands to a claim; the ledger refuses the others."""
+    """Make the moves from the item's status to a claim. The ledger refuses any others."""
     client, seconds = seat.client, lease or DEFAULT_LEASE_SECONDS
     item = await client.work_get(item_id)
     if item["assigned_agent"] not in (None, agent):

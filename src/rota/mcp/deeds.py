@@ -1,4 +1,4 @@
-"""What the tools do, each by the calls of the client."""
+"""What each tool does, by calls of the client."""
 
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
@@ -11,7 +11,7 @@ from rota.model.signals import ActionKind, TriggerOn
 Json = dict[str, Any]
 
 
-# looking
+# reading
 
 
 async def list_items(seat: Seat, wanted: arguments.List) -> Json:
@@ -51,7 +51,7 @@ async def explain(seat: Seat, wanted: arguments.Show) -> Json:
 
 
 async def progress(seat: Seat, said: arguments.Progress) -> Json:
-    """With a claim it is a heartbeat; without one, a note."""
+    """A heartbeat if there is a claim; otherwise a note."""
     token = await seat.token(said.id, said.token)
     if token is None:
         if not (said.notes or said.progress):

@@ -1,7 +1,7 @@
-"""What a conversation has claimed, so that its agent need not repeat tokens.
+"""The claims of a conversation, so that its agent need not repeat tokens.
 
-Nothing here is needed for correctness: the ledger judges every token. Whoever lost this (a new
-process, a stateless request) passes the token that `work_claim` gave.
+Correctness does not depend on this: the ledger checks every token. An agent whose conversation has
+lost it (a new process, a stateless request) passes the token that `work_claim` returned.
 """
 
 import time
@@ -34,7 +34,7 @@ class Holdings:
             self._held[item_id].beaten_at = self.monotonic()
 
     def forget(self, item_id: str, token: str | None) -> None:
-        """Its claim has ended. A wrong token ends no claim."""
+        """The claim has ended. A wrong token ends no claim."""
         if self.token(item_id) == token:
             self._held.pop(item_id, None)
 
@@ -48,8 +48,8 @@ class Holdings:
         return lost
 
     def due(self, alive_at: float) -> list[tuple[str, str]]:
-        """Ids and tokens to be kept: of a third of a lease gone by, where the agent has shown a
-        sign of life since they were last kept."""
+        """Ids and tokens of claims to keep: a third of the lease has passed, and the agent has
+        shown a sign of life since the last heartbeat."""
         now = self.monotonic()
         return [
             (item_id, one.token)

@@ -1,7 +1,7 @@
 """`/mcp`: every request is a conversation of its own, so that any server can answer it.
 
-Tokens, Host, Origin and scopes are checked before a request comes here, and once more by the API
-that its tools call with the caller's own headers.
+Tokens, Host, Origin and scopes are checked before a request arrives here, and again by the API,
+which the tools call with the caller's own headers.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 MAX_BODY_BYTES = 1024 * 1024
-# Whose request it is, and how it may be judged.
+# The headers that say who calls and how the request may be checked.
 _OF_THE_CALLER = (
     b"host", b"authorization", b"cookie", b"origin", b"sec-fetch-site", b"sec-fetch-mode",
     b"rota-actor",
@@ -38,7 +38,7 @@ _OF_THE_CALLER = (
 
 class McpFace:
     def __init__(self, api: Callable[[], AsgiApp], ledger: str) -> None:
-        """`api` is asked for late: this face is a part of it."""
+        """`api` is called late, because this face is a part of that app."""
         self._api = api
         self._ledger = ledger
 
@@ -74,7 +74,7 @@ def _told_off(message: Any, code: int, words: str) -> Answer:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """What was read already, and then what comes."""
+    """Replays the body that was read already, then receives as before."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:
@@ -84,7 +84,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _agent_of(caller: Caller) -> str | None:
-    """A token of one agent names it."""
+    """The agent's name, if the caller's token is for exactly one agent."""
     return next(iter(caller.agents)) if caller.agents and len(caller.agents) == 1 else None
 
 
@@ -103,7 +103,7 @@ def _demand(scope: Scope) -> None:
 
 
 def _safely(send: Send) -> Send:
-    """Answers hold claim tokens: they have the headers of all our answers."""
+    """Adds the headers that all our answers have, because these answers hold claim tokens."""
 
     async def told(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -117,7 +117,7 @@ Answering = Callable[[Seat, str, Scope, Receive, Send], Awaitable[None]]
 
 
 async def _sdk() -> Answering:
-    """More than a second of imports, paid by the first request and not on the event loop."""
+    """More than a second of imports, paid by the first request, in a thread."""
     return await asyncio.to_thread(_imported)
 
 

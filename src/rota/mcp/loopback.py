@@ -1,4 +1,4 @@
-"""The API, called on this event loop without a socket: by whoever stands beside it."""
+"""Calls the API on this event loop, without a socket."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from rota.client.transport import Answer, AsyncStream, Request, SyncTransport
 
 
 class Loopback:
-    """Carries a caller's own headers, so that the API judges him as if he had come by himself."""
+    """Passes on the caller's own headers, so that the API checks the caller itself."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class Loopback:
         address: str = "127.0.0.1",
         gone: Receive | None = None,
     ) -> None:
-        """`gone` tells when he has hung up: a claim that is waited for is then given back."""
+        """`gone` tells when the caller has disconnected: a claim that waits is then given back."""
         self._app = app
         self._gone = gone or _never
         self._caller = dict(caller or {b"host": b"localhost"})
@@ -53,7 +53,7 @@ class Loopback:
         given = {
             name.lower().encode(): value.encode("latin-1")
             for name, value in request.headers.items()
-            if name.lower() != "authorization"  # the environment's, which is not the caller's
+            if name.lower() != "authorization"  # the environment's token is not the caller's
         }
         if request.body is not None:
             given[b"content-length"] = b"%d" % len(request.body)
@@ -74,7 +74,7 @@ class Loopback:
 
 
 async def _never() -> Message:
-    """Whoever asked is still here."""
+    """The caller never disconnects."""
     return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
 

@@ -1,6 +1,6 @@
-"""What is wrong with a message of JSON-RPC, in words for whoever wrote its client.
+"""Explains what is wrong with a JSON-RPC message, for the author of its client.
 
-The SDK takes a request whose id is none for a notification, which nobody answers, and describes
+The SDK takes a request with an invalid id for a notification, which nobody answers, and describes
 other mistakes by its own classes.
 """
 
@@ -13,15 +13,15 @@ NO_REQUEST = 'a request needs "jsonrpc": "2.0" and a method'
 NO_ID = "a request needs an id: a text or a whole number"
 NO_BATCH = "one message at a time: MCP has no batches"
 NO_PARAMS = "params has to be an object"
-_TOLD = "notifications/"  # methods that want no answer
+_TOLD = "notifications/"  # methods without an answer
 
 
 def flaw(message: Any) -> tuple[int, str] | None:
-    """None for what can be handed to the SDK."""
+    """None if the message can be passed to the SDK."""
     if not isinstance(message, dict):
         return INVALID_REQUEST, NO_BATCH if isinstance(message, list) else NO_OBJECT
     if "method" not in message and ("result" in message or "error" in message):
-        return None  # an answer to something of ours
+        return None  # an answer to one of our requests
     method = message.get("method")
     if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
         return INVALID_REQUEST, NO_REQUEST
@@ -37,6 +37,6 @@ def wants_answer(method: str) -> bool:
 
 
 def known_id(message: Any) -> int | str | None:
-    """What an answer can name."""
+    """The id of a message, if an answer can name it."""
     number = message.get("id") if isinstance(message, dict) else None
     return number if isinstance(number, int | str) and not isinstance(number, bool) else None

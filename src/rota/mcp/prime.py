@@ -1,4 +1,4 @@
-"""What an agent must know to work here, and how things stand: at most 2,000 tokens."""
+"""What an agent must know to work here, and the state of the ledger: at most 2,000 tokens."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,7 +61,7 @@ the one who **claimed** it. Use the `rota` MCP tools if you have them, else the 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How things stand; `trouble` when that could not be found out."""
+    """The state of the ledger; `trouble` says why it could not be read."""
 
     agent: str | None
     ledger: str
@@ -138,7 +138,7 @@ def _hands(mine: list[Json]) -> str:
 
 
 def _entry(item: Json) -> str:
-    """In code marks and cut: a title may hold anything."""
+    """Quoted as code and cut, because a title may hold anything."""
     title = _line(item["description"]).replace("`", "'")
     stands = f"{item['status']} p{item['priority']} {_line(item['type'], 24)}"
     return f"  - {item['id']} {stands}: `{title}`"

@@ -1,4 +1,4 @@
-"""What a client may read and pin: an item, the board, and what an agent must know."""
+"""Resources that a client may read and pin: an item, the board, and what an agent must know."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ _PER_COLUMN = 20
 
 
 async def read(seat: Seat, uri: str, ledger: str) -> tuple[str, str]:
-    """Its media type and its text."""
+    """The media type and the text of a resource."""
     fixed: dict[str, Callable[[], Awaitable[tuple[str, str]]]] = {
         BOARD: lambda: _board(seat),
         PRIME: lambda: _prime(seat, ledger),
@@ -29,7 +29,7 @@ async def read(seat: Seat, uri: str, ledger: str) -> tuple[str, str]:
 
 
 async def _board(seat: Seat) -> tuple[str, str]:
-    """Columns of what is open; what has ended fills no board."""
+    """Columns of open items; ended ones are left out."""
     columns: Json = {}
     for status in Status:
         if status not in TERMINAL:

@@ -1,4 +1,4 @@
-"""Where an agent sits while it talks to us: its way to the ledger, its name, its claims."""
+"""A seat of an agent in a conversation: its access to the ledger, its name, its claims."""
 
 import time
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from rota.model.errors import Forbidden, InvalidInput
 @dataclass(slots=True)
 class Seat:
     client: WorkQueueClient
-    agent: str | None = None  # whom this conversation acts for; None: its token says, or nobody
+    agent: str | None = None  # the conversation's agent; None: its token names one, or nobody
     alone: bool = False  # no server runs on this ledger
     holdings: Holdings = field(default_factory=Holdings)
     called_at: float = field(default_factory=time.monotonic)
@@ -25,8 +25,8 @@ class Seat:
         return agent
 
     async def token(self, item_id: str, given: str | None) -> str | None:
-        """The token to show. One that this conversation did not get by itself is only taken for
-        an item of its own agent: who finds another's token has not got another's claim."""
+        """The token to use. One that this conversation did not get itself is accepted only for an
+        item of its own agent: to find another agent's token is not to have that agent's claim."""
         held = self.holdings.token(item_id)
         if held is not None and given in (None, held):
             return held

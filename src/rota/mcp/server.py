@@ -1,4 +1,4 @@
-"""The protocol itself, by the official SDK: this module is the only one that knows its classes."""
+"""The protocol itself, by the official SDK: requests are answered in the SDK's own classes."""
 
 import json
 import time
@@ -109,7 +109,7 @@ def make_server(seat: Seat, ledger: str) -> Server[Any]:
 
 
 class Conversation:
-    """The protocol's requests, answered from one seat."""
+    """Answers the protocol's requests for one seat."""
 
     def __init__(self, seat: Seat, ledger: str) -> None:
         self._seat = seat
@@ -178,5 +178,5 @@ def _text(text: str) -> TextContent:
 
 
 def _compact(answer: dict[str, Any]) -> str:
-    """For clients that do not know structured answers."""
+    """For clients that do not support structured answers."""
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))

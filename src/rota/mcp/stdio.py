@@ -19,7 +19,7 @@ LONGEST_PAUSE = 30.0
 
 
 async def serve(seat: Seat, ledger: str, seen_at: Callable[[], float]) -> None:
-    """`seen_at`: when the agent was last seen at work outside of this conversation."""
+    """`seen_at`: when the agent was last seen at work outside this conversation."""
     server = make_server(seat, ledger)
     keeping = asyncio.create_task(keep(seat, seen_at), name="keep claims")
     try:
@@ -33,9 +33,9 @@ async def serve(seat: Seat, ledger: str, seen_at: Callable[[], float]) -> None:
 
 
 async def keep(seat: Seat, seen_at: Callable[[], float]) -> None:
-    """Extends claims while their agent shows signs of life, and no longer: one that hangs or
-    crashed must lose them. Nothing is given back at the end of a conversation, because a client
-    may only be starting its servers anew."""
+    """Extends claims while their agent shows signs of life, and no longer: an agent that hangs or
+    has crashed must lose them. Nothing is given back at the end of a conversation, because a client
+    may just be restarting its servers."""
     while True:
         shortest = seat.holdings.shortest_lease
         await asyncio.sleep(1.0 if shortest is None else min(shortest / 6, LONGEST_PAUSE))
@@ -49,10 +49,10 @@ async def refresh(seat: Seat, alive_at: float) -> None:
             seat.holdings.beaten(item_id)
         except ClaimLost:
             seat.holdings.lose(item_id)
-        except RotaError as error:  # a server that is away comes back, or the lease runs out
+        except RotaError as error:  # the server may come back, or the lease runs out
             log.warning("claim not kept", item=item_id, error=error.message)
 
 
 def monotonic_of(wall_time: float) -> float:
-    """A file's time on the clock that does not jump."""
+    """A file's time on the monotonic clock."""
     return time.monotonic() - max(0.0, time.time() - wall_time)

@@ -1,4 +1,4 @@
-"""Items in the words of a tool's answer: short in lists, whole where one is looked at."""
+"""Items as a tool's answer shows them: short in lists, in full when one is read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _LONG = (
     "created_at", "updated_at", "completed_at", "source_ref",
 )  # fmt: skip
 _EVENT = ("type", "occurred_at", "actor", "reason")
-# Written by people we may not know, and read by a model: nothing hidden is passed on.
+# Written by people we may not know, and read by a model: hidden characters are removed.
 _PROSE = frozenset({"description", "body", "notes", "hold_reason"})
 
 
@@ -44,7 +44,7 @@ def long(item: Mapping[str, Any]) -> Json:
 
 
 def _facts(record: Mapping[str, Any], names: tuple[str, ...]) -> Json:
-    """Empty ones are left out: they cost a model's attention and say nothing."""
+    """Empty fields are left out: they cost a model's attention and say nothing."""
     return {
         name: _shown(name, record[name])
         for name in names

@@ -1,6 +1,6 @@
-"""The tools, as a model is told of them. At most ten: each costs every conversation some attention.
+"""The tools as a model sees them. At most ten: each costs every conversation some attention.
 
-The SDK is not needed to know them, so that documentation and tests can list them without it.
+Reading them does not need the SDK, so that documentation and tests can list them without it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ class ToolSpec:
     text: str
     takes: type[arguments.Arguments]
     run: Callable[[Seat, Any], Awaitable[Json]]
-    gives: tuple[str, ...]  # what its answer always holds
+    gives: tuple[str, ...]  # fields that its answer always has
     reads: bool = False
     destroys: bool = False
     repeatable: bool = False  # a second call with the same arguments changes nothing

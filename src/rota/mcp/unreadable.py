@@ -1,4 +1,4 @@
-"""Lines that are no messages: the SDK only logs them, and whoever asked would wait for ever."""
+"""Answers lines that are not messages. The SDK only logs them, and the client would wait."""
 
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +13,7 @@ from rota.mcp.messages import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
 
 class Answering:
-    """What is read, without what cannot be read, which is answered here."""
+    """Passes on what can be read, and answers what cannot."""
 
     def __init__(self, read: Any, write: Any) -> None:
         self._read, self._write = read, write
@@ -56,7 +56,7 @@ class Answering:
 
 
 def _without_id(item: SessionMessage) -> JSONRPCError | None:
-    """A request whose id is none, which the SDK takes for a notification."""
+    """A request with an invalid id, which the SDK takes for a notification."""
     message = item.message
     if isinstance(message, JSONRPCNotification) and messages.wants_answer(message.method):
         return _error(INVALID_REQUEST, messages.NO_ID)
@@ -64,12 +64,12 @@ def _without_id(item: SessionMessage) -> JSONRPCError | None:
 
 
 def refusal(error: Exception) -> JSONRPCError | None:
-    """None for what wants no answer: an empty line, and an answer to something of ours."""
+    """None for lines that need no answer: an empty line, or an answer to one of our requests."""
     found = error.errors() if isinstance(error, ValidationError) else []
     unread = next((one["input"] for one in found if one["type"] == "json_invalid"), None)
     if unread is not None:
         return _error(PARSE_ERROR, "this line is not JSON") if str(unread).strip() else None
-    # What misses a field is shown whole.
+    # Where a field is missing, the error holds the whole message.
     asked = next((one["input"] for one in found if one["type"] == "missing"), None)
     if not isinstance(asked, dict):
         return _error(INVALID_REQUEST, messages.NO_OBJECT)

@@ -1,4 +1,4 @@
-"""From a key to a move: what has to be asked is asked, and a refusal is put into words."""
+"""From a key to a move: asks for what the move needs, and puts a refusal into words."""
 
 import re
 from collections.abc import Sequence
@@ -56,12 +56,12 @@ async def _answers(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> dict[s
 async def _agents(app: "BoardApp") -> list[Json]:
     try:
         return await app.client.agents()
-    except RotaError:  # they are only suggestions
+    except RotaError:  # only suggestions
         return []
 
 
 async def _one(app: "BoardApp", deed: Deed, item: Json, answers: dict[str, str]) -> str | None:
-    """None when it was done, else why not."""
+    """None if it was done, else the reason why not."""
     act = getattr(app.client, deed.name)
     try:
         try:
@@ -77,7 +77,7 @@ async def _one(app: "BoardApp", deed: Deed, item: Json, answers: dict[str, str])
 
 
 def said(error: RotaError, item: Json) -> str:
-    """The ledger's words, with “it” for the item's id, except in a command."""
+    """The ledger's message, with “it” for the item's id, except in a command."""
     called = rf"(rota [\w-]+ )?{re.escape(item['id'])}"
     return re.sub(called, lambda found: found[0] if found[1] else "it", one_line(error.message))
 

@@ -65,13 +65,13 @@ class BoardApp(App[None]):
         self.failure: RotaError | None = None
         self.picked: set[str] = set()
         self._light = light
-        self._opening: set[Status] = set()  # columns whose next page is on its way
+        self._opening: set[Status] = set()  # columns whose next page is being read
         self._complained = False
         self._following = Following(
             self.board, shown=self._read, happened=self._happened, failed=self._failed
         )
         told.tell = self._told
-        # Without colour means without: Textual's own answer is shades of grey.
+        # NO_COLOR means no colour at all; Textual alone would use shades of grey.
         super().__init__(ansi_color=True if os.getenv("NO_COLOR") else None)
 
     def get_default_screen(self) -> BoardScreen:
@@ -92,10 +92,10 @@ class BoardApp(App[None]):
         while self.failure is None:
             try:
                 await self._following.listen()
-            except (Unauthenticated, Forbidden) as error:  # a token that was revoked
+            except (Unauthenticated, Forbidden) as error:  # the token was revoked
                 self.failure = error
                 self.exit()
-            except RotaError as error:  # something on the way, and perhaps not for long
+            except RotaError as error:  # a problem on the way, perhaps only for a while
                 self._told(False)
                 self._failed(error)
                 await asyncio.sleep(_AGAIN_SECONDS)
@@ -108,10 +108,10 @@ class BoardApp(App[None]):
         if isinstance(self.screen, ItemScreen):
             self.screen.say(text, bad)
 
-    # what is heard
+    # what happens in the ledger
 
     def _told(self, live: bool) -> None:
-        """Whatever was missed meanwhile is read now: the stream begins before the reading."""
+        """Once the stream is open, read what was missed: the stream begins before the read."""
         self.front.live = live
         if live:
             self._following.touch()
@@ -135,14 +135,14 @@ class BoardApp(App[None]):
         self.show()
 
     def _tick(self) -> None:
-        """Ages grow, and a new day has nothing done yet."""
+        """Ages grow, and a new day begins with nothing done."""
         read_at = self.front.read_at
         if read_at is not None and read_at.date() != datetime.now().astimezone().date():
             self._following.touch(Status.COMPLETED)
         for view in self.front.views:
             view.refresh()
 
-    # what is pressed
+    # keys
 
     def action_go(self, way: int) -> None:
         self.front.go(way)
@@ -190,7 +190,7 @@ class BoardApp(App[None]):
         self.say(f"{acting.named(items[:1])}: {refusal(items[0], wanted)}", bad=True)
 
     def _targets(self) -> list[Json]:
-        """The item that is open, or what is picked, or the current card."""
+        """The open item, or the picked ones, or the current card."""
         if isinstance(self.screen, ItemScreen):
             return [self.screen.item]
         shown = [item for column in self.board.columns.values() for item in column.items]
@@ -227,10 +227,10 @@ class BoardApp(App[None]):
     def action_light(self) -> None:
         self.theme = "textual-dark" if self.theme == "textual-light" else "textual-light"
 
-    # what is clicked on
+    # mouse
 
     def on_column_view_chosen(self, chosen: ColumnView.Chosen) -> None:
-        """A click makes a card the current one; another opens it."""
+        """A click makes a card the current one; a second click opens it."""
         again = chosen.view is self.front.view and chosen.place == self.front.view.place
         self.front.go_to(self.front.views.index(chosen.view))
         self.front.move(chosen.place - chosen.view.place)

@@ -1,4 +1,4 @@
-"""The columns of the board, and what of the ledger stands in them."""
+"""The columns of the board, and the items in them."""
 
 import asyncio
 import re
@@ -37,8 +37,8 @@ EMPTY: Mapping[Status, str] = {
     Status.FAILED: "Nothing has failed.",
 }
 FILTERED = "Nothing here matches the filter. Press / to change it."
-# The API lists what has ended in the order of its making. Where more has ended today than a page
-# holds, the latest are found by looking back less far.
+# The API lists ended items in the order of their creation. If more have ended today than fit on a
+# page, looking back less far finds the latest.
 _LOOKING_BACK = tuple(timedelta(minutes=minutes) for minutes in (24 * 60, 240, 60, 15, 4, 1))
 _COUNT = re.compile(r'^rota_items\{status="(\w+)"\} ([0-9.e+]+)$', re.M)
 
@@ -50,7 +50,7 @@ class Page:
 
 
 class BoardClient(WorkQueueClient):
-    """A client that knows pages: a board shows the first of them, and more when it is asked."""
+    """A client that reads single pages: a board shows the first, and more on demand."""
 
     async def page(self, query: Json) -> Page:
         answer = await self._answered(self._request("GET", "/work", query=query), True)
@@ -60,7 +60,7 @@ class BoardClient(WorkQueueClient):
         return Page(items, next_cursor(answer.headers.get("link", "")))
 
     async def with_project(self, filters: Filters) -> Filters:
-        """Where a project is named, the filters with its id."""
+        """The filters with the id of the project, where its name was given."""
         name = filters.project_id
         if name is None or is_id(name):
             return filters
@@ -81,9 +81,9 @@ class Column:
     status: Status
     items: list[Json] = field(default_factory=list)
     cursor: str | None = None  # where its next page begins
-    cut: bool = False  # older ones are not shown, and cannot be paged to
+    cut: bool = False  # older items are not shown, and cannot be paged to
     total: int | None = None
-    narrowed: bool = False  # by a filter, so that not all there is stands here
+    narrowed: bool = False  # by a filter, so that not all items are shown
 
     @property
     def title(self) -> str:
@@ -103,7 +103,7 @@ class Column:
 
     @property
     def empty(self) -> str:
-        """What is said where it has no items."""
+        """The text for a column without items."""
         return FILTERED if self.narrowed else EMPTY[self.status]
 
     def become(self, other: "Column") -> None:
@@ -120,17 +120,17 @@ class Board:
         self.filters = filters
         self.columns = {status: Column(status) for status in TITLES}
         self._page = page
-        self._reading = asyncio.Lock()  # a page that came behind another list would leave a gap
+        self._reading = asyncio.Lock()  # a page read while the list is replaced would leave a gap
 
     def narrow(self, filters: Filters) -> None:
-        """To be loaded again, from the first page on."""
+        """Set other filters; columns are then read again, from the first page on."""
         self.filters = filters
         for column in self.columns.values():
             del column.items[self._page :]
 
     async def load(self, statuses: Collection[Status] = tuple(TITLES)) -> None:
-        """Read columns again, as far as they were open. They change all at once, at the end: a
-        key that is pressed meanwhile is meant for what is seen."""
+        """Read columns again, as far as they were open. They all change together, at the end: a key
+        pressed meanwhile is meant for what is on the screen."""
         async with self._reading:
             read = await asyncio.gather(*map(self._column, statuses))
             columns = {**self.columns, **{column.status: column for column in read}}
@@ -139,7 +139,7 @@ class Board:
                 self.columns[column.status].become(column)
 
     async def more(self, status: Status) -> None:
-        """Open the next page of a column."""
+        """Read the next page of a column."""
         column = self.columns[status]
         async with self._reading:
             if column.cursor is not None:
@@ -163,7 +163,7 @@ class Board:
         cursor: str | None = None
         while len(found) < wanted:
             page = await self._read(status, min(wanted - len(found), MAX_PAGE), cursor)
-            # An item whose priority was changed meanwhile may stand on two pages.
+            # An item whose priority was changed meanwhile may be on two pages.
             found |= {item["id"]: item for item in page.items}
             cursor = page.cursor
             if cursor is None:
@@ -193,11 +193,11 @@ class Board:
         return await self.client.page({**self.filters.query(), **asked})
 
     async def _count(self, columns: Collection[Column]) -> None:
-        """Only where pages are left to be read, and the figures are of all items."""
+        """Only if pages are left to be read, and without filters: the figures are of all items."""
         unread = any(column.cursor is not None for column in columns)
         totals = await self.client.counts() if unread and not self._is_narrow else {}
         for column in columns:
-            ended = column.status is Status.COMPLETED  # the figure is not of today
+            ended = column.status is Status.COMPLETED  # the figure is not only of today
             column.total = None if ended else totals.get(column.status)
 
 

@@ -1,4 +1,4 @@
-"""What is seen of the board: its columns, and the lines above and below them."""
+"""The screen of the board: its columns, and the lines above and below them."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -16,7 +16,7 @@ from rota.terminal.deeds import possible
 
 Json = dict[str, Any]
 
-_NARROWEST = 22  # a column
+_NARROWEST = 22  # cells of a column
 _ALWAYS = "m menu  / filter  ? help  q quit"
 
 
@@ -28,7 +28,7 @@ class BoardScreen(Screen[None]):
         self._at = 0
         self._picked: Collection[str] = ()
         self._written: dict[str, str] = {}
-        self.live: bool | None = None  # None before it was known
+        self.live: bool | None = None  # None: not known yet
         self.read_at: datetime | None = None
 
     def compose(self) -> ComposeResult:
@@ -55,7 +55,7 @@ class BoardScreen(Screen[None]):
         return items[self.view.place] if self.view.place < len(items) else None
 
     def go_to(self, place: int) -> None:
-        """To another column."""
+        """Make another column the current one."""
         self._at = max(0, min(place, len(self.views) - 1))
         self._arrange()
         self.call_after_refresh(self.view.reveal)
@@ -64,7 +64,7 @@ class BoardScreen(Screen[None]):
         self.go_to(self._at + way)
 
     def move(self, way: int) -> None:
-        """To another card."""
+        """Make another card the current one."""
         self.view.move(self.view.place + way)
         self._show_keys()
 
@@ -82,7 +82,7 @@ class BoardScreen(Screen[None]):
         self.call_after_refresh(self.view.reveal)
 
     def _arrange(self) -> None:
-        """As many columns as there is room for, the current one among them."""
+        """Show as many columns as there is room for, the current one among them."""
         views = self.views
         room = max(1, min(len(views), self.app.size.width // _NARROWEST))
         first = max(0, min(self._at - room // 2, len(views) - room))
@@ -94,7 +94,7 @@ class BoardScreen(Screen[None]):
         self._show_keys()
 
     def _show_beside(self, left: list[ColumnView], right: list[ColumnView]) -> None:
-        """The columns for which there is no room."""
+        """Names the columns for which there is no room."""
         before, after = (
             " · ".join(f"{one.column.title} {one.column.count}" for one in hidden)
             for hidden in (left, right)
@@ -120,7 +120,7 @@ class BoardScreen(Screen[None]):
         return f"CONNECTION LOST, trying again{seen}"
 
     def _show_keys(self) -> None:
-        """What the current card allows, as far as there is room."""
+        """Shows what the current card allows, as far as there is room."""
         item = self.current
         verbs = [f"{deed.key} {deed.words}" for deed in possible(item)] if item else []
         some = ["enter open", *verbs, "space pick"] if item else ["a add"]
@@ -130,7 +130,7 @@ class BoardScreen(Screen[None]):
         self._write("keys", f"{'  '.join(some):<{room}}  {_ALWAYS}")
 
     def _write(self, name: str, text: str, layout: bool = False) -> Static:
-        """Only what has changed is drawn; an empty line takes no room."""
+        """Draws a line only if it has changed; an empty line takes no room."""
         line = self.query_one(f"#{name}", Static)
         if self._written.get(name) != text:
             self._written[name] = text

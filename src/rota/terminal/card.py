@@ -16,13 +16,13 @@ _TITLE_LINES = 2
 def card_lines(
     item: Json, width: int, most: int, now: datetime | None = None
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """The words of the title and the facts, together no more than fit on a card."""
+    """The words of the title and of the facts, together no more than fit on a card."""
     title = wrapped(one_line(item["description"]).split(" "), width, _TITLE_LINES)
     return title, wrapped(facts_of(item, now), width, most - len(title))
 
 
 def facts_of(item: Json, now: datetime | None = None) -> list[str]:
-    """What matters most comes first: the end may be cut off."""
+    """The most important first, because the end may be cut off."""
     now = now or datetime.now(UTC)
     words = [
         f"P{item['priority']}",
@@ -53,7 +53,7 @@ def _ahead(moment: str | None, now: datetime) -> bool:
 
 
 def wrapped(words: list[str], width: int, most: int) -> list[list[str]]:
-    """At most so many lines of so many cells; what is cut off leaves a mark."""
+    """At most so many lines of so many cells; text that is cut off ends with a mark."""
     lines: list[list[str]] = []
     for piece in (piece for word in words for piece in chop_cells(word, max(1, width))):
         room = width - cell_len(" ".join(lines[-1])) - 1 if lines else -1
@@ -62,7 +62,7 @@ def wrapped(words: list[str], width: int, most: int) -> list[list[str]]:
         elif len(lines) < most:
             lines.append([piece])
         else:
-            whole = room < 1  # and the last word has to make room for the mark
+            whole = room < 1  # then the last word has to make room for the mark
             last = lines[-1].pop() if whole else piece
             lines[-1].append(_cut(last, cell_len(last) if whole else room))
             break

@@ -1,5 +1,4 @@
-"""A column on the screen. Only the lines that can be seen are drawn, so that thousands of cards
-cost no more than ten."""
+"""A column on the screen. Only visible lines are drawn: thousands of cards cost what ten do."""
 
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ from textual.strip import Strip
 from rota.terminal.board import Column
 from rota.terminal.card import card_lines, wrapped
 
-_TALL = 30  # a terminal with room for another line on each card
+_TALL = 30  # a terminal with room for one more line on each card
 _MARGIN = 2
 _NEAR_THE_END = 10
 
@@ -54,7 +53,7 @@ class ColumnView(ScrollView, can_focus=False):
 
     @property
     def lines(self) -> int:
-        """Of a card; an empty one follows."""
+        """Lines of a card; an empty line follows."""
         return 4 if self.app.size.height >= _TALL else 3
 
     @property
@@ -63,8 +62,8 @@ class ColumnView(ScrollView, can_focus=False):
         return items[self.place]["id"] if self.place < len(items) else None
 
     def show(self, picked: frozenset[str]) -> None:
-        """After the column was read: the same card stays the current one, where it is still here;
-        else the one that took its place."""
+        """After the column was read: the current card stays current if it is still here; otherwise
+        the card in its place becomes current."""
         self.picked = picked
         found = self.column.place_of(self._current_id)
         self.place = self.place if found is None else found
@@ -112,7 +111,7 @@ class ColumnView(ScrollView, can_focus=False):
     # drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        self._plain = self.rich_style  # worked out anew each time it is asked for
+        self._plain = self.rich_style  # Textual computes it anew on each access
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -121,7 +120,7 @@ class ColumnView(ScrollView, can_focus=False):
         if not self.column.items:
             return self._told(self.column.empty, y, width)
         if place >= len(self.column.items):
-            # Behind the last card; what it says is at the end of the list.
+            # Below the last card: the text at the end of the list.
             return self._told("… there are more" if self.column.has_more else "", row, width)
         if row >= self.lines:
             return Strip.blank(width, self._plain)

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """Something that a person is asked for; `name` is the client's word for it."""
+    """A field to fill in; `name` is the client's parameter."""
 
     name: str
     label: str
@@ -42,14 +42,14 @@ class Deed:
     key: str
     label: str
     blanks: tuple[Blank, ...] = ()
-    forcible: bool = False  # can end somebody's claim
+    forcible: bool = False  # can end somebody else's claim
 
     @property
     def words(self) -> str:
         return self.label.lower()
 
 
-# Release, reopen and retry share a key: no status has two of them, and each leads to the queue.
+# Release, reopen and retry share a key: no status allows two of them, and each leads to the queue.
 DEEDS: Mapping[str, Deed] = {
     deed.name: deed
     for deed in (
@@ -72,7 +72,7 @@ DEEDS: Mapping[str, Deed] = {
 
 
 def possible(item: Json) -> list[Deed]:
-    """What may be done to it now, in the order of the table."""
+    """What may be done to the item now, in the order of the table."""
     moves = {str(verb) for verb in allowed_from(Status(item["status"]))}
     other = "hold" if item["hold_reason"] is None else "unhold"
     return [deed for deed in DEEDS.values() if deed.name in {*moves, other, "note"}]
@@ -83,7 +83,7 @@ def by_key(item: Json, key: str) -> Deed | None:
 
 
 def refusal(item: Json, words: str) -> str:
-    """Why a key does nothing, without asking the ledger in vain."""
+    """Why a key does nothing, without a call that the ledger would refuse."""
     ways = [deed.words for deed in possible(item) if deed.name in set(Verb)]
     status = str(item["status"]).replace("_", " ")
     can = f"possible: {', '.join(ways)}" if ways else "nothing is: this status is final"

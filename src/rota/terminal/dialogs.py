@@ -1,4 +1,4 @@
-"""What stands over the board for a moment: questions, the menu, and help."""
+"""Dialogs over the board: questions, the menu, and help."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -21,7 +21,7 @@ _ESCAPE = Binding("escape", "dismiss(None)", "Close")
 
 
 class Ask(ModalScreen[dict[str, str] | None]):
-    """Some lines to fill in: enter goes on, escape gives up."""
+    """Some fields to fill in: enter goes on, escape gives up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [_ESCAPE]
 
@@ -53,7 +53,7 @@ class Ask(ModalScreen[dict[str, str] | None]):
 
     @on(Input.Submitted)
     def go_on(self, event: Input.Submitted) -> None:
-        """To the next line, or, from the last one, to the end."""
+        """Go to the next field or, from the last one, submit."""
         names = [blank.name for blank in self._blanks]
         place = names.index(event.input.id or "")
         if place + 1 < len(names):
@@ -69,7 +69,7 @@ class Ask(ModalScreen[dict[str, str] | None]):
 
 
 class Menu(ModalScreen[str | None]):
-    """All that may be done to an item; its own keys work here, too."""
+    """Everything that may be done to an item; the keys of the deeds work here, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         _ESCAPE,

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# As a person types them: `agent:smith label:urgent gate`.
+# As people type them: `agent:smith label:urgent gate`.
 _WORDS = {
     "project": "project_id",
     "agent": "agent",
@@ -20,11 +20,11 @@ class Filters:
     type: str | None = None
     label: str | None = None
     q: str | None = None
-    project: str | None = None  # as it was typed, where that is not its id
+    project: str | None = None  # as typed, where that is not its id
 
     @classmethod
     def of(cls, text: str) -> "Filters":
-        """What is no `name:value` is searched for."""
+        """Words that are not `name:value` are searched for."""
         named: dict[str, str] = {}
         searched = []
         for word in _words(text):
@@ -51,5 +51,5 @@ class Filters:
 def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
-    except ValueError:  # an apostrophe is no quotation
+    except ValueError:  # an apostrophe does not begin a quotation
         return text.split()

@@ -1,4 +1,4 @@
-"""Keeps a board in step with the ledger: by its events, not by asking again and again."""
+"""Keeps a board in step with the ledger: by its events, not by polling."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 PAUSE_SECONDS = 0.1
 RETRY_SECONDS = 1.0
-_EASE = 3  # reading takes a quarter of the time at most, however much there is to read
+_EASE = 3  # reading takes at most a quarter of the time, however much there is to read
 
 
 class Following:
@@ -26,7 +26,7 @@ class Following:
         failed: Callable[[RotaError], None],
     ) -> None:
         """`shown` is called after columns were read, `happened` with every event, `failed` when
-        they could not be read."""
+        columns could not be read."""
         self._board = board
         self._shown = shown
         self._happened = happened
@@ -35,13 +35,13 @@ class Following:
         self._woken = asyncio.Event()
 
     def touch(self, *statuses: Status) -> None:
-        """These are to be read again; all, where none is named."""
+        """Mark these columns to be read again, or all if none is named."""
         self._stale |= set(statuses or TITLES) & set(TITLES)
         if self._stale:
             self._woken.set()
 
     async def listen(self) -> None:
-        """Until it is cancelled, or refused for good."""
+        """Runs until it is cancelled, or refused for good."""
         async for event in self._board.client.watch():
             self.touch_by(event)
             self._happened(event)
@@ -52,7 +52,7 @@ class Following:
             self.touch(*moved)
         elif event["type"].startswith("work.") and event["work_item_id"]:
             found = self._board.find(event["work_item_id"])
-            # It may belong on the board by now, though it did not when that was read.
+            # The item may belong on the board by now, though it did not when the board was read.
             self.touch(*([found[0].status] if found else []))
 
     async def keep(self) -> None:

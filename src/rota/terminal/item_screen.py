@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _RUNS_SHOWN = 20
-_LOOK_SECONDS = 10.0  # a heartbeat extends a lease and leaves no event
+_LOOK_SECONDS = 10.0  # a heartbeat extends the lease without an event
 _KEYS = sorted({deed.key for deed in DEEDS.values()})
 
 
@@ -65,7 +65,7 @@ class ItemScreen(ModalScreen[None]):
         self.set_interval(1, self._tick)
 
     def touched(self, item_id: str | None) -> None:
-        """Something happened to an item."""
+        """Called for every event of an item."""
         if item_id == self.item["id"]:
             self.read_again()
 
@@ -111,7 +111,7 @@ class ItemScreen(ModalScreen[None]):
             self.read_again()
 
     def action_log(self) -> None:
-        """Of the latest run."""
+        """The log of the latest run."""
         if self._runs:
             self.app.push_screen(LogScreen(self.board.client, self._runs[0]))
         else:

@@ -40,7 +40,7 @@ def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tup
 
 
 def countdown(item: Json, now: datetime | None = None) -> str:
-    """Who has it, and for how long without a heartbeat."""
+    """Who holds the claim, and when it lapses without a heartbeat."""
     claim = item["claim"]
     if claim is None:
         return ""

@@ -13,7 +13,7 @@ from rota.model.errors import RotaError
 
 Json = dict[str, Any]
 
-_MOST_LINES = 20_000  # the last ones; all of it has `rota run log`
+_MOST_LINES = 20_000  # the last ones; `rota run log` has all
 
 
 class LogScreen(ModalScreen[None]):
@@ -42,7 +42,7 @@ class LogScreen(ModalScreen[None]):
         log, state = self.query_one(Log), "it has ended"
         try:
             async for line in self._client.read_log(self._run["id"], follow=True):
-                # Agents repeat what strangers wrote.
+                # Agents repeat text from strangers.
                 log.write_lines(lines(line.get("text", "")).split("\n"))
         except RotaError as error:
             state = one_line(error.message)

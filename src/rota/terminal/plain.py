@@ -11,7 +11,7 @@ from rota.terminal.card import marks_of
 
 Json = dict[str, Any]
 
-_NAME, _TITLE = 12, 16  # letters, of which something can still be known
+_NAME, _TITLE = 12, 16  # the fewest letters that can still be recognised
 
 
 def document(board: Board) -> Json:
@@ -31,8 +31,8 @@ def document(board: Board) -> Json:
 def text_lines(
     board: Board, now: datetime | None = None, width: int | None = None
 ) -> Iterator[str]:
-    """One column after the other, one line an item: its id first, to be copied. Where there is a
-    `width`, words are cut to it."""
+    """One column after another, one line for each item: its id first, to be copied. With a `width`,
+    words are cut to it."""
     moment = now or datetime.now(UTC)
     for place, column in enumerate(board.columns.values()):
         if place:

@@ -1,4 +1,4 @@
-"""A way to the ledger that says whether it is there, for a screen that shows it."""
+"""A transport that says whether the ledger can be reached, for a screen that shows it."""
 
 from collections.abc import Callable
 
@@ -7,8 +7,8 @@ from rota.model.errors import RotaError
 
 
 class Told:
-    """Says when the event stream is there, and when it cannot be had: `WorkQueueClient.watch`
-    opens it anew by itself and tells nobody."""
+    """Tells when the event stream is open, and when it cannot be opened: `WorkQueueClient.watch`
+    opens it again by itself and tells nobody."""
 
     def __init__(self, inner: AsyncTransport) -> None:
         self._inner = inner

@@ -1,1 +1,1 @@
-"""The test kit: what we test Rota with, shipped for those who build on it."""
+"""The test kit that Rota is tested with, shipped for those who build on it."""

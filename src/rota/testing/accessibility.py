@@ -1,9 +1,9 @@
-"""What keeps people from using a page: found by axe-core, and by a few checks that it lacks.
+"""Barriers that keep people from using a page: found by axe-core, and by a few checks of our own.
 
-axe-core is the npm package that others judge pages with; `make components` fetches it. What it has
-no rule for, or cannot see in one look at the page, stands here: a focus that can be seen, a page
-that does not scroll sideways, one heading of the first level, ids that are unique and found by
-those who name them, tables with headers.
+axe-core is a common npm package for judging pages; `make components` fetches it. The checks here
+cover what axe-core has no rule for, or cannot see in one look at the page: a visible focus, a page
+that does not scroll sideways, one heading of the first level, ids that are unique and exist where
+they are referred to, tables with headers.
 """
 
 from functools import cache
@@ -34,7 +34,7 @@ async ({ tags, only }) => {
 }
 """
 
-# Elements of a closed dialog or details have no boxes; those are looked at when they are open.
+# Elements of a closed dialog or details have no boxes; they are checked when they are open.
 _OWN = """
 () => {
   const faults = [];
@@ -91,7 +91,7 @@ def _axe() -> str:
 
 
 def barriers(page: "Page", *rules: str) -> list[str]:
-    """What axe-core finds, by all its rules or by these; and what the checks above find."""
+    """What axe-core finds, by all its rules or only by `rules`; and what our own checks find."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(_axe())  # not by a script element, which the page's policy would refuse
     chosen: dict[str, Any] = {"tags": list(TAGS), "only": list(rules) or None}

@@ -1,11 +1,11 @@
-"""Does a ledger agree with itself? Every promise that can be read off the rows afterwards.
+"""Checks that a ledger agrees with itself: every promise that its rows can prove afterwards.
 
     records = await store.read(read_ledger, long=True)
     assert faults(records) == []
 
-The status of an item is compared with the fold of its events, the dispatch log with the moves
-that open and close it, the claim with the epoch. `lost` and `doubled` compare a ledger with what
-its callers were told.
+An item's status is compared with the fold of its events, the dispatch log with the moves that open
+and close it, the claim with the epoch. `lost` and `doubled` compare a ledger with what its callers
+were told.
 """
 
 from collections import Counter
@@ -35,8 +35,8 @@ class Record:
 
 
 def read_ledger(tx: Transaction) -> list[Record]:
-    """Events item by item and not by `events_after`: on PostgreSQL that has them in the order of
-    transactions, and holds some back while any older one is open, if only an ANALYZE."""
+    """Events are read item by item and not by `events_after`: PostgreSQL returns those in the order
+    of transactions, and holds some back while any older transaction is open, even an ANALYZE."""
     return [
         Record(
             item,
@@ -68,7 +68,7 @@ def all_events(tx: Transaction) -> list[Event]:
 
 
 def faults(records: Iterable[Record]) -> list[str]:
-    """What is wrong, in words; empty when the ledger agrees with itself."""
+    """What is wrong, in words; an empty list when the ledger agrees with itself."""
     records = list(records)
     return [fault for record in records for fault in _faults_of(record)] + _shared_slots(records)
 
@@ -90,7 +90,7 @@ def _end(record: Record) -> Iterable[str]:
 
 
 def _fold(record: Record) -> Iterable[str]:
-    """The events tell the same story as the row, without a gap and with one end at most."""
+    """The events tell the same story as the row: without a gap, and with one end at most."""
     stands: str | None = None
     for event in record.events:
         if event.to_status is None:
@@ -166,7 +166,7 @@ def _shared_slots(records: Iterable[Record]) -> list[str]:
 def lost(
     records: Iterable[Record], submitted: Iterable[str], completed: Iterable[str]
 ) -> list[str]:
-    """Ids that a caller was told are stored, or completed, and that are not."""
+    """Ids that a caller was told are stored or completed, and are not."""
     status = {record.item.id: record.item.status for record in records}
     return [item_id for item_id in submitted if item_id not in status] + [
         item_id for item_id in completed if status.get(item_id) is not Status.COMPLETED

@@ -1,15 +1,15 @@
-"""Chromium, driven by Playwright: one browser, and pages that tell what went wrong in them.
+"""Chromium, driven by Playwright: one browser, and pages that report what went wrong in them.
 
     with chromium() as browser, browser.visiting(server.url) as visit:
         page = visit.page
         page.goto("/")
 
 Leaving `visiting` raises `PageFaults` when a page wrote to its console, threw, broke its content
-security policy or asked another host for something.
+security policy or sent a request to another host.
 
-Playwright's synchronous API keeps an event loop running in the thread that started it, in which no
-asynchronous test could run any more. So it lives in a thread of its own, and whatever touches a
-page runs there: `browser.run(work)`.
+Playwright's synchronous API keeps an event loop running in the thread that started it, so no
+asynchronous test could run there any more. It therefore has its own thread, and everything that
+touches a page runs there: `browser.run(work)`.
 """
 
 import re
@@ -37,19 +37,19 @@ from rota.testing.chromium import find_chromium
 T = TypeVar("T")
 
 FLAGS = (
-    "--no-sandbox",  # as root there is none
+    "--no-sandbox",  # root has no sandbox
     "--disable-gpu",
     "--disable-quic",
-    "--disable-dev-shm-usage",  # in containers it is small
+    "--disable-dev-shm-usage",  # it is small in containers
     "--no-first-run",
-    # Nothing but the pages under test may ask the network for anything.
+    # Only the pages under test may use the network.
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
 )
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}
-PATIENCE_MS = 30_000  # on a busy machine; only what fails waits that long
+PATIENCE_MS = 30_000  # for a busy machine; only a failure waits that long
 _LOCAL_SCHEMES = ("data", "blob", "about")
 _TELL_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>
@@ -58,12 +58,12 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 
 class PageFaults(AssertionError):
-    """What must not happen in a page happened."""
+    """Something happened in a page that must not happen."""
 
 
-@dataclass  # without slots: Playwright leaves a note on whoever listens
+@dataclass  # without slots: Playwright sets attributes on listeners
 class Visit:
-    """One context of the browser: its cookies, its pages, and what went wrong in them."""
+    """One context of the browser: its cookies, its pages, and their faults."""
 
     host: str
     context: BrowserContext
@@ -72,7 +72,7 @@ class Visit:
     _tolerated: list[str] = field(default_factory=list)
 
     def tolerate(self, pattern: str) -> None:
-        """A fault that is meant to be, such as the console's line on a page with status 404."""
+        """Allow an expected fault, such as the console's line about a page with status 404."""
         self._tolerated.append(pattern)
 
     def check(self) -> None:
@@ -110,7 +110,7 @@ class Chromium:
         self._browser: Browser | None = None
 
     def run(self, work: Callable[[], T]) -> T:
-        """In the thread of the pages."""
+        """Run `work` in the thread of the pages."""
         if threading.get_ident() == self._id:
             return work()
         return self._thread.submit(work).result()
@@ -135,7 +135,7 @@ class Chromium:
         try:
             yield visit
         finally:
-            self.run(visit.context.close)  # whatever a page still had to say is heard here
+            self.run(visit.context.close)  # a page's last messages arrive here
         visit.check()
 
     def _visit(self, url: str, options: dict[str, Any]) -> Visit:
@@ -158,7 +158,7 @@ class Chromium:
 
 @contextmanager
 def chromium() -> Iterator[Chromium]:
-    """Started with the first page that is asked for."""
+    """The browser starts with the first page."""
     browser = Chromium()
     try:
         yield browser

@@ -1,6 +1,6 @@
-"""Where the browser is: the system's, since Playwright's own would be a download of its own.
+"""Finds the system's browser; Playwright's own would be another download.
 
-Apart from `rota.testing.browser`, because every test run asks, and Playwright takes long to import.
+Apart from `rota.testing.browser`, because every test run asks, and Playwright is slow to import.
 """
 
 import os

@@ -6,7 +6,7 @@ from rota.model.clock import to_text
 
 
 class ManualClock:
-    """Time as the test wants it. Nothing waits for it: whoever is due acts when next asked."""
+    """Time set by the test. Nothing waits on it: what is due happens when next asked for."""
 
     def __init__(self, start: datetime = datetime(2026, 5, 1, 12, tzinfo=UTC)) -> None:
         self._now = start
@@ -19,5 +19,5 @@ class ManualClock:
         return to_text(self._now + timedelta(seconds=seconds))
 
     def advance(self, seconds: float) -> None:
-        """Clocks step back too: the number may be negative."""
+        """The number may be negative, because clocks also step back."""
         self._now += timedelta(seconds=seconds)

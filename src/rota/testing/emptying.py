@@ -1,4 +1,4 @@
-"""Takes everything out of a ledger on PostgreSQL: ten times quicker than a new database."""
+"""Empties a ledger on PostgreSQL: ten times quicker than a new database."""
 
 import psycopg
 
@@ -38,9 +38,9 @@ _TABLES = (
 
 
 def empty(url: str) -> None:
-    """For tests alone: the append-only tables too, which takes a superuser.
+    """For tests only. It also empties the append-only tables, which takes a superuser.
 
-    Deleting is seven times quicker than TRUNCATE, as long as tables are small.
+    DELETE is seven times quicker than TRUNCATE while the tables are small.
     """
     with psycopg.connect(url) as connection:
         connection.execute("SET session_replication_role = replica")

@@ -1,13 +1,13 @@
-"""Somebody else's idea of GitHub: the npm package `emulate`, a stateful server of its REST API.
+"""An independent emulation of GitHub: the npm package `emulate`, a stateful server of its REST API.
 
     with github_emulator() as github:
         headers = {"authorization": f"Bearer {github.token}"}
         client = httpx2.Client(base_url=github.url, headers=headers)
 
 Our own stub can only be as right as our reading of GitHub's documentation; this one was written by
-others. `make components` fetches it. The process is Node itself and not `bin/node` of the wheel,
-which is a wrapper that leaves its child behind, and it ends when its standard input does: also
-when the tests are killed.
+others. `make components` fetches it. The process is Node itself and not `bin/node` of the wheel, a
+wrapper that leaves its child behind. It ends when its standard input does, so also when the tests
+are killed.
 """
 
 import json
@@ -47,7 +47,7 @@ def _token(login: str) -> str:
     return f"token-of-{login}"
 
 
-# An unknown token acts as the first user, so that is the one who owns nothing.
+# An unknown token acts as the first user, so the first user owns nothing.
 _SEED = {
     "tokens": {_token(login): {"login": login} for login in USERS},
     "github": {
@@ -57,9 +57,9 @@ _SEED = {
     },
 }
 
-# GitHub's clock shows whole seconds, and a new record is as old as its last change. Here a record
-# is changed once more while it is made, and at times that is a millisecond later: all comments
-# would look edited. So time stands still during one turn of the event loop.
+# GitHub's clock shows whole seconds, and a new record's change time is its creation time. The
+# emulator changes a record once more while it creates it, at times a millisecond later, so that all
+# comments would look edited. Therefore time stands still during one turn of the event loop.
 _PROGRAM = """
 const Real = Date;
 let now;
@@ -113,11 +113,11 @@ process.stdout.write(`${url}\n`);
 
 
 class EmulatorUnavailable(RuntimeError):
-    """It is not installed; `make components` does that."""
+    """The emulator is not installed; run `make components`."""
 
 
 class EmulatorFailed(RuntimeError):
-    """It is there but did not start; the message ends with what it said."""
+    """The emulator did not start; the message ends with its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class GitHubEmulator:
 
     @property
     def token(self) -> str:
-        """Of `rota-bot`, the account that Rota works with."""
+        """The token of `rota-bot`, the account that Rota works with."""
         return self.token_of(BOT)
 
     def token_of(self, login: str) -> str:
@@ -139,7 +139,7 @@ class GitHubEmulator:
 
 @contextmanager
 def github_emulator() -> Iterator[GitHubEmulator]:
-    """A new one with the seeded users and empty repositories; gone at the end."""
+    """A new emulator with the seeded users and empty repositories; it ends with the context."""
     with tempfile.TemporaryFile() as log, _running(log) as process:
         yield GitHubEmulator(_await_url(process, log), process.pid)
 
@@ -150,7 +150,7 @@ def _running(log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
         try:
             yield process
         finally:
-            process.kill()  # its state is in memory: nothing is worth a farewell
+            process.kill()  # its state is in memory, so it need not end in good order
 
 
 def _spawn(log: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -164,13 +164,13 @@ def _spawn(log: IO[bytes]) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
-        env={"NO_COLOR": "1"},  # none of ours: DEBUG, PORT and NODE_OPTIONS would reach it
+        env={"NO_COLOR": "1"},  # nothing of ours: DEBUG, PORT and NODE_OPTIONS would affect it
         start_new_session=True,  # Ctrl-C ends the tests first, and they end this
     )
 
 
 def _await_url(process: subprocess.Popen[bytes], log: IO[bytes]) -> str:
-    """Printed when it answers."""
+    """The address, which the emulator prints when it answers."""
     url = b""
     if process.stdout and select.select([process.stdout], [], [], DEADLINE_SECONDS)[0]:
         url = process.stdout.readline()
@@ -185,5 +185,5 @@ def install_command() -> tuple[str, ...]:
 
 
 def find_emulator() -> Path | None:
-    """Its entry for programs."""
+    """The emulator's entry point for programs."""
     return npm.find_file(HOME, PACKAGES, "emulate/dist/api.js")

@@ -1,4 +1,4 @@
-"""Packages of npm that tests use: pinned by content, fetched by the Node that a wheel carries."""
+"""npm packages that tests use: pinned by content, fetched by the Node that a wheel brings."""
 
 import importlib.util
 import json
@@ -11,12 +11,12 @@ CACHE = Path(__file__).parents[3] / ".cache"
 
 
 def find_node() -> Path | None:
-    """Node itself, as the wheel brings it; looked up without importing the wheel."""
+    """Node itself, as the wheel brings it; found without importing the wheel."""
     return _in_carrier("bin/node")
 
 
 def install_command(home: Path, packages: Mapping[str, str]) -> tuple[str, ...]:
-    """Fetches the packages to `home`, without running any script of theirs."""
+    """Fetches the packages to `home`, without running any of their scripts."""
     node, npm = find_node(), _in_carrier("lib/node_modules/npm/bin/npm-cli.js")
     if node is None or npm is None:
         return ()

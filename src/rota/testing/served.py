@@ -50,7 +50,7 @@ class Served:
         return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(START_SECONDS)
 
     def stop(self) -> None:
-        """What a signal does: long polls and streams end, then the server does."""
+        """Does what a signal does: long polls and streams end, then the server does."""
         self._loop.call_soon_threadsafe(self.api.stopping.set)
 
 
@@ -92,7 +92,7 @@ def serve(
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(main())
-        except BaseException as error:  # the test has to hear of it
+        except BaseException as error:  # the test has to learn of it
             if ready.done():
                 raise
             ready.set_exception(error)

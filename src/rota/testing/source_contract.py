@@ -4,8 +4,8 @@
         @pytest.fixture
         async def place(self) -> AsyncIterator[Place]: ...
 
-A `Place` is where the items are: it makes new ones, and shows itself as a source to as many agents
-as the test wants. The fixture closes the sources that it has made.
+A `Place` holds the items: it makes new ones, and opens itself as a source for as many agents as the
+test wants. The fixture closes the sources that it has made.
 """
 
 import asyncio
@@ -48,14 +48,14 @@ class Place(Protocol):
         priority: Priority = Priority.MEDIUM,
         labels: Sequence[str] = (),
     ) -> str:
-        """Put an available item there, younger than those before; its id."""
+        """Add an available item, younger than those before. Returns its id."""
 
     def source(self, agent: str) -> WorkSource:
-        """A new adapter, as this agent has it."""
+        """A new adapter for this agent."""
 
 
 async def fetched(source: WorkSource, **asked: object) -> list[WorkItem]:
-    """Every page of what was asked for."""
+    """The items of all pages."""
     options = replace(FetchOptions(), **asked)  # type: ignore[arg-type]  # its own field names
     items: list[WorkItem] = []
     while True:
@@ -77,7 +77,7 @@ async def claimed(source: WorkSource, item_id: str) -> ClaimResult:
 
 
 class SourceContract:
-    # What the place cannot hold, its tests need not try.
+    # Longer texts are not tried, for places that cannot hold them.
     longest_description: ClassVar[int] = 1_000_000
 
     @pytest.fixture
@@ -402,7 +402,7 @@ class SourceContract:
     async def test_an_end_by_an_earlier_claim_does_not_touch_the_same_agents_next(
         self, place: Place, ada: WorkSource
     ) -> None:
-        """Its report waited, or was told and not known to be: meanwhile the item came again."""
+        """The report was delayed, or its answer lost, and meanwhile the item was claimed again."""
         item_id = await place.add("Mend the gate")
         before = await claimed(ada, item_id)
         await ada.release_work(item_id)
@@ -448,7 +448,7 @@ class SourceContract:
     ) -> None:
         item_id = await place.add("Mend the gate")
         name = (await claimed(ada, item_id)).claim
-        for _ in range(2):  # the second time it is known already
+        for _ in range(2):  # the second time it is already known
             again = place.source("ada")
             assert (await again.release_work(item_id, ReleaseOptions(claim=name))).success
             assert await ids(ada) == [item_id]

@@ -10,7 +10,7 @@ from rota.queue.moves import Order
 from rota.queue.service import WorkQueue
 from rota.queue.views import Views
 
-# What each verb needs beside the item.
+# What each verb needs besides the item.
 NEEDS: dict[Verb, dict[str, Any]] = {
     Verb.DISPATCH: {"agent": "ada"},
     Verb.COMPLETE: {"outcome": "success"},
@@ -39,7 +39,7 @@ def order(verb: Verb, item_id: str, **values: Any) -> Order:
 async def item_once(
     views: Views, item_id: str, fits: Callable[[WorkItem], bool], seconds: float = 30.0
 ) -> WorkItem:
-    """The item as soon as it is so."""
+    """The item, as soon as it fits."""
     async with asyncio.timeout(seconds):
         while True:
             seen = views.events_seen()

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Calls:
-    """What every call has in common. `url` and `token` default to ROTA_URL and ROTA_TOKEN."""
+    """What all calls share. `url` and `token` default to ROTA_URL and ROTA_TOKEN."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Calls:
                 attempt += 1
 
     async def _each(self, path: str, query: Json, limit: int | None = None) -> AsyncIterator[Json]:
-        """Entries of a list, page by page, as they are asked for."""
+        """Entries of a list. Pages are fetched as they are needed."""
         left = limit
         query = {**query, "limit": MAX_PAGE if limit is None else min(limit, MAX_PAGE)}
         while left is None or left > 0:
@@ -128,8 +128,8 @@ class Calls:
 
 
 def segment(value: str) -> str:
-    """An id as one part of a path. Servers decode a path before they read it, so that an encoded
-    slash is a slash: what could lead elsewhere is no id."""
+    """An id as one part of a path. Servers decode a path before they split it, so an encoded slash
+    is a slash: an id that could lead to another path is refused."""
     if value in ("", ".", "..") or "/" in value:
         raise NotFound(f"there is nothing with the id {value[:100]!r}", id=value[:100])
     try:
@@ -139,7 +139,8 @@ def segment(value: str) -> str:
 
 
 def plain_token(token: str) -> str:
-    """A file's last line feed is forgiven; what cannot stand in a header is refused."""
+    """White space around a token, such as a file's last line feed, is removed. A token that no
+    header can hold is refused."""
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
         raise InvalidInput("the token (ROTA_TOKEN) holds characters that no token has")
@@ -147,7 +148,7 @@ def plain_token(token: str) -> str:
 
 
 def header_text(value: str) -> str:
-    """UTF-8 in the guise of Latin-1, which is all that a header may hold; on one line."""
+    """UTF-8 bytes written as Latin-1, which is all that a header may hold; on one line."""
     plain = "".join(letter for letter in value if letter.isprintable())
     return plain.encode(errors="replace").decode("latin-1")
 
@@ -181,12 +182,12 @@ def not_ours() -> ServerFailed:
 
 
 def given(**fields: Any) -> Json:
-    """Those that were given; None leaves a field to the server's default."""
+    """The fields that are not None. The server has defaults for the others."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def next_cursor(link: str) -> str | None:
-    """Only the cursor is taken from the Link header: where we ask is not the server's choice."""
+    """Only the cursor is taken from the Link header: the server does not choose the address."""
     for part in link.split(","):
         target, _, parameters = part.strip().partition(">")
         if 'rel="next"' in parameters:

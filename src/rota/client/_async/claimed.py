@@ -1,4 +1,4 @@
-"""An item in the hands of a worker: what it says, and the verdict to be given on it."""
+"""An item that a worker has claimed: its fields, and the verdicts on it."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class ClaimedItem(Held):
-    """One verdict ends it: `complete`, `fail`, `block`, `hand_over` or `release`.
+    """One verdict ends the claim: `complete`, `fail`, `block`, `hand_over` or `release`.
 
-    A verdict answers True when it was accepted, and False when the claim had been
-    lost: then the item is somebody else's, and the verdict is kept on it as a late
-    result. `lost` tells the same in the midst of the work.
+    A verdict returns True when it was accepted, and False when the claim had been lost: then the
+    item is somebody else's, and the verdict is kept on it as a late result. `lost` tells the same
+    during the work.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class ClaimedItem(Held):
         lease = Lease(data["id"], data["claim"]["token"], lease_seconds, asked_at=asked_at)
         super().__init__(client, data, lease)
         self._heard_at = clock()
-        self._following: list[Json] = []  # what came with the answer to its verdict
+        self._following: list[Json] = []  # the next items, from the answer to the verdict
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.type}: {self.description[:60]!r}>"
@@ -70,8 +70,8 @@ class ClaimedItem(Held):
 
     @property
     def server_time(self) -> datetime:
-        """What time it is for who has the ledger. The clock of this machine may be wrong, and what
-        is put off by it would be taken at once, or hours too late."""
+        """The present time by the ledger's clock. This machine's clock may be wrong, and an item
+        deferred by it would be taken at once, or hours too late."""
         claim = self.data["claim"]
         granted = from_text(claim["expires_at"]) - timedelta(seconds=claim["lease_seconds"])
         return granted + timedelta(seconds=clock() - self._heard_at)
@@ -80,8 +80,8 @@ class ClaimedItem(Held):
         return await self._give("complete", notes=notes, artifact_url=artifact_url)
 
     async def _complete_and_claim(self, wanted: Json) -> list[Json]:
-        """For loops: complete it and take what is next in one call; an empty list when there is
-        nothing, or when a call had to be repeated."""
+        """For loops: complete the item and take the next one in one call. Returns an empty list
+        when there is none, or when the call had to be repeated."""
         await self._give("complete", next=wanted)
         return self._following
 
@@ -107,14 +107,14 @@ class ClaimedItem(Held):
         )
 
     async def give_up(self, notes: str) -> None:
-        """Fail it without insisting, for a worker that is on its way out."""
+        """Fail the item without retries, for a worker that is about to end."""
         await self._part("fail", notes=notes)
 
     async def note(self, notes: str) -> Json:
         return await self._client.note(self.id, notes, token=self.lease.token)
 
     async def progress(self, progress: str) -> Json:
-        """Say how far it is; a heartbeat too."""
+        """Say how far the work is; also a heartbeat."""
         return await self._client.heartbeat(self.id, self.lease.token, progress=progress)
 
     async def _say(self, verb: str, **fields: Any) -> None:

@@ -1,4 +1,4 @@
-"""The client itself: all calls, the claim loop, and how both come to an end."""
+"""The client itself: all calls, the claim loops, and their end."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -21,11 +21,11 @@ from rota.client.transport import AsyncTransport
 
 
 class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCalls):
-    """Everything the API can do, as methods; answers are what its JSON says.
+    """Everything the API can do, as methods; they return the API's JSON.
 
-    `async with WorkQueueClient() as client:` closes connections at the end. Reads,
-    submissions and a holder's verbs are repeated when a connection fails; other
-    writes are not, because whether they were carried out is not known.
+    `async with WorkQueueClient() as client:` closes connections at the end. Reads, submissions and
+    a holder's verbs are repeated when a connection fails. Other writes are not, because they may
+    have been carried out.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class WorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCal
         poll_seconds: float = DEFAULT_POLL_SECONDS,
         stop: runtime.Event | None = None,
     ) -> FollowUps:
-        """Work through the follow-ups that this agent may have; without `wait` it ends when there
-        is none. See `rota.client.FollowUps`."""
+        """Work through the follow-ups that this agent may have; without `wait`, end when there is
+        none. See `rota.client.FollowUps`."""
         loop = FollowUps(
             self,
             agent,

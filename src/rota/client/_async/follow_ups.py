@@ -53,7 +53,7 @@ class ClaimedFollowUp(Held):
         return await self._give("complete", notes=notes, outcome=outcome)
 
     async def cancel(self, notes: str | None = None) -> bool:
-        """Nobody shall do it."""
+        """Say that nobody shall do it."""
         return await self._give("cancel", notes=notes)
 
     async def release(self) -> bool:
@@ -61,17 +61,17 @@ class ClaimedFollowUp(Held):
 
     async def _say(self, verb: str, **fields: Any) -> None:
         if verb == "release":
-            fields.clear()  # it keeps no reason
+            fields.clear()  # a release of a follow-up takes no reason
         await getattr(self._client, f"{verb}_follow_up")(self.id, token=self.lease.token, **fields)
 
     async def _was_heard(self, verb: str) -> bool:
-        """It has the status that the verb gives, and nobody has taken it since we did."""
+        """True if it has the status that the verb gives, and nobody has taken it since we did."""
         found = await self._client.get_follow_up(self.id)
         return (found["status"], found["attempts"]) == (_ENDS[verb], self["attempts"])
 
 
 class FollowUps(Taking[ClaimedFollowUp]):
-    """What `client.follow_ups_for(…)` gives: iterate over it."""
+    """What `client.follow_ups_for(…)` returns: iterate over it."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class FollowUps(Taking[ClaimedFollowUp]):
         return [] if taken is None else [taken]
 
     async def _breathe(self, began: float) -> bool:
-        """Nobody tells when one comes, so it is asked for again."""
+        """The server does not announce new follow-ups, so the loop polls."""
         if self._wait:
             await runtime.pause(self._stop, self._poll_seconds)
         return self._wait

@@ -1,4 +1,4 @@
-"""What a worker has in its hands: a lease that is kept, and a verdict to be given."""
+"""Something that a worker holds: a lease that is kept, and a verdict that ends it."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.client")
 
-ANSWER_LATE = "answer_late"  # why something is given back that nobody has begun with
+ANSWER_LATE = "answer_late"  # why something was given back before work on it began
 
 _DELIVERY = Retries(base_seconds=0.25, cap_seconds=5.0)
 
 
 class Held(ABC):
-    """One verdict ends it. A verdict answers True when it was accepted, and False when the lease
-    had been lost. `lost` tells the same in the midst of the work."""
+    """One verdict ends the lease. A verdict returns True when it was accepted, and False when the
+    lease had been lost. `lost` tells the same during the work."""
 
     def __init__(self, client: "WorkQueueClient", data: Json, lease: Lease) -> None:
         self.data = data
@@ -48,15 +48,15 @@ class Held(ABC):
 
     @abstractmethod
     async def complete(self, notes: str | None = None) -> bool:
-        """It is done."""
+        """Say that it is done."""
 
     @abstractmethod
     async def _say(self, verb: str, **fields: Any) -> None:
         """Tell the server, once."""
 
     async def is_ours(self) -> bool:
-        """Before the work begins: an answer that was long on its way, or that was long waited for,
-        may speak of a lease that is over. Then the server is asked, by a heartbeat."""
+        """Check before the work begins. The answer to a claim may have been delayed until its lease
+        was over; then a heartbeat asks the server."""
         asked_at = clock()
         if asked_at < self.lease.beats_at:
             return True
@@ -76,7 +76,7 @@ class Held(ABC):
         await self._part("release", reason=reason, **fields)
 
     async def _part(self, verb: str, **fields: Any) -> None:
-        """Say it without insisting, for a worker that is on its way out."""
+        """Send a verdict without retries, for a worker that is about to end."""
         if self.verdict is not None or self.lost:
             return
         self.verdict, self.lease.settling = verb, True
@@ -109,7 +109,8 @@ class Held(ABC):
         return True
 
     async def _deliver(self, verb: str, fields: dict[str, Any]) -> None:
-        """Until the server has heard it, or the lease is over: then it is not ours to say."""
+        """Retry until the server has heard it, or the lease has lapsed: then the verdict is not
+        ours to give any more."""
         attempt = 1
         while True:
             try:
@@ -127,6 +128,6 @@ class Held(ABC):
                 return
 
     async def _was_heard(self, verb: str) -> bool:
-        """Whether a verdict that is refused the second time has been accepted the first time, and
-        only the answer was lost. The server itself knows the verdicts on items by their tokens."""
+        """Whether a verdict that was refused on a retry had been accepted before, and only the
+        answer was lost. For items the server itself recognises a repeated verdict by its token."""
         return False

@@ -15,7 +15,7 @@ from rota.model.work import check_name
 
 log = logging.getLogger("rota.client")
 
-# The server sends a sign of life more often than this; without one the stream is opened anew.
+# The server sends a sign of life more often than this; without one the stream is opened again.
 SILENCE_SECONDS = 60.0
 
 
@@ -42,7 +42,7 @@ class RecordCalls(Calls):
     # agents
 
     async def agents(self) -> list[Json]:
-        """Agents that are configured or busy, with what is on their hands."""
+        """Agents that are configured or busy, with their load."""
         return [agent async for agent in self._each("/agents", {})]
 
     async def set_agent(
@@ -53,7 +53,7 @@ class RecordCalls(Calls):
         paused: bool | None = None,
         max_in_review: int | EllipsisType | None = ...,
     ) -> Json:
-        """What is not given stays; `max_in_review=None` takes that limit off."""
+        """Fields that are not given stay as they are; `max_in_review=None` takes that limit off."""
         body = given(max_concurrent=max_concurrent, paused=paused)
         if max_in_review is not ...:
             body["max_in_review"] = max_in_review
@@ -67,7 +67,7 @@ class RecordCalls(Calls):
     async def create_token(
         self, name: str, scopes: Sequence[str], expires_at: str | None = None
     ) -> Json:
-        """The answer's `secret` is shown this once."""
+        """The answer's `secret` is shown only this once."""
         body = given(name=name, scopes=list(scopes), expires_at=expires_at)
         return await self._one("POST", "/tokens", body)
 
@@ -81,18 +81,18 @@ class RecordCalls(Calls):
         return await self._one("POST", "/config/reload", {}, repeatable=True)
 
     async def sweep(self) -> Json:
-        """Bring back what nobody works on any more; what was released, failed and blocked."""
+        """Bring back what nobody works on. Returns what was released, failed and blocked."""
         return await self._one("POST", "/sweep", {})
 
     async def work_stale_check(self) -> Json:
-        """`sweep` by the name it has in the dispatcher's routine."""
+        """`sweep` under the name that a dispatcher's routine uses."""
         return await self.sweep()
 
-    # figures
+    # statistics
 
     async def statistics(self, window: str = "24h", *, zone: str = "UTC") -> Json:
-        """What was done, how long it took, what failed and what it cost: by the hour of the last
-        `24h`, or by the day of the last `7d` or `30d`."""
+        """What was done, how long it took, what failed and what it cost: by the hour for `24h`, by
+        the day for `7d` or `30d`."""
         return await self._one("GET", "/statistics", query={"window": window, "zone": zone})
 
     # events
@@ -105,7 +105,7 @@ class RecordCalls(Calls):
         types: Sequence[str] = (),
         limit: int | None = None,
     ) -> list[Json]:
-        """The event log behind `after`, oldest first; at most `limit` (the server's page)."""
+        """The event log after `after`, oldest first; at most `limit`, or the server's page size."""
         query = {"after": after, **_wanted(work_item_id, types), "limit": limit}
         return await self._many("GET", "/events", query=query)
 
@@ -116,9 +116,9 @@ class RecordCalls(Calls):
         work_item_id: str | None = None,
         types: Sequence[str] = (),
     ) -> AsyncIterator[Json]:
-        """Events as they happen, for ever: from now on, or everything behind number `after`.
+        """Events as they happen, without end: from now on, or everything after number `after`.
 
-        A connection that breaks is opened anew behind the last event seen.
+        A broken connection is opened again after the last event seen.
         """
         attempt = 0
         while True:

@@ -1,4 +1,4 @@
-"""Calls about runs: to look at them, to cancel them, and for workers to tell of their own."""
+"""Calls about runs: to view and cancel them, and for workers to report their own."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from rota.model.work import check_name
 log = logging.getLogger("rota.client")
 
 NDJSON = "application/x-ndjson"
-# The server sends a sign of life more often than this; without one the log is opened anew.
+# The server sends a sign of life more often than this; without one the log is opened again.
 SILENCE_SECONDS = 60.0
 
 
@@ -41,7 +41,7 @@ class RunCalls(Calls):
         return await self._run("GET", run_id)
 
     async def cancel_run(self, run_id: str) -> Json:
-        """Ask for its end; `Refused` when it has ended."""
+        """Ask for the end of a run; `Refused` when it has ended."""
         return await self._run("POST", run_id, "/cancel", {}, repeatable=True)
 
     async def read_log(
@@ -52,11 +52,10 @@ class RunCalls(Calls):
         offset: int = 0,
         tell: Callable[[str], object] = log.info,
     ) -> AsyncIterator[Json]:
-        """What the run has said, line by line; with `follow` until it has ended, or its server
-        is not seen any more.
+        """The log of a run, line by line; with `follow`, until it has ended or its server is gone.
 
-        A connection that breaks is opened anew behind the last line seen; with `follow` for as long
-        as it takes, and `tell` hears of it. The last line of a run that is lost says so.
+        A broken connection is opened again after the last line seen; with `follow` for as long as
+        it takes, and `tell` is called. The last line of a run that is lost says so.
         """
         attempt, seen, away = 0, False, False
         while True:
@@ -119,14 +118,14 @@ class RunCalls(Calls):
         schedule: str | None = None,
         node: str | None = None,
     ) -> Json:
-        """Tell that the agent begins on an item that it has claimed."""
+        """Report that the agent begins on an item that it has claimed."""
         body = given(
             agent=agent, work_item_id=work_item_id, token=token, schedule=schedule, node=node
         )
         return await self._one("POST", "/runs", body, repeatable=True)
 
     async def append_log(self, run_id: str, offset: int, lines: bytes) -> int:
-        """Send whole lines that begin at `offset`; how much of the log the server has now."""
+        """Send whole lines that begin at `offset`. Returns how much of the log the server has."""
         headers = {**self._headers(True), "Content-Type": NDJSON}
         path = f"/runs/{segment(run_id)}/log?offset={offset}"
         request = Request("POST", path, headers, lines, self._timeout)
@@ -136,7 +135,7 @@ class RunCalls(Calls):
         return int(answer["size"])
 
     async def end_run(self, run_id: str, end: Mapping[str, Any]) -> Json:
-        """Tell how it ended: `{"status": "succeeded", "summary": …}`. It does not move the item."""
+        """Report how it ended: `{"status": "succeeded", "summary": …}`. Does not move the item."""
         return await self._run("POST", run_id, "/end", dict(end), repeatable=True)
 
     async def _run(
@@ -144,11 +143,11 @@ class RunCalls(Calls):
     ) -> Json:
         return await self._one(method, f"/runs/{segment(run_id)}{action}", body, **how)
 
-    # agents, and what could not be delivered
+    # agents, and the outbox
 
     async def get_agent(self, name: str, *, timezone: str | None = None) -> Json:
-        """One agent: what it has on its hands, what it has spent, and what keeps it. Its day
-        begins at midnight in that time zone, or in UTC."""
+        """One agent: its load, what it has spent, and what keeps it from running. Its day begins at
+        midnight in that time zone, or in UTC."""
         path = f"/agents/{check_name(name, 'agent')}"
         return await self._one("GET", path, query={"timezone": timezone})
 
@@ -162,7 +161,7 @@ class RunCalls(Calls):
 
 
 async def _lines(stream: AsyncStream) -> AsyncIterator[bytes]:
-    """Whole ones; the empty lines of a quiet stream are not part of the log."""
+    """Whole lines. The empty lines of a quiet stream are not part of the log."""
     rest = b""
     async for chunk in stream:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -179,7 +178,7 @@ def _object(line: bytes) -> Json:
 
 
 def _farewell(run: Json) -> Json:
-    """In the form of a line of the log, in which nobody was left to write it."""
+    """Looks like a line of the log; nobody was left to write it there."""
     text = f"the run is lost: {run['error'] or 'nobody knows how it ended'}"
     return {"ts": run["ended_at"], "stream": "rota", "text": text, "gone": True}
 

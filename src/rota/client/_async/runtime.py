@@ -1,4 +1,4 @@
-"""What asyncio and threads do differently; its counterpart in `_sync` is written by hand too."""
+"""Where asyncio and threads differ. The counterpart in `_sync` is also written by hand."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ T = TypeVar("T")
 Event = asyncio.Event
 sleep = asyncio.sleep
 
-# A long poll is cut short when the loop is stopped, so it may be as long as the server allows.
+# A long poll is cancelled when the loop is stopped, so it may be as long as the server allows.
 POLL_SECONDS = 30.0
 SHUT_DOWN = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
@@ -25,13 +25,13 @@ def default_transport(url: str) -> AsyncTransport:
 
 
 async def pause(event: Event, seconds: float) -> None:
-    """Until the event is set, or time is up."""
+    """Wait until the event is set, or time is up."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
 
 
 async def unless(stop: Event, call: Coroutine[Any, Any, T]) -> T | None:
-    """What the call gives; None when `stop` is set first, and the call is given up."""
+    """The result of the call; None when `stop` is set first, and the call is cancelled."""
     calling = asyncio.ensure_future(call)
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -62,7 +62,7 @@ async def attended(body: Coroutine[Any, Any, object], lease: Lease) -> None:
 async def side_by_side(
     lane: Callable[[], Coroutine[Any, Any, None]], count: int, stop: Event
 ) -> None:
-    """Run so many lanes; the first that fails stops the others and is raised."""
+    """Run `count` lanes. The first that fails stops the others, and its error is raised."""
     lanes = [asyncio.ensure_future(lane()) for _ in range(count)]
     try:
         await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)

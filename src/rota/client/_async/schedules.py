@@ -22,11 +22,11 @@ class ScheduleCalls(Calls):
         return await self._one("POST", f"{_path(agent, name)}/disable", {}, repeatable=True)
 
     async def forget_schedule(self, agent: str, name: str) -> None:
-        """For what no configuration names any more."""
+        """For a schedule that no configuration names any more."""
         await self._call("DELETE", _path(agent, name))
 
     async def trigger_schedule(self, agent: str, name: str, message: str | None = None) -> Json:
-        """Wake the agent now; `get_trigger` says what became of it."""
+        """Wake the agent now; `get_trigger` tells how that ended."""
         return await self._one("POST", f"{_path(agent, name)}/trigger", given(message=message))
 
     async def get_trigger(self, trigger_id: str) -> Json:
@@ -41,7 +41,7 @@ class ScheduleCalls(Calls):
         last_run_at: str | None = None,
         last_error: str | None = None,
     ) -> bool:
-        """Take over what another scheduler knew; False when it has run here already."""
+        """Take over what another scheduler knew; False when the schedule has run here already."""
         body = given(enabled=enabled, last_run_at=last_run_at, last_error=last_error)
         path = f"{_path(agent, name)}/restore"
         answer = await self._one("POST", path, body, repeatable=True)

@@ -18,7 +18,7 @@ class SignalCalls(Calls):
         expires_at: str | None = None,
         max_depth: int | None = None,
     ) -> Json:
-        """When the trigger happens, the action follows; `max_fires=None` is every time."""
+        """When the trigger happens, the action follows; `max_fires=None` means every time."""
         spec = given(
             action=action,
             work_item_id=work_item_id,
@@ -55,16 +55,16 @@ class SignalCalls(Calls):
         *,
         work_item_id: str | None = None,
     ) -> list[Json]:
-        """Which past events would have fired it; nothing is stored."""
+        """Past events that would have fired it; nothing is stored."""
         body = given(trigger=dict(trigger), action=action, work_item_id=work_item_id)
         return await self._many("POST", "/signals/test", body, repeatable=True)
 
     async def firings(self, status: str = "failed", *, limit: int | None = None) -> list[Json]:
-        """Firings that stand so, the oldest first: all, or the first `limit` of them."""
+        """Firings of this status, oldest first: all, or the first `limit` of them."""
         return [one async for one in self._each("/signals/firings", {"status": status}, limit)]
 
     async def retry_firing(self, firing_id: str) -> Json:
-        """Try again what failed for good."""
+        """Try a firing again that failed for good."""
         return await self._one("POST", f"/signals/firings/{segment(firing_id)}/retry", {})
 
     # follow-ups
@@ -77,7 +77,7 @@ class SignalCalls(Calls):
         agent: str | None = None,
         limit: int | None = None,
     ) -> list[Json]:
-        """By age; with `agent`, those that this agent may have: all, or the first `limit`."""
+        """By age: all, or the first `limit`; with `agent`, only those that this agent may have."""
         query = {"status": status, "work_item_id": work_item_id, "agent": agent}
         return [one async for one in self._each("/follow-ups", query, limit)]
 
@@ -109,7 +109,7 @@ class SignalCalls(Calls):
         outcome: str | None = None,
         notes: str | None = None,
     ) -> Json:
-        """It is done; without a token while nobody has it."""
+        """It is done. No token is needed while nobody has it."""
         body = given(token=token, outcome=outcome, notes=notes)
         return await self._follow_up(follow_up_id, "complete", body)
 

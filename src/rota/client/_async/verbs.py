@@ -1,6 +1,6 @@
 """Calls that take items and move them on.
 
-With a claim's token, a verb may be repeated without harm: the server knows it by the token.
+With a claim's token a verb may be repeated without harm: the server recognises it by the token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from rota.client._async.calls import Json, content, given, not_ours
 from rota.client._async.items import ItemCalls
 
-# An answer to a long poll needs this much longer than the poll itself.
+# The client waits this much longer than the long poll itself.
 _ANSWER_SECONDS = 10.0
 
 
@@ -27,8 +27,7 @@ class VerbCalls(ItemCalls):
     ) -> list[Json]:
         """Take what is best for this agent; an empty list when there is nothing.
 
-        Never repeated on its own: a claim without an answer may have been made,
-        and lapses by itself.
+        Never retried: a claim without an answer may have been made, and lapses by itself.
         """
         items, _ = await self.claim_or_reason(
             agent,
@@ -52,8 +51,8 @@ class VerbCalls(ItemCalls):
         lease_seconds: float | None = None,
         wait_seconds: float | None = None,
     ) -> tuple[list[Json], str | None]:
-        """As `claim`; with empty hands also why: nothing_ready, no_free_slot, in_review_limit,
-        agent_paused."""
+        """As `claim`. An empty list comes with a reason: nothing_ready, no_free_slot,
+        in_review_limit or agent_paused."""
         wanted = given(
             agent=agent,
             limit=limit,
@@ -78,7 +77,7 @@ class VerbCalls(ItemCalls):
         notes: str | None = None,
         progress: str | None = None,
     ) -> Json:
-        """Push the lease out; `ClaimLost` says to stop working on it."""
+        """Extend the lease; `ClaimLost` says to stop working on it."""
         return await self._verb(
             "heartbeat", work_item_id, token=token, notes=notes, progress=progress
         )
@@ -103,8 +102,8 @@ class VerbCalls(ItemCalls):
         force: bool = False,
         next: Mapping[str, Any] | None = None,  # noqa: A002 - its name in the API
     ) -> Json:
-        """With `next`, the words of a claim (`{"agent": …, "types": …}`), the holder takes its next
-        item in the same transaction, and finds it in the answer under `next`."""
+        """With `next`, the fields of a claim (`{"agent": …, "types": …}`), the holder takes its
+        next item in the same transaction, and finds it in the answer under `next`."""
         return await self._verb(
             "complete",
             work_item_id,
@@ -146,7 +145,7 @@ class VerbCalls(ItemCalls):
     async def block(
         self, work_item_id: str, notes: str, token: str | None = None, *, force: bool = False
     ) -> Json:
-        """It cannot go on; `notes` say what it waits for."""
+        """The item cannot go on; `notes` say what it waits for."""
         return await self._verb("block", work_item_id, token=token, notes=notes, force=force)
 
     async def resume(
@@ -157,7 +156,7 @@ class VerbCalls(ItemCalls):
         lease_seconds: float | None = None,
         force: bool = False,
     ) -> Json:
-        """For who goes on with it; what the fleet shall go on with is released."""
+        """For the caller to go on with it. To let the fleet go on with it, release it instead."""
         return await self._verb(
             "resume", work_item_id, notes=notes, lease_seconds=lease_seconds, force=force
         )
@@ -173,8 +172,8 @@ class VerbCalls(ItemCalls):
         force: bool = False,
         counted: bool = True,
     ) -> Json:
-        """Give it back to the queue, for somebody else or for later. Without `counted` it was no
-        attempt: nobody has tried in earnest."""
+        """Give it back to the queue, for another agent or for later. `counted=False` means that
+        this was no attempt, because no work was done."""
         return await self._verb(
             "release",
             work_item_id,
@@ -201,7 +200,7 @@ class VerbCalls(ItemCalls):
         notes: str | None = None,
         force: bool = False,
     ) -> Json:
-        """Give it to review; `artifact_url` is where the result stands."""
+        """Give it to review; `artifact_url` is the address of the result."""
         return await self._verb(
             "hand_over",
             work_item_id,

@@ -1,6 +1,6 @@
 # Made from ../_async/client.py by tools/generate_sync_client.py: change it there.
 
-"""The client itself: all calls, the claim loop, and how both come to an end."""
+"""The client itself: all calls, the claim loops, and their end."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -23,11 +23,11 @@ from rota.client.transport import SyncTransport
 
 
 class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, SignalCalls):
-    """Everything the API can do, as methods; answers are what its JSON says.
+    """Everything the API can do, as methods; they return the API's JSON.
 
-    `with SyncWorkQueueClient() as client:` closes connections at the end. Reads,
-    submissions and a holder's verbs are repeated when a connection fails; other
-    writes are not, because whether they were carried out is not known.
+    `with SyncWorkQueueClient() as client:` closes connections at the end. Reads, submissions and
+    a holder's verbs are repeated when a connection fails. Other writes are not, because they may
+    have been carried out.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class SyncWorkQueueClient(VerbCalls, RecordCalls, RunCalls, ScheduleCalls, Signa
         poll_seconds: float = DEFAULT_POLL_SECONDS,
         stop: runtime.Event | None = None,
     ) -> FollowUps:
-        """Work through the follow-ups that this agent may have; without `wait` it ends when there
-        is none. See `rota.client.FollowUps`."""
+        """Work through the follow-ups that this agent may have; without `wait`, end when there is
+        none. See `rota.client.FollowUps`."""
         loop = FollowUps(
             self,
             agent,

@@ -55,7 +55,7 @@ class ClaimedFollowUp(Held):
         return self._give("complete", notes=notes, outcome=outcome)
 
     def cancel(self, notes: str | None = None) -> bool:
-        """Nobody shall do it."""
+        """Say that nobody shall do it."""
         return self._give("cancel", notes=notes)
 
     def release(self) -> bool:
@@ -63,17 +63,17 @@ class ClaimedFollowUp(Held):
 
     def _say(self, verb: str, **fields: Any) -> None:
         if verb == "release":
-            fields.clear()  # it keeps no reason
+            fields.clear()  # a release of a follow-up takes no reason
         getattr(self._client, f"{verb}_follow_up")(self.id, token=self.lease.token, **fields)
 
     def _was_heard(self, verb: str) -> bool:
-        """It has the status that the verb gives, and nobody has taken it since we did."""
+        """True if it has the status that the verb gives, and nobody has taken it since we did."""
         found = self._client.get_follow_up(self.id)
         return (found["status"], found["attempts"]) == (_ENDS[verb], self["attempts"])
 
 
 class FollowUps(Taking[ClaimedFollowUp]):
-    """What `client.follow_ups_for(…)` gives: iterate over it."""
+    """What `client.follow_ups_for(…)` returns: iterate over it."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class FollowUps(Taking[ClaimedFollowUp]):
         return [] if taken is None else [taken]
 
     def _breathe(self, began: float) -> bool:
-        """Nobody tells when one comes, so it is asked for again."""
+        """The server does not announce new follow-ups, so the loop polls."""
         if self._wait:
             runtime.pause(self._stop, self._poll_seconds)
         return self._wait

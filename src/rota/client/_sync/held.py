@@ -1,6 +1,6 @@
 # Made from ../_async/held.py by tools/generate_sync_client.py: change it there.
 
-"""What a worker has in its hands: a lease that is kept, and a verdict to be given."""
+"""Something that a worker holds: a lease that is kept, and a verdict that ends it."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.client")
 
-ANSWER_LATE = "answer_late"  # why something is given back that nobody has begun with
+ANSWER_LATE = "answer_late"  # why something was given back before work on it began
 
 _DELIVERY = Retries(base_seconds=0.25, cap_seconds=5.0)
 
 
 class Held(ABC):
-    """One verdict ends it. A verdict answers True when it was accepted, and False when the lease
-    had been lost. `lost` tells the same in the midst of the work."""
+    """One verdict ends the lease. A verdict returns True when it was accepted, and False when the
+    lease had been lost. `lost` tells the same during the work."""
 
     def __init__(self, client: "SyncWorkQueueClient", data: Json, lease: Lease) -> None:
         self.data = data
@@ -50,15 +50,15 @@ class Held(ABC):
 
     @abstractmethod
     def complete(self, notes: str | None = None) -> bool:
-        """It is done."""
+        """Say that it is done."""
 
     @abstractmethod
     def _say(self, verb: str, **fields: Any) -> None:
         """Tell the server, once."""
 
     def is_ours(self) -> bool:
-        """Before the work begins: an answer that was long on its way, or that was long waited for,
-        may speak of a lease that is over. Then the server is asked, by a heartbeat."""
+        """Check before the work begins. The answer to a claim may have been delayed until its lease
+        was over; then a heartbeat asks the server."""
         asked_at = clock()
         if asked_at < self.lease.beats_at:
             return True
@@ -78,7 +78,7 @@ class Held(ABC):
         self._part("release", reason=reason, **fields)
 
     def _part(self, verb: str, **fields: Any) -> None:
-        """Say it without insisting, for a worker that is on its way out."""
+        """Send a verdict without retries, for a worker that is about to end."""
         if self.verdict is not None or self.lost:
             return
         self.verdict, self.lease.settling = verb, True
@@ -111,7 +111,8 @@ class Held(ABC):
         return True
 
     def _deliver(self, verb: str, fields: dict[str, Any]) -> None:
-        """Until the server has heard it, or the lease is over: then it is not ours to say."""
+        """Retry until the server has heard it, or the lease has lapsed: then the verdict is not
+        ours to give any more."""
         attempt = 1
         while True:
             try:
@@ -129,6 +130,6 @@ class Held(ABC):
                 return
 
     def _was_heard(self, verb: str) -> bool:
-        """Whether a verdict that is refused the second time has been accepted the first time, and
-        only the answer was lost. The server itself knows the verdicts on items by their tokens."""
+        """Whether a verdict that was refused on a retry had been accepted before, and only the
+        answer was lost. For items the server itself recognises a repeated verdict by its token."""
         return False

@@ -123,8 +123,8 @@ class ItemCalls(Calls):
         label: str | None = None,
         q: str | None = None,
     ) -> Iterator[Json]:
-        """What a claim would take now, in its order: what is dispatched to the agent comes first.
-        Without an agent, whatever somebody could take."""
+        """What a claim would take now, in that order: items dispatched to the agent come first.
+        Without an agent, whatever any agent could take."""
         named = [("dispatched", agent)] if agent is not None else []
         for status, whose in [*named, ("queued", None)]:
             for item in self.work_each(
@@ -148,7 +148,7 @@ class ItemCalls(Calls):
         token: str | None = None,
         version: int | None = None,
     ) -> Json:
-        """Move an item by naming the status it shall have; refused moves raise `Refused`."""
+        """Move an item by naming its new status; refused moves raise `Refused`."""
         changes = given(
             status=status, outcome=outcome, notes=notes, assigned_agent=agent, token=token
         )
@@ -194,7 +194,7 @@ class ItemCalls(Calls):
 
 
 def _keyed(key: str | None) -> dict[str, Any]:
-    """What a header could not hold as it is would become another key on its way."""
+    """A key that a header cannot hold would arrive as another key, so it is refused."""
     if key is not None and not KEY.fullmatch(key):
         raise InvalidInput(f"idempotency_key: {NO_KEY}", field="idempotency_key")
     sent = secrets.token_hex(16) if key is None else key

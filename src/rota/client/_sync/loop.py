@@ -1,17 +1,18 @@
 # Made from ../_async/loop.py by tools/generate_sync_client.py: change it there.
 
-"""The claim loop: takes an item, keeps its lease, settles it, takes the next.
+"""The claim loop: takes an item, keeps its lease, gives its verdict, takes the next.
 
     with client.work(agent="smith", types=["bug_fix"]) as work:
         for item in work:
             result = mend(item.payload)
             item.complete(notes=result)
 
-A body that ends without a verdict has completed its item. One that is left in another way
+A body that ends without a verdict has completed its item. A body that is left in another way
 (break, an exception, a cancelled task) gives its item back. `with` does that at its end, and
-says why: after an exception for a later attempt, or as failed when its attempts are spent. A bare
-`for item in client.work(…)` does it when Python closes the iterator, which CPython does as
-soon as nothing refers to it any more, or when the client is closed; it cannot know why.
+knows the reason: after an exception, the item is released for a later attempt, or failed when its
+attempts are spent. A bare `for item in client.work(…)` gives the item back when Python closes
+the iterator, which CPython does as soon as nothing refers to it any more, or when the client is
+closed; it cannot know the reason.
 """
 
 import logging
@@ -38,7 +39,7 @@ Handler = Callable[[ClaimedItem], object]
 
 
 class Work(Taking[ClaimedItem]):
-    """What `client.work(…)` gives: iterate over it, or hand it a function with `run`."""
+    """What `client.work(…)` returns: iterate over it, or pass a function to `run`."""
 
     def __init__(
         self,
@@ -67,13 +68,14 @@ class Work(Taking[ClaimedItem]):
             raise ValueError("a loop has one body at a time; with concurrency, use run(function)")
         return super().__iter__()
 
-    # or hand over a function
+    # or pass a function
 
     def run(self, handler: Handler) -> None:
-        """Let `concurrency` bodies run side by side until `stop`.
+        """Run `concurrency` bodies side by side until `stop`.
 
-        A body whose claim is lost is cancelled. One that raises gives its item back
-        for a later attempt, and fails it when its attempts are spent.
+        A body whose claim is lost is cancelled; on a thread, it has to look at `item.lost` itself.
+        A body that raises gives its item back for a later attempt, or fails it when its attempts
+        are spent.
         """
         runtime.side_by_side(lambda: self._lane(handler), self._concurrency, self._stop)
 
@@ -118,13 +120,13 @@ class Work(Taking[ClaimedItem]):
                 item.fail(_notes_of(error))
             else:
                 item.release(reason_of(type(error)), available_at=_later(item))
-        except BaseException:  # nobody works on it any more: its lease may lapse
+        except BaseException:  # nobody works on it any more, so its lease may lapse
             self._end(item)
             raise
 
 
 def _notes_of(error: Exception) -> str:
-    """Names of files, for one, may hold what no ledger takes."""
+    """File names in an error, for example, may hold characters that no ledger can store."""
     return storable(f"{type(error).__name__}: {error}"[:2_000])
 
 

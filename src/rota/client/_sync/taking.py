@@ -1,6 +1,6 @@
 # Made from ../_async/taking.py by tools/generate_sync_client.py: change it there.
 
-"""Taking one thing after the other, keeping its lease meanwhile: what all claim loops share."""
+"""What all claim loops share: they take one thing after another and keep its lease meanwhile."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ H = TypeVar("H", bound=Held)
 
 
 class Taking(ABC, Generic[H]):
-    """Iterate over it: a body that ends without a verdict has completed what it had."""
+    """Iterate over it: a body that ends without a verdict has completed what it held."""
 
     def __init__(
         self,
@@ -45,32 +45,32 @@ class Taking(ABC, Generic[H]):
         self._entered = False
         self._iterators: list[Iterator[H]] = []
 
-    # what is taken
+    # what subclasses provide
 
     @abstractmethod
     def _claim(self) -> list[Json]:
-        """What there is, with its lease; nothing, if there is nothing."""
+        """Claim something, with its lease. An empty list if there is nothing."""
 
     @abstractmethod
     def _made(self, data: Json, asked_at: float) -> H:
-        """What the body of the loop gets; its lease is counted from then."""
+        """What the loop's body gets. Its lease counts from `asked_at`."""
 
     # iterate
 
     def __iter__(self) -> Iterator[H]:
         iterator = self._items()
-        if self._entered:  # kept from being closed until `__exit__` knows why it was left
+        if self._entered:  # keeps it open until `__exit__` knows why the loop was left
             self._iterators.append(iterator)
         return iterator
 
     def _items(self) -> Iterator[H]:
-        for left in list(self._held):  # by a loop before this one
+        for left in list(self._held):  # held by an earlier loop
             self._put_back(left, "body_left")
         item = self._next()
         while item is not None:
             try:
                 yield item
-            except BaseException:  # the loop was left: nothing else is ever thrown in here
+            except BaseException:  # the loop was left: nothing else is thrown in here
                 self._put_back(item, "body_left")
                 raise
             item = self._settle(item) or self._next()
@@ -95,7 +95,7 @@ class Taking(ABC, Generic[H]):
     # stop
 
     def stop_taking(self) -> None:
-        """End after the present body. For bodies themselves, which `stop` would wait for."""
+        """End after the current body. For use in a body, for which `stop` would wait."""
         self._stop.set()
 
     def stop(self, grace: float = 0.0, reason: str = "shut_down") -> None:
@@ -107,7 +107,7 @@ class Taking(ABC, Generic[H]):
         for item in list(self._held):
             self._put_back(item, reason)
 
-    # the life of what is held
+    # what is held
 
     def _next(self) -> H | None:
         attempt = 0
@@ -131,16 +131,16 @@ class Taking(ABC, Generic[H]):
         return None
 
     def _breathe(self, began: float) -> bool:
-        """A server that is about to stop does not wait; it must not be asked in a storm. False
-        when it shall not be asked again at all."""
+        """A server that is about to stop does not wait, so pause before asking it again. Returns
+        False if the loop should not ask again at all."""
         if clock() - began < _SHORTEST_POLL:
             runtime.pause(self._stop, _SHORTEST_POLL)
         return True
 
     def _settle(self, item: H) -> H | None:
-        """The body has ended; the next item, if it came with that. One that saw its claim lost may
-        have stopped half-way: it says nothing, and the server knows the item as somebody else's,
-        or soon as nobody's."""
+        """The body has ended. Returns the next item, if it came with the completion. A body that
+        lost its claim may have stopped half-way, so no verdict is sent: for the server the item is
+        somebody else's already, or soon nobody's."""
         asked_at = clock()
         try:
             if item.verdict is not None or item.lost:
@@ -151,13 +151,13 @@ class Taking(ABC, Generic[H]):
         return self._begun(following[0], asked_at) if following else None
 
     def _completed(self, item: H) -> list[Json]:
-        """What is next, if it can be had with the completion of this one."""
+        """Complete this item. Returns the next, if one can be claimed in the same call."""
         item.complete()
         return []
 
     def _begun(self, data: Json, asked_at: float) -> H | None:
-        """What was claimed, for the body; given back when the loop was stopped meanwhile, or when
-        it may be somebody else's by now."""
+        """What was claimed, for the body. It is given back if the loop was stopped meanwhile, or if
+        it may already be somebody else's."""
         item = self._made(data, asked_at)
         self._held.append(item)
         try:
@@ -178,7 +178,7 @@ class Taking(ABC, Generic[H]):
             self._end(item)
 
     def _raised(self, item: H, error: Exception) -> None:
-        """The body did, over this item."""
+        """The body raised this error while it held the item."""
         self._put_back(item, reason_of(type(error)))
 
     def _end(self, item: H) -> None:

@@ -1,5 +1,5 @@
 // Buttons that call the API: data-call="POST /work/x/retry", data-body, data-dialog, data-done.
-// A dialog's form is the body; what the server refuses is explained where the person looks.
+// A dialog's form becomes the body. A refusal is explained next to the button that was pressed.
 import { refreshSoon } from "./parts.js";
 
 const messages = document.getElementById("messages");
@@ -35,12 +35,12 @@ function explain(problem, status) {
   return `${text[0].toUpperCase()}${text.slice(1)}.${errors.length ? ` ${errors.join("; ")}` : ""}`.replace("..", ".");
 }
 
-// The keys of what may have been done unheard: whoever asks for the same again means the same.
+// Idempotency keys of requests without an answer: the same request again reuses its key.
 const unheard = new Map();
 
 const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16).padStart(2, "0")).join("");
 
-// Resolves to the answer's JSON; throws a Refusal that says why in words.
+// Resolves to the answer's JSON; throws a Refusal that says why.
 export async function call(what, body) {
   const [method, address] = what.split(" ");
   const asked = `${what} ${JSON.stringify(body)}`;
@@ -71,7 +71,7 @@ function read(text) {
   try {
     return text ? JSON.parse(text) : null;
   } catch {
-    return null; // of a proxy
+    return null; // a proxy's answer
   }
 }
 
@@ -100,19 +100,19 @@ async function send(button, body) {
     return true;
   } finally {
     button.disabled = false;
-    if (document.activeElement === document.body) button.focus(); // a disabled one has lost it
+    if (document.activeElement === document.body) button.focus(); // a disabled one loses it
   }
 }
 
-// Opens a dialog with a form; `act(body)` does it. The dialog closes when it has worked.
+// Opens a dialog with a form, which calls `act(body)`. The dialog closes on success.
 export function ask(dialog, act) {
   const form = dialog.querySelector("form");
   const problem = dialog.querySelector(".problem") || document.createElement("p");
   problem.className = "problem";
   problem.setAttribute("role", "alert");
   problem.textContent = "";
-  form.insertBefore(problem, form.querySelector(".tools")); // above what was pressed, and never below the window
-  // The first button of a form is what Enter presses: that must not be the one that closes.
+  form.insertBefore(problem, form.querySelector(".tools")); // so that it is never below the window
+  // Enter presses a form's first submit button, which must not be the one that closes.
   for (const button of form.querySelectorAll("button[value=close]")) {
     button.type = "button";
     button.onclick = () => dialog.close();

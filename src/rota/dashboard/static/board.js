@@ -1,12 +1,12 @@
-// The board in motion: cards come, go and change by the feed; people move them by mouse, menu or
-// key. Cards are made by the server; here they are only put where they belong.
+// Keeps the board current: the feed tells which cards change, and people move them by mouse, menu
+// or key. The server renders the cards; this script only puts them in place.
 import { announce, ask, call, complain } from "./act.js";
 import { onEvents } from "./feed.js";
 import { onKey, typing } from "./keys.js";
 import { fetchPage, setTitle } from "./parts.js";
 import { localise } from "./times.js";
 
-const AT_ONCE = 200; // more cards than this, and the page is fetched as a whole
+const AT_ONCE = 200; // for more cards than this, the whole page is fetched
 const AT_MOST_EVERY = 120;
 const board = document.getElementById("board");
 const { moves, words, needs, titles, order } = JSON.parse(board.dataset.board);
@@ -17,7 +17,7 @@ const cardOf = (id) => document.getElementById(`i-${id}`);
 const nameOf = (card) => card.querySelector(".name").textContent;
 const allCards = () => [...board.querySelectorAll(".card")];
 
-// what changes elsewhere
+// changes by others
 
 const heard = new Set();
 let asking = false;
@@ -41,7 +41,7 @@ async function update() {
   } catch {
     for (const id of ids) heard.add(id);
   }
-  // What was heard meanwhile, and what could not be asked for.
+  // Changes that came meanwhile, or whose request failed.
   asking = heard.size > 0;
   if (asking) setTimeout(update, pause);
 }
@@ -70,7 +70,7 @@ function place(old, card) {
   if (!card) { remove(old); return; }
   const kept = old && { focus: old.contains(document.activeElement), picked: old.classList.contains("picked"), status: old.dataset.status };
   const next = successor(old, card);
-  if (next === undefined) { remove(old); return; } // it belongs to a page that is not loaded
+  if (next === undefined) { remove(old); return; } // it is on a page that is not loaded
   if (old && old.isEqualNode(card)) return;
   if (kept?.picked) pick(card, true);
   if (kept?.status !== card.dataset.status) card.classList.add("moved");
@@ -80,7 +80,7 @@ function place(old, card) {
   if (kept?.focus) card.focus({ preventScroll: true });
 }
 
-// The card before which this one stands: null at the end, undefined behind what is loaded.
+// The card that follows this one: null at the end, undefined after the cards that are loaded.
 function successor(old, card) {
   const column = columnOf(card.dataset.status);
   if (!column) return undefined;
@@ -159,7 +159,7 @@ board.addEventListener("click", (event) => {
 
 function verbsOf(card) {
   const possible = Object.values(moves[card.dataset.status] || {});
-  const likely = isBlocked(card) ? ["release"] : []; // with the answer: mostly its agent has ended
+  const likely = isBlocked(card) ? ["release"] : []; // with an answer: its agent has usually ended
   return [...likely, ...order.filter((verb) => possible.includes(verb) && !likely.includes(verb))];
 }
 

@@ -1,8 +1,8 @@
-// The one connection to the server's feed. It goes on behind the last event it has seen, so that
-// nothing is missed and nothing comes twice; it says when what is shown may be old.
+// The one connection to the server's feed. It resumes after the last event it has seen, so that
+// nothing is missed or repeated. It says when the page may be out of date.
 const FIRST_PAUSE = 300;
 const LONGEST_PAUSE = 10000;
-const GATHER = 25; // events of one moment are told together
+const GATHER = 25; // ms; events within this time are passed on together
 const PATIENCE = 4000;
 
 const place = document.getElementById("feed");
@@ -70,7 +70,7 @@ function lost() {
   pause = Math.min(pause * 2, LONGEST_PAUSE);
 }
 
-// A machine that slept has a connection that looks alive: ask before anything is believed.
+// After sleep, a dead connection looks alive: send a ping before trusting it.
 function probe() {
   if (document.hidden || socket.readyState === WebSocket.CONNECTING) return;
   if (socket.readyState !== WebSocket.OPEN) { pause = FIRST_PAUSE; connect(); return; }

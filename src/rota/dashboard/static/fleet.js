@@ -1,10 +1,10 @@
-// Agents and schedules: what is due is looked at again when its time has come, because a waking
-// without work leaves no event; and a dialog is told which agent it is about.
+// Agents and schedules: the page is fetched again when something is due, because a waking without
+// work leaves no event. A dialog is told which agent it is about.
 import { refresh } from "./parts.js";
 
 const SOONEST = 10000;
-const LATEST = 300000; // the line of now goes on too
-const LATE = 1500; // what is due needs a moment to be done
+const LATEST = 300000; // the line that marks now moves, too
+const LATE = 1500; // what is due takes a moment
 
 const moments = () =>
   [...document.querySelectorAll("[data-refresh]")].map((one) => Date.parse(one.dataset.refresh)).filter(Number.isFinite);
@@ -18,7 +18,7 @@ function wait() {
   }, pause);
 }
 
-// Panels are replaced one by one; where some have come or gone, the page is loaded anew.
+// Panels are replaced one by one; if some were added or removed, the page is reloaded.
 const names = document.getElementById("panel-names");
 if (names) {
   const shown = [...document.querySelectorAll("#panels > [data-part]")].map((one) => `${one.id} `).join("");
@@ -31,7 +31,7 @@ if (names) {
   }).observe(names.parentElement, { childList: true });
 }
 
-// Hours and days are drawn by the server, which did not know on a first visit where the viewer is.
+// The server draws hours and days, and on a first visit it did not know the viewer's time zone.
 const zone = document.getElementById("panels")?.dataset.zone;
 if (zone && zone !== Intl.DateTimeFormat().resolvedOptions().timeZone) refresh();
 

@@ -1,4 +1,4 @@
-// Editing an item: the form begins with what stands now, and only what was changed is sent.
+// Editing an item: the form begins with the present values, and only changes are sent.
 import { announce, ask, call } from "./act.js";
 import { onKey } from "./keys.js";
 import { refreshSoon } from "./parts.js";

@@ -1,5 +1,5 @@
-// A run's log, as it grows. Lines are JSON objects; here they become text and nothing else. The page
-// holds a bounded number of them, whatever a run prints.
+// A run's log, as it grows. Lines are JSON objects, shown as plain text only. The page holds a
+// bounded number of them, whatever a run prints.
 import { onKey } from "./keys.js";
 
 const MOST_LINES = 5000;
@@ -71,8 +71,8 @@ function rowOf(line) {
 
 const size = (row) => row.lastChild.textContent.length;
 
-// What comes within a moment is put in place together, and of very many lines only those are made
-// that will stay.
+// Lines that arrive together are put in place together. Of very many lines, only those that will
+// stay are made.
 let pending = [];
 
 function add(lines) {
@@ -134,7 +134,7 @@ place.addEventListener("scroll", () => {
   else if (!follows && atEnd && place.scrollTop > lastTop) follow(true);
   lastTop = place.scrollTop;
 });
-new ResizeObserver(() => { if (follows) toEnd(); }).observe(place); // a phone was turned
+new ResizeObserver(() => { if (follows) toEnd(); }).observe(place); // e.g. a turned phone
 followButton.addEventListener("click", () => follow(!follows));
 onKey("f", () => { if (followButton.hidden) return false; follow(!follows); return true; });
 
@@ -167,7 +167,7 @@ function find(rows) {
 
 function rangeOf({ row, start, end }) {
   const node = row.lastChild.firstChild;
-  const length = node.data.length; // lower case may be longer than what it stands for
+  const length = node.data.length; // text may become longer in lower case
   return new StaticRange({ startContainer: node, startOffset: Math.min(start, length), endContainer: node, endOffset: Math.min(end, length) });
 }
 
@@ -204,7 +204,7 @@ function look() {
   return true;
 }
 
-// The first look begins at the end, where the newest lines are.
+// The first step begins at the end, where the newest lines are.
 function step(by) {
   if (!matches.length) return;
   const at = matches.indexOf(current);
@@ -268,7 +268,7 @@ async function pump(mine) {
 
 const decoder = new TextDecoder();
 
-// Whole lines are shown, and the offset stands behind them. An empty line is a sign of life that
+// Only whole lines are shown, and the offset is after them. An empty line is a sign of life that
 // is not in the file.
 function take(mine, rest, value) {
   const data = new Uint8Array(rest.length + value.length);
@@ -316,7 +316,7 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) read(source);
 });
 
-// The head is a part that is kept current: with the next run it names another one.
+// The head is a part that is kept current: when the next run begins, it names that run.
 new MutationObserver(begin).observe(panel, { childList: true });
 begin();
 follow(true);

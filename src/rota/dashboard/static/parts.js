@@ -1,12 +1,12 @@
-// Keeps a page current: when something it shows has moved, it is fetched again, and the parts that
-// differ are put in place. The server renders and escapes; nothing here makes markup of text.
+// Keeps a page current: when something it shows has changed, the page is fetched again, and parts
+// that differ are replaced. The server renders and escapes; this script never makes markup of text.
 import { onEvents } from "./feed.js";
 import { localise } from "./times.js";
 
 const AT_MOST_EVERY = 400;
 const AFTER_FAILURE = 2000;
 const prefixes = (document.body.dataset.live || "").split(" ").filter(Boolean);
-// Ids of items or runs: such a page hears of those only.
+// Ids of items or runs: the page is only refreshed for these.
 const about = (document.body.dataset.about || "").split(" ").filter(Boolean);
 let last = 0;
 let waiting = null;
@@ -38,14 +38,14 @@ export async function refresh() {
     askAgain(page);
     swap(page);
   } catch {
-    setTimeout(refreshSoon, AFTER_FAILURE); // the event that asked for it does not come again
+    setTimeout(refreshSoon, AFTER_FAILURE); // the event that caused this is not sent again
   }
   running = false;
   if (again) { again = false; refreshSoon(); }
 }
 
-// What is dear to count is told as it was, with the time when it will be counted anew: no other
-// event may come that asks for it.
+// Expensive figures may be old. The page then says when they will be counted again, because no
+// event may come to ask for them.
 function askAgain(page) {
   const old = page.querySelector("[data-again-in]");
   if (old) setTimeout(refreshSoon, old.dataset.againIn * 1000);
@@ -66,7 +66,7 @@ function swap(page) {
   setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
 }
 
-// What is open stays open, and what has the focus keeps it, as far as it is still there.
+// Open details stay open, and the focused element keeps the focus, if they are still there.
 function replace(part, fresh) {
   const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
   for (const open of part.querySelectorAll("details[open][id]")) {

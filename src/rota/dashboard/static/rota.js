@@ -1,4 +1,4 @@
-// What every page has: times that go on, the live feed, buttons that act, keys.
+// What every page has: running times, the live feed, buttons that act, keys.
 import "./act.js";
 import "./keys.js";
 import "./parts.js";

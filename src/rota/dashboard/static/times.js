@@ -1,4 +1,4 @@
-// Times in the viewer's zone; what says "3m ago" goes on counting.
+// Times in the viewer's time zone. "3m ago" keeps counting.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "m"]];
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
@@ -12,7 +12,7 @@ const FORMS = {
   exact: (moment) => exact.format(moment),
   ago: (moment) => `${span((Date.now() - moment) / 1000)} ago`,
   left: (moment) => (moment > Date.now() ? `in ${span((moment - Date.now()) / 1000)}` : "now"),
-  // For a card: the shortest.
+  // The shortest form, for a card.
   age: (moment) => span((Date.now() - moment) / 1000),
 };
 
@@ -29,7 +29,7 @@ export function localise(root) {
   for (const time of root.querySelectorAll("time[data-form]")) put(time);
 }
 
-// The server renders days; it has to know where the viewer's begin.
+// The server renders days, so it has to know the viewer's time zone.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `rota_zone=${encodeURIComponent(zone)}; path=/; max-age=31536000; samesite=strict`;
 

@@ -1,4 +1,4 @@
-"""Where every choice of a story comes from: a seed, or a path through all choices."""
+"""The source of every choice in a story: a seed, or a path through all choices."""
 
 import random
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Protocol
 
 class Chance(Protocol):
     def pick(self, many: int) -> int:
-        """A number below `many`; 0 is what happens on a quiet day."""
+        """A number below `many`; 0 means that nothing unusual happens."""
 
     def odds(self, probability: float) -> bool: ...
 
@@ -29,7 +29,7 @@ class Seeded:
 
 
 class Path:
-    """One way through the tree of choices: as told, and then the quiet way."""
+    """One way through the tree of choices: first the given ones, then always 0."""
 
     def __init__(self, told: tuple[int, ...], depth: int) -> None:
         self._told = told
@@ -61,11 +61,11 @@ class Path:
 
 
 class Mishaps:
-    """A quiet day, but for the things that can go wrong whose numbers are given."""
+    """Nothing unusual happens, except the mishaps whose numbers are given."""
 
     def __init__(self, *numbers: int) -> None:
         self._numbers = frozenset(numbers)
-        self.passed = 0  # how many things could have gone wrong
+        self.passed = 0  # how many mishaps were possible so far
 
     def pick(self, many: int) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""Who acts in a story. Each keeps to the rules; what befalls it is not in its hands."""
+"""The players of a story. Each keeps to the rules, but does not control what happens to it."""
 
 import contextlib
 from collections.abc import Collection
@@ -21,7 +21,7 @@ FAILURES = (TrackerError, IssueNotFound)
 
 @dataclass(slots=True)
 class SimulatedLedger:
-    """A fleet's own database: who may go to the tracker, and whose lease stands."""
+    """A fleet's own database: who may go to the tracker, and which leases are live."""
 
     time: VirtualTime
     leases: dict[str, float] = field(default_factory=dict)  # by firing
@@ -35,7 +35,7 @@ class SimulatedLedger:
         return True
 
     def renew(self, firing: str) -> float:
-        """When the lease ends now; a lease that has ended is not renewed."""
+        """When the lease now ends; a lease that has ended is not renewed."""
         if self._is_live(firing):
             self.leases[firing] = self.time.now + LEASE
         return self.leases.get(firing, 0.0)
@@ -47,13 +47,13 @@ class SimulatedLedger:
         return self.leases.get(firing, 0.0) > self.time.now
 
     async def live(self, firings: Collection[str]) -> set[str]:
-        await self.time.sleep(0.0)  # of the story's time: the others have their turn
+        await self.time.sleep(0.0)  # time of the story: lets the other players run
         return {firing for firing in firings if self._is_live(firing)}
 
 
 @dataclass(slots=True)
 class Agent:
-    """With its supervisor: claims, works while it may, and says how it ended."""
+    """An agent with its supervisor: claims, works while it may, and reports how it ended."""
 
     name: str
     fleet: str
@@ -62,7 +62,7 @@ class Agent:
     referee: Referee
     time: VirtualTime
     longest_work: float = 250.0
-    finishes: float = 0.25  # of the times that it comes to an end; else it gives up
+    finishes: float = 0.25  # chance that completed work is finished; otherwise it is given up
     _attempts: int = 0
 
     @property
@@ -75,7 +75,7 @@ class Agent:
             await self.attempt(numbers[self._chance.pick(len(numbers))])
 
     async def attempt(self, number: int) -> None:
-        """Tries once; what a crash leaves behind is the sweep's."""
+        """Tries once; what a crash leaves behind is for the sweep."""
         self._attempts += 1
         firing = f"20260501-120000-{self.name}{self._attempts:04x}"
         if not self.ledger.take(number, firing):
@@ -100,7 +100,7 @@ class Agent:
         await self.claims.release(grant, "failure" if self._chance.odds(0.1) else "gave-up")
 
     async def _work_until(self, grant: Grant, until: float) -> bool:
-        """Whether it came to its end; else it was stopped."""
+        """Whether the work was completed; otherwise it was stopped."""
         complete = self.time.now + self._chance.between(20.0, self.longest_work)
         deadline, look_at = grant.deadline, self.time.now + self.claims.times.poll
         while True:
@@ -139,7 +139,7 @@ class Agent:
 class Sweeper:
     sweep: Sweep
     time: VirtualTime
-    ledger: SimulatedLedger | None = None  # whose issues are swept too, whatever their labels
+    ledger: SimulatedLedger | None = None  # its issues are also swept, whatever their labels
 
     async def live(self, until: float) -> None:
         while self.time.now < until:
@@ -195,11 +195,11 @@ class Person:
             await self.tracker.remove_label(number, label)
 
     async def revoke(self, number: int) -> Entry | None:
-        """Takes the issue from an agent; from another person it does not."""
+        """Takes the issue from an agent, but not from another person."""
         holder = (await self.claims.standing(number)).holder
         if holder is None or holder.fleet == OPERATOR_FLEET:
             return None
-        # Whether or not there is an answer; and it may come late.
+        # The revocation counts even without an answer, and may arrive late.
         self._revoked[number] = self.time.now + self.tracker.faults.latest
         entry = await self.claims.log.append(
             number, Kind.REVOKE, claim=holder.id, by=self.tracker.me.login
@@ -213,7 +213,7 @@ class Person:
             await self.claims.log.append(number, Kind.REVOKE, claim=done, by=self.tracker.me.login)
 
     async def take(self, number: int) -> None:
-        """Half the time by force; then the agent is given the time it needs to stop."""
+        """Half the time by force; then the agent gets the time it needs to stop."""
         if self._chance.odds(0.5):
             await self.revoke(number)
         stopped = self._revoked.get(number, -self.claims.times.grace) + self.claims.times.grace
@@ -239,7 +239,7 @@ class Person:
 
 @dataclass(slots=True)
 class Outsider:
-    """Not believed, and writes as if it were."""
+    """Has no authority, but writes as if it had."""
 
     name: str
     tracker: SimulatedTracker

@@ -28,13 +28,13 @@ class Role(StrEnum):
 class Referee:
     repository: Repository
     labels: LabelSet
-    truth: Callable[[int], list[Entry]]  # an issue's whole claim log, as it is
+    truth: Callable[[int], list[Entry]]  # an issue's whole claim log, as it really is
     grace: float
     roles: dict[str, Role] = field(default_factory=dict)
     grants: int = 0
     finishes: int = 0
     _until: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    _nonces: dict[str, str] = field(default_factory=dict)  # of a claim: whose it is
+    _nonces: dict[str, str] = field(default_factory=dict)  # of a claim: the player it belongs to
     _holders: dict[int, Entry | None] = field(default_factory=dict)
     _accepted: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
@@ -45,10 +45,10 @@ class Referee:
         """This player is about to claim something."""
         self._nonces[nonce] = who
 
-    # one at a time
+    # only one works at a time
 
     def begins(self, who: str, number: int, until: float) -> None:
-        """It works from now on; alive, frozen or dead, it is stopped at `until`."""
+        """The player works from now on; alive, frozen or dead, it is stopped at `until`."""
         self.grants += 1
         self.goes_on(who, number, until)
 
@@ -65,7 +65,7 @@ class Referee:
         now = self.repository.time.now
         return [name for name, until in self._until[number].items() if until > now]
 
-    # one end
+    # only one end counts
 
     def finished(self, who: str, number: int, claim_id: int) -> None:
         """The protocol has told this player that its end was accepted."""
@@ -83,7 +83,7 @@ class Referee:
     def _done(self, log: list[Entry]) -> int | None:
         return fold(log, self.grace).done_claim
 
-    # everybody keeps to his own
+    # everybody writes only what is theirs
 
     def watch(self, written: Written) -> None:
         role = self.roles.get(written.by)
@@ -134,7 +134,7 @@ class Referee:
     # the end of the story
 
     def check_rest(self) -> None:
-        """Nobody acts any more and sweeps have passed: nothing is stuck, and labels are true."""
+        """Only sweeps have run for a while: nothing may be stuck, and labels must be true."""
         for number in self.repository.history:
             issue, standing = self.repository.issue(number), fold(self.truth(number), self.grace)
             holder = standing.holder

@@ -34,7 +34,7 @@ class Posted:
 @dataclass(slots=True)
 class Repository:
     time: VirtualTime
-    skew: Callable[[], int] = lambda: 0  # by how many seconds a stamp is wrong
+    skew: Callable[[], int] = lambda: 0  # how many seconds a timestamp is wrong by
     comments: dict[int, list[Posted]] = field(default_factory=dict)
     history: dict[int, list[tuple[float, Issue]]] = field(default_factory=dict)
     labellings: dict[int, list[Labelling]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Repository:
         return issue
 
     def issue(self, number: int, at: float | None = None) -> Issue:
-        """As it was then: now, if not told."""
+        """The issue as it was at that time, or now."""
         versions = self.history.get(number)
         if not versions:
             raise IssueNotFound(f"#{number} does not exist")

@@ -1,4 +1,4 @@
-"""One story from beginning to end: its setting, its players and what became of them."""
+"""One story from beginning to end: its setting, its players and how it ended."""
 
 from dataclasses import dataclass, field, replace
 from itertools import cycle
@@ -19,11 +19,11 @@ from rota.testing.simulation.time import Fates, VirtualTime, at_once
 from rota.testing.simulation.tracker import AllSeeing, Faults, SimulatedTracker
 
 TIMES = Times(quiet=600.0)
-# Suspicion falls on everybody all the time, and a claim dies quickly of silence.
+# Every claim is suspected all the time, and silence ends it quickly.
 HASTY = Times(poll=20.0, grace=100.0, margin=10.0, quiet=30.0)
 OUTSIDER = Account(666, "mallory")
 
-# What a bad day brings: every fault that the protocol is meant to bear.
+# Every fault that the protocol is meant to survive.
 BAD_DAY = Faults(
     lag=TIMES.settle,
     slowest=3.0,
@@ -40,7 +40,7 @@ BAD_LUCK = Fates(death=0.004, freeze=0.006)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the players use; a test puts in a part that lacks a guard."""
+    """What the players use; a test can replace a part by one that lacks a guard."""
 
     log: type[ClaimLog] = ClaimLog
     claims: type[CommentClaims] = CommentClaims
@@ -57,10 +57,10 @@ class Setting:
     sweepers: int = 1  # of each fleet
     relabels: bool = True  # people change lifecycle labels by hand
     seconds: float = 900.0
-    finishes: float = 0.25  # an agent's work ends well so often
-    skew: int = 1  # stamps are wrong by up to so many seconds
+    finishes: float = 0.25  # chance that an agent's completed work is finished
+    skew: int = 1  # timestamps are wrong by up to so many seconds
     times: Times = TIMES
-    other_times: Times | None = None  # every second fleet is set up like this
+    other_times: Times | None = None  # for every second fleet
     faults: Faults = BAD_DAY
     fates: Fates = BAD_LUCK
     parts: Parts = field(default_factory=Parts)
@@ -80,7 +80,7 @@ class Fleet:
 
 @dataclass(slots=True)
 class World:
-    """Everything there is; `add_…` puts a player into it."""
+    """Everything in a story: its repository, its fleets, its referee, and the players."""
 
     setting: Setting
     chance: Chance
@@ -176,7 +176,7 @@ class World:
     # the end
 
     def rest(self, rounds: int = 4) -> None:
-        """Nobody acts but the sweeps, on good days; after that nothing may be stuck."""
+        """Only sweeps act, without faults; after that nothing may be stuck."""
         self.time.run()
         self.time.fates = Fates()
         quiet = max(times.quiet for times in self.setting.both_times)
@@ -191,7 +191,7 @@ class World:
     def _sweep_once(self, fleet: Fleet, name: str) -> None:
         sweep = self.sweep(fleet, name)
         self.trackers[-1].faults = self.setting.faults.calmed()
-        # Labels alone must be enough to find what is stuck, unless a person took them off.
+        # Labels alone must be enough to find what is stuck, unless a person removed them.
         by_hand = fleet.ledger if self.setting.people and self.setting.relabels else None
         sweeper = Sweeper(sweep, self.time, by_hand)
         self.time.spawn(name, sweeper.live(self.time.now + 0.1))
@@ -202,7 +202,7 @@ def _leases(fleets: list[Fleet]) -> list[float]:
 
 
 def _pristine(kind: type[ClaimLog]) -> type[ClaimLog]:
-    """The part without what a test has changed about it."""
+    """The part without a test's changes to it."""
     return next(one for one in kind.__mro__ if one.__module__.startswith("rota.claims."))
 
 
@@ -219,7 +219,7 @@ def tell(seed: int, setting: Setting | None = None) -> World:
 
 
 def some_setting(chance: Chance) -> Setting:
-    """Of all kinds, so that every fault is met with and without every other."""
+    """Settings of all kinds, so that every fault occurs with and without every other."""
     faults = BAD_DAY if chance.odds(0.6) else BAD_DAY.calmed()
     return Setting(
         fleets=(1, 2, 2, 3)[chance.pick(4)],

@@ -1,9 +1,8 @@
-"""Virtual time: coroutines that wait, and the one that runs next.
+"""Virtual time: coroutines that wait, and the choice of the one that runs next.
 
-Not an event loop: what is simulated awaits nothing but `sleep`, so a story takes
-milliseconds and is the same on every machine. Each `sleep`, and so each call of
-the simulated tracker, is a point where somebody else may run, and where a player
-may die or stand still.
+Not an event loop: simulated code awaits nothing but `sleep`, so a story takes milliseconds and is
+the same on every machine. At each `sleep`, and so at each call of the simulated tracker, another
+player may run, and a player may die or freeze.
 """
 
 from collections.abc import Coroutine, Generator
@@ -22,7 +21,7 @@ BEGINNING = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 @dataclass(slots=True, eq=False)
 class Player:
-    """Somebody who acts: an agent's supervisor, a sweep, a person, a post under way."""
+    """An actor: an agent's supervisor, a sweep, a person, a post under way."""
 
     name: str
     story: Coroutine[float, None, None]
@@ -32,7 +31,7 @@ class Player:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What befalls mortal players, at each of their steps."""
+    """What happens to mortal players, at each of their steps."""
 
     death: float = 0.0
     freeze: float = 0.0
@@ -62,7 +61,7 @@ class VirtualTime:
         await _wait(max(0.0, seconds))
 
     def run(self, until: float = float("inf")) -> None:
-        """Until nobody is left to act before then."""
+        """Run until nobody is left to act before `until`."""
         while (player := self._next(until)) is not None:
             self.now = max(self.now, player.at)
             if player.mortal and self._is_struck(player):
@@ -70,7 +69,7 @@ class VirtualTime:
             self._step(player)
 
     def play(self, *stories: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Side by side, until all have ended; what each returned, or the error it raised."""
+        """Run side by side until all have ended. Returns what each returned or raised."""
         ends: list[Any] = [None] * len(stories)
 
         async def keep(at: int, story: Coroutine[Any, Any, Any]) -> None:
@@ -115,10 +114,10 @@ class VirtualTime:
             player.at = self.now + player.story.send(None)
         except StopIteration:
             return
-        self._players.append(player)  # whoever waits for the same moment is now before it
+        self._players.append(player)  # players that wait for the same moment now come before it
 
     def close(self) -> None:
-        """Nobody acts any more."""
+        """End all players."""
         while self._players:
             self._players.pop().story.close()
 

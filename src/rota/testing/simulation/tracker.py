@@ -1,4 +1,4 @@
-"""The repository as one player sees it: late, in part, and sometimes not at all."""
+"""The repository as one player sees it: late, incomplete, and sometimes not at all."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from rota.testing.simulation.time import VirtualTime
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Probabilities, but for the two that are seconds."""
+    """Probabilities, except `lag`, `slowest` and `latest`, which are seconds."""
 
-    lag: float = 0.0  # so long a write may stay hidden from readers
-    slowest: float = 0.0  # a call takes up to this
-    hide: float = 0.0  # a young entry is not shown
-    replica: float = 0.0  # a read is answered as the repository was `lag` ago, for all entries
+    lag: float = 0.0  # how long a write may stay hidden from readers
+    slowest: float = 0.0  # the longest duration of a call
+    hide: float = 0.0  # a recent entry is not shown
+    replica: float = 0.0  # a read shows the repository as it was `lag` ago, for all entries
     read_error: float = 0.0
     write_error: float = 0.0  # refused: nothing happened
     lost_before: float = 0.0  # no answer, and nothing happened
@@ -27,7 +27,7 @@ class Faults:
     twice: float = 0.0  # a post is delivered a second time, perhaps much later
 
     def calmed(self) -> "Faults":
-        """Only what a healthy tracker does too."""
+        """Only what a healthy tracker does, too."""
         return Faults(lag=self.lag, slowest=self.slowest, hide=self.hide)
 
 
@@ -54,7 +54,7 @@ class SimulatedTracker:
     def _time(self) -> VirtualTime:
         return self.repository.time
 
-    # who
+    # accounts
 
     async def account(self) -> Account:
         return self.me
@@ -139,7 +139,7 @@ class SimulatedTracker:
         return self.repository.post(number, self.me, body, self.player)
 
     def _deliver_again(self, number: int, body: str, posted: Comment) -> Comment:
-        """At once, answered by either of the two; or behind the answer's back."""
+        """Deliver the post again: at once, answered by either of the two; or later, unnoticed."""
         if self._chance.odds(0.5):
             self._deliver_later(number, body, 20 * self.faults.latest)
             return posted
@@ -184,7 +184,7 @@ class SimulatedTracker:
         return self._time.chance
 
     async def _latency(self) -> None:
-        """Where a call takes no time, its beginning alone is a point to be overtaken at."""
+        """Where calls take no time, other players can only run at their beginning."""
         if self.faults.slowest:
             await self._time.sleep(self._chance.between(0.0, self.faults.slowest))
 
@@ -197,7 +197,7 @@ class SimulatedTracker:
             raise TrackerError("the tracker cannot be read")
 
     def _moment(self) -> float:
-        """Labels and state are shown as they were a while ago."""
+        """Labels and state may be shown as they were a while ago."""
         if not self._chance.odds(self.faults.hide):
             return self._time.now
         return self._time.now - self._chance.between(0.0, self.faults.lag)
@@ -227,7 +227,7 @@ class SimulatedTracker:
 
 
 class AllSeeing(SimulatedTracker):
-    """Everything as it is, at once: for whoever judges the story."""
+    """Shows everything as it is, at once: for the referee."""
 
     __slots__ = ()
 

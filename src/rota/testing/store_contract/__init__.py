@@ -2,10 +2,10 @@
 
     class TestMyStore(StoreContract): ...
 
-with a fixture `store` that yields an open, empty store, and `another_store`, a function that opens
-one more on the same database; both hear of others already, since a store that begins to listen
-while a test counts wake-ups counts once for that. Sentences that begin with a verb's name are about
-that verb.
+It needs a fixture `store` that yields an open, empty store, and `another_store`, a function that
+opens one more on the same database. Both must already listen for other processes, because a store
+that begins to listen while a test counts wake-ups counts one for that. Test names that begin with a
+verb's name are about that verb.
 """
 
 from rota.testing.store_contract.care import CareContract
@@ -34,4 +34,4 @@ class StoreContract(
     CareContract,
     DeclarationsContract,
 ):
-    """All of it."""
+    """All parts of the contract."""

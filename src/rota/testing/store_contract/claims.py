@@ -177,7 +177,7 @@ class ClaimsContract:
         ]
 
     async def test_a_slot_that_stays_empty_is_not_called_taken(self, store: Store) -> None:
-        """Two ask at once for an agent with one slot: whether there is work decides the answer."""
+        """Two requests at once for one slot: the answer depends on whether there is work."""
         asked = [wanted("ada", ["a"]), wanted("ada", ["b"])]
         answers = await store.transact(lambda tx: tx.take(asked, NOW))
         assert [one.reason for one in answers] == [NothingClaimed.NOTHING_READY] * 2
@@ -201,7 +201,7 @@ class ClaimsContract:
         ]
         answers = await store.transact(lambda tx: tx.take(asked, NOW))
         got = [[claimed.item.id for claimed in answer.items] for answer in answers]
-        # Those who ask for the same are served from one look; who asks for less comes after.
+        # Requests with the same filters are served together; those with other filters come after.
         assert got[:4] == [[first], [mine], [dispatched], []]
         assert {*got[4], *got[5]} == {second, third}
         assert answers[3].reason is NothingClaimed.NO_FREE_SLOT
@@ -233,7 +233,7 @@ class ClaimsContract:
         ids = [claimed.item.id for round_ in rounds for claimed in round_]
         assert len(ids) == len(set(ids))
         while missing := 40 - len(ids):
-            # A skipped row is not a taken one: who asks again gets the rest.
+            # A skipped row is not a taken one: another request gets the rest.
             more = await taken(store, agent=f"z{missing}", tokens=[f"z{missing}"])
             assert more
             ids += [claimed.item.id for claimed in more]
@@ -415,7 +415,7 @@ class ClaimsContract:
 
 
 class _Seen(Exception):
-    """Carries what a body saw out of a transaction that it undoes."""
+    """Carries what a body saw out of a transaction that is rolled back."""
 
     def __init__(self, ids: list[str]) -> None:
         self.ids = ids

@@ -1,4 +1,4 @@
-"""What the files of servers declare."""
+"""What the configuration files of servers declare."""
 
 from rota.storage.declaration_port import Declaration, DeclarationKind
 from rota.storage.port import Store

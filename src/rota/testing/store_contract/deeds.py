@@ -1,4 +1,4 @@
-"""What the tests of the contract do again and again."""
+"""Steps that many tests of the contract share."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from rota.testing.clock import ManualClock
 
 OpenStore = Callable[[], Awaitable[Store]]
 
-PATIENCE = 20.0  # seconds; only what fails waits that long
+PATIENCE = 20.0  # seconds; only a failure waits that long
 _clock = ManualClock(datetime(2026, 5, 1, 12, tzinfo=UTC))
 new_id = IdFactory(SystemClock()).new
 BEFORE, NOW, SOON, LATER = (_clock.text(seconds) for seconds in (-1, 0, 60, 3600))
@@ -46,7 +46,7 @@ async def written(store: Store, *events: NewEvent) -> None:
 async def events(
     store: Store, after: int, limit: int, asked: EventFilter = EVERY_EVENT
 ) -> list[Event]:
-    """Off the event loop: a read on it lets nobody else have a turn."""
+    """Off the event loop, because a read on it would block all other tasks."""
     return await store.read(lambda tx: tx.events_after(after, limit, asked), long=True)
 
 

@@ -183,7 +183,7 @@ class RunsContract:
 
 class DeadRunsContract:
     async def _dead(self, store: Store) -> set[str]:
-        """As node-0, which has just started here, sees it; who began before NOW did so long ago."""
+        """As node-0 sees them, just started here; a run begun before NOW began long ago."""
         runs = await store.read(lambda tx: tx.dead_runs(NOW, HERE, "node-0"))
         return {one.id for one in runs}
 
@@ -197,7 +197,7 @@ class DeadRunsContract:
     async def test_dead_runs_are_those_of_dead_nodes(self, store: Store) -> None:
         await self._node(store, "alive")
         await self._node(store, "node-0", place=HERE)
-        # Whose clock is behind looks so, too: presence tells one from the other.
+        # A node whose clock is behind looks unseen, too: only its presence tells the two apart.
         await self._node(store, "unseen", seen_at=BEFORE)
         gone = await self._node(store, "gone")
         await store.transact(lambda tx: tx.end_node("gone", NOW))

@@ -672,4 +672,4 @@ class EndsContract:
 class SchedulesContract(
     NodesContract, SchedulesTableContract, ClockContract, AskedContract, EndsContract
 ):
-    """All that is about nodes, schedules and triggers."""
+    """Everything about nodes, schedules and triggers."""

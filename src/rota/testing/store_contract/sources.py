@@ -62,7 +62,7 @@ async def moved(store: Store, item: WorkItem, target: Status, **values: Any) -> 
 
 
 async def claimed(store: Store, item: WorkItem, firing_id: str, number: int = 1) -> WorkItem:
-    """Started with a lease until SOON, and noted as open at its source."""
+    """Started with a lease until SOON, and recorded as open at its source."""
 
     def body(tx: Transaction) -> WorkItem:
         move = Move(
@@ -202,7 +202,7 @@ class OutsideItemsContract:
             await store.transact(lambda tx: tx.uncount_attempt(item.id, epoch))
             return (await row_of(store, item.id)).attempts
 
-        assert await uncounted(1) == 1  # it is still at work
+        assert await uncounted(1) == 1  # still being worked on
         await moved(store, item, Status.QUEUED)
         assert await uncounted(2) == 1
         assert await uncounted(1) == 0
@@ -222,7 +222,7 @@ class OutsideItemsContract:
             return (await row_of(store, item.id)).attempts
 
         assert await uncounted(1) == 2
-        assert await uncounted(1) == 2  # two have taken it since, and two are counted
+        assert await uncounted(1) == 2  # it was taken twice since, and two attempts are counted
         assert await uncounted(2) == 1
         await moved(store, item, Status.COMPLETED)
         assert await uncounted(3) == 1
@@ -410,4 +410,4 @@ class SourceKnowledgeContract:
 
 
 class SourcesContract(OutsideItemsContract, SourceClaimsContract, SourceKnowledgeContract):
-    """All that is about work from outside."""
+    """Everything about work from outside."""

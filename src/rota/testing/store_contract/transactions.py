@@ -1,4 +1,4 @@
-"""Transactions: whole or not at all, in order, whoever calls."""
+"""Transactions: all or nothing, and in order, whoever calls."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from rota.testing.store_contract.deeds import (
 
 
 class TransactionsContract:
-    """Bodies: committed together or not at all, and apart from each other."""
+    """Bodies are committed as a whole or not at all, and do not see each other's changes."""
 
     async def test_a_body_that_raises_leaves_nothing_behind(self, store: Store) -> None:
         entry = item()
@@ -134,7 +134,7 @@ class TransactionsContract:
         other = await another_store()
         entries = [item() for _ in range(50)]
         writes = [asyncio.ensure_future(given(other, entry)) for entry in entries]
-        await asyncio.sleep(0)  # each has handed its body over
+        await asyncio.sleep(0)  # lets each pass its body to the store
         await other.close()
         await asyncio.gather(*writes)
         assert (await store.read(lambda tx: tx.count_by_status()))[Status.QUEUED] == 50

@@ -1,4 +1,4 @@
-"""Whoever waits is woken by commits."""
+"""Commits wake those who wait."""
 
 import asyncio
 
@@ -61,7 +61,7 @@ class WakeupsContract:
 
 async def _commit(store: Store, topic: Topic) -> None:
     def body(tx: Transaction) -> None:
-        tx.append([fact("x")])  # another process sees a commit only where something changed
+        tx.append([fact("x")])  # another process notices a commit only if something changed
         tx.wake(topic)
 
     await store.transact(body)

@@ -1,5 +1,6 @@
-"""A tracker to test against: a server that behaves like GitHub's REST API and, below `/api/v1`,
-like Gitea's, with faults on demand.
+"""A tracker stub to test against, with faults on demand.
+
+It is a server that behaves like GitHub's REST API and, below `/api/v1`, like Gitea's:
 
     with tracker_stub(seed=7) as stub:
         stub.control.repo("ada/engine")
@@ -9,9 +10,9 @@ like Gitea's, with faults on demand.
         ...  # clients, in as many processes as you like, talk to stub.url
         assert stub.control.counts()["by_status"] == {"200": 3}
 
-It keeps everything in memory, counts and logs every request, has its own clock,
-and draws all faults from one seed. `TrackerApp` is the same as an ASGI application,
-for tests that need no second process. By hand: `python -m rota.testing.tracker`.
+It keeps everything in memory, counts and logs every request, has its own clock, and draws all
+faults from one seed. `TrackerApp` is the same as an ASGI application, for tests that need no second
+process. By hand: `python -m rota.testing.tracker`.
 """
 
 from rota.testing.tracker.app import TrackerApp

@@ -35,7 +35,7 @@ def must_comment(token: Token | None, repo: Repository) -> None:
     if token is None:
         raise Rejection(401, "Requires authentication")
     if not covers(token, repo):
-        # A classic token without the scope is told that there is nothing.
+        # For a classic token without the scope, the repository does not exist.
         if token.kind is TokenKind.CLASSIC:
             raise Rejection(404, "Not Found")
         raise Rejection(403, _FORBIDDEN[token.kind])

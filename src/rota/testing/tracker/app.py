@@ -17,7 +17,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-# By this name the server hands us a way to cut the connection, for which ASGI has none.
+# Under this name the server passes a function that cuts the connection, which ASGI lacks.
 CUT = "rota.cut"
 
 
@@ -47,7 +47,7 @@ class TrackerApp:
         return await self._serve(request, receive)
 
     def _reset(self, request: Request) -> Answer:
-        """Begin anew: with nothing, the machine's time and a seed."""
+        """Start over: nothing stored, the machine's time, and a new seed."""
         try:
             order = msgspec.json.decode(request.body or b"{}", type=orders.Reset)
         except msgspec.DecodeError as error:
@@ -97,7 +97,7 @@ async def _end(world: World, request: Request, plan: Plan, receive: Receive) -> 
 def _faulty(world: World, request: Request, fault: Fault) -> Answer:
     dialect = world.dialect(request)
     if fault.kind in (FaultKind.ERROR_BEFORE, FaultKind.ERROR_AFTER) and fault.status != 500:
-        # From a proxy, which knows nothing of JSON.
+        # A proxy's answer, which is not JSON.
         return dialect.signed(Answer(fault.status, "<html><h1>Unicorn!</h1></html>"), request)
     return dialect.signed(dialect.refuse(_refusal(world, fault), request), request)
 
@@ -119,7 +119,7 @@ def _refusal(world: World, fault: Fault) -> Rejection:
 
 
 async def _hang(receive: Receive, seconds: float | None) -> None:
-    """Until the client has had enough, or so long."""
+    """Until the client disconnects, or `seconds` have passed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while (await receive())["type"] != "http.disconnect":
@@ -131,7 +131,7 @@ async def _cut(scope: Scope, receive: Receive) -> None:
     if cut is None:
         raise ConnectionResetError("the stub has cut the connection")
     cut()
-    await _hang(receive, None)  # returning before, we would be reported for giving no answer
+    await _hang(receive, None)  # returning earlier would be reported as a missing answer
 
 
 async def _body(receive: Receive) -> bytes:

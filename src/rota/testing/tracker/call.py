@@ -1,4 +1,4 @@
-"""One call of a dialect: who asks, what the read sees, when the write happens."""
+"""One call of a dialect: who calls, what the read sees, when the write happens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Page(Generic[T]):
         return max(1, -(-self.total // self.size))
 
     def links(self, request: Request, address: str) -> dict[str, str]:
-        """A Link header with the request's own filters; none when there is one page."""
+        """A Link header with the request's own filters; none if there is only one page."""
         wanted: dict[str, int] = {}
         if self.number < self.last:
             wanted |= {"next": self.number + 1, "last": self.last}
@@ -58,7 +58,7 @@ class Call:
 
     @property
     def account(self) -> Account:
-        """Who writes."""
+        """The account that writes."""
         if self.token is None:
             raise Rejection(401, "Requires authentication")
         return self.token.account

@@ -1,4 +1,4 @@
-"""Everything that can be done to an issue, whoever asks: a client, or a test by hand."""
+"""Everything that can be done to an issue, by a client or by a test."""
 
 from collections.abc import Iterable
 
@@ -54,7 +54,7 @@ def edit_comment(comment: Comment, body: str, stamp: Stamp) -> None:
 def add_labels(
     hub: Hub, issue: Issue, labels: Iterable[Label], actor: Account, stamp: Stamp
 ) -> None:
-    """A label that is there already leaves no event."""
+    """A label that is already there leaves no event."""
     for label in labels:
         if label not in issue.labels():
             _record(hub, issue, "labeled", actor, stamp, label=label)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 
 def text_of(moment: datetime) -> str:
-    """`2026-05-01T19:42:33Z`. Written two hundred times per page, so not by strftime."""
+    """`2026-05-01T19:42:33Z`. Not by strftime, because it is called two hundred times per page."""
     return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
@@ -25,7 +25,7 @@ class StubClock:
         self._granularity = 1
 
     def seconds(self) -> int:
-        """Unix time, as the tracker tells it."""
+        """Unix time by the tracker's clock."""
         exact = time.time() + self._offset if self._frozen is None else self._frozen
         return int(exact // self._granularity * self._granularity)
 
@@ -37,7 +37,7 @@ class StubClock:
         return time.monotonic()
 
     def advance(self, seconds: float) -> None:
-        """Back, too: the number may be negative."""
+        """The number may be negative."""
         if self._frozen is None:
             self._offset += seconds
         else:
@@ -47,12 +47,12 @@ class StubClock:
         self.advance(moment.timestamp() - self.seconds())
 
     def freeze(self, frozen: bool) -> None:
-        """A frozen clock gives all entries the same second; thawed, it goes on from there."""
+        """A frozen clock gives all entries the same second. When thawed, it goes on from there."""
         if frozen:
             self._frozen = float(self.seconds())
         elif self._frozen is not None:
             self._offset, self._frozen = self._frozen - time.time(), None
 
     def coarsen(self, granularity: int) -> None:
-        """Tell the time in steps of so many seconds."""
+        """Show the time in steps of so many seconds."""
         self._granularity = max(1, granularity)

@@ -1,4 +1,4 @@
-"""The side of the stub that tests talk to: `/_control/…`, JSON, without authentication."""
+"""The part of the stub that tests talk to: `/_control/…`, JSON, without authentication."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +24,7 @@ ISSUE = REPO + "/issues/{number}"
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where one control request is dealt with."""
+    """One control request, with what its handler needs."""
 
     world: World
     request: Request
@@ -166,7 +166,7 @@ def edit_comment(desk: Desk, repo: Repository, comment: str, body: orders.Commen
     found = repo.comment(int(comment) if comment.isdigit() else 0)
     if found is None:
         raise Rejection(404, f"{repo.full_name} has no comment {comment}")
-    # One second later at least: an edit within the second of its writing would not show.
+    # At least one second later: an edit within the same second would not show.
     stamp = desk.world.stamp()
     later = max(stamp.at, found[1].stamp.at + timedelta(seconds=1))
     changes.edit_comment(found[1], body.body, Stamp(later, stamp.born))

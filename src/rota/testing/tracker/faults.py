@@ -1,7 +1,7 @@
 """Faults: what may go wrong with a request, drawn from one seed.
 
-Each matching request draws once for each fault that is on, in the order in which
-they were switched on: the same requests in the same order meet the same faults.
+Each matching request draws once for each active fault, in the order in which they were switched on:
+the same requests in the same order get the same faults.
 """
 
 import math
@@ -18,16 +18,16 @@ from rota.testing.tracker.views import View
 
 
 class FaultKind(StrEnum):
-    # What a request sees or leaves
-    STALE = "stale"  # misses entries younger than up to `seconds`
-    LATE = "late"  # entries it makes are seen by nobody for `seconds`
+    # What a request sees or leaves behind
+    STALE = "stale"  # misses entries younger than a random age of up to `seconds`
+    LATE = "late"  # nobody sees entries it makes for `seconds`
     BACKDATED = "backdated"  # entries it makes are dated `seconds` earlier
     PAGE_SIZE = "page_size"  # pages of at most `size`
-    BLIND_ETAG = "blind_etag"  # its ETag is the same when only the link to a next page is new
+    BLIND_ETAG = "blind_etag"  # the same ETag when only the link to a next page is new
     DUPLICATE = "duplicate"  # applied twice, as by a proxy that repeats
-    SHARED_REF = "shared_ref"  # creating a reference that is there on the same commit succeeds
+    SHARED_REF = "shared_ref"  # creating a reference that exists on the same commit succeeds
     DELAY = "delay"  # starts up to `seconds` later
-    # How it is answered: at most one of these strikes
+    # How it is answered: at most one of these applies
     SECONDARY_LIMIT = "secondary_limit"  # 403, with `retry_after` or without
     RATE_LIMIT = "rate_limit"  # 403 with nothing remaining, reset in `seconds`
     TOO_MANY = "too_many"  # 429 with `retry_after`
@@ -56,14 +56,14 @@ class Fault(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     method: str = ".*"  # regular expression, for the whole method
     path: str = ""  # regular expression, found anywhere in the path
     probability: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    times: Annotated[int, Meta(ge=1)] | None = None  # for the next so many matching requests
+    times: Annotated[int, Meta(ge=1)] | None = None  # for so many matching requests
     seconds: Annotated[float, Meta(ge=0)] | None = None
-    share: Annotated[float, Meta(ge=0, le=1)] = 0.5  # chance of a young entry to be missed
+    share: Annotated[float, Meta(ge=0, le=1)] = 0.5  # chance that a young entry is missed
     entries: frozenset[Entry] = frozenset({"comments", "labels", "issues"})
     size: Annotated[int, Meta(ge=1)] = 2
     status: Annotated[int, Meta(ge=400, le=599)] = 502
     retry_after: int | None = None
-    answer: Literal["first", "second"] = "second"  # which one the client of a duplicate gets
+    answer: Literal["first", "second"] = "second"  # which answer the client gets for a duplicate
     id: int = 0
     hits: int = 0
 

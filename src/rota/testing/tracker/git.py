@@ -1,4 +1,4 @@
-"""Just enough of a git store: commits with their real hashes, and references to them."""
+"""A minimal git store: commits with their real hashes, and references to them."""
 
 import hashlib
 import math
@@ -22,7 +22,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Two commits of the same content, author and second are one commit, as in git."""
+    """As in git, two commits with the same content, author and second are one commit."""
 
     message: str
     tree: str
@@ -67,7 +67,7 @@ class GitStore:
         return found if found and view.sees("refs", name, found.stamp) else None
 
     def matching(self, prefix: str, view: View) -> list[tuple[str, Reference]]:
-        """By plain text, as the real one: `claims/1` also finds `claims/12`."""
+        """By prefix, as on GitHub: `claims/1` also finds `claims/12`."""
         return [
             (name, found)
             for name, found in sorted(self.refs.items())

@@ -51,7 +51,7 @@ class Gitea:
         return answer
 
     def refuse(self, refused: Rejection, request: Request) -> Answer:
-        """An issue that was deleted or moved is simply not there."""
+        """An issue that was deleted or moved is simply not found."""
         status = 404 if isinstance(refused, Moved) else refused.status
         message = "not found" if status == 404 else refused.message
         content = {"message": message, "url": f"{request.base}/api/swagger"}
@@ -84,8 +84,7 @@ def repository(call: Call, repo: Repository) -> Answer:
 
 @routes("GET", REPO + "/issues")
 def list_issues(call: Call, repo: Repository) -> Answer:
-    """Newest first. Labels that the repository lacks are dropped from the filter: when none of
-    them exists, nothing is filtered."""
+    """Newest first. Unknown labels are dropped from the filter, perhaps until none is left."""
     query, view, since = call.request.query, call.view, call.since()
     state, kind = query.get("state") or "open", query.get("type")
     wanted = set(_labels_named(repo, query.get("labels", "").split(",")))
@@ -119,7 +118,7 @@ def get_pull(call: Call, repo: Repository, issue: Issue) -> Answer:
 
 @routes("PATCH", ISSUE)
 def edit_issue(call: Call, repo: Repository, issue: Issue) -> Answer:
-    """Answered with 201, as the real one does. Labels are not edited this way."""
+    """Answers 201, as Gitea does. Labels are not edited this way."""
     _must_be_known(call)
     if call.account != issue.author:
         _must_write(call, repo)
@@ -137,7 +136,7 @@ def edit_issue(call: Call, repo: Repository, issue: Issue) -> Answer:
 
 @routes("GET", ISSUE + "/comments")
 def list_comments(call: Call, repo: Repository, issue: Issue) -> Answer:
-    """All of them: there are no pages here. By time, then by id."""
+    """All comments, since there are no pages here. By time, then by id."""
     since = call.since()
     found = [
         shapes.comment(call.request.base, repo, issue, one)
@@ -165,7 +164,7 @@ def list_issue_labels(call: Call, repo: Repository, issue: Issue) -> Answer:
 
 @routes("POST", ISSUE + "/labels")
 def add_labels(call: Call, repo: Repository, issue: Issue) -> Answer:
-    """By number or by name; names that the repository lacks are passed over in silence."""
+    """By number or by name; unknown names are silently ignored."""
     _must_write(call, repo)
     given: Any = call.fields().get("labels") or []
     if all(isinstance(one, str) for one in given):
@@ -180,7 +179,7 @@ def add_labels(call: Call, repo: Repository, issue: Issue) -> Answer:
 
 @routes("DELETE", ISSUE + "/labels/{label}")
 def remove_label(call: Call, repo: Repository, issue: Issue, label: str) -> Answer:
-    """By number only, and fine when the issue does not carry it."""
+    """By number only; succeeds even if the issue does not have the label."""
     _must_write(call, repo)
     found = repo.labels.get(int(label)) if label.isascii() and label.isdigit() else None
     if found is None:
@@ -198,7 +197,7 @@ def list_labels(call: Call, repo: Repository) -> Answer:
 
 @routes("POST", REPO + "/labels")
 def create_label(call: Call, repo: Repository) -> Answer:
-    """Two labels of one name are possible: Gitea tells them apart by number."""
+    """Two labels may have the same name: Gitea tells them apart by number."""
     _must_write(call, repo)
     fields = call.fields()
     name, color = call.text(fields, "name"), call.text(fields, "color") or ""
@@ -211,8 +210,7 @@ def create_label(call: Call, repo: Repository) -> Answer:
 
 @routes("GET", ISSUE + "/timeline")
 def list_timeline(call: Call, repo: Repository, issue: Issue) -> Answer:
-    """Comments and events. Pages only when asked for one; null when there is nothing; the total
-    is that of the page."""
+    """Comments and events. Paged only on request; null when empty; the total is the page's own."""
     base, view = call.request.base, call.view
     found = [
         {**shapes.comment(base, repo, issue, one), "type": "comment", "label": None}
@@ -249,7 +247,7 @@ def _must_write(call: Call, repo: Repository) -> None:
 
 
 def _labels_named(repo: Repository, names: Sequence[str]) -> list[Label]:
-    """Here names are told apart by case."""
+    """Names are case-sensitive here."""
     return [one for one in repo.labels.values() if one.name in names]
 
 

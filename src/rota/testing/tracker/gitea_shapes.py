@@ -1,5 +1,5 @@
-"""What Gitea's API says of each thing. It differs from GitHub's where one would not expect it:
-`pull_request` is always there, an empty `assignees` is null, labels have their `#` taken off."""
+"""Gitea's JSON for each thing. It differs from GitHub's in unexpected places: `pull_request` is
+always there, an empty `assignees` is null, label colours have no `#`."""
 
 from rota.testing.tracker.clock import text_of
 from rota.testing.tracker.http import Json
@@ -131,7 +131,7 @@ _TYPES = {"closed": "close", "reopened": "reopen", "renamed": "change_title"}
 
 
 def event(base: str, repo: Repository, on: Issue, one: Event) -> Json:
-    """An entry of the timeline; a label's body is "1" when it was put on, and empty when not."""
+    """An entry of the timeline; a label's body is "1" when added, and empty when removed."""
     return {
         "id": one.id,
         "type": "label" if one.label else _TYPES[one.kind],

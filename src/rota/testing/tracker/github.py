@@ -23,7 +23,7 @@ class GitHub:
     name = "github"
 
     def answer(self, request: Request, plan: Plan, stamp: Stamp) -> Answer:
-        """With headers of its limit, and 304 where the client has it already."""
+        """Adds the headers of the rate limit; 304 where the client has the current version."""
         budget = self.limits.budget(request)
         try:
             _admit(request, budget)
@@ -53,7 +53,7 @@ class GitHub:
         return Answer(content={"resources": resources, "rate": resources["core"]})
 
     def signed(self, answer: Answer, request: Request) -> Answer:
-        """With the headers that every answer of GitHub's has."""
+        """Adds the headers that every answer of GitHub has."""
         common = {
             "x-github-request-id": "0000:0000",
             "x-github-media-type": "github.v3; format=json",

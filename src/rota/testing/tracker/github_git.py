@@ -74,7 +74,7 @@ def create_commit(call: Call, repo: Repository) -> Answer:
 
 @routes("GET", "/repos/{owner}/{name}/commits/{rest*}")
 def commit_at(call: Call, repo: Repository, rest: str) -> Answer:
-    """Of a branch, of `HEAD`, or by its hash."""
+    """The commit of a branch, of `HEAD`, or of a hash."""
     branch = repo.default_branch if rest == "HEAD" else rest
     found = repo.git.ref(f"refs/heads/{branch}")
     commit = repo.git.commits.get(found.sha if found else rest)
@@ -85,7 +85,7 @@ def commit_at(call: Call, repo: Repository, rest: str) -> Answer:
 
 
 def _signature(call: Call, given: Any) -> Signature:
-    """Whoever writes, now, unless the request says otherwise."""
+    """The caller, now, unless the request says otherwise."""
     fields = given if isinstance(given, dict) else {}
     login = call.account.login
     try:

@@ -45,7 +45,7 @@ def repository(call: Call, repo: Repository) -> Answer:
 
 @routes("GET", REPO + "/issues")
 def list_issues(call: Call, repo: Repository) -> Answer:
-    """Pull requests are issues too; newest first, unless asked otherwise."""
+    """Pull requests are issues, too; newest first by default."""
     query, view, since = call.request.query, call.view, call.since()
     state = query.get("state", "open")
     wanted = {one.strip().casefold() for one in query.get("labels", "").split(",") if one.strip()}
@@ -72,7 +72,7 @@ def get_issue(call: Call, repo: Repository, issue: Issue) -> Answer:
 
 @routes("GET", REPO + "/pulls/{number}")
 def get_pull(call: Call, repo: Repository, issue: Issue) -> Answer:
-    """An issue that is none has no number here."""
+    """404 for an issue that is not a pull request."""
     if not issue.is_pull:
         raise Rejection(404, "Not Found")
     return Answer(content=shapes.pull(call.request.base, repo, issue, call.view))
@@ -105,7 +105,7 @@ def list_blockers(call: Call, repo: Repository, issue: Issue) -> Answer:
 
 @routes("GET", ISSUE + "/comments")
 def list_comments(call: Call, repo: Repository, issue: Issue) -> Answer:
-    """In the order of their ids; `since` is about when they were changed."""
+    """By id; `since` refers to when they were changed."""
     since = call.since()
     found = [
         one
@@ -215,7 +215,7 @@ def list_timeline(call: Call, repo: Repository, issue: Issue) -> Answer:
 
 @routes("POST", "/graphql")
 def graphql(call: Call) -> Answer:
-    """Whatever the query: who edited the body of the issue in its variables last, and when."""
+    """Whatever the query: who last edited the body of the issue in its variables, and when."""
     if call.token is None:
         raise Rejection(401, "This endpoint requires you to be authenticated.")
     given: Any = call.fields().get("variables") or {}
@@ -243,7 +243,7 @@ def _list(call: Call, repo: Repository, items: Sequence[T], show: Callable[[T], 
 
 
 def _address(call: Call, repo: Repository) -> str:
-    """Links name the repository by its number, as the real ones do."""
+    """Links name the repository by its number, as GitHub's do."""
     rest = "/".join(call.request.segments[3:])
     return f"{call.request.base}/repositories/{repo.id}/{rest}"
 

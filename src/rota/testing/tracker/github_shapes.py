@@ -1,4 +1,4 @@
-"""What GitHub's REST API says of each thing: the fields that clients read."""
+"""GitHub's JSON for each thing: the fields that clients read."""
 
 from rota.testing.tracker.clock import text_of
 from rota.testing.tracker.git import Commit, Signature

@@ -1,7 +1,7 @@
-"""The test's hand on the stub: each method is one call of `/_control/`.
+"""The test's side of the stub: each method is one call of `/_control/`.
 
-The calls block. An asynchronous test that receives webhooks on its own loop
-sends them with `asyncio.to_thread(control.webhook, …)`.
+The calls block. An asynchronous test that receives webhooks on its own loop sends them with
+`asyncio.to_thread(control.webhook, …)`.
 """
 
 from collections.abc import Collection
@@ -43,13 +43,13 @@ class Control:
             raise ControlRefused(f"{method} {path}: {answer.json()['message']}")
         return answer.json()
 
-    # The scene
+    # Setup
 
     def reset(self, seed: int | str = 0) -> None:
         self.ask("POST", "reset", seed=seed)
 
     def user(self, login: str, *, id: int | None = None, kind: str = "User") -> int:  # noqa: A002 - as on the wire
-        """Its number."""
+        """Returns the account's number."""
         number: int = self.ask("POST", "users", login=login, id=id, kind=kind)["id"]
         return number
 
@@ -63,8 +63,8 @@ class Control:
         repos: Collection[str] | None = None,
         lacks: Collection[str] = (),
     ) -> str:
-        """A token of this account, `token-LOGIN` unless it is given. `repos` and `lacks` narrow
-        one that is not classic: `lacks=["contents"]` may not create references."""
+        """A token of this account, `token-LOGIN` by default. `repos` and `lacks` narrow a token
+        that is not classic: `lacks=["contents"]` may not create references."""
         text = token or f"token-{login}"
         narrowed = None if repos is None else list(repos)
         self.ask(
@@ -85,7 +85,7 @@ class Control:
         labels: Collection[str] = (),
         default_branch: str = "main",
     ) -> int:
-        """`owner/name`. An owner that is an organisation is made by `user` before."""
+        """`owner/name`. If the owner is an organisation, `user` has to create it first."""
         made = self.ask(
             "POST", "repos", name=name, private=private, collaborators=list(collaborators),
             labels=list(labels), default_branch=default_branch,
@@ -106,7 +106,7 @@ class Control:
         assignee: str | None = None,
         milestone: str | None = None,
     ) -> int:
-        """Its number."""
+        """Returns the issue's number."""
         made = self.ask(
             "POST", f"repos/{repo}/issues", title=title, body=body, user=user, labels=list(labels),
             pull_request=pull_request, blocked_by=list(blocked_by), assignee=assignee,
@@ -115,7 +115,7 @@ class Control:
         number: int = made["number"]
         return number
 
-    # By hand
+    # Changes
 
     def label(
         self,
@@ -132,7 +132,7 @@ class Control:
     def comment(
         self, repo: str, number: int, body: str, *, user: str, created_at: str | None = None
     ) -> int:
-        """As anybody, dated as you like; its id."""
+        """By any account, with any date. Returns its id."""
         path = f"repos/{repo}/issues/{number}/comments"
         made: int = self.ask("POST", path, body=body, user=user, created_at=created_at)["id"]
         return made
@@ -145,11 +145,11 @@ class Control:
         self.ask("PATCH", f"repos/{repo}/issues/{number}", **fields)
 
     def delete(self, repo: str, number: int, *, status: int = 410) -> None:
-        """404 instead of 410: as if it had been made invisible."""
+        """404 instead of 410: as if it had become invisible."""
         self.ask("POST", f"repos/{repo}/issues/{number}/delete", status=status)
 
     def transfer(self, repo: str, number: int, to: str) -> int:
-        """Its number in the other repository."""
+        """Returns its number in the other repository."""
         moved: int = self.ask("POST", f"repos/{repo}/issues/{number}/transfer", to=to)["number"]
         return moved
 
@@ -161,7 +161,7 @@ class Control:
         return number
 
     def faults(self) -> list[Json]:
-        """Those that are on, with how often each has struck (`hits`)."""
+        """The active faults, with how often each has struck (`hits`)."""
         found: list[Json] = self.ask("GET", "faults")
         return found
 
@@ -173,7 +173,7 @@ class Control:
         self.ask("POST", "limits", login=login, **fields)
 
     def clock(self, **fields: Any) -> str:
-        """`freeze`, `granularity`, `at`, `advance`; the stub's time afterwards."""
+        """`freeze`, `granularity`, `at`, `advance`. Returns the stub's time afterwards."""
         now: str = self.ask("POST", "clock", **fields)["now"]
         return now
 
@@ -184,7 +184,7 @@ class Control:
         return found
 
     def look(self, repo: str, number: int) -> Json:
-        """One issue as it really stands: title, state, labels, comments, events."""
+        """One issue as it really is: title, state, labels, comments, events."""
         found: Json = self.state()["repos"][repo]["issues"][str(number)]
         return found
 
@@ -200,7 +200,7 @@ class Control:
         self.ask("DELETE", "requests")
 
     def webhook(self, url: str, secret: str, repo: str, **fields: Any) -> list[int]:
-        """Deliver one; see `rota.testing.tracker.orders.Delivery`. How each was answered."""
+        """Deliver one; see `rota.testing.tracker.orders.Delivery`. Returns the statuses."""
         sent = self.ask("POST", "webhooks", url=url, secret=secret, repo=repo, **fields)
         statuses: list[int] = sent["statuses"]
         return statuses

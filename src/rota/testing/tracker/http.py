@@ -21,13 +21,13 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
-    base: str  # the address the client called us by
+    base: str  # the address that the client called
     token: Token | None = None
     token_is_bad: bool = False
 
     @classmethod
     def of(cls, scope: Mapping[str, Any], body: bytes) -> "Request":
-        # The raw path, because a label may have a slash in its name.
+        # The raw path, because a label's name may contain a slash.
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         headers = {
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
@@ -79,7 +79,7 @@ class Answer:
 
 
 class Rejection(Exception):
-    """A request that is refused; the dialect says it in its own form."""
+    """A refused request; the dialect gives it its own form."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Rejection(Exception):
 
 
 class Routes:
-    """Patterns like `/repos/{owner}/{name}`; `{rest*}` at the end takes all that follows."""
+    """Patterns like `/repos/{owner}/{name}`; `{rest*}` at the end matches all that follows."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, list[str], Callable[..., Any]]] = []

@@ -16,7 +16,7 @@ from rota.testing.tracker.views import EVERYTHING, Stamp, View
 
 
 class TokenKind(StrEnum):
-    CLASSIC = "classic"  # says its scopes in a header
+    CLASSIC = "classic"  # a header names its scopes
     FINE_GRAINED = "fine_grained"
     INSTALLATION = "installation"  # of an app: has no user
 
@@ -100,7 +100,7 @@ class Issue:
     blocked_by: list[int] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
-    edited_at: datetime | None = None  # of the body, as GraphQL tells it
+    edited_at: datetime | None = None  # of the body, as GraphQL returns it
     editor: Account | None = None
 
     def labels(self, view: View = EVERYTHING) -> list[Label]:
@@ -174,7 +174,7 @@ class Repository:
 
 
 class Hub:
-    """All of it. Ids ascend over everything, so a later comment has a higher one."""
+    """All records. Ids ascend over everything, so a later comment has a higher one."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
@@ -186,7 +186,7 @@ class Hub:
         return next(self._ids)
 
     def account(self, login: str) -> Account:
-        """Whoever has this login; a new user, when nobody has."""
+        """The account with this login; a new user if there is none."""
         return self.accounts.get(login.casefold()) or self.add_account(login)
 
     def add_account(self, login: str, account_id: int | None = None, kind: str = "User") -> Account:

@@ -1,4 +1,4 @@
-"""The log of requests, so that a test can count what a client asked for."""
+"""The log of requests, so that a test can count what a client requested."""
 
 from collections import Counter, deque
 from dataclasses import asdict, dataclass, field

@@ -1,4 +1,4 @@
-"""What can be asked of the stub through `/_control/`: the bodies, one type each."""
+"""The bodies of requests to `/_control/`, one type each."""
 
 from typing import Annotated, Any, Literal
 
@@ -23,7 +23,7 @@ class NewToken(Order):
     token: str
     kind: TokenKind = TokenKind.CLASSIC
     scopes: tuple[str, ...] = ("repo",)
-    repos: frozenset[str] | None = None  # those a token that is not classic was made for
+    repos: frozenset[str] | None = None  # of a token that is not classic
     lacks: frozenset[Literal["issues", "contents"]] = frozenset()
 
 
@@ -38,7 +38,7 @@ class NewRepo(Order):
 class NewIssue(Order):
     title: str = "An issue"
     body: str = ""
-    user: str | None = None  # the repository's owner, unless said otherwise
+    user: str | None = None  # by default the repository's owner
     labels: tuple[str, ...] = ()
     pull_request: bool = False
     blocked_by: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class IssueEdit(Order):
     state: Literal["open", "closed"] | None = None
     state_reason: str | None = None
     blocked_by: tuple[int, ...] | None = None
-    merged: bool = False  # a pull request: it is closed by that
+    merged: bool = False  # also closes the pull request
 
 
 class Deletion(Order):
@@ -81,7 +81,7 @@ class Transfer(Order):
 
 
 class Limit(Order):
-    login: str = ""  # empty: whoever comes without a token
+    login: str = ""  # empty: callers without a token
     resource: Literal["core", "graphql"] = "core"
     limit: int | None = None
     remaining: int | None = None
@@ -89,7 +89,7 @@ class Limit(Order):
 
 
 class ClockChange(Order):
-    """Done in this order: thaw or freeze, set, move."""
+    """Applied in this order: thaw or freeze, set, move."""
 
     freeze: bool | None = None
     granularity: int | None = None
@@ -114,6 +114,6 @@ class Delivery(Order):
     label: str | None = None
     comment: int | None = None
     sender: str | None = None
-    payload: dict[str, Any] = {}  # put over what we would send
+    payload: dict[str, Any] = {}  # merged over the default payload
     delivery: str | None = None
     times: Annotated[int, Meta(ge=1, le=100)] = 1

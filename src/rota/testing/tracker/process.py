@@ -1,4 +1,4 @@
-"""Start the stub as a process of its own, and end it for sure."""
+"""Starts the stub in its own process, and makes sure that it ends."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ END_SECONDS = 5
 
 
 class TrackerStubFailed(RuntimeError):
-    """The stub did not start; what it said of it is on stderr."""
+    """The stub did not start; its output is on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class TrackerStub:
 
 @contextmanager
 def tracker_stub(*, seed: int | str = 0, port: int = 0) -> Iterator[TrackerStub]:
-    """A tracker for as many processes as like to use it. It is gone at the end, also when this
+    """A tracker that any number of processes may use. It ends with the context, also when this
     process is killed: then its standard input ends."""
     command = [sys.executable, "-m", "rota.testing.tracker", "--until-stdin-ends"]
     process = subprocess.Popen(

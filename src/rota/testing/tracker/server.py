@@ -26,7 +26,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 def run(port: int, seed: int | str, *, until_stdin_ends: bool) -> None:
-    """Serve until told to stop. The first line on stdout says where."""
+    """Serve until told to stop. The first line on stdout is the address."""
     listener = socket.create_server(("127.0.0.1", port), backlog=512)
     taken = listener.getsockname()[1]
     config = uvicorn.Config(
@@ -51,8 +51,8 @@ def run(port: int, seed: int | str, *, until_stdin_ends: bool) -> None:
 
 
 def _end_with_parent() -> None:
-    """Whoever started us holds the other end of our standard input. The parent is watched as
-    well: a process that it forked may hold that end too, and live on."""
+    """The process that started us holds the other end of our standard input. Its pid is watched,
+    too: a process that it forked may hold that end as well, and live on."""
     parent = os.getppid()
     while os.getppid() == parent:
         readable, _, _ = select.select([sys.stdin], [], [], WATCH_SECONDS)

@@ -1,4 +1,4 @@
-"""What one read sees. A tracker answers from replicas, and a replica may lag behind."""
+"""What one read sees. A tracker answers from replicas, which may lag behind."""
 
 import math
 import random
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """When an entry was made: by the tracker's clock, and really."""
+    """When an entry was made: by the tracker's clock, and by the real one."""
 
     at: datetime
     born: float  # monotonic
@@ -17,10 +17,10 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Misses entries that are younger than `horizon`: each with the chance `share`.
+    """Misses entries younger than `horizon`, each with the chance `share`.
 
-    With a share below 1 an older entry may be missed while a younger one is seen.
-    Within one read, the same entry is seen or missed everywhere.
+    With a share below 1, an older entry may be missed while a younger one is seen. Within one read,
+    an entry is seen or missed everywhere.
     """
 
     now: float

@@ -1,4 +1,4 @@
-"""Deliver webhooks as GitHub and Gitea sign them."""
+"""Delivers webhooks, signed as GitHub and Gitea sign them."""
 
 import hashlib
 import hmac
@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 10
 
 
 async def deliver(hub: Hub, base: str, order: Delivery) -> list[int]:
-    """Send it, and say how each delivery was answered."""
+    """Send it, and return the status of each answer."""
     repo = hub.repository(order.repo)
     if repo is None:
         raise Rejection(404, f"there is no repository {order.repo!r}; create it first")
@@ -56,7 +56,7 @@ def _payload(hub: Hub, base: str, repo: Repository, order: Delivery) -> Json:
 
 
 def _headers(order: Delivery, body: bytes) -> dict[str, str]:
-    """Gitea sends GitHub's headers beside its own."""
+    """Gitea sends GitHub's headers in addition to its own."""
     signature = hmac.new(order.secret.encode(), body, hashlib.sha256).hexdigest()
     delivery = order.delivery or str(uuid4())
     headers = {

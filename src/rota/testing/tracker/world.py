@@ -1,4 +1,4 @@
-"""Everything that one stub holds, and a picture of it for tests."""
+"""The whole state of one stub, and a snapshot of it for tests."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -43,7 +43,7 @@ class World:
         return stamp
 
     def apply(self, request: Request, plan: Plan) -> Answer:
-        """Do it: twice, when the plan says so."""
+        """Apply the request; twice, if the plan says so."""
         dialect = self.dialect(request)
         plan.view = replace(plan.view, now=self.clock.steady())
         answer = dialect.answer(request, plan, self.stamp(plan))
@@ -53,7 +53,7 @@ class World:
         return again if plan.duplicate == "second" else answer
 
     def recognise(self, request: Request) -> None:
-        """Whose token it is, and which repository a number in the path means."""
+        """Find the account of the token, and the repository if the path has its number."""
         credentials = request.credentials
         request.token = self.hub.tokens.get(credentials or "")
         request.token_is_bad = credentials is not None and request.token is None
@@ -89,7 +89,7 @@ def _repository(one: Repository) -> Json:
 
 
 def issue_picture(one: Issue) -> Json:
-    """An issue as it really stands, whatever a read may see of it."""
+    """An issue as it really is, whatever a read may see of it."""
     standing = one.standing()
     return {
         "id": one.id,

@@ -1,9 +1,9 @@
-"""Processes of `rota` that need no start: one process imports everything and forks for each.
+"""Starts `rota` processes quickly: one process imports everything and forks for each of them.
 
-Most of what a command costs is the start of an interpreter and its imports. A zygote has done
-both; its children are real processes with their own pid, streams, signals and exit code, and they
-begin as a fresh one does: environment, directory, time zone, streams, warnings and random numbers
-are their own. What a fork cannot be given makes a true start instead: another encoding, or
+Most of the cost of a command is starting an interpreter and its imports. A zygote has done both.
+Its children are real processes with their own pid, streams, signals and exit code, and they begin
+like a fresh process: environment, directory, time zone, streams, warnings and random numbers are
+their own. Where a fork is not enough, a new interpreter is started: for another encoding, or for
 variables that only a starting interpreter reads. Two differences remain: the order of sets is the
 same in all children, and `/proc/PID/environ` and `cmdline` are those of the zygote.
 

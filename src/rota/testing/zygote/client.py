@@ -1,4 +1,4 @@
-"""Asking a zygote for processes; what is handed out can be used like a `subprocess.Popen`."""
+"""Asks a zygote for processes, which can be used like a `subprocess.Popen`."""
 
 import atexit
 import os
@@ -24,19 +24,19 @@ _STARTING_SECONDS = 60.0
 _BACKLOG = 64
 _BIN = Path(sys.executable).parent
 _SCRIPTS = {"rota": ROTA, "label-state": "rota.cli:label_state"}
-# A child does these by itself; any other word to Python needs an interpreter that starts with it.
+# A child applies these itself; any other setting of Python needs a new interpreter.
 _HEEDED = {"PYTHONWARNINGS", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 
 
 class ZygoteGone(RuntimeError):
-    """The zygote has ended; what it said of it is on stderr."""
+    """The zygote has ended; its output is on stderr."""
 
 
 class Zygote:
     """One for a test process. It ends with that process, however that ends."""
 
     def __init__(self) -> None:
-        # The zygote removes it: it sees the end of this process, whichever way that goes.
+        # The zygote removes it, because it sees the end of this process in any case.
         self.directory = Path(tempfile.mkdtemp(prefix="rota-zygote-"))
         self._address = str(self.directory / "socket")
         self._python = _words_to_python(os.environ)
@@ -67,11 +67,11 @@ class Zygote:
         return connection
 
     def suits(self, environ: Mapping[str, str]) -> bool:
-        """Whether a fork can be what a process started with these variables would be."""
+        """Whether a fork behaves like a process started with these variables."""
         return _words_to_python(environ) == self._python
 
     def scripts(self) -> Path:
-        """A directory for PATH, whose `rota` and `label-state` are forks too."""
+        """A directory for PATH, whose `rota` and `label-state` are forks, too."""
         place = self.directory / "bin"
         if not place.exists():
             place.mkdir()
@@ -83,13 +83,13 @@ class Zygote:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(_STARTING_SECONDS)
-        shutil.rmtree(self.directory, ignore_errors=True)  # one that was killed has not done it
+        shutil.rmtree(self.directory, ignore_errors=True)  # if it was killed, it has not done so
 
 
 def _words_to_python(environ: Mapping[str, str]) -> dict[str, str]:
     told = {k: v for k, v in environ.items() if k.startswith("PYTHON") and k not in _HEEDED}
     locale = next(filter(None, map(environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "C")
-    # Python speaks UTF-8 in the C locale, and in each of its spellings.
+    # Python uses UTF-8 in the C locale, and in each of its spellings.
     return told | ({} if locale.startswith(("C", "POSIX")) else {"locale": locale})
 
 
@@ -110,7 +110,7 @@ def the_zygote() -> Zygote:
 
 
 class Forked:
-    """A child of the zygote, with what tests use of a `subprocess.Popen`."""
+    """A child of the zygote, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:  # noqa: A002 - subprocess's name
-        """All that it prints until its end, while it reads what it is given."""
+        """Write the input, and return all output until the process ends."""
         heard: dict[IO[Any], Any] = {}
 
         def listen(pipe: IO[Any]) -> None:
@@ -208,9 +208,9 @@ def start(
     entry: str = ROTA,
     program: Path | None = None,
 ) -> Process:
-    """`rota WORDS …` in a process of its own: a fork, or where that cannot be, a true start.
+    """`rota WORDS …` in its own process: a fork, or a new interpreter where a fork is not enough.
 
-    `program` is the script that it believes to be, as the first of its arguments.
+    `program` is the script that it takes itself for, the first of its arguments.
     """
     zygote = the_zygote()
     if not zygote.suits(env):
@@ -245,7 +245,7 @@ def _program(entry: str) -> str:
 
 
 class _Streams:
-    """The child's ends of its streams, closed here once it has them, and ours."""
+    """The child's ends of its streams, closed here once the child has them; and our ends."""
 
     def __init__(self, failed: ExitStack, after: ExitStack, text: bool) -> None:
         self._failed = failed

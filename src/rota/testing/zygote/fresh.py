@@ -1,4 +1,4 @@
-"""A forked child made like a process that has just started, and ended like one."""
+"""Makes a forked child like a process that has just started, and ends it like one."""
 
 import atexit
 import gc
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from rota.testing.zygote.wire import Order
 
-_FLUSH_FAILED = 120  # what Python exits with then
+_FLUSH_FAILED = 120  # Python's exit code for it
 
 
 def begin(order: Order, stdio: list[int]) -> None:
@@ -23,7 +23,7 @@ def begin(order: Order, stdio: list[int]) -> None:
     for number, fd in enumerate(stdio):
         os.dup2(fd, number)
         os.close(fd)
-    os.environ.clear()  # in place: libraries hold on to the object
+    os.environ.clear()  # in place: libraries keep a reference to the object
     os.environb.update(order.environ)
     os.chdir(order.cwd)
     time.tzset()
@@ -37,7 +37,7 @@ def begin(order: Order, stdio: list[int]) -> None:
 
 
 def _told(name: str) -> str:
-    """What the interpreter would read for itself when it starts."""
+    """What the interpreter itself would read when it starts."""
     return os.environ.get(f"PYTHON{name}", "")
 
 
@@ -48,7 +48,7 @@ def _warn_as(options: str) -> None:
 
 
 def _open_streams() -> None:
-    """As the interpreter does it; in a locale without letters nothing is refused."""
+    """As the interpreter does it; in the C locale no character is refused."""
     locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "C")
     errors = "surrogateescape" if locale.startswith(("C", "POSIX")) else str(sys.stdout.errors)
     at_once = bool(_told("UNBUFFERED"))
@@ -73,8 +73,8 @@ def _file(fd: int, name: str, mode: str) -> FileIO:
 
 
 def run_as_a_program(order: Order) -> NoReturn:
-    """Call the entry point as its script does, and end without taking the modules apart, which
-    costs more than most commands."""
+    """Call the entry point as its script does, and exit without unloading the modules, which costs
+    more than most commands."""
     module, _, name = order.entry.partition(":")
     try:
         status = _status_of(getattr(importlib.import_module(module), name)())
@@ -99,7 +99,7 @@ def _status_of(code: object) -> int:
 def _end(status: int) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    gc.collect()  # shows what was left open, where warnings are errors
+    gc.collect()  # reveals what was left open, where warnings are errors
     for stream in (sys.stdout, sys.stderr):
         try:
             if not stream.closed:

@@ -16,8 +16,8 @@ from rota.testing.zygote import fresh
 from rota.testing.zygote.wire import NUMBER, Order, receive
 
 _ASKING_SECONDS = 10.0
-_LEFT_OUT = ("rota.testing", "rota.cli.board", "rota.terminal")  # half a second for one command
-_ALSO = (  # what commands and libraries import when they are called
+_LEFT_OUT = ("rota.testing", "rota.cli.board", "rota.terminal")  # half a second, for one command
+_ALSO = (  # imported by commands and libraries only when called
     "asyncio.subprocess", "concurrent.futures.process", "concurrent.futures.thread", "difflib",
     "encodings.idna", "getpass", "html", "http.client", "importlib.metadata", "rich.console",
     "rich.table", "runpy", "shlex", "sqlite3", "ssl", "stringprep", "traceback", "urllib.request",
@@ -27,8 +27,8 @@ _ALSO = (  # what commands and libraries import when they are called
 
 
 def import_everything() -> None:
-    """What cannot be imported is left to the children: whichever needs it says why. So it is with
-    an import that warns, which no child would show."""
+    """A module that cannot be imported is left to the children, and the one that needs it reports
+    why. The same for an import that warns, which no child would show."""
     found = (one.name for one in walk_packages(rota.__path__, "rota.", onerror=lambda _: None))
     ours = [n for n in found if not n.startswith(_LEFT_OUT) and not n.endswith("__main__")]
     with warnings.catch_warnings():
@@ -37,11 +37,11 @@ def import_everything() -> None:
             with suppress(Exception):
                 import_module(name)
     gc.collect()
-    gc.freeze()  # a collection in a child would copy every page
+    gc.freeze()  # otherwise a collection in a child would copy every page
 
 
 def serve(listening: int, directory: str) -> Order | None:
-    """Fork as asked until standard input ends. A child gets its order, the zygote None."""
+    """Fork on request until standard input ends. Returns a child's order; None in the zygote."""
     import_everything()
     return Server(listening, directory).run()
 
@@ -51,7 +51,7 @@ class Server:
         self._directory = directory
         self._listener = socket.socket(fileno=listening)
         self._woken, self._waker = socket.socketpair()
-        # Not epoll: its state would be shared with the children.
+        # Not epoll, whose state would be shared with the children.
         self._selector = selectors.PollSelector()
         self._children: dict[int, socket.socket] = {}
 
@@ -59,7 +59,7 @@ class Server:
         self._waker.setblocking(False)
         self._woken.setblocking(False)
         signal.set_wakeup_fd(self._waker.fileno())
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # only what has a handler wakes anybody
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a signal without a handler wakes nothing
         for source in (0, self._listener, self._woken):
             self._selector.register(source, selectors.EVENT_READ)
         while True:
@@ -98,7 +98,7 @@ class Server:
         return None
 
     def _forget(self) -> None:
-        """In a child: it must not hold what others wait to see closed."""
+        """In a child: close what others wait to see closed."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for one in (self._listener, self._woken, self._waker, *self._children.values()):
@@ -114,14 +114,14 @@ class Server:
                 if pid == 0:
                     return
                 connection = self._children.pop(pid)
-                with suppress(OSError):  # whoever asked may be gone
+                with suppress(OSError):  # the client may be gone
                     connection.sendall(NUMBER.pack(status))
                 with suppress(KeyError):
                     self._selector.unregister(connection)
                 connection.close()
 
     def _abandoned(self, pid: int) -> None:
-        """Who asked for it is gone, and so nobody is left to end it."""
+        """The client is gone, so nobody is left to end this child."""
         if pid in self._children:
             self._selector.unregister(self._children[pid])
             os.kill(pid, signal.SIGKILL)

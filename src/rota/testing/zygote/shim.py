@@ -1,7 +1,7 @@
 """`rota` for a shell: asks the zygote for a process, passes signals on, and ends as it ends.
 
-Copied as a program of its own with SOCKET, ENTRY and PROGRAM above it, and run without site: it
-imports only what is built in, so that it costs a hundredth of a second.
+This file is copied, with SOCKET, ENTRY and PROGRAM above it, as a program of its own, and run
+without site. It imports only built-in modules, so that it costs a hundredth of a second.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -28,11 +28,11 @@ def main() -> None:
     stdio = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1, 2))
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, stdio)]
     rest = message[connection.sendmsg([message], rights) :]
-    if rest:  # to send nothing fails too where the other side has answered and gone by now
+    if rest:  # even sending nothing fails if the other side has already answered and gone
         connection.sendall(rest)
     pid = number(connection)
     for one in SIGNALS:
-        # What is ignored stays so, as it would for the program itself.
+        # Ignored signals stay ignored, as they would for the program itself.
         if _signal.getsignal(one) != _signal.SIG_IGN:
             _signal.signal(one, lambda got, _: posix.kill(pid, got))
     status = number(connection)

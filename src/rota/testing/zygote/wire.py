@@ -1,7 +1,7 @@
-"""What is asked of a zygote: one message with three descriptors; the answers are two numbers.
+"""The protocol of a zygote: one message with three descriptors; the answers are two numbers.
 
-`marshal`, because the stand-in of `rota` on a path (`shim.py`) has to be quick: it imports nothing
-that is not built in, and both ends are the same Python.
+`marshal`, because the shim of `rota` on a path (`shim.py`) has to be quick: it imports only
+built-in modules, and both ends are the same Python.
 """
 
 import array
@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 
 _LENGTH = struct.Struct("!I")
-NUMBER = struct.Struct("!i")  # first the pid; at the end the status that wait() gave
+NUMBER = struct.Struct("!i")  # first the pid; at the end the status from wait()
 
 
 @dataclass(frozen=True, slots=True)
