@@ -70,12 +70,9 @@ class Sockets:
         explain: Callable[[Exception], RotaError],
     ) -> None:
         """Serve one WebSocket, from handshake to end. A refusal here is sent as an HTTP status."""
-        if self._stopping.is_set() or len(self._open) >= self._most:
-            raise TooManyConnections(
-                "this server has as many WebSockets as it takes, or is about to stop; try later",
-                headers={"retry-after": "5"},
-            )
+        self._demand_room()
         who = await self._caller(shake)
+        self._demand_room()  # others may have come meanwhile, or the server may be stopping
         doors = Doors(
             shake.receive, shake.send, call, explain, self._admission(shake), self._gate.again
         )
@@ -90,6 +87,13 @@ class Sockets:
         finally:
             self._open.discard(connection)
             await self._rest()
+
+    def _demand_room(self) -> None:
+        if self._stopping.is_set() or len(self._open) >= self._most:
+            raise TooManyConnections(
+                "this server has as many WebSockets as it takes, or is about to stop; try later",
+                headers={"retry-after": "5"},
+            )
 
     async def _caller(self, shake: Handshake) -> Caller | None:
         """None where a token is needed and the handshake brought no valid one. A page can send it
@@ -117,10 +121,10 @@ class Sockets:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._limits.recheck_seconds)
             for one in tuple(self._open):
-                if self._stopping.is_set():
-                    one.end(1001, "the server stops")
-                else:
+                if not self._stopping.is_set():
                     await one.check()
+        for one in tuple(self._open):
+            one.end(1001, "the server stops")
 
     async def _rest(self) -> None:
         if self._open or self._watcher is None:
