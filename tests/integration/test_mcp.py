@@ -114,6 +114,29 @@ def test_there_are_at_most_ten_tools_and_what_they_say_is_short() -> None:
         assert all("type" in one for one in schema["properties"].values()), tool.name
 
 
+async def test_a_blocked_item_that_changes_hands_meanwhile_is_not_taken(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = an_item(served)
+    look = WorkQueueClient.work_get
+
+    async def looked(client: WorkQueueClient, item_id: str) -> Json:
+        found = await look(client, item_id)
+        await client.release(item_id)
+        await client.dispatch(item_id, "jones")
+        await client.start(item_id)
+        await client.block(item_id, notes="waits for jones")
+        return found
+
+    async with by_http(served) as agent:
+        taken = await agent.call("work_claim", agent="smith", id=item)
+        end = {"how": "block", "notes": "waits", "token": taken["claim"]["token"]}
+        await agent.call("work_return", id=item, **end)
+        monkeypatch.setattr(WorkQueueClient, "work_get", looked)
+        assert "jones" in (await agent.refused("work_claim", agent="smith", id=item))["message"]
+    assert status(served, item) == "blocked"
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_an_item_is_taken_kept_and_completed_over_http(served: Served, mode: str) -> None:
     first, second = an_item(served, priority=1), an_item(served)

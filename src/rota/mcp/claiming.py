@@ -63,7 +63,7 @@ async def _this_one(seat: Seat, agent: str, item_id: str, lease: float | None) -
             f"{item_id} is for {item['assigned_agent']}", next="Call work_claim for other work."
         )
     if item["status"] == "blocked":
-        return await client.resume(item_id, lease_seconds=seconds)
+        return await client.resume(item_id, agent=agent, lease_seconds=seconds)
     if item["status"] != "queued":
         return await client.start(item_id, agent=agent, lease_seconds=seconds)
     await client.dispatch(item_id, agent)

@@ -152,13 +152,19 @@ class VerbCalls(ItemCalls):
         self,
         work_item_id: str,
         *,
+        agent: str | None = None,
         notes: str | None = None,
         lease_seconds: float | None = None,
         force: bool = False,
     ) -> Json:
         """For the caller to go on with it. To let the fleet go on with it, release it instead."""
         return self._verb(
-            "resume", work_item_id, notes=notes, lease_seconds=lease_seconds, force=force
+            "resume",
+            work_item_id,
+            agent=agent,
+            notes=notes,
+            lease_seconds=lease_seconds,
+            force=force,
         )
 
     def release(
