@@ -113,5 +113,5 @@ Example: rota add "Mend the gate" --type bug_fix --priority high
 @shared_options
 @click.pass_context
 def rota(context: click.Context) -> None:
-    """Rota hands work to fleets of agents and never loses track of it."""
+    """Rota runs fleets of AI agents on a durable ledger of work."""
     context.ensure_object(Session)

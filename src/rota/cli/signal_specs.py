@@ -86,36 +86,47 @@ _OPTIONS = [
     # when
     _several("--on-status", type=_STATUSES, help="When an item enters this status; repeatable."),
     _several(
-        "--when-all-in", **_STATUS, help="When all of --item or --project are in this status."
+        "--when-all-in",
+        **_STATUS,
+        help="When all of --item or --project are in this status; repeatable.",
     ),
-    _several("--when-any-in", **_STATUS, help="When one of --item or --project is in this status."),
+    _several(
+        "--when-any-in",
+        **_STATUS,
+        help="When one of --item or --project is in this status; repeatable.",
+    ),
     click.option("--after", metavar="SPAN", help="When this much time has passed: 30m, 2h, 7d."),
     _several(
         "--in",
         "in_",
         **_STATUS,
-        help="With --after: when an item has been in this status that long.",
+        help="With --after: if an item stays in this status that long; repeatable.",
     ),
     click.option("--at", metavar="TIME", help="At this time: ISO 8601, or +2h."),
     click.option("--timezone", help="Time zone of --at, such as Europe/Berlin.  [default: UTC]"),
-    _several("--on-run", type=_ENDS, help="When a run ends with this status."),
+    _several("--on-run", type=_ENDS, help="When a run ends with this status; repeatable."),
     click.option("--on-source", metavar="NAME|any", help="When a webhook of this source arrives."),
     # which
     _several(
         "--item",
         type=ItemId(),
-        help="Only this item; repeatable with --when-all-in and --when-any-in.",
+        help="Only this item; repeatable with --when-all-in, --when-any-in.",
     ),
     click.option("--project", type=ProjectName(), help="Only items of this project."),
     _several("--of-type", help="Only items of this type; repeatable."),
     _several("--of-label", help="Only items with this label; repeatable."),
     click.option("--of-agent", help="Only items or runs of this agent."),
     click.option("--of-schedule", help="Only runs of this schedule."),
-    _several("--from", "from_", **_STATUS, help="Only if the item comes from this status."),
-    _several("--on-reason", help="Only if the item moved for this reason."),
+    _several(
+        "--from", "from_", **_STATUS, help="Only if the item comes from this status; repeatable."
+    ),
+    _several("--on-reason", help="Only if the item moved for this reason; repeatable."),
     click.option("--nth", type=click.IntRange(1, 1000), help="Only from the item's n-th time on."),
     _several(
-        "--field", "fields", type=Field(), help="Only if the webhook's payload has this value."
+        "--field",
+        "fields",
+        type=Field(),
+        help="Only if the webhook's payload has this value; repeatable.",
     ),
     # then
     click.option(
