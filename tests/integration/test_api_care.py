@@ -241,7 +241,7 @@ def test_the_documentation_page_shows_code_and_paragraphs_as_such(http: httpx2.C
     page = http.get("/docs").text
     assert "`" not in page
     assert "<p>Needs the scope <code>dispatch</code>.</p>" in page
-    assert "409 <code>claim_lost</code> means" in page, "in a summary"
+    assert "<code>notes</code> says what it waits for" in page, "in a summary"
     assert "item&#x27;s <code>version</code>" in page, "of a parameter"
 
 

@@ -149,7 +149,7 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Nothing(Strict, frozen=True):
-    """Of a call that takes no body, or has no field left over."""
+    """For a call that takes no body, or has no field left over."""
 
 
 # projects, agents, tokens
@@ -201,7 +201,7 @@ NewBatch = Annotated[tuple[NewWork, ...], Meta(min_length=1, max_length=MAX_BATC
 
 
 class Change(Strict, frozen=True):
-    """A field that is absent stays as it is; null takes its value away."""
+    """A field that is absent stays as it is; null removes its value."""
 
     status: StatusName | None = None
     outcome: OutcomeName | None = None
@@ -268,7 +268,10 @@ class Start(Strict, frozen=True):
 
 class Resume(Start, frozen=True):
     force: Annotated[
-        bool, Meta(description="although an agent that the fleet wakes would not go on with it")
+        bool,
+        Meta(
+            description="resume it although its agent, woken by the fleet, would not go on with it"
+        ),
     ] = False
 
 
@@ -317,7 +320,7 @@ class Release(Strict, frozen=True):
     notes: Notes | None = None
     reason: Why | None = None
     force: bool = False
-    counted: Annotated[bool, Meta(description="false: this was no attempt")] = True
+    counted: Annotated[bool, Meta(description="false: do not count this as an attempt")] = True
 
 
 class Requeue(Strict, frozen=True):

@@ -21,11 +21,11 @@ def database_kind(address: str) -> str:
 
 @endpoint("GET", "/health", scope=None, tag=TAG, gives=schemas.Health)
 async def health(call: Call) -> Answer:
-    """Say whether the database answers, and takes changes. Open to everyone.
+    """Check whether the database answers and stores changes.
 
-    503 while it does not answer, and from a change that it could not store (the disk is full, the
-    file is gone) until it has stored one. Reads may go on meanwhile; the reason is in the server's
-    log.
+    Open to everyone. The answer is 503 while the database does not answer. It is also 503 after a
+    change that could not be stored (the disk is full, the file is gone), until one is stored again.
+    Reads may work meanwhile. The reason is in the server's log.
     """
     # The reasons are left out, because they may name the database and this is open to everyone.
     try:
@@ -43,7 +43,7 @@ async def health(call: Call) -> Answer:
 
 @endpoint("GET", "/metrics", scope=READ, tag=TAG, gives=str, media_type=PROMETHEUS)
 async def metrics(call: Call) -> Answer:
-    """Figures for Prometheus."""
+    """Show figures for Prometheus."""
     counts = {str(status): count for status, count in (await call.ledger.views.counts()).items()}
     kind = database_kind(call.ledger.database)
     sources, vitals = await call.ledger.outside.states(), await call.ledger.figures.vitals()
@@ -55,10 +55,11 @@ async def metrics(call: Call) -> Answer:
 
 @endpoint("POST", "/sweep", scope=DISPATCH, tag=TAG, gives=schemas.Sweep)
 async def sweep(call: Call) -> Answer:
-    """Bring back now what nobody works on any more.
+    """Bring back items that nobody works on any more.
 
-    A running server does this by itself: leases that lapsed go back to the queue, items started
-    without a lease and quiet for 30 minutes are blocked.
+    A running server does this by itself. Items whose lease has lapsed go back to the queue, or fail
+    if their attempts are used up. Items that were started without a lease and have been quiet for
+    30 minutes are blocked.
     """
     swept = await call.ledger.sweeper.tick()
     call.metrics.swept(swept)

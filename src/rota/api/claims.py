@@ -28,11 +28,11 @@ SLOW_SECONDS = 0.1  # a claim that takes longer is unusually slow
     sets=("Rota-Reason",),
 )  # fmt: skip
 async def claim_work(call: Call, body: ClaimWork) -> Answer:
-    """Take work, and wait for it if asked to.
+    """Claim items for an agent, and wait for them if asked to.
 
-    Items dispatched to the agent come first, then queued ones that name nobody else. Each has a
-    `claim` with the token that every later call about it must show. An empty list comes with
-    `Rota-Reason`: nothing_ready, no_free_slot, in_review_limit or agent_paused.
+    Items dispatched to the agent come first, then queued items that do not name another agent. Each
+    item has a `claim` with the token that every later call about the item must show. If the list is
+    empty, `Rota-Reason` says why: nothing_ready, no_free_slot, in_review_limit or agent_paused.
     """
     seconds = min(body.wait_seconds, call.settings.longest_wait_seconds)
     request = request_of(call, body, seconds)
@@ -122,7 +122,10 @@ async def _give_back(call: Call, result: ClaimResult, why: str) -> None:
     refuses=(409,),
 )  # fmt: skip
 async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
-    """Keep a claim for another lease; 409 `claim_lost` means: stop working on it."""
+    """Extend a claim by another lease.
+
+    409 `claim_lost` means: stop working on the item.
+    """
     if call.caller.agents is not None:
         await demand_own(call, await call.ledger.views.item(call.id), body.token)
     claim = await call.ledger.queue.heartbeat(
@@ -133,10 +136,10 @@ async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
 
 @endpoint("POST", "/work/complete", scope=WORK, tag=TAG, gives=list[schemas.Completed])
 async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
-    """Complete many items; one's refusal does not touch the others.
+    """Complete many items; each is accepted or refused by itself.
 
-    With `next`, a claim as in `POST /work/claim`, an item's holder takes another in the same
-    transaction, without waiting for one; a repeated call takes nothing, and gives no reason.
+    `next` is a claim as in `POST /work/claim`: the item's holder claims another item in the same
+    transaction, without waiting for one. A repeated call claims nothing, and gives no reason.
     """
     completing = _all_completed(call, body)
     takes = any(one.next is not None for one in body)

@@ -37,13 +37,14 @@ def event_endpoints(feed: Feed) -> tuple[Endpoint, ...]:
         takes=("Last-Event-ID",), sets=("Link", "Rota-Last-Event"),
     )  # fmt: skip
     async def list_events(call: Call, query: EventQuery) -> Reply:
-        """Read the event log, from the oldest on or behind `after`.
+        """Read the event log, from its beginning or after `after`.
 
-        With `Accept: text/event-stream` it is a stream of server-sent events that goes on: behind
-        `Last-Event-ID`, else behind `after`, else from now on.
+        With `Accept: text/event-stream` the answer is a stream of server-sent events that goes on.
+        It begins after `Last-Event-ID`, else after `after`, else now.
 
-        Who names an event that is not there yet has seen another log. A stream then begins now, and
-        says where that is; a page is empty, and `Rota-Last-Event` says where the log ends.
+        A caller that names an event beyond the end of the log has seen another log. A stream then
+        begins now, and says where that is. A page is then empty, and `Rota-Last-Event` says where
+        the log ends.
         """
         resumed = _last_event_id(call)
         if STREAM in call.headers.get(b"accept", b""):

@@ -51,12 +51,15 @@ def agent_endpoints(fleet: Known) -> tuple[Endpoint, ...]:
 
     @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent], sets=("Link",))
     async def list_agents(call: Call, query: PageQuery) -> Answer:
-        """List agents that are configured, have work on their hands, run, or may not run."""
+        """List agents that are configured, have items, run, or may not run."""
         return cut_answer(call, query, await _agents(call, fleet()), place=lambda one: one.name)
 
     @endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
     async def show_agent(call: Call, query: AgentQuery) -> Answer:
-        """Look at one agent. Its day begins at midnight in `timezone`."""
+        """Show one agent.
+
+        Its day, for `spent_today`, begins at midnight in `timezone`.
+        """
         found = await _agent(call, fleet(), call.id, query.timezone)
         if found is None:
             raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
@@ -64,12 +67,11 @@ def agent_endpoints(fleet: Known) -> tuple[Endpoint, ...]:
 
     @endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
     async def change_agent(call: Call, body: AgentChange) -> Answer:
-        """Say how many items an agent may work on or have in review, or pause it.
+        """Set the limits of an agent, pause it or resume it.
 
-        An agent that nobody has heard of becomes known by this. With `max_in_review` it gets no
-        new item while that many are in review or under way; `null` takes the limit off.
-        `paused: false` also lets it run again at once that may not, because it failed too often or
-        its quota was used up.
+        A new name adds an agent. With `max_in_review` the agent gets no new item while that many of
+        its items are in progress or in review; `null` removes the limit. `paused: false` also lets
+        an agent run again at once that failed too often or used up its quota.
         """
         await _change(call, body)
         return json_answer(await _agent(call, fleet(), call.id))
@@ -105,9 +107,9 @@ def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
         "POST", "/tokens", scope=ADMIN, tag="tokens", gives=schemas.TokenWithSecret, status=201
     )
     async def create_token(call: Call, body: NewToken) -> Answer:
-        """Make a token; its secret is shown this once.
+        """Create a token; its secret is shown this once.
 
-        From the first token on, every call but `GET /health` needs one.
+        From the first token on, every call needs one, except `GET /health` and signed webhooks.
         """
         token, secret = await call.ledger.tokens.create(body.name, body.scopes, body.expires_at)
         gate.forget()

@@ -12,7 +12,7 @@ from rota.model.errors import Refused
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """What reading it again has changed."""
+    """The configuration after the reload; `changed` says whether it differs."""
 
     changed: bool
     agents: list[str]
@@ -28,7 +28,7 @@ def config_endpoints(reload: Callable[[], Awaitable[Reloaded]] | None) -> tuple[
     async def reload_config(call: Call) -> Answer:
         """Read `rota.yaml` again, without dropping any run.
 
-        A file with a mistake changes nothing: the answer says what is wrong, and the old
+        A file with a mistake changes nothing: the answer names the mistakes, and the old
         configuration stays.
         """
         if reload is None:

@@ -27,7 +27,10 @@ TAG = "follow-ups"
     sets=("Link",),
 )  # fmt: skip
 async def list_follow_ups(signals: Signals, call: Call, query: FollowUpQuery) -> Answer:
-    """List follow-ups by age; with `agent`, those that this agent may have."""
+    """List follow-ups by age.
+
+    With `agent`, only those that this agent may claim.
+    """
     status = status_of(FollowUpStatus, query.status)
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[FollowUp], bool]:
@@ -44,16 +47,17 @@ async def list_follow_ups(signals: Signals, call: Call, query: FollowUpQuery) ->
 
 @endpoint("GET", "/follow-ups/{id}", scope=READ, tag=TAG, gives=wire.FollowUp)
 async def show_follow_up(signals: Signals, call: Call) -> Answer:
-    """Look at one follow-up."""
+    """Show one follow-up."""
     return json_answer(wire.follow_up_of(await signals.follow_up(call.id)))
 
 
 @endpoint("POST", "/follow-ups/claim", scope=WORK, tag=TAG, gives=wire.ClaimedFollowUp, also=(204,))
 async def claim_follow_up(signals: Signals, call: Call, body: ClaimFollowUp) -> Answer:
-    """Take the oldest follow-up that is open and not meant for another agent.
+    """Claim the oldest open follow-up that is not meant for another agent.
 
-    204 when there is none. The `token` belongs to every later call about it; when the lease is
-    over and it has not ended, another may take it. It needs no slot of the agent.
+    The answer is 204 when there is none. Later calls about the follow-up must show its `token`. If
+    the lease ends before the follow-up does, another agent may claim it. A follow-up takes no slot
+    of the agent.
     """
     call.caller.demand_agent(body.agent)
     taken = await signals.take_follow_up(body.agent, lease_seconds=body.lease_seconds)
@@ -65,7 +69,10 @@ async def claim_follow_up(signals: Signals, call: Call, body: ClaimFollowUp) -> 
     refuses=(409,),
 )  # fmt: skip
 async def heartbeat_follow_up(signals: Signals, call: Call, body: HeartbeatFollowUp) -> Answer:
-    """Keep a follow-up for another lease. 409 `claim_lost`: stop working on it."""
+    """Extend the lease of a follow-up.
+
+    409 `claim_lost` means: stop working on the follow-up.
+    """
     await _demand_own(signals, call, body.token)
     kept = await signals.extend_follow_up(call.id, body.token, lease_seconds=body.lease_seconds)
     return json_answer(wire.follow_up_of(kept))
@@ -76,7 +83,10 @@ async def heartbeat_follow_up(signals: Signals, call: Call, body: HeartbeatFollo
     refuses=(409,),
 )  # fmt: skip
 async def complete_follow_up(signals: Signals, call: Call, body: CompleteFollowUp) -> Answer:
-    """Say that a follow-up is done; without a token while nobody has it."""
+    """Complete a follow-up.
+
+    While nobody holds it, no `token` is needed.
+    """
     await _demand_own(signals, call, body.token)
     done = await signals.complete_follow_up(
         call.id, token=body.token, outcome=body.outcome, notes=body.notes, actor=call.actor
@@ -88,7 +98,10 @@ async def complete_follow_up(signals: Signals, call: Call, body: CompleteFollowU
     "POST", "/follow-ups/{id}/cancel", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
 )
 async def cancel_follow_up(signals: Signals, call: Call, body: CancelFollowUp) -> Answer:
-    """Say that nobody shall do it; without a token while nobody has it."""
+    """Cancel a follow-up, so that nobody does it.
+
+    While nobody holds it, no `token` is needed.
+    """
     await _demand_own(signals, call, body.token)
     done = await signals.complete_follow_up(
         call.id,
@@ -105,7 +118,7 @@ async def cancel_follow_up(signals: Signals, call: Call, body: CancelFollowUp) -
     "POST", "/follow-ups/{id}/release", scope=WORK, tag=TAG, gives=wire.FollowUp, refuses=(409,)
 )
 async def release_follow_up(signals: Signals, call: Call, body: ReleaseFollowUp) -> Answer:
-    """Give a follow-up back, for another to take."""
+    """Give a follow-up back, so that others can claim it."""
     await _demand_own(signals, call, body.token)
     return json_answer(wire.follow_up_of(await signals.release_follow_up(call.id, body.token)))
 

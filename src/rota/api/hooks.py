@@ -65,10 +65,11 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
         accepts="application/json",
     )  # fmt: skip
     async def github_hook(call: Call) -> Answer:
-        """Hear from GitHub that something happened in a repository.
+        """Receive a webhook of a repository on GitHub.
 
-        Signed with the secret that the source's `webhook_secret_env` names; 401 else, and where
-        there is no such source or secret: the server's log says which.
+        The body must be signed with the secret that the source's `webhook_secret_env` names.
+        Otherwise the answer is 401, also if there is no such source or secret; the server's log
+        says which.
         """
         return await _receive(call, "github", receivers)
 
@@ -78,10 +79,11 @@ def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
         accepts="application/json",
     )  # fmt: skip
     async def gitea_hook(call: Call) -> Answer:
-        """Hear from Gitea or Forgejo that something happened in a repository.
+        """Receive a webhook of a repository on Gitea or Forgejo.
 
-        Signed with the secret that the source's `webhook_secret_env` names; 401 else, and where
-        there is no such source or secret: the server's log says which.
+        The body must be signed with the secret that the source's `webhook_secret_env` names.
+        Otherwise the answer is 401, also if there is no such source or secret; the server's log
+        says which.
         """
         return await _receive(call, "gitea", receivers)
 

@@ -14,15 +14,16 @@ _REF = "#/components/schemas/{name}"
 
 _HEADERS_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "Idempotency-Key": (
-        "The same key and body give the same answer again; another body is 409.",
+        "Names this request, so that a repeat does nothing new. `POST /work` and `POST /work/batch`"
+        " answer 409 if the body differs.",
         {"type": "string", "pattern": "^[!-~]{1,150}$"},
     ),
     "If-Match": (
-        "The item's `version`; 412 if it has passed.",
+        "The item's `version`; 412 if the item has another one.",
         {"type": "string", "pattern": r'^(\*|(W/)?"?[0-9]{1,9}"?)$'},
     ),
     "Last-Event-ID": (
-        "Resume an event stream behind this event.",
+        "Resume an event stream after this event.",
         {"type": "string", "pattern": "^[0-9]{0,18}$"},
     ),
 }
@@ -31,9 +32,9 @@ _HEADERS_IN |= {
     for names, text in (
         (
             ("X-Hub-Signature-256", "X-Gitea-Signature"),
-            "HMAC-SHA256 of the body with the source's secret, in hexadecimal.",
+            "HMAC-SHA256 of the body with the secret of the source or schedule, in hexadecimal.",
         ),
-        (("X-GitHub-Delivery", "X-Gitea-Delivery"), "The delivery's own id; it counts once."),
+        (("X-GitHub-Delivery", "X-Gitea-Delivery"), "The id of the delivery; it counts once."),
         (("X-Gitlab-Token",), "The secret itself, as GitLab sends it."),
     )
     for name in names
@@ -41,8 +42,8 @@ _HEADERS_IN |= {
 _HEADERS_OUT = {
     "ETag": "The item's version, for `If-Match`.",
     "Link": 'The next page, as rel="next"; absent on the last one.',
-    "Location": "Where the new thing is.",
-    "Rota-Last-Event": "Where the log ends, if `after` lies beyond that.",
+    "Location": "The address of what was created.",
+    "Rota-Last-Event": "The number of the last event, if `after` is beyond it.",
     "Rota-Reason": (
         "Why the list is empty: nothing_ready, no_free_slot, in_review_limit or agent_paused."
     ),
@@ -55,22 +56,22 @@ _PATH_SCHEMAS = {
     "schedule": {"type": "string", "pattern": f"^{NAME.pattern}$"},
 }
 _REFUSALS = {
-    400: "Not JSON, or a cursor that is none of ours",
-    401: "No token, or one that is not known",
-    403: "The token lacks a scope, or a page of another site asked",
-    404: "There is no such thing",
-    405: "Not a method of this path; see `Allow`",
-    408: "The rest of the request did not come in time",
-    409: "Right in form, but not as things stand: see `code` and `allowed`",
-    412: "`If-Match` named a version that has passed",
+    400: "The body is not JSON, or the cursor is not valid",
+    401: "No token, or one that is not valid",
+    403: "The token lacks a scope, or the request comes from a page of another site",
+    404: "Not found",
+    405: "The path does not have this method; see `Allow`",
+    408: "The rest of the request did not arrive in time",
+    409: "The request does not fit the present state; see `code` and `allowed`",
+    412: "`If-Match` does not name the present version",
     413: "The body is too large",
     415: "The body is not `application/json`, or it is compressed",
-    421: "The server is not called by that name",
+    421: "The server does not answer to that host name",
     422: "A field is wrong or missing; see `errors`",
     429: "Too many wrong tokens from this address",
     431: "Request line and headers are too large",
-    500: "An error of ours",
-    503: "The database cannot be reached, is full or locked, or the server stops: ask again",
+    500: "An error of the server",
+    503: "The database cannot be reached, is full or locked, or the server stops; try again",
 }
 _ALWAYS = (401, 403, 405, 408, 421, 429, 431, 500, 503)
 _WITH_BODY = (400, 413, 415, 422)

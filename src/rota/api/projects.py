@@ -35,7 +35,7 @@ async def list_projects(call: Call, query: PageQuery) -> Answer:
 
 @endpoint("GET", "/projects/{id}", scope=READ, tag=TAG, gives=schemas.Project)
 async def show_project(call: Call) -> Answer:
-    """Look at one project."""
+    """Show one project."""
     return json_answer(wire.project_of(await call.ledger.views.project(call.id)))
 
 

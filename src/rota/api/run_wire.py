@@ -54,7 +54,7 @@ class RunQuery(Strict, frozen=True):
 
 
 class LogQuery(Strict, frozen=True):
-    """`offset` is in bytes, and behind a line."""
+    """`offset` is in bytes, at the end of a line."""
 
     follow: bool = False
     offset: Count = 0
@@ -73,7 +73,7 @@ class BeginRun(Strict, frozen=True):
 
 
 class OwnLimits(Strict, frozen=True):
-    """How a worker's configuration would have its agent paused; see `GET /agents`."""
+    """When the worker's configuration pauses its agent; see `GET /agents`."""
 
     breaker_failures: Annotated[int, Meta(ge=0, le=1_000_000)] = 5
     breaker_cooldown_seconds: Annotated[float, Meta(ge=0, le=31_536_000)] = 1800.0
@@ -136,13 +136,13 @@ class Run(Struct, frozen=True):
 
 
 class LogSize(Struct, frozen=True):
-    """How much of the log is here: the offset of what comes next."""
+    """How much of the log is stored: the offset of the next piece."""
 
     size: int
 
 
 class Letter(Struct, frozen=True):
-    """Without its payload, which holds the token of a claim."""
+    """An entry of the outbox, without its payload, which holds the token of a claim."""
 
     id: str
     kind: str

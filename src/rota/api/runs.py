@@ -38,7 +38,7 @@ _CURSOR = re.compile("[0-9a-f-]{36}")
 async def list_runs(call: Call, query: RunQuery) -> Answer:
     """List runs, newest first.
 
-    Several statuses by repeating `status` or with commas.
+    Name several statuses by repeating `status` or with commas.
     """
     if query.cursor is not None and not _CURSOR.fullmatch(query.cursor):
         raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
@@ -72,16 +72,16 @@ def _status(name: str) -> RunStatus:
 
 @endpoint("GET", "/runs/{id}", scope=READ, tag=TAG, gives=wire.Run)
 async def show_run(call: Call) -> Answer:
-    """Look at one run."""
+    """Show one run."""
     return json_answer(wire.run_of(await call.ledger.runs.get(call.id)))
 
 
 @endpoint("GET", "/runs/{id}/log", scope=READ, tag=TAG, gives=str, media_type=NDJSON)
 async def read_log(call: Call, query: LogQuery) -> Reply:
-    """Read what a run has said: one JSON object per line, from `offset` on.
+    """Read the log of a run: one JSON object per line, from `offset` on.
 
-    With `follow`, and with `Accept: text/event-stream`, it goes on until the run has ended; an
-    empty line, or a comment, says that it is still there. Every line has `ts` and `text`.
+    With `follow` or `Accept: text/event-stream`, the answer goes on until the run has ended; an
+    empty line or a comment shows that the server is still there. Every line has `ts` and `text`.
     """
     book = call.ledger.runs
     run = await book.get(call.id)
@@ -98,7 +98,10 @@ async def read_log(call: Call, query: LogQuery) -> Reply:
 
 @endpoint("POST", "/runs/{id}/cancel", scope=DISPATCH, tag=TAG, gives=wire.Run, refuses=(409,))
 async def cancel_run(call: Call) -> Answer:
-    """Ask for the end of a run; whoever has its process ends it, at once or within seconds."""
+    """Ask for a run to be ended.
+
+    The server or worker that has the process ends it, at once or within seconds.
+    """
     return json_answer(wire.run_of(await call.ledger.runs.cancel(call.id)))
 
 
@@ -110,10 +113,10 @@ async def cancel_run(call: Call) -> Answer:
     refuses=(404, 409), sets=("Location",),
 )  # fmt: skip
 async def begin_run(call: Call, body: BeginRun) -> Answer:
-    """Tell that a worker begins to run an agent on the item that it has claimed.
+    """Record that a worker begins to run an agent on an item.
 
-    Only with the token of the living claim, which this also keeps for another lease. Said again
-    by the same claim, it is the same run, with 200.
+    The worker shows the token of its live claim on the item; the call also extends that claim by
+    another lease. A repeat by the same claim returns the same run, with 200.
     """
     call.caller.demand_agent(body.agent)
     claim, item = await _claimed(call, body)
@@ -137,10 +140,10 @@ async def _claimed(call: Call, body: BeginRun) -> tuple[Claim, WorkItem]:
     refuses=(409, 413, 415),
 )  # fmt: skip
 async def append_log(call: Call, query: PieceQuery) -> Answer:
-    """Send a piece of a run's log: whole lines, each a JSON object, which begin at `offset`.
+    """Append to the log of a run: whole lines that begin at `offset`.
 
-    What is there already is not written twice. The answer tells how much is there now; less than
-    was sent means that the log is full.
+    Each line is a JSON object. What is already there is not written twice. The answer says how
+    large the log is now; less than was sent means that the log is full.
     """
     run = await _own(call)
     if run.status.ended:
@@ -152,10 +155,10 @@ async def append_log(call: Call, query: PieceQuery) -> Answer:
 
 @endpoint("POST", "/runs/{id}/end", scope=WORK, tag=TAG, gives=wire.Run, refuses=(409,))
 async def end_run(call: Call, body: EndRun) -> Answer:
-    """Tell how a worker's run has ended; said again in the same words, the answer is the same.
+    """Record how a worker's run has ended.
 
-    The item is moved by its own verbs. With `limits`, failures in a row and used-up quotas pause
-    the agent as they say.
+    A repeat with the same body gets the same answer. The call does not move the item; the verbs do.
+    With `limits`, failures in a row and a used-up quota pause the agent as `limits` says.
     """
     run = await _own(call)
     end = wire.end_of(_checked(body), _ending(body.status))
@@ -207,7 +210,10 @@ def _checked(body: EndRun) -> EndRun:
     sets=("Link",),
 )  # fmt: skip
 async def list_outbox(call: Call, query: PostQuery) -> Answer:
-    """List reports that still have to be delivered; with `buried`, those that were given up."""
+    """List reports and notifications that still have to be delivered.
+
+    With `buried`, those that were given up instead.
+    """
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[OutboxEntry], bool]:
         after = FIRST_POST if cursor is None else _post_place(cursor)
@@ -229,7 +235,7 @@ def _post_place(cursor: str) -> PostPlace:
 
 @endpoint("POST", "/outbox/{id}/retry", scope=DISPATCH, tag="outbox", status=204)
 async def retry_outbox(call: Call) -> Answer:
-    """Try to deliver again what was given up."""
+    """Retry the delivery of an entry that was given up."""
     await call.ledger.post.retry(call.id)
     return empty_answer()
 

@@ -50,9 +50,10 @@ def named(call: Call) -> tuple[str, str]:
     also=(200,), refuses=(409,),
 )  # fmt: skip
 async def hear_chat(call: Call, body: ChatMessage) -> Answer:
-    """Wake the agent of a chat schedule with a message, as a bridge to any chat would.
+    """Wake the agent of a chat schedule with a message.
 
-    The message is given to the agent as text from outside; a `message_id` counts once.
+    This is for a bridge to any chat. The agent gets the message as text from outside. A
+    `message_id` counts once.
     """
     agent, name = named(call)
     heads = (("From", body.sender), ("Channel", body.channel))
@@ -70,10 +71,10 @@ async def hear_chat(call: Call, body: ChatMessage) -> Answer:
 async def hear_webhook(call: Call) -> Answer:
     """Wake the agent of a webhook schedule.
 
-    Signed with the secret that the schedule's `secret_env` names: HMAC-SHA256 over the body, as
-    GitHub and Gitea do it, or GitLab's token; 401 else, and where there is no such schedule or
-    secret: the server's log says which. What it says is given to the agent as text from outside;
-    a delivery counts once.
+    The request must be signed with the secret that the schedule's `secret_env` names: HMAC-SHA256
+    over the body, as GitHub and Gitea do it, or GitLab's token. Otherwise the answer is 401, also
+    if there is no such schedule or secret; the server's log says which. The agent gets the body as
+    text from outside. A delivery counts once.
     """
     raw = await call.raw_body()
     agent, name = await _signer(call, raw)

@@ -20,13 +20,13 @@ class ScheduleQuery(Strict, frozen=True):
 
 
 class TriggerNow(Strict, frozen=True):
-    """The message is given to the agent behind its prompt."""
+    """The agent gets the message after its prompt."""
 
     message: Annotated[str, Meta(max_length=LONGEST_MESSAGE)] | None = None
 
 
 class ChatMessage(Strict, frozen=True):
-    """`message_id` is the chat's own; a message counts once."""
+    """`message_id` is the chat's own id; a message counts once."""
 
     text: Annotated[str, Meta(min_length=1, max_length=LONGEST_MESSAGE - 1_000)]
     message_id: Annotated[

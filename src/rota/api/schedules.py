@@ -27,7 +27,7 @@ LOOK_FAR_BACK = timedelta(days=30)
     sets=("Link",),
 )  # fmt: skip
 async def list_schedules(call: Call, query: ScheduleQuery) -> Answer:
-    """List schedules by agent and name: when each ran, when it will, and why it did not."""
+    """List schedules by agent and name: when each ran, will run, and why it did not."""
     after = None if query.cursor is None else _place(query.cursor)
     found = await call.ledger.schedules.find(query.agent, after, query.limit)
     full = len(found) == query.limit
@@ -57,7 +57,7 @@ def _place(cursor: str) -> tuple[str, str]:
 
 @endpoint("GET", "/schedules/{agent}/{schedule}", scope=READ, tag=TAG, gives=wire.Schedule)
 async def show_schedule(call: Call) -> Answer:
-    """Look at one schedule."""
+    """Show one schedule."""
     return await _shown(call, await call.ledger.schedules.get(*named(call)))
 
 
@@ -72,7 +72,7 @@ async def _shown(call: Call, state: ScheduleState) -> Answer:
 async def enable_schedule(call: Call) -> Answer:
     """Let a schedule wake its agent again, from now on.
 
-    What passed while it was disabled is not made up for.
+    Slots that passed while it was disabled are not made up for.
     """
     return await _shown(call, await call.ledger.schedules.enable(*named(call), actor=call.actor))
 
@@ -81,9 +81,10 @@ async def enable_schedule(call: Call) -> Answer:
     "POST", "/schedules/{agent}/{schedule}/disable", scope=DISPATCH, tag=TAG, gives=wire.Schedule
 )
 async def disable_schedule(call: Call) -> Answer:
-    """Keep a schedule from waking its agent. What runs goes on.
+    """Stop a schedule from waking its agent.
 
-    It holds until it is enabled again, or `enabled` is changed in the configuration.
+    Runs that have begun go on. The schedule stays disabled until it is enabled again, or until
+    `enabled` is changed in the configuration.
     """
     return await _shown(call, await call.ledger.schedules.disable(*named(call), actor=call.actor))
 
@@ -93,10 +94,10 @@ async def disable_schedule(call: Call) -> Answer:
     status=202, refuses=(409,),
 )  # fmt: skip
 async def trigger_schedule(call: Call, body: TriggerNow) -> Answer:
-    """Wake the agent now, whatever the clock says; also when the schedule is disabled.
+    """Wake the agent of a schedule now.
 
-    A node that has the agent takes it up as soon as there is room; `GET /triggers/{id}` says what
-    became of it.
+    This works also when the schedule is disabled. A node that has the agent starts it as soon as
+    there is room; `GET /triggers/{id}` shows what became of the trigger.
     """
     trigger = await call.ledger.schedules.trigger(*named(call), body.message, actor=call.actor)
     return json_answer(wire.trigger_of(trigger), 202)
@@ -104,9 +105,9 @@ async def trigger_schedule(call: Call, body: TriggerNow) -> Answer:
 
 @endpoint("DELETE", "/schedules/{agent}/{schedule}", scope=ADMIN, tag=TAG, status=204)
 async def forget_schedule(call: Call) -> Answer:
-    """Forget a schedule that no configuration names any more.
+    """Remove a schedule that no configuration names any more.
 
-    One that a server has in its configuration comes back soon, without its past.
+    If a server still has it in its configuration, it comes back soon, without its past.
     """
     await call.ledger.schedules.forget(*named(call))
     return empty_answer()
@@ -114,7 +115,7 @@ async def forget_schedule(call: Call) -> Answer:
 
 @endpoint("GET", "/triggers/{id}", scope=READ, tag=TAG, gives=wire.Trigger)
 async def show_trigger(call: Call) -> Answer:
-    """Look at one trigger: who has taken it up, and how it ended."""
+    """Show one trigger: which node has taken it, and how it ended."""
     return json_answer(wire.record_of(await call.ledger.schedules.trigger_record(call.id)))
 
 
@@ -122,9 +123,10 @@ async def show_trigger(call: Call) -> Answer:
     "POST", "/schedules/{agent}/{schedule}/restore", scope=ADMIN, tag=TAG, gives=wire.Restored
 )
 async def restore_schedule(call: Call, body: Restore) -> Answer:
-    """Take over what another scheduler knew of a schedule, before it has run here.
+    """Import the state of a schedule from another scheduler.
 
-    An interval goes on from its last run; the configuration may be read later.
+    A schedule that has already run here stays as it is. An interval goes on from its last run. The
+    configuration may be read later.
     """
     agent, name = named(call)
     restored = await call.ledger.schedules.restore(

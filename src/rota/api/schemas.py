@@ -52,7 +52,7 @@ class ItemFields(Struct, frozen=True, gc=False):
 
 
 class ClaimGrant(Struct, frozen=True, gc=False):
-    """For the claimer alone: whoever shows the token may move the item."""
+    """For the claimer alone: a caller that shows the token may move the item."""
 
     token: str
     epoch: int
@@ -75,7 +75,7 @@ class Item(ItemFields, frozen=True, gc=False, kw_only=True):
 
 
 class ItemAndNext(Item, frozen=True, gc=False, kw_only=True):
-    """`next` is there when it was asked for: what the holder has taken, with its claim."""
+    """`next` is there if it was asked for: the items that the holder has claimed, with claims."""
 
     next: list[Item] | UnsetType = UNSET
 
@@ -152,8 +152,8 @@ class EntryError(Struct, frozen=True):
 
 
 class Completed(Struct, frozen=True):
-    """`item` when ok, `error` when not. `next` is there when it was asked for; where nothing was to
-    be had, `next_reason` is nothing_ready, no_free_slot, in_review_limit or agent_paused."""
+    """`item` if ok, `error` if not. `next` is there if it was asked for. If nothing could be
+    claimed, `next_reason` is nothing_ready, no_free_slot, in_review_limit or agent_paused."""
 
     id: str
     ok: bool
@@ -192,7 +192,7 @@ class Spending(Struct, frozen=True):
 
 
 class Sweep(Struct, frozen=True):
-    """Ids of the items that were moved, and how many deferred ones have become due."""
+    """Ids of the items that were moved, and how many deferred items have become due."""
 
     released: tuple[str, ...]
     failed: tuple[str, ...]
@@ -201,7 +201,7 @@ class Sweep(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """How a place that work comes from stands, as the servers that tend it last noted."""
+    """The state of a source, as the servers that tend it last noted it."""
 
     source: str
     polled_at: str | None

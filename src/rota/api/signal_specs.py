@@ -50,9 +50,9 @@ class _Spec(Strict, frozen=True, omit_defaults=True, tag_field="kind"):
 class TransitionTrigger(
     _Spec, frozen=True, tag=TriggerOn.TRANSITION.value, rename={"from_": "from"}
 ):
-    """An item comes into one of these statuses: the signal's own, or any that the rest describes.
+    """An item enters one of these statuses: the signal's own item, or any that the filters select.
 
-    `nth`: the item's second, third, … time, and those behind it.
+    `nth`: only from the item's second, third, … time on.
     """
 
     to: Statuses
@@ -66,7 +66,7 @@ class TransitionTrigger(
 
 
 class AllInTrigger(_Spec, frozen=True, tag=TriggerOn.ALL_IN.value, rename={"in_": "in"}):
-    """Every one of these items, or of a project, is in one of these statuses."""
+    """All of these items, or all items of a project, are in one of these statuses."""
 
     in_: Statuses
     items: Names = ()
@@ -74,7 +74,7 @@ class AllInTrigger(_Spec, frozen=True, tag=TriggerOn.ALL_IN.value, rename={"in_"
 
 
 class AnyInTrigger(_Spec, frozen=True, tag=TriggerOn.ANY_IN.value, rename={"in_": "in"}):
-    """One of these items, or of a project, is in one of these statuses."""
+    """One of these items, or one item of a project, is in one of these statuses."""
 
     in_: Statuses
     items: Names = ()
@@ -82,8 +82,8 @@ class AnyInTrigger(_Spec, frozen=True, tag=TriggerOn.ANY_IN.value, rename={"in_"
 
 
 class TimeTrigger(_Spec, frozen=True, tag=TriggerOn.TIME.value, rename={"in_": "in"}):
-    """A moment; or so long after the signal was made; or, with `in`, an item that has stayed in
-    one of these statuses for so long."""
+    """A moment (`at`); or a time span after the signal was made (`after`); or, with `in`, an item
+    has been in one of these statuses for that time span."""
 
     at: Moment | None = None
     timezone: Zone | None = None
@@ -96,7 +96,7 @@ class TimeTrigger(_Spec, frozen=True, tag=TriggerOn.TIME.value, rename={"in_": "
 
 
 class RunTrigger(_Spec, frozen=True, tag=TriggerOn.RUN_FINISHED.value):
-    """A run has ended, so or in any way."""
+    """A run has ended with one of these outcomes, or with any."""
 
     outcome: Ends = ()
     agent: AgentName | None = None
@@ -104,7 +104,7 @@ class RunTrigger(_Spec, frozen=True, tag=TriggerOn.RUN_FINISHED.value):
 
 
 class SourceTrigger(_Spec, frozen=True, tag=TriggerOn.SOURCE_EVENT.value):
-    """A tracker's webhook was heard; `fields` are values of its payload: `pull_request.merged`."""
+    """A tracker's webhook arrived; `fields` are values of its payload: `pull_request.merged`."""
 
     source: Name | None = None
     fields: dict[str, Any] = field(default_factory=dict)
@@ -117,7 +117,7 @@ Trigger = TransitionTrigger | AllInTrigger | AnyInTrigger | TimeTrigger | RunTri
 
 
 class FollowUpAction(_Spec, frozen=True, tag=ActionKind.FOLLOW_UP.value):
-    """A follow-up on the item; where the item has ended, a new item."""
+    """Makes a follow-up on the item or, if the item has ended, a new item."""
 
     title: Description | None = None
     body: Body | None = None
@@ -125,7 +125,7 @@ class FollowUpAction(_Spec, frozen=True, tag=ActionKind.FOLLOW_UP.value):
 
 
 class SubmitAction(_Spec, frozen=True, tag=ActionKind.SUBMIT.value):
-    """A new item, with the priority and project of the one that it follows."""
+    """Submits a new item, with the priority and project of the item that it follows."""
 
     title: Description | None = None
     body: Body | None = None
@@ -158,8 +158,8 @@ class TriggerAction(_Spec, frozen=True, tag=ActionKind.TRIGGER.value):
 
 
 class NotifyAction(_Spec, frozen=True, tag=ActionKind.NOTIFY.value):
-    """Tells this address, by a POST of JSON, or a channel of `notify` in `rota.yaml`; through the
-    outbox."""
+    """Notifies an address, by a POST of JSON, or a channel of `notify` in `rota.yaml`. Goes through
+    the outbox."""
 
     url: Url | None = None
     channel: AgentName | None = None

@@ -47,8 +47,8 @@ FollowUpStatusName = Annotated[
 
 
 class NewSignal(Strict, frozen=True):
-    """`max_fires`: null is as often as it happens. Without an `action` it is a follow-up, or a new
-    item where the item has ended."""
+    """`max_fires` null: the signal fires as often as its trigger happens. Without `action`, it
+    makes a follow-up or, if the item has ended, a new item."""
 
     trigger: TriggerSpec
     action: ActionSpec | None = None
@@ -73,7 +73,7 @@ class FiringQuery(Strict, frozen=True):
 
 
 class FollowUpQuery(Strict, frozen=True):
-    """`agent`: those that this agent may have."""
+    """`agent`: only those that this agent may claim."""
 
     status: FollowUpStatusName | None = None
     work_item_id: Wanted | None = None
@@ -88,7 +88,7 @@ class ClaimFollowUp(Strict, frozen=True):
 
 
 class HeartbeatFollowUp(Strict, frozen=True):
-    """`lease_seconds`: counted from now."""
+    """`lease_seconds` counts from now."""
 
     token: ClaimToken
     lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
@@ -175,7 +175,7 @@ class Signal(Struct, frozen=True, kw_only=True):
 
 
 class Firing(Struct, frozen=True):
-    """One cause of a signal, and what became of it: `error` is also why it was skipped."""
+    """One cause of a signal, and what became of it. `error` also says why a firing was skipped."""
 
     id: str
     signal_id: str
@@ -191,7 +191,7 @@ class Firing(Struct, frozen=True):
 
 
 class SignalDetail(Signal, frozen=True, kw_only=True):
-    """With its latest firings."""
+    """A signal with its latest firings."""
 
     firings: list[Firing]
 
@@ -215,7 +215,7 @@ class FollowUp(Struct, frozen=True, kw_only=True):
 
 
 class ClaimedFollowUp(FollowUp, frozen=True, kw_only=True):
-    """For the claimer alone: whoever shows the token may end it."""
+    """For the claimer alone: a caller that shows the token may end the follow-up."""
 
     token: str
 

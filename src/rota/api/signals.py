@@ -32,8 +32,8 @@ TAG = "signals"
 async def create_signal(signals: Signals, call: Call, body: NewSignal) -> Answer:
     """Make a signal: when `trigger` happens, `action` follows, once or `max_fires` times.
 
-    For one item (`work_item_id`), or for all that the trigger's filter describes. What it
-    names has to exist. `title` and `body` may hold fields of what happened, for example
+    A signal is for one item (`work_item_id`), or for all items that the trigger's filters select.
+    What it names must exist. `title` and `body` may contain fields of what happened, for example
     `{item.description}`, `{event.reason}`, `{run.error}`.
     """
     made = await signals.create(_read(signals, body), actor=call.actor)
@@ -60,23 +60,27 @@ async def list_signals(signals: Signals, call: Call, query: SignalQuery) -> Answ
 
 @endpoint("GET", "/signals/{id}", scope=READ, tag=TAG, gives=wire.SignalDetail)
 async def show_signal(signals: Signals, call: Call) -> Answer:
-    """Look at one signal, with its latest firings, the newest first."""
+    """Show one signal with its latest firings, newest first."""
     detail = await signals.get(call.id)
     return json_answer(wire.detail_of(detail.signal, detail.firings))
 
 
 @endpoint("DELETE", "/signals/{id}", scope=DISPATCH, tag=TAG, status=204, refuses=(409,))
 async def cancel_signal(signals: Signals, call: Call) -> Answer:
-    """Cancel a signal that is active. What has followed already stays."""
+    """Cancel an active signal.
+
+    What it has already done stays.
+    """
     await signals.cancel(call.id, actor=call.actor)
     return empty_answer()
 
 
 @endpoint("POST", "/signals/test", scope=READ, tag=TAG, gives=list[schemas.Event])
 async def test_signal(signals: Signals, call: Call, body: NewSignal) -> Answer:
-    """Say which of the last 1,000 events would have fired such a signal; nothing is stored.
+    """Show which of the last 1,000 events would have fired a signal.
 
-    Each event is judged by how things stand now, and how often it may fire is left aside.
+    Nothing is stored. Events are judged by the present state of the items, and `max_fires` is
+    ignored.
     """
     found = await signals.test(_read(signals, body))
     return json_answer([event_of(one) for one in found])
@@ -87,7 +91,7 @@ async def test_signal(signals: Signals, call: Call, body: NewSignal) -> Answer:
     sets=("Link",),
 )  # fmt: skip
 async def list_firings(signals: Signals, call: Call, query: FiringQuery) -> Answer:
-    """List firings that stand so, the oldest first; those that failed unless said otherwise."""
+    """List firings with a status, oldest first; by default those that failed."""
     status = status_of(FiringStatus, query.status) or FiringStatus.FAILED
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[model.FiringRecord], bool]:
@@ -104,7 +108,7 @@ async def list_firings(signals: Signals, call: Call, query: FiringQuery) -> Answ
     refuses=(409,),
 )  # fmt: skip
 async def retry_firing(signals: Signals, call: Call) -> Answer:
-    """Try a firing again that has failed for good."""
+    """Retry a firing that failed for good."""
     return json_answer(wire.firing_of(await signals.retry(call.id)))
 
 

@@ -13,10 +13,10 @@ TAG = "sources"
 
 @endpoint("GET", "/sources", scope=READ, tag=TAG, gives=list[schemas.Source], sets=("Link",))
 async def list_sources(call: Call, query: PageQuery) -> Answer:
-    """List the sources that were tended: when each was read, what is wrong, what it has cost.
+    """List the sources that servers tend, with their last poll, errors and requests.
 
-    `polled_at` is when the source was last read whole, with all claims of ours on it; `requests`
-    are those of the servers that tend it, not those of agents.
+    `polled_at` is when the source was last read whole, with all claims of this ledger on it.
+    `requests` counts the requests of the servers that tend it, not those of agents.
     """
     found = await call.ledger.outside.states()
     return cut_answer(call, query, found, place=lambda one: one.source, written=wire.source_of)

@@ -23,7 +23,7 @@ class StatisticsQuery(Strict, frozen=True):
 
 
 class Spread(Struct, frozen=True):
-    """Seconds; `measured` says of how many items."""
+    """Times in seconds; `measured` is the number of items."""
 
     measured: int
     p50: float | None
@@ -31,7 +31,7 @@ class Spread(Struct, frozen=True):
 
 
 class Period(Struct, frozen=True):
-    """One hour or day; `ends` is not part of it."""
+    """One hour or day; the moment `ends` is not part of it."""
 
     begins: str
     ends: str
@@ -65,7 +65,7 @@ class RunCount(Struct, frozen=True):
 
 
 class Statistics(Struct, frozen=True):
-    """Items count by how they stand now: one that failed and was retried has not failed."""
+    """Items count by their present status: one that failed and was retried has not failed."""
 
     window: Window
     zone: str
@@ -86,12 +86,11 @@ class Statistics(Struct, frozen=True):
 
 @endpoint("GET", "/statistics", scope=READ, tag="statistics", gives=Statistics)
 async def show_statistics(call: Call, query: StatisticsQuery) -> Answer:
-    """Look back: what was done, how long it took, what failed and what it cost.
+    """Show what was done, how long it took, what failed and what it cost.
 
-    By the hour for `24h`, else by the day; days go from midnight to midnight in `zone`. What is
-    counted is counted exactly. Lead times are those of 512 items of each hour or day at most,
-    times in a status those of the 1,000 items that ended last, reasons those of the last 10,000
-    failures.
+    Periods are hours for `24h`, else days from midnight to midnight in `zone`. Counts are exact.
+    Lead times are of at most 512 items of each hour or day, times in a status are of the 1,000
+    items that ended last, and reasons are of the last 10,000 failures.
     """
     found = await call.ledger.figures.over(read_window(query.window), query.zone)
     return json_answer(_statistics_of(found))

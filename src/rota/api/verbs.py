@@ -32,32 +32,33 @@ from rota.queue.moves import Order
 TAG = "verbs"
 
 _BODIES: dict[Verb, tuple[Any, str]] = {
-    Verb.DISPATCH: (DispatchOrder, "Name the agent that shall do it."),
+    Verb.DISPATCH: (DispatchOrder, "Dispatch an item to an agent."),
     Verb.START: (
         Start,
-        "Begin to work on what was dispatched.\n\n"
+        "Start work on a dispatched item.\n\n"
         "With `lease_seconds` the item is claimed, and the answer has the claim's token.",
     ),
     Verb.COMPLETE: (
         Complete,
-        "It is done.\n\n"
-        "With `next`, a claim as in `POST /work/claim`, its holder takes the next item in the same"
-        " transaction: the answer has it under `next`, and `Rota-Reason` when that is empty. It is"
-        " not waited for, and a repeated call takes nothing, and gives no reason.",
+        "Complete an item.\n\n"
+        "`next` is a claim as in `POST /work/claim`: the holder claims the next item in the same"
+        " transaction. The answer has it under `next`; if that is empty, `Rota-Reason` says why."
+        " The call does not wait for an item. A repeated call claims nothing, and gives no reason.",
     ),
-    Verb.FAIL: (Fail, "It cannot be done."),
-    Verb.BLOCK: (Block, "It has to wait; `notes` say for what."),
+    Verb.FAIL: (Fail, "Mark an item as failed."),
+    Verb.BLOCK: (Block, "Mark an item as blocked; `notes` says what it waits for."),
     Verb.RESUME: (
         Resume,
-        "Go on with what was blocked.\n\n"
-        "For who does so: 409 without `lease_seconds` where the item's agent is woken by the fleet,"
-        " which is to `release` it instead, and leave the answer in `notes`.",
+        "Resume a blocked item.\n\n"
+        "For a caller that goes on with the item itself. If the item's agent is woken by the fleet,"
+        " the answer without `lease_seconds` is 409: `release` the item instead, with your answer"
+        " in `notes`.",
     ),
-    Verb.HAND_OVER: (HandOver, "Give the result to review; `artifact_url` says where it is."),
-    Verb.RELEASE: (Release, "Give it back to the queue."),
-    Verb.REOPEN: (Requeue, "Send it back from review."),
-    Verb.RETRY: (Requeue, "Queue what failed once more."),
-    Verb.CANCEL: (Cancel, "Take back what nobody has started."),
+    Verb.HAND_OVER: (HandOver, "Hand an item over for review; `artifact_url` is its result."),
+    Verb.RELEASE: (Release, "Give an item back to the queue."),
+    Verb.REOPEN: (Requeue, "Send an item in review back to the queue."),
+    Verb.RETRY: (Requeue, "Queue a failed item again."),
+    Verb.CANCEL: (Cancel, "Cancel an item that nobody has started."),
 }
 
 
@@ -107,7 +108,7 @@ def _verb(verb: Verb) -> Endpoint:
     sets=("ETag",),
 )  # fmt: skip
 async def note_work(call: Call, body: Note) -> Answer:
-    """Leave a note; the status stays as it is."""
+    """Write a note on an item; its status stays as it is."""
     order = Order(Verb.RELEASE, call.id, call.actor, token=body.token, notes=body.notes)
     return item_answer(
         await carry_out(call, order, lambda one: call.ledger.queue.change(one, None, {}))
@@ -119,7 +120,7 @@ async def note_work(call: Call, body: Note) -> Answer:
     sets=("ETag",),
 )  # fmt: skip
 async def hold_work(call: Call, body: Hold) -> Answer:
-    """Keep everybody from picking it up, for a reason."""
+    """Hold an item, so that nobody picks it up."""
     return item_answer(await call.ledger.queue.hold(call.id, body.reason, actor=call.actor))
 
 
@@ -128,7 +129,7 @@ async def hold_work(call: Call, body: Hold) -> Answer:
     sets=("ETag",),
 )  # fmt: skip
 async def unhold_work(call: Call, body: Unhold) -> Answer:
-    """Take the hold off."""
+    """Remove the hold from an item."""
     return item_answer(await call.ledger.queue.unhold(call.id, actor=call.actor))
 
 

@@ -88,7 +88,7 @@ async def submit_work(call: Call, body: NewWork) -> Answer:
     """Submit one item.
 
     It is stored as `queued`, also when it names an agent: dispatching is a step of its own.
-    The same `Idempotency-Key` with the same body gives the same item again, with 200.
+    The same `Idempotency-Key` with the same body returns the same item again, with 200.
     """
     done = await _submitted(call, [_new(body)], alone=True)
     item = done.items[0]
@@ -101,7 +101,10 @@ async def submit_work(call: Call, body: NewWork) -> Answer:
     refuses=(409,), takes=("Idempotency-Key",),
 )  # fmt: skip
 async def submit_batch(call: Call, body: NewBatch) -> Answer:
-    """Submit many items, all or none."""
+    """Submit many items, all or none.
+
+    The same `Idempotency-Key` with the same body returns the same items again, with 200.
+    """
     done = await _submitted(call, [_new(one) for one in body])
     return json_answer([wire.item_of(one) for one in done.items], 200 if done.repeated else 201)
 
@@ -112,11 +115,12 @@ async def submit_batch(call: Call, body: NewBatch) -> Answer:
 async def list_work(call: Call, query: WorkQuery) -> Answer:
     """List items by priority and age.
 
-    Several statuses by repeating `status` or with commas. With `since` the list goes by age;
-    it means "created after", and where only final statuses are asked for, "ended after".
-    With `id_prefix`, too: those whose id begins so. With `ready=true` only items that a claim
-    could take now, by the server's clock: what waits for others, is held, is not due yet, or is
-    taken through its source is left out.
+    Name several statuses by repeating `status` or with commas. `since` selects items that were
+    created after that time or, if only final statuses are asked for, ended after it. `id_prefix`
+    selects items whose id begins with it. With either of the two, the list is ordered by age. `q`
+    searches `description` and `body`.
+    `ready=true` selects items that a claim could take now, by the server's clock. Items that are
+    held, wait for others, are not due yet, or are taken through their source are left out.
     """
     wanted = Query(
         query.status,
@@ -147,10 +151,10 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
 
 @endpoint("GET", "/work/{id}", scope=READ, tag=TAG, gives=schemas.ItemDetail, sets=("ETag",))
 async def show_work(call: Call) -> Answer:
-    """Look at one item, with its history, claim, links and follow-ups.
+    """Show one item with its history, claim, links and follow-ups.
 
-    `events` are its latest 200, which `GET /events?work_item_id=` has all; `late_results` are its
-    latest 50, however long ago they came.
+    `events` holds its latest 200 events; `GET /events?work_item_id=` lists all of them.
+    `late_results` holds its latest 50 late results, however old they are.
     """
     detail = await call.ledger.views.detail(call.id)
     return json_answer(wire.detail_of(detail), 200, {"etag": f'"{detail.item.version}"'})
@@ -158,7 +162,7 @@ async def show_work(call: Call) -> Answer:
 
 @endpoint("GET", "/work/{id}/explain", scope=READ, tag=TAG, gives=schemas.Explained)
 async def explain_work(call: Call) -> Answer:
-    """Say why nobody works on it, and what would change that."""
+    """Explain why nobody works on an item, and what would change that."""
     return json_answer(wire.explained_of(await call.ledger.views.explain(call.id)))
 
 
@@ -167,9 +171,9 @@ async def explain_work(call: Call) -> Answer:
     takes=("If-Match",), sets=("ETag",),
 )  # fmt: skip
 async def change_work(call: Call, body: Change) -> Answer:
-    """Change fields, and make the one move that a status names.
+    """Change fields of an item, and move it to the given status.
 
-    Where the status machine has no such arrow the answer is 409 with `allowed`.
+    If the status machine has no move to that status, the answer is 409 with `allowed`.
     """
     target = _target(body.status)
     changes = _changes(body, target)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 agent_hook = group(
     "agent",
-    "What a coding agent's hooks run: `rota setup claude` writes them down.",
+    "Hooks of a coding agent, installed by `rota setup claude`.",
     "rota hook agent stop --agent smith",
 )
 
@@ -35,7 +35,7 @@ _agent = click.option("--agent", required=True, help="The agent's name in the le
 @agent_hook.member("start", example="rota hook agent start --agent smith")
 @_agent
 def start(session: "Session", /, agent: str) -> None:
-    """A conversation begins: tell what `rota prime` tells."""
+    """Print what `rota prime` prints, when a conversation begins."""
     from rota.cli.prime import stand
     from rota.mcp.prime import text
 
@@ -45,9 +45,10 @@ def start(session: "Session", /, agent: str) -> None:
 @agent_hook.member("tool", example="rota hook agent tool --agent smith")
 @_agent
 def tool(session: "Session", /, agent: str) -> None:
-    """A tool was used: the agent lives, and `rota mcp` keeps its claims.
+    """Record that the agent is alive, after it used a tool.
 
-    It only touches a file, at most every 15 seconds.
+    `rota mcp` extends the agent's claims while it shows such signs of life. This command only
+    touches a file, at most every 15 seconds.
     """
     from rota.cli.seats import seen_file
 
@@ -62,9 +63,10 @@ def tool(session: "Session", /, agent: str) -> None:
 @agent_hook.member("stop", example="rota hook agent stop --agent smith")
 @_agent
 def stop(session: "Session", /, agent: str) -> None:
-    """The agent wants to stop: exit code 2 refuses while it holds a claim.
+    """Refuse to let the agent stop while it holds a claim.
 
-    It is asked once: an agent that stops all the same is let go, and its lease runs out.
+    Exit code 2 refuses. It refuses once: an agent that stops all the same is let go, and the lease
+    of its claim runs out.
     """
     from rota.cli.seats import has_ledger
 

@@ -13,7 +13,7 @@ from rota.model.errors import InvalidInput, NoLedger
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-agent = group("agent", "Who works, and on how much at once.", "rota agent list")
+agent = group("agent", "List, configure, pause and resume agents.", "rota agent list")
 
 
 def _today_column(title: str, field: str, spare: int, form: str = "{}") -> Column:
@@ -81,11 +81,11 @@ def _today(spent: dict[str, Any]) -> str:
 
 @agent.member("list", example="rota agent list")
 def list_agents(session: "Session", /) -> None:
-    """List agents: what they have on their hands, what they spent, and what keeps them.
+    """List agents with their items, spending and obstacles.
 
-    In a pipe the columns are name, items in progress, items dispatched, slots, paused or not, runs
-    that go on, and of today runs, USD and tokens; then items in review, and what else keeps the
-    agent from running.
+    In a pipe the columns are name, items in progress, items dispatched, slots, "paused" or nothing,
+    current runs, today's runs, today's USD, today's tokens, items in review, and what else keeps
+    the agent from running.
     """
     found = session.client.agents()
     session.output.table(found, _COLUMNS)
@@ -98,16 +98,18 @@ def list_agents(session: "Session", /) -> None:
 
 @agent.member("set", example="rota agent set smith --max-concurrent 3")
 @click.argument("name")
-@click.option("--max-concurrent", type=click.IntRange(1), help="On how many items at once.")
+@click.option(
+    "--max-concurrent", type=click.IntRange(1), help="How many items it may work on at once."
+)
 @click.option(
     "--max-in-review",
     metavar="N",
-    help="With how many items in review it gets no new one; none: no limit.",
+    help="Most items in progress or in review before it gets no new one; none: no limit.",
 )
 def set_agent(
     session: "Session", /, name: str, max_concurrent: int | None, max_in_review: str | None
 ) -> None:
-    """Configure an agent; one that nobody knew becomes known."""
+    """Set the limits of an agent; a new name adds an agent."""
     if max_concurrent is None and max_in_review is None:
         raise click.UsageError("say what to set: --max-concurrent N, --max-in-review N, or both")
     more: dict[str, Any] = {}
@@ -129,7 +131,7 @@ def _limit(text: str) -> int | None:
 @agent.member("pause", example="rota agent pause smith")
 @click.argument("name")
 def pause(session: "Session", /, name: str) -> None:
-    """Let an agent take nothing more; what it has, it keeps."""
+    """Stop an agent from taking items; it keeps those it has."""
     known = _is_known(session, name)
     _show(session, session.client.set_agent(name, paused=True))
     if not known:
@@ -156,9 +158,10 @@ def _is_known(session: "Session", name: str) -> bool:
 @agent.member("resume", example="rota agent resume smith")
 @click.argument("name")
 def resume(session: "Session", /, name: str) -> None:
-    """Let an agent take work again that was paused, failed too often, or used its quota up.
+    """Let a paused agent take items again.
 
-    Exit code 1 when nothing is known of it.
+    Also lets an agent run again that failed too often or used up its quota. Exit code 1 when
+    nothing is known of the agent.
     """
     if not _is_known(session, name):
         session.output.negative(

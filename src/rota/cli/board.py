@@ -19,23 +19,25 @@ if TYPE_CHECKING:
 
 
 @command("board", example="rota board --agent smith --label urgent")
-@click.option("--project", "project_id", type=ProjectName(), help="Items of this project.")
-@click.option("--agent", help="Items of this agent.")
-@click.option("--type", help="Items of this kind.")
-@click.option("--label", help="Items with this label.")
-@click.option("--search", "q", help="Items whose text contains this.")
-@click.option("--once", is_flag=True, help="Print it as text, and end; so too in a pipe.")
+@click.option("--project", "project_id", type=ProjectName(), help="Only items of this project.")
+@click.option("--agent", help="Only items of this agent.")
+@click.option("--type", help="Only items of this type.")
+@click.option("--label", help="Only items with this label.")
+@click.option("--search", "q", help="Only items whose title or body contains this.")
+@click.option(
+    "--once", is_flag=True, help="Print the board as text once and exit; the default in a pipe."
+)
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True,
-    help="At most so many of each column, with --once.",
+    help="With --once: at most this many items per column.",
 )  # fmt: skip
-@click.option("--light", is_flag=True, help="Dark letters on a light ground.")
+@click.option("--light", is_flag=True, help="Dark text on a light background.")
 def board(
     session: "Session", /, once: bool, limit: int, light: bool, **filters: str | None
 ) -> None:
-    """Watch the board and move its cards, in the terminal.
+    """Show the board in the terminal, and move its cards.
 
-    Press ? there for its keys. It follows the ledger by itself.
+    Press ? there to see the keys. The board follows the ledger by itself.
     """
     from rota.terminal.filters import Filters
 

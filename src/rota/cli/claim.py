@@ -48,24 +48,37 @@ _CLAIMED = [
 
 
 @command("claim", example="rota claim --agent smith --type bug_fix --wait 30s --lease 15m")
-@click.option("--agent", required=True, help="Who takes it.")
-@click.option("--type", "types", multiple=True, help="Only this kind; repeatable.")
-@click.option("--label", "labels", multiple=True, help="Only with this label; repeatable.")
-@click.option("--project", "project_id", type=ProjectName(), help="Only of this project.")
-@click.option("--lease", "lease_seconds", type=Span(), help="For how long.  [default: 15m]")
-@click.option("--limit", type=click.IntRange(1, 1000), help="How many.  [default: 1]")
+@click.option("--agent", required=True, help="The agent that claims.")
+@click.option("--type", "types", multiple=True, help="Only items of this type; repeatable.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    help="Only items with this label; repeated: with all of them.",
+)
+@click.option("--project", "project_id", type=ProjectName(), help="Only items of this project.")
+@click.option(
+    "--lease",
+    "lease_seconds",
+    type=Span(),
+    help="How long the claim holds without a heartbeat.  [default: 15m]",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), help="Claim at most this many items.  [default: 1]"
+)
 @click.option(
     "--wait",
     type=Span(),
     is_flag=False,
     flag_value="36500d",
-    help="Wait for it: so long, or without a value until there is something.",
+    help="Wait this long for an item; without a value, until there is one.",
 )
 def claim(session: "Session", /, agent: str, wait: float | None, **wanted: Any) -> None:
-    """Take the best item there is for an agent; exit code 1 when there is nothing.
+    """Claim the best ready item for an agent.
 
-    The token that is printed belongs to every later call about the item. In a pipe the columns are
-    id, token, expiry, type and description. What cannot be printed is given back at once.
+    Prints the item and the claim's token, which every later command about the item needs. Exit code
+    1 when there is nothing to claim. In a pipe the columns are id, token, expiry, type and
+    description. If the output cannot be written, the item is given back at once.
     """
     for name in ("types", "labels"):
         wanted[name] = list(wanted[name]) or None
@@ -155,12 +168,15 @@ def how_to_go_on(item: dict[str, Any]) -> str:
 @command("heartbeat", example="rota heartbeat ITEM --token TOKEN --progress '2 of 5 tests'")
 @item_ids.item
 @click.option("--token", required=True, help="The claim's token.")
-@click.option("--progress", help="How far it is.")
-@click.option("--notes", type=Text(), help="Leave a note: text, @file or -.")
+@click.option("--progress", help="How far the work is, in a few words.")
+@click.option("--notes", type=Text(), help="A note on the item: text, @file or -.")
 def heartbeat(
     session: "Session", /, item: str, token: str, progress: str | None, notes: str | None
 ) -> None:
-    """Keep a claim for another lease; exit code 7 says to stop working on it."""
+    """Extend a claim by another lease.
+
+    Exit code 7: the claim is lost, stop working on the item.
+    """
     extended = session.client.heartbeat(item, token, notes, progress)
     if session.as_json:
         session.output.document(extended)

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from rota.cli.session import Session
     from rota.config.loading import Loaded
 
-config = group("config", "What rota.yaml says.", "rota config check")
+config = group("config", "Check, show and reload rota.yaml.", "rota config check")
 
 
 @config.member("check", example="rota config check --json")
 @config_option
 def check(session: "Session", /) -> None:
-    """Read the file and all that it names; exit code 1 when something is wrong.
+    """Check rota.yaml and the files that it names.
 
-    All mistakes are told at once, each with file, line and column. Warnings are keys that nothing
-    follows from, directories and programs that are missing, webhooks without a secret, and signals
-    whose moment has passed.
+    Exit code 1 when there is a mistake. All mistakes are reported at once, each with file, line and
+    column. Warnings are about keys without effect, missing directories and programs, webhooks
+    without a secret, and signals whose time has passed.
     """
     file = _file(session)
     mistakes, warnings, counts = _examined(session)
@@ -83,10 +83,10 @@ def _counted(counts: dict[str, int]) -> str:
 @config.member("show", example="rota config show --json")
 @config_option
 def show(session: "Session", /) -> None:
-    """Show what results from all files: defaults merged, everything filled in.
+    """Print the whole configuration, with defaults filled in.
 
-    What came from environment variables is shown as it is written in the file, and what is called
-    like a secret as ***.
+    Values from environment variables are shown as the file writes them. A value whose key looks
+    like a secret is shown as ***.
     """
     _file(session)
     shown = dict(_loaded(session).shown)
@@ -98,9 +98,10 @@ def show(session: "Session", /) -> None:
 
 @config.member("reload", example="rota config reload")
 def reload(session: "Session", /) -> None:
-    """Let the running server read its file again, without dropping any run.
+    """Make the running server read its rota.yaml again.
 
-    A file with a mistake changes nothing: what is wrong is told, and the old configuration stays.
+    No run is dropped. A file with a mistake changes nothing: the mistakes are printed, and the old
+    configuration stays. Exit code 1 when no server runs.
     """
     from rota.cli.destination import server_of
 
@@ -126,9 +127,10 @@ def _tell_plainly(told: dict[str, Any]) -> None:
 
 @config.member("schema", example="rota config schema")
 def schema(session: "Session", /) -> None:
-    """Print the JSON Schema of rota.yaml, for editors: put it into a file that they are told of.
+    """Print the JSON Schema of rota.yaml, for editors.
 
-    With --json it is the `data` of a document, as in all commands.
+    Write it to a file, and name that file in the editor's settings. With --json the schema is the
+    `data` of the document, as in all commands.
     """
     import json
 

@@ -17,7 +17,7 @@ from rota.surroundings import environ
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-db = group("db", "Look after the database.", "rota db status")
+db = group("db", "Check, upgrade, back up and restore the database.", "rota db status")
 
 
 def demand_ledger(database: str) -> None:
@@ -71,7 +71,10 @@ async def state_of(database: str) -> dict[str, Any]:
 
 @db.member("status", example="rota db status --db postgresql://rota@db/rota")
 def status(session: "Session", /) -> None:
-    """Say which migrations the database has had; exit code 1 when it wants any."""
+    """Show the database, its size and its migrations.
+
+    Exit code 1 when the schema is not current.
+    """
     database = _database(session)
     demand_ledger(database)
     found = asyncio.run(state_of(database))
@@ -88,7 +91,10 @@ def status(session: "Session", /) -> None:
 
 @db.member("upgrade", example="rota db upgrade")
 def upgrade(session: "Session", /) -> None:
-    """Bring the database to the present schema; an empty one is filled."""
+    """Upgrade the database to the current schema.
+
+    An empty database gets the whole schema. Prints the migrations that were applied.
+    """
     applied = upgrade_now(_database(session))
     session.output.facts({"applied": applied}, [("applied", "\n".join(applied))])
     if not applied:
@@ -104,9 +110,12 @@ def upgrade_now(database: str) -> list[str]:
 
 @db.member("backup", example="rota db backup rota-2026-05-01.db")
 @click.argument("target", type=click.Path(path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def backup(session: "Session", /, target: Path, overwrite: bool) -> None:
-    """Write a consistent copy while others go on working."""
+    """Write a consistent copy of the database to TARGET.
+
+    Servers and workers can go on meanwhile.
+    """
     database = _database(session)
     demand_ledger(database)
     demand_target(session.settings, target, overwrite)
@@ -125,11 +134,12 @@ async def _backup(database: str, target: Path) -> None:
 @db.member("restore", example="rota db restore rota-2026-05-01.db")
 @click.argument("file", type=click.Path(path_type=Path))
 def restore(session: "Session", /, file: Path) -> None:
-    """Put a backup in the place of the ledger, which is kept beside it under another name.
+    """Replace the ledger with a backup, and keep the old ledger.
 
-    Only while no server runs on it and nobody has it open. The backup is checked first; whatever
-    happens, the old ledger or the new one is there afterwards, whole. Such backups are of SQLite;
-    PostgreSQL has pg_restore.
+    The old ledger is kept beside the new one under another name. This works only while no server
+    runs on the ledger and no process has it open. The backup is checked first. Whatever happens,
+    either the old or the new ledger is there afterwards, whole. For SQLite only; PostgreSQL has
+    pg_restore.
     """
     from rota.app.restoring import restore as restore_ledger
 

@@ -33,20 +33,22 @@ PAUSE_SECONDS = 5.0  # between items that come in later
 
 
 @command("demo", example="rota demo --seconds 20")
-@click.option("--port", type=int, help="Where to serve it.  [default: 8080, or a free one]")
+@click.option("--port", type=int, help="Port of the demo's server.  [default: 8080, or a free one]")
 @click.option(
     "--seconds",
     type=click.FloatRange(0),
     default=60,
     show_default=True,
-    help="How long it goes on.",
+    help="How long the demo runs.",
 )
-@click.option("--keep", is_flag=True, help="Leave its directory, to look around in or go on with.")
+@click.option(
+    "--keep", is_flag=True, help="Keep its directory, to look around in or to go on with."
+)
 def demo(session: Session, port: int | None, seconds: float, keep: bool) -> None:
-    """Show a working fleet: a server of its own, sample items, scripted agents.
+    """Show a fleet of scripted agents at work on sample items.
 
-    It is `rota up` on a rota.yaml in a temporary directory. Three agents are woken every second
-    and take items of a type, a fourth wakes by the clock. One run fails and is tried again, one
+    Runs `rota up` on a rota.yaml in a temporary directory. Three agents wake every second, and each
+    takes items of its own types; a fourth wakes by the clock. One run fails and is tried again, one
     item waits for another, and one ends with a question for a person.
     """
     with _home(keep) as home, _server(home, port) as url:

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 @command("doctor", example="rota doctor --fix")
-@click.option("--fix", is_flag=True, help="Mend permissions, directory, schema, left-over files.")
+@click.option(
+    "--fix", is_flag=True, help="Fix permissions, state directory, schema and left-over files."
+)
 @config_option
 def doctor(session: "Session", /, fix: bool) -> None:
-    """Check that everything is in order; exit code 1 when something is not.
+    """Check this machine's setup, and say how to fix it.
 
-    Each line says ok, warn or fail, and what mends it.
+    Each line says ok, warn or fail, and what fixes the problem. Exit code 1 when a check fails.
     """
     if session.url:
         raise click.UsageError(

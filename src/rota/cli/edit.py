@@ -24,25 +24,39 @@ class MomentOrNone(Moment):
 
 @command("edit", example="rota edit ITEM --priority critical --agent none --label urgent")
 @item_ids.item
-@click.option("--description", help="The title.")
-@click.option("--type", help="What kind of work it is.")
+@click.option("--description", help="The new title.")
+@click.option("--type", help="The type of work.")
 @click.option("--priority", type=Priority(), help="1 (highest) to 5, or critical … lowest.")
-@click.option("--payload", type=JsonValue(), help="Fields for the agent: JSON, @file or -.")
+@click.option("--payload", type=JsonValue(), help="Data for the agent: JSON, @file or -.")
 @click.option("--body", type=Text(), help="The long text: text, @file or -.")
-@click.option("--agent", "assigned_agent", help="Only this agent may take it; none: any.")
+@click.option("--agent", "assigned_agent", help="Only this agent may take it; none: any agent.")
 @click.option(
     "--project",
     "project_id",
     type=ProjectName(clears=True),
-    help="That it belongs to; none: no project.",
+    help="The project that it belongs to; none: no project.",
 )
-@click.option("--label", "labels", multiple=True, help="The new labels; none takes all off.")
-@click.option("--blocked-by", multiple=True, type=ItemId(), help="Wait for these; none: nothing.")
+@click.option(
+    "--label", "labels", multiple=True, help="The new labels, repeatable; none removes all."
+)
+@click.option(
+    "--blocked-by",
+    multiple=True,
+    type=ItemId(),
+    help="Items that it waits for, repeatable; none: it waits for nothing.",
+)
 @click.option("--max-attempts", type=int, help="How often it may be taken.")
-@click.option("--available-at", type=MomentOrNone(), help="Not before: ISO 8601, +2h or now.")
-@click.option("--if-version", "version", type=int, help="Only if it is still at this version.")
+@click.option(
+    "--available-at", type=MomentOrNone(), help="Nobody may take it before: ISO 8601, +2h or now."
+)
+@click.option(
+    "--if-version", "version", type=int, help="Change it only if it is still at this version."
+)
 def edit(session: "Session", /, item: str, version: int | None, **options: Any) -> None:
-    """Change what an item says; what is not named stays as it is."""
+    """Change the fields of an item; other fields stay.
+
+    Repeatable options replace the whole list.
+    """
     changes = {name: value for name, value in options.items() if value not in (None, ())}
     if not changes:
         raise click.UsageError("nothing to change; name at least one field")
@@ -64,23 +78,29 @@ def _listed(given: tuple[str, ...], option: str) -> list[str]:
 @command("note", example="rota note ITEM 'The gate is open, the hinge is next' --token TOKEN")
 @item_ids.item
 @click.argument("notes", type=Text())
-@click.option("--token", help="The claim's token, when it is yours.")
+@click.option("--token", help="The claim's token, if you hold the claim.")
 def note(session: "Session", /, item: str, notes: str, token: str | None) -> None:
-    """Leave a note on an item: text, @file or - for standard input."""
+    """Write a note on an item.
+
+    NOTES is the text, @file, or - for standard input.
+    """
     moved(session, session.client.note(item, notes, token=token), "noted")
 
 
 @command("hold", example="rota hold ITEM --reason 'wait for the new budget'")
 @item_ids.item
-@click.option("--reason", required=True, help="Why nobody shall pick it up.")
+@click.option("--reason", required=True, help="Why nobody should pick it up.")
 def hold(session: "Session", /, item: str, reason: str) -> None:
-    """Keep an item from being picked up; its status stays as it is."""
+    """Hold an item, so that no agent picks it up.
+
+    The status of the item stays as it is.
+    """
     moved(session, session.client.hold(item, reason), "held")
 
 
 @command("unhold", example="rota unhold ITEM")
 @item_ids.item
 def unhold(session: "Session", /, item: str) -> None:
-    """Take the hold off an item."""
+    """Remove the hold from an item."""
     held = session.client.work_get(item)["hold_reason"] is not None
     moved(session, session.client.unhold(item), "no longer held" if held else "was not held")

@@ -38,16 +38,17 @@ class Progress:
     "--output",
     default=STANDARD,
     show_default=True,
-    help="Write this file; - is standard output.",
+    help="The file to write; - is standard output.",
 )
 @click.option("--project", help="Only this project, by name or id.")
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def export(session: "Session", /, output: str, project: str | None, overwrite: bool) -> None:
-    """Write the whole ledger as lines of JSON, from one moment, while others go on working.
+    """Export the whole ledger as lines of JSON.
 
-    Without API tokens, without the tokens of claims, and without the logs of runs. A file appears
-    under its name when it is whole, for its owner to read. --json wants --output: then standard
-    output has the one document about it.
+    The export shows the ledger at one moment; others can go on working. It contains no API tokens,
+    no claim tokens and no logs of runs. The file appears under its name when it is complete, and
+    only its owner can read it. --json requires --output; standard output then holds one document
+    about the file.
     """
     if output == STANDARD and session.as_json:
         raise click.UsageError(

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 follow_up = group(
     "follow-up",
-    "What signals ask to be done about an item.",
+    "List, claim and complete follow-ups of signals.\n\nA follow-up is something to be done about"
+    " an item beside its own work.",
     "rota follow-up claim --agent smith --lease 15m",
 )
 
@@ -41,18 +42,24 @@ _COLUMNS = [
 
 @follow_up.member("list", example="rota follow-up list --status open --agent smith")
 @click.option(
-    "--status", type=click.Choice([str(one) for one in FollowUpStatus]), help="Only these."
+    "--status",
+    type=click.Choice([str(one) for one in FollowUpStatus]),
+    help="Only follow-ups with this status.",
 )
-@click.option("--item", "work_item_id", type=ItemId(), help="Of this item.")
-@click.option("--agent", help="Those that this agent may have.")
+@click.option("--item", "work_item_id", type=ItemId(), help="Only follow-ups of this item.")
+@click.option("--agent", help="Only follow-ups that this agent may claim.")
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Show at most this many.",
 )
 def list_follow_ups(session: "Session", /, limit: int, **filters: Any) -> None:
     """List follow-ups by age.
 
-    In a pipe the columns are id, status, item, the agent it is meant for, who has it, creation and
-    title.
+    In a pipe the columns are id, status, item, the agent that it is meant for, its holder, creation
+    and title.
     """
     found = session.client.follow_ups(**filters, limit=limit + 1)
     if not found:
@@ -65,12 +72,15 @@ def list_follow_ups(session: "Session", /, limit: int, **filters: Any) -> None:
 
 
 @follow_up.member("claim", example="rota follow-up claim --agent smith --lease 15m")
-@click.option("--agent", required=True, help="Who takes it.")
-@click.option("--lease", "lease_seconds", type=Span(), help="For how long.  [default: 15m]")
+@click.option("--agent", required=True, help="The agent that claims.")
+@click.option(
+    "--lease", "lease_seconds", type=Span(), help="How long the claim holds.  [default: 15m]"
+)
 def claim(session: "Session", /, agent: str, lease_seconds: float | None) -> None:
-    """Take the oldest follow-up that is not meant for another; exit code 1 when there is none.
+    """Claim the oldest open follow-up for an agent.
 
-    The token that is printed belongs to every later call about it.
+    Follow-ups that are meant for another agent are left out. Exit code 1 when there is none. Prints
+    the lease's token, which every later command about the follow-up needs.
     """
     taken = session.client.claim_follow_up(agent, lease_seconds=lease_seconds)
     if taken is None:
@@ -83,12 +93,17 @@ def claim(session: "Session", /, agent: str, lease_seconds: float | None) -> Non
 
 @follow_up.member("heartbeat", example="rota follow-up heartbeat FOLLOW_UP --token TOKEN")
 @click.argument("follow_up")
-@click.option("--token", required=True, help="Its lease's.")
-@click.option("--lease", "lease_seconds", type=Span(), help="For how long.  [default: 15m]")
+@click.option("--token", required=True, help="The token of the lease.")
+@click.option(
+    "--lease", "lease_seconds", type=Span(), help="The new lease, from now on.  [default: 15m]"
+)
 def heartbeat(
     session: "Session", /, follow_up: str, token: str, lease_seconds: float | None
 ) -> None:
-    """Keep a follow-up for another lease; exit code 7 says to stop working on it."""
+    """Extend the lease of a follow-up.
+
+    Exit code 7: the lease is lost, stop working on the follow-up.
+    """
     kept = session.client.heartbeat_follow_up(follow_up, token, lease_seconds=lease_seconds)
     if session.as_json:
         session.output.document(kept)
@@ -98,9 +113,11 @@ def heartbeat(
 
 @follow_up.member("done", example="rota follow-up done FOLLOW_UP --token TOKEN --notes 'asked'")
 @click.argument("follow_up")
-@click.option("--token", help="Its lease's; not needed while nobody has it.")
-@click.option("--outcome", type=click.Choice(["success", "failed"]), help="[default: success]")
-@click.option("--notes", type=Text(), help="Text, @file or -.")
+@click.option("--token", help="The token of the lease; not needed while nobody holds it.")
+@click.option(
+    "--outcome", type=click.Choice(["success", "failed"]), help="How it ended.  [default: success]"
+)
+@click.option("--notes", type=Text(), help="A note on the follow-up: text, @file or -.")
 def done(session: "Session", /, follow_up: str, **how: Any) -> None:
     """Complete a follow-up."""
     _show(session, session.client.complete_follow_up(follow_up, **how))
@@ -108,18 +125,18 @@ def done(session: "Session", /, follow_up: str, **how: Any) -> None:
 
 @follow_up.member("cancel", example="rota follow-up cancel FOLLOW_UP --notes 'settled already'")
 @click.argument("follow_up")
-@click.option("--token", help="Its lease's; not needed while nobody has it.")
-@click.option("--notes", type=Text(), help="Text, @file or -.")
+@click.option("--token", help="The token of the lease; not needed while nobody holds it.")
+@click.option("--notes", type=Text(), help="A note on the follow-up: text, @file or -.")
 def cancel(session: "Session", /, follow_up: str, **how: Any) -> None:
-    """Say that nobody shall do it."""
+    """Cancel a follow-up, so that nobody does it."""
     _show(session, session.client.cancel_follow_up(follow_up, **how))
 
 
 @follow_up.member("release", example="rota follow-up release FOLLOW_UP --token TOKEN")
 @click.argument("follow_up")
-@click.option("--token", required=True, help="Its lease's.")
+@click.option("--token", required=True, help="The token of the lease.")
 def release(session: "Session", /, follow_up: str, token: str) -> None:
-    """Give a follow-up back, for another to take."""
+    """Give a follow-up back, so that others can claim it."""
     _show(session, session.client.release_follow_up(follow_up, token))
 
 

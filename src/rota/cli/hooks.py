@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 hook = group(
     "hook",
-    "Keep a push from answering what another works on.\n\nThe hook runs before each `git push`,"
-    " reads the commits that leave, and refuses when one of them closes an issue that somebody"
-    " else has in hand or has answered with a pull request.",
+    "Install the git hook that refuses conflicting pushes.\n\nThe hook runs before each `git push`"
+    " and reads the commits that are pushed. It refuses the push when a commit closes an issue that"
+    " somebody else has claimed or has answered with a pull request.",
     "rota hook install",
 )
 hook.add_command(agent_hook)
@@ -41,9 +41,10 @@ _directory = click.argument(
 @_directory
 @config_option
 def install(session: "Session", /, directory: Path) -> None:
-    """Put the pre-push hook into a repository; one that is there runs before it.
+    """Install the pre-push hook in a repository.
 
-    DIRECTORY is inside of its work tree, by default this one.
+    A pre-push hook that is already there runs before it. DIRECTORY is inside the repository's work
+    tree; the default is the current directory.
     """
     from rota.claims.hook import install as put
 
@@ -66,7 +67,7 @@ def this_program() -> list[str]:
 @hook.member("uninstall", example="rota hook uninstall")
 @_directory
 def uninstall(session: "Session", /, directory: Path) -> None:
-    """Take the hook away; what was there before it is there again."""
+    """Remove the hook, and restore the one from before."""
     from rota.claims.hook import uninstall as remove
 
     _show(session, remove(directory))
@@ -75,7 +76,7 @@ def uninstall(session: "Session", /, directory: Path) -> None:
 @hook.member("status", example="rota hook status")
 @_directory
 def status(session: "Session", /, directory: Path) -> None:
-    """Say whether the hook is installed; exit code 1 when not."""
+    """Show whether the hook is installed; exit code 1 if not."""
     from rota.claims.hook import HookState
     from rota.claims.hook import status as look
 
@@ -105,7 +106,10 @@ def _show(session: "Session", found: "HookStatus") -> None:
 @click.argument("address", metavar="URL")
 @config_option
 def pre_push(session: "Session", /, remote: str, address: str) -> None:
-    """What git runs: reads its lines from standard input; exit code 1 refuses the push."""
+    """Judge a push; git calls this from the hook.
+
+    Reads the lines of git from standard input. Exit code 1 refuses the push.
+    """
     pushed = list(sys.stdin)
     result = run(_judged(session.settings, pushed, remote, address))
     if session.as_json:

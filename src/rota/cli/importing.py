@@ -32,22 +32,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 import_ = group(
     "import",
-    "Bring in a ledger, or work of another tool.\n\nEach file is imported whole or not at all, and"
-    " may be imported again: what is here already is left as it is. What cannot be mapped is"
-    " listed. These commands open the database, also beside a running server.",
+    "Import a ledger, or work from another tool.\n\nEach file is imported whole or not at all. It"
+    " may be imported again: items that are already here stay as they are. What cannot be mapped"
+    " is listed. These commands open the database themselves, also beside a running server.",
     "rota import beads .beads/issues.jsonl --project mill",
 )
 
 _file = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-_dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
 _UNMAPPED = [column("record", whole=True), column("field"), column("why", folds=True)]
 
 
 def _landing_options(function: F) -> F:
     for option in (
         _dry_run,
-        click.option("--closed", is_flag=True, help="Also what is over; usually it is left out."),
-        click.option("--project", help="Put all items into this project; made if missing."),
+        click.option(
+            "--closed", is_flag=True, help="Also import what is closed; by default it is left out."
+        ),
+        click.option("--project", help="Put all items into this project; it is made if missing."),
     ):
         function = option(function)
     return function
@@ -81,11 +83,11 @@ def _database(session: "Session", dry_run: bool) -> Iterator[str]:
 @click.argument("path", metavar="FILE|-")
 @_dry_run
 def import_rota(session: "Session", /, path: str, dry_run: bool) -> None:
-    """Import what `rota export` wrote, events and their numbers included.
+    """Import a file that `rota export` wrote.
 
-    Into an empty ledger; or into one that holds nothing else under the same ids and numbers: then
-    what is there already is skipped. Anything that differs is a conflict (exit code 7), and
-    nothing is imported.
+    Events keep their numbers. The ledger must be empty, or hold nothing different under the same
+    ids and numbers; records that are already there are skipped. A record that differs is a
+    conflict: exit code 7, and nothing is imported.
     """
     from rota.exchange.importing import import_ledger
     from rota.exchange.reading import check
@@ -134,7 +136,7 @@ def _given(path: str) -> Iterator[Path]:
 @_file
 @_landing_options
 def import_beads(session: "Session", /, path: Path, **how: Any) -> None:
-    """Import the issues of beads, from its JSONL file."""
+    """Import the issues of beads from its JSONL file."""
     from rota.exchange.beads import read
 
     _land(session, read(path), **how)
@@ -144,7 +146,10 @@ def import_beads(session: "Session", /, path: Path, **how: Any) -> None:
 @_file
 @_landing_options
 def import_taskmaster(session: "Session", /, path: Path, **how: Any) -> None:
-    """Import the tasks of Task Master, of all tags; subtasks become items of their own."""
+    """Import the tasks of Task Master, from all tags.
+
+    Each subtask becomes an item of its own.
+    """
     from rota.exchange.taskmaster import read
 
     _land(session, read(path), **how)
@@ -154,7 +159,10 @@ def import_taskmaster(session: "Session", /, path: Path, **how: Any) -> None:
 @click.argument("path", metavar="DIR", type=click.Path(path_type=Path))
 @_landing_options
 def import_backlog(session: "Session", /, path: Path, **how: Any) -> None:
-    """Import the tasks of a Backlog.md folder, without drafts and archive."""
+    """Import the tasks of a Backlog.md folder.
+
+    Drafts and the archive are left out.
+    """
     from rota.exchange.backlog import read
 
     _land(session, read(path), **how)
@@ -164,7 +172,10 @@ def import_backlog(session: "Session", /, path: Path, **how: Any) -> None:
 @_file
 @_landing_options
 def import_workqueue(session: "Session", /, path: Path, **how: Any) -> None:
-    """Import an older work queue: a SQLite file with projects, work_items and dispatch_log."""
+    """Import an older work queue from its SQLite file.
+
+    The file has the tables projects, work_items and dispatch_log.
+    """
     from rota.exchange.workqueue import read
 
     _land(session, read(path), **how)
@@ -172,14 +183,15 @@ def import_workqueue(session: "Session", /, path: Path, **how: Any) -> None:
 
 @import_.member("github", example="rota import github octocat/hello --project hello --dry-run")
 @click.argument("repo", metavar="OWNER/REPO")
-@click.option("--trusted", is_flag=True, help="Do not hold what anybody could have written.")
+@click.option("--trusted", is_flag=True, help="Do not hold items from a public repository.")
 @_landing_options
 @config_option
 def import_github(session: "Session", /, repo: str, trusted: bool, **how: Any) -> None:
-    """Import the open issues of a repository once, as plain items.
+    """Import the open issues of a repository as plain items.
 
-    To work on issues where everybody sees it, configure the repository as a source instead. What
-    comes from a public repository is held until somebody has read it, unless --trusted is given.
+    This is done once. To work on issues with claims that everybody can see, configure the
+    repository as a source instead. Items from a public repository are held, so that a person reads
+    them first, unless --trusted is given.
     """
     from rota.app import find_source, source_context
     from rota.exchange.issues import read
@@ -202,10 +214,10 @@ def import_github(session: "Session", /, repo: str, trusted: bool, **how: Any) -
 @_file
 @_dry_run
 def import_herdctl(session: "Session", /, path: Path, dry_run: bool) -> None:
-    """Take over what herdctl knew of its schedules; the same as `rota schedule import`.
+    """Import the state of herdctl's schedules.
 
-    herdctl keeps no items: its work comes from trackers. Its configuration is read as it is, by
-    `rota up --config herdctl.yaml`.
+    Does the same as `rota schedule import`. herdctl keeps no items: its work comes from trackers.
+    `rota up --config herdctl.yaml` reads its configuration as it is.
     """
     from rota.cli.herdctl import take_over
 

@@ -23,11 +23,14 @@ EXAMPLES = ("command", "claude", "github")
     type=click.Choice(EXAMPLES),
     default="command",
     show_default=True,
-    help="What to begin with: a program of your own, Claude on the queue, Claude on issues.",
+    help="What the file runs: your own program, Claude on the queue, or Claude on issues.",
 )
-@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init(session: "Session", /, file: Path, example: str, force: bool) -> None:
-    """Write a rota.yaml to begin with; it works as it is, and its comments say what to change."""
+    """Write a first rota.yaml.
+
+    The file works as it is; its comments say what to change.
+    """
     text = _starter(example)
     try:
         with file.open("w" if force else "x", encoding="utf-8") as opened:

@@ -13,34 +13,36 @@ if TYPE_CHECKING:
 
 issue = group(
     "issue",
-    "Issues of a repository: claim, hold, look, tidy up.\n\nISSUE is OWNER/REPO#NUMBER,"
-    " REPO#NUMBER where one source is called so, or the address of its page. These commands speak"
-    " to the tracker and open the database, also beside a running server.",
+    "Claim, hold and inspect issues of a repository.\n\nISSUE is OWNER/REPO#NUMBER, the address of"
+    " the issue's page, or REPO#NUMBER if only one source has that name. These commands call the"
+    " tracker and open the database themselves, also beside a running server.",
     "rota issue status octocat/hello#7",
 )
 
 _issue = click.argument("name", metavar="ISSUE")
-_agent = click.option("--agent", help="Do it as this agent; else as yourself.")
-_firing = click.option("--firing-id", "firing", help="The agent's run.  [default: a new one]")
+_agent = click.option("--agent", help="Act as this agent instead of as yourself.")
+_firing = click.option(
+    "--firing-id", "firing", help="With --agent: id of the agent's run.  [default: a new one]"
+)
 _max_age = click.option(
     "--max-age-hours",
     type=click.FloatRange(0),
-    help="Claims of other fleets are stale when silent for so long.  [default: 4]",
+    help="Claims of other fleets are stale after this much silence.  [default: 4]",
 )
 
 
 @issue.member("claim", example="rota issue claim octocat/hello#7")
 @_issue
-@click.option("--force", is_flag=True, help="Take it away from whoever has it.")
+@click.option("--force", is_flag=True, help="Take it from its holder.")
 @_agent
 @_firing
-@click.option("--lease", type=Span(), help="With --agent: for how long.  [default: 4h]")
+@click.option("--lease", type=Span(), help="With --agent: how long the claim holds.  [default: 4h]")
 @config_option
 def claim(session: "Session", /, name: str, force: bool, agent: str | None, **how: Any) -> None:
-    """Work on an issue yourself: agents stay away until you release it.
+    """Claim an issue for yourself, or for an agent.
 
-    With --agent it is claimed for that agent, in the ledger and on the tracker. Exit code 1 when
-    it cannot be claimed.
+    Agents stay away from your issue until you release it. With --agent, the issue is claimed for
+    that agent, in the ledger and on the tracker. Exit code 1 when it cannot be claimed.
     """
     if agent is None:
         _only_with_agent(**how)
@@ -53,18 +55,22 @@ def claim(session: "Session", /, name: str, force: bool, agent: str | None, **ho
 
 @issue.member("release", example="rota issue release octocat/hello#7")
 @_issue
-@click.option("--force", is_flag=True, help="Also what somebody else has.")
+@click.option("--force", is_flag=True, help="Release it even if somebody else holds it.")
 @_agent
-@click.option("--firing-id", "firing", help="Only if this run of the agent has it.")
-@click.option("--outcome", help="How it went: success, failure, partial, or a word of your own.")
-@click.option("--pr", help="Address of the pull request that answers the issue.")
-@click.option("--reason", help="What to say on the issue.")
+@click.option("--firing-id", "firing", help="With --agent: only if this run of the agent holds it.")
+@click.option(
+    "--outcome",
+    help="With --agent: success, failure, partial, or a word of your own.  [default: success]",
+)
+@click.option("--pr", help="With --agent: address of the pull request that answers the issue.")
+@click.option("--reason", help="With --agent: what to write on the issue.")
 @config_option
 def release(session: "Session", /, name: str, force: bool, agent: str | None, **how: Any) -> None:
     """Give an issue back, so that agents may take it.
 
-    With --agent it ends that agent's claim: with --pr it is finished, without it is ready again,
-    or failed when the outcome is failure or partial. Exit code 7 when it is not the agent's.
+    With --agent, that agent's claim ends. The issue is then failed if the outcome is failure or
+    partial, finished if the outcome is success and --pr is given, and ready again otherwise. Exit
+    code 7 when the agent does not hold the issue.
     """
     if agent is None:
         _only_with_agent(**how)
@@ -86,7 +92,10 @@ def _only_with_agent(**how: Any) -> None:
 @_issue
 @config_option
 def hold(session: "Session", /, name: str) -> None:
-    """Keep agents away from an issue, by the label do-not-pickup."""
+    """Keep agents away from an issue with a label.
+
+    The label is do-not-pickup.
+    """
     issue_deeds.hold(session, name)
 
 
@@ -94,7 +103,7 @@ def hold(session: "Session", /, name: str) -> None:
 @_issue
 @config_option
 def unhold(session: "Session", /, name: str) -> None:
-    """Take the label do-not-pickup off."""
+    """Remove the label do-not-pickup from an issue."""
     issue_deeds.unhold(session, name)
 
 
@@ -102,7 +111,7 @@ def unhold(session: "Session", /, name: str) -> None:
 @_issue
 @config_option
 def status(session: "Session", /, name: str) -> None:
-    """Show how an issue stands: who has it, and whether an agent may take it."""
+    """Show who holds an issue, and whether agents may take it."""
     issue_deeds.status(session, name)
 
 
@@ -110,7 +119,10 @@ def status(session: "Session", /, name: str) -> None:
 @_issue
 @config_option
 def dedup_check(session: "Session", /, name: str) -> None:
-    """Ask whether an issue may be picked up; exit code 1 when not."""
+    """Check whether an issue may be picked up.
+
+    Exit code 1 when it may not.
+    """
     issue_deeds.dedup_check(session, name)
 
 
@@ -118,7 +130,10 @@ def dedup_check(session: "Session", /, name: str) -> None:
 @_issue
 @config_option
 def approve(session: "Session", /, name: str) -> None:
-    """Say that you have read an issue, and agents may work from its text as it stands."""
+    """Approve the text of an issue for agents.
+
+    You have read the issue, and agents may work from its text as it is now.
+    """
     issue_deeds.approve(session, name)
 
 
@@ -126,16 +141,21 @@ def approve(session: "Session", /, name: str) -> None:
 @_issue
 @config_option
 def reopen(session: "Session", /, name: str) -> None:
-    """Let a finished issue be worked again; exit code 1 when it was not finished."""
+    """Let agents work on a finished issue again.
+
+    Exit code 1 when the issue was not finished.
+    """
     issue_deeds.reopen(session, name)
 
 
 @issue.member("whois", example="rota issue whois octocat --repo octocat/hello")
 @click.argument("login")
-@click.option("--repo", help="On whose tracker.  [default: the one that is configured]")
+@click.option(
+    "--repo", help="A repository on the account's tracker.  [default: the configured tracker]"
+)
 @config_option
 def whois(session: "Session", /, login: str, repo: str | None) -> None:
-    """Find the number of an account, to put into 'trusted' in rota.yaml."""
+    """Print the number of an account, for 'trusted' in rota.yaml."""
     from rota.cli.accounts import find_account
 
     found, host = find_account(session, login, repo)
@@ -148,9 +168,10 @@ def whois(session: "Session", /, login: str, repo: str | None) -> None:
 @_max_age
 @config_option
 def stale(session: "Session", /, repos: tuple[str, ...], max_age_hours: float | None) -> None:
-    """List claims that nobody keeps any more; exit code 1 when there are none.
+    """List claims that nobody keeps alive any more.
 
-    REPO is OWNER/REPO; without any, all that rota.yaml names.
+    Exit code 1 when there are none. REPO is OWNER/REPO; without REPO, all repositories that
+    rota.yaml names.
     """
     issue_care.stale(session, repos, max_age_hours)
 
@@ -158,12 +179,13 @@ def stale(session: "Session", /, repos: tuple[str, ...], max_age_hours: float | 
 @issue.member("sweep", example="rota issue sweep octocat/hello --max-age-hours 8 --dry-run")
 @click.argument("repos", metavar="[REPO]...", nargs=-1)
 @_max_age
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
 @config_option
 def sweep(session: "Session", /, repos: tuple[str, ...], **how: Any) -> None:
-    """End claims whose runs are dead, ask after silent ones, and mend labels.
+    """End dead claims, ask about silent ones, repair labels.
 
-    REPO is OWNER/REPO; without any, all that rota.yaml names. A running server does this by itself.
+    REPO is OWNER/REPO; without REPO, all repositories that rota.yaml names. A running server does
+    this by itself.
     """
     issue_care.sweep(session, repos, **how)
 
@@ -171,9 +193,10 @@ def sweep(session: "Session", /, repos: tuple[str, ...], **how: Any) -> None:
 @issue.member("pause", example="rota issue pause octocat/hello")
 @click.argument("repo")
 def pause(session: "Session", /, repo: str) -> None:
-    """Let no agent take issues of a repository; what is being worked on goes on.
+    """Stop agents from taking issues of a repository.
 
-    REPO is OWNER/REPO, or its last part where rota.yaml names such a repository.
+    Work in progress goes on. REPO is OWNER/REPO, or only the last part if rota.yaml names such a
+    repository.
     """
     issue_care.demand_repository(session, repo)
     issue_care.set_paused(session, repo, True)
@@ -182,12 +205,18 @@ def pause(session: "Session", /, repo: str) -> None:
 @issue.member("resume", example="rota issue resume octocat/hello")
 @click.argument("repo")
 def resume(session: "Session", /, repo: str) -> None:
-    """Let agents take issues of a paused repository again; exit code 1 when it was not paused."""
+    """Let agents take issues of a paused repository again.
+
+    Exit code 1 when the repository was not paused.
+    """
     issue_care.set_paused(session, repo, False)
 
 
 @issue.member("paused", example="rota issue paused")
 @click.argument("repo", required=False)
 def paused(session: "Session", /, repo: str | None) -> None:
-    """List the paused repositories; exit code 1 when the one that is named is not paused."""
+    """List the paused repositories.
+
+    Exit code 1 when REPO is given and is not paused.
+    """
     issue_care.list_paused(session, repo)

@@ -23,20 +23,25 @@ STATUSES = [str(status) for status in Status]
     example="rota add 'Mend the gate' --type bug_fix --priority high --payload '{\"gate\": 3}'",
 )
 @click.argument("description")
-@click.option("--type", "kind", default="work", show_default=True, help="What kind of work it is.")
+@click.option("--type", "kind", default="work", show_default=True, help="The type of work.")
 @click.option("--priority", type=Priority(), help="1 (highest) to 5, or critical … lowest.")
-@click.option("--payload", type=JsonValue(), help="Fields for the agent: JSON, @file or -.")
+@click.option("--payload", type=JsonValue(), help="Data for the agent: JSON, @file or -.")
 @click.option("--body", type=Text(), help="The long text: text, @file or -.")
 @click.option("--agent", help="Only this agent may take it.")
-@click.option("--project", "project_id", type=ProjectName(), help="That it belongs to.")
-@click.option("--label", "labels", multiple=True, help="May be given several times.")
-@click.option("--blocked-by", multiple=True, type=ItemId(), help="Wait for this item; repeatable.")
+@click.option("--project", "project_id", type=ProjectName(), help="The project that it belongs to.")
+@click.option("--label", "labels", multiple=True, help="A label; repeatable.")
+@click.option(
+    "--blocked-by", multiple=True, type=ItemId(), help="An item that it waits for; repeatable."
+)
 @click.option("--max-attempts", type=int, help="How often it may be taken.  [default: 3]")
-@click.option("--available-at", type=Moment(), help="Not before: ISO 8601, or +2h.")
-@click.option("--created-by", help="Who wants it.  [default: the actor]")
-@click.option("--key", help="Idempotency-Key: the same key and item are submitted once.")
+@click.option("--available-at", type=Moment(), help="Nobody may take it before: ISO 8601, or +2h.")
+@click.option("--created-by", help="Who asks for the work.  [default: the actor]")
+@click.option("--key", help="Idempotency key: the same key and item are submitted once.")
 def add(session: "Session", /, description: str, kind: str, key: str | None, **fields: Any) -> None:
-    """Submit a work item; its id is printed."""
+    """Submit a work item, and print its id.
+
+    DESCRIPTION is its title.
+    """
     for name in ("labels", "blocked_by"):
         fields[name] = list(fields[name]) or None
     item = session.client.work_add(kind, description, idempotency_key=key, **fields)
@@ -48,25 +53,32 @@ def add(session: "Session", /, description: str, kind: str, key: str | None, **f
 
 def _limit(function: Any) -> Any:
     return click.option(
-        "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+        "--limit",
+        type=click.IntRange(1, 100_000),
+        default=50,
+        show_default=True,
+        help="Show at most this many.",
     )(function)
 
 
 @command("list", example="rota list --status in_progress --status blocked --since 2h")
 @click.option(
-    "--status", multiple=True, type=click.Choice(STATUSES), help="May be given several times."
+    "--status",
+    multiple=True,
+    type=click.Choice(STATUSES),
+    help="Only items with this status; repeatable.",
 )
-@click.option("--agent", help="Items of this agent.")
-@click.option("--project", "project_id", type=ProjectName(), help="Items of this project.")
-@click.option("--type", help="Items of this kind.")
-@click.option("--label", help="Items with this label.")
-@click.option("--search", "q", help="Items whose text contains this.")
+@click.option("--agent", help="Only items of this agent.")
+@click.option("--project", "project_id", type=ProjectName(), help="Only items of this project.")
+@click.option("--type", help="Only items of this type.")
+@click.option("--label", help="Only items with this label.")
+@click.option("--search", "q", help="Only items whose title or body contains this.")
 @click.option(
     "--since",
     type=Moment(past=True),
-    help="Created since: ISO 8601 or 2h; with only final statuses, ended since.",
+    help="Only items created since: ISO 8601 or 2h; with only final statuses, ended since.",
 )
-@click.option("--updated-since", type=Moment(past=True), help="Changed since.")
+@click.option("--updated-since", type=Moment(past=True), help="Only items changed since.")
 @_limit
 def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
     """List items by priority and age."""
@@ -80,13 +92,16 @@ def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
 
 
 @command("ready", example="rota ready --agent smith")
-@click.option("--agent", help="What this agent could claim, items dispatched to it included.")
-@click.option("--project", "project_id", type=ProjectName(), help="Items of this project.")
-@click.option("--type", help="Items of this kind.")
-@click.option("--label", help="Items with this label.")
+@click.option("--agent", help="Only items that this agent can claim, also those dispatched to it.")
+@click.option("--project", "project_id", type=ProjectName(), help="Only items of this project.")
+@click.option("--type", help="Only items of this type.")
+@click.option("--label", help="Only items with this label.")
 @_limit
 def ready(session: "Session", /, agent: str | None, limit: int, **filters: Any) -> None:
-    """List what could be claimed now; exit code 1 when there is nothing."""
+    """List the items that can be claimed now.
+
+    Exit code 1 when there are none.
+    """
     found = list(islice(session.client.work_ready(agent, **filters), limit))
     if not found:
         whose = f" for {agent}" if agent else ""

@@ -17,12 +17,13 @@ _MISSING = "MCP needs a package that is not installed: pip install 'rota[mcp]'"
 
 
 @command("mcp", example="rota mcp --agent smith")
-@click.option("--agent", help="Whom it acts for; without, each claim has to say so.")
+@click.option("--agent", help="The agent that it acts for; without it, each claim must name one.")
 def mcp(session: "Session", /, agent: str | None) -> None:
-    """Serve the ledger to a coding agent by MCP, over standard input and output.
+    """Serve the ledger to a coding agent over MCP.
 
-    It is started by the agent's own program; `rota setup` writes that down. It talks to the
-    running server, or opens the database, as other commands do. A server has MCP at /mcp, too.
+    Speaks MCP on standard input and output. The coding agent starts this command; `rota setup`
+    configures it to. Like other commands, it calls the running server or opens the database. A
+    server also has MCP at /mcp.
     """
     from rota.model.work import check_name
 

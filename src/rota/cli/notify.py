@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.config.loading import Loaded
     from rota.config.notify import NotifyConfig, NotifyRule
 
-notify = group("notify", "Who is told of what.", "rota notify test ops")
+notify = group("notify", "List and test notification channels.", "rota notify test ops")
 
 _CHANNELS = [
     column("channel", whole=True),
@@ -36,9 +36,9 @@ _TRIED = [
 @notify.member("list", example="rota notify list --json")
 @config_option
 def list_channels(session: "Session", /) -> None:
-    """List channels, and the rules that lead to them, as rota.yaml says.
+    """List the channels in rota.yaml, and their rules.
 
-    In a pipe the columns are channel, type, rule, happenings, what narrows it, and digest.
+    In a pipe the columns are channel, type, rule, happenings, filters and digest.
     """
     config = _loaded(session).notify
     rows = [row for name in config.channels for row in _rows(config, name)]
@@ -69,9 +69,10 @@ def _told(name: str, rule: "NotifyRule") -> dict[str, Any]:
 @click.argument("channel", required=False)
 @config_option
 def test(session: "Session", /, channel: str | None) -> None:
-    """Send a test message through one channel, or through all; exit code 1 when one failed.
+    """Send a test message through one channel, or all.
 
-    No server is needed: this command sends it itself, once, with the variables of this shell.
+    No server is needed: this command sends the message itself, once, with the environment variables
+    of this shell. Exit code 1 when a channel failed.
     """
     from rota.cli.desks import run
 

@@ -10,7 +10,11 @@ from rota.cli.session import group
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-outbox = group("outbox", "Reports and notifications that wait.", "rota outbox list --buried")
+outbox = group(
+    "outbox",
+    "List and retry undelivered reports and notifications.",
+    "rota outbox list --buried",
+)
 
 _COLUMNS = [
     column("id", whole=True),
@@ -25,12 +29,19 @@ _COLUMNS = [
 
 
 @outbox.member("list", example="rota outbox list --buried")
-@click.option("--buried", is_flag=True, help="Those that were given up.")
+@click.option("--buried", is_flag=True, help="List what was given up instead.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most."
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="Show at most this many.",
 )
 def list_outbox(session: "Session", /, buried: bool, limit: int) -> None:
-    """List what still has to reach a source or a channel, and what kept it from that."""
+    """List what still has to reach a source or a channel.
+
+    Each entry shows its attempts and the last error.
+    """
     found = session.client.outbox(buried=buried, limit=limit)
     session.output.table(found, _COLUMNS)
     if not found:
@@ -40,6 +51,6 @@ def list_outbox(session: "Session", /, buried: bool, limit: int) -> None:
 @outbox.member("retry", example="rota outbox retry report-0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
 @click.argument("id")
 def retry(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
-    """Try to deliver again what was given up."""
+    """Retry the delivery of an entry that was given up."""
     session.client.retry_outbox(id)
     session.output.facts({"id": id, "retried": True}, [("retried", id)])

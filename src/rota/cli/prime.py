@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 @command("prime", example="rota prime --agent smith")
-@click.option("--agent", help="Also what is ready for this agent, and what it holds.")
+@click.option("--agent", help="Print what is ready for this agent, and what it holds.")
 def prime(session: "Session", /, agent: str | None) -> None:
-    """Tell an agent how to work with Rota, and how things stand: Markdown, at most 2,000 tokens."""
+    """Print what a coding agent must know to work here.
+
+    Markdown of at most 2,000 tokens: how to work with Rota, and which items are ready.
+    """
     from rota.mcp.prime import text
 
     standing = stand(session, agent)

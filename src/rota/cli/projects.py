@@ -15,7 +15,7 @@ from rota.model.errors import NoLedger, Refused
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-project = group("project", "Groups of items.", "rota project list")
+project = group("project", "Add, list and edit projects: groups of items.", "rota project list")
 
 _COLUMNS = [
     column("id", whole=True),
@@ -23,7 +23,7 @@ _COLUMNS = [
     column("external_ref", "reference", spare=2),
     time_column("created_at", "age"),
 ]
-_REFERENCE = "What it is elsewhere: a repository, a board"
+_REFERENCE = "Its reference elsewhere: a repository, a board"
 
 
 def _id_of(session: "Session", project: str) -> str:
@@ -31,7 +31,7 @@ def _id_of(session: "Session", project: str) -> str:
 
 
 _same_name = click.option(
-    "--same-name", is_flag=True, help="Though there is one of that name; use their ids then."
+    "--same-name", is_flag=True, help="Allow a name that another project has; then name them by id."
 )
 
 
@@ -63,7 +63,7 @@ def _show(session: "Session", one: dict[str, Any]) -> None:
 @click.option("--ref", "external_ref", help=f"{_REFERENCE}.")
 @_same_name
 def add(session: "Session", /, name: str, external_ref: str | None, same_name: bool) -> None:
-    """Make a project; its id is printed."""
+    """Add a project, and print its id."""
     if not same_name:
         _demand_free(session, name)
     made = session.client.create_project(name, external_ref)
@@ -92,10 +92,10 @@ def show(session: "Session", /, project: str) -> None:
 @project.member("edit", example="rota project edit PROJECT --name 'List API' --ref none")
 @click.argument("project")
 @click.option("--name", help="The new name.")
-@click.option("--ref", "external_ref", help=f"{_REFERENCE}; none takes it away.")
+@click.option("--ref", "external_ref", help=f"{_REFERENCE}; none removes it.")
 @_same_name
 def edit(session: "Session", /, project: str, same_name: bool, **options: str | None) -> None:
-    """Change a project; what is not named stays as it is."""
+    """Change the name or the reference of a project."""
     changes: dict[str, str | None] = {k: v for k, v in options.items() if v is not None}
     if not changes:
         raise click.UsageError("nothing to change; name at least one field")

@@ -8,83 +8,92 @@ from rota.cli.session import Session, shared_options
 
 SECTIONS: Sections = {
     "Run": {
-        "up": ("rota.cli.up:up", "Serve the queue, its API and the dashboard."),
-        "serve": ("rota.cli.up:serve", "Serve only; agents and the rest are left to another `up`."),
-        "worker": ("rota.cli.worker:worker", "Run an agent here on items of a server elsewhere."),
+        "up": ("rota.cli.up:up", "Run the server: agents, API and dashboard."),
+        "serve": ("rota.cli.up:serve", "Serve the API and the dashboard, without agents."),
+        "worker": ("rota.cli.worker:worker", "Run an agent on this machine, for a server."),
         "demo": ("rota.cli.demo:demo", "Show a fleet of scripted agents at work."),
-        "init": ("rota.cli.init:init", "Write a rota.yaml to begin with."),
-        "config": ("rota.cli.config:config", "What rota.yaml says, and whether it can be right."),
-        "doctor": ("rota.cli.doctor:doctor", "Check that everything is in order."),
-        "db": ("rota.cli.database:db", "Look after the database."),
-        "export": ("rota.cli.exporting:export", "Write the whole ledger as lines of JSON."),
-        "import": ("rota.cli.importing:import_", "Bring in a ledger, or work of another tool."),
+        "init": ("rota.cli.init:init", "Write a first rota.yaml."),
+        "config": ("rota.cli.config:config", "Check, show and reload rota.yaml."),
+        "doctor": ("rota.cli.doctor:doctor", "Check this machine's setup, and say how to fix it."),
+        "db": ("rota.cli.database:db", "Check, upgrade, back up and restore the database."),
+        "export": ("rota.cli.exporting:export", "Export the whole ledger as lines of JSON."),
+        "import": ("rota.cli.importing:import_", "Import a ledger, or work from another tool."),
     },
     "Coding agents": {
-        "setup": ("rota.cli.setup:setup", "Make a coding agent use Rota, or no longer."),
-        "mcp": ("rota.cli.mcp:mcp", "Serve the ledger to a coding agent by MCP."),
-        "prime": ("rota.cli.prime:prime", "Tell an agent how to work here, and what there is."),
+        "setup": ("rota.cli.setup:setup", "Connect a coding agent to Rota."),
+        "mcp": ("rota.cli.mcp:mcp", "Serve the ledger to a coding agent over MCP."),
+        "prime": ("rota.cli.prime:prime", "Print what a coding agent must know to work here."),
     },
     "Submit and look": {
         "add": ("rota.cli.items:add", "Submit a work item."),
         "list": ("rota.cli.items:list_items", "List items by priority and age."),
-        "ready": ("rota.cli.items:ready", "List what could be claimed now."),
-        "board": ("rota.cli.board:board", "Watch the board and move its cards, in the terminal."),
+        "ready": ("rota.cli.items:ready", "List the items that can be claimed now."),
+        "board": ("rota.cli.board:board", "Show the board in the terminal, and move its cards."),
         "show": ("rota.cli.show:show", "Show one item with its history."),
-        "explain": ("rota.cli.show:explain", "Say why nobody works on an item."),
-        "stats": ("rota.cli.statistics:stats", "Look back: what was done, and what it took."),
-        "watch": ("rota.cli.watch:watch", "Follow events as they happen."),
-        "edit": ("rota.cli.edit:edit", "Change what an item says."),
-        "note": ("rota.cli.edit:note", "Leave a note on an item."),
+        "explain": ("rota.cli.show:explain", "Explain why nobody works on an item."),
+        "stats": (
+            "rota.cli.statistics:stats",
+            "Show what was done, how long it took and its cost.",
+        ),
+        "watch": ("rota.cli.watch:watch", "Print events as they happen."),
+        "edit": ("rota.cli.edit:edit", "Change the fields of an item."),
+        "note": ("rota.cli.edit:note", "Write a note on an item."),
     },
     "Work": {
-        "claim": ("rota.cli.claim:claim", "Take the best item there is for an agent."),
-        "heartbeat": ("rota.cli.claim:heartbeat", "Keep a claim alive."),
-        "start": ("rota.cli.verbs:start", "Begin a dispatched item."),
+        "claim": ("rota.cli.claim:claim", "Claim the best ready item for an agent."),
+        "heartbeat": ("rota.cli.claim:heartbeat", "Extend the lease of a claim."),
+        "start": ("rota.cli.verbs:start", "Start work on a dispatched item."),
         "done": ("rota.cli.verbs:done", "Complete an item."),
-        "fail": ("rota.cli.verbs:fail", "Give an item up as failed."),
-        "block": ("rota.cli.verbs:block", "Say that an item cannot go on, and why."),
-        "resume": ("rota.cli.verbs:resume", "Go on with a blocked item yourself."),
+        "fail": ("rota.cli.verbs:fail", "Mark an item as failed."),
+        "block": ("rota.cli.verbs:block", "Mark an item as blocked, and say why."),
+        "resume": ("rota.cli.verbs:resume", "Resume a blocked item yourself."),
         "release": ("rota.cli.verbs:release", "Give an item back to the queue."),
-        "hand-over": ("rota.cli.verbs:hand_over", "Give an item to review."),
+        "hand-over": ("rota.cli.verbs:hand_over", "Hand an item over for review."),
         "follow-up": (
             "rota.cli.follow_ups:follow_up",
-            "What signals ask to be done about an item.",
+            "List, claim and complete follow-ups of signals.",
         ),
     },
-    "Direct": {
-        "dispatch": ("rota.cli.verbs:dispatch", "Name the agent that shall do an item."),
+    "Manage items": {
+        "dispatch": ("rota.cli.verbs:dispatch", "Dispatch an item to an agent."),
         "retry": ("rota.cli.verbs:retry", "Queue a failed item again."),
-        "cancel": ("rota.cli.verbs:cancel", "Cancel an item before work has begun."),
+        "cancel": ("rota.cli.verbs:cancel", "Cancel an item before work on it begins."),
         "reopen": ("rota.cli.verbs:reopen", "Send an item in review back to the queue."),
-        "hold": ("rota.cli.edit:hold", "Keep an item from being picked up."),
-        "unhold": ("rota.cli.edit:unhold", "Take the hold off an item."),
-        "stale": ("rota.cli.watch:stale", "Bring back what nobody works on any more."),
+        "hold": ("rota.cli.edit:hold", "Hold an item, so that no agent picks it up."),
+        "unhold": ("rota.cli.edit:unhold", "Remove the hold from an item."),
+        "stale": ("rota.cli.watch:stale", "Bring back items that nobody works on any more."),
     },
-    "Work from outside": {
-        "issue": ("rota.cli.issue:issue", "Issues of a repository: claim, hold, look, tidy up."),
-        "source": ("rota.cli.sources:source", "Places that work comes from."),
-        "outbox": ("rota.cli.outbox:outbox", "Reports and notifications that wait."),
-        "notify": ("rota.cli.notify:notify", "Who is told of what."),
-        "hook": ("rota.cli.hooks:hook", "Keep a push from answering what another works on."),
+    "Sources and notifications": {
+        "issue": ("rota.cli.issue:issue", "Claim, hold and inspect issues of a repository."),
+        "source": ("rota.cli.sources:source", "List and check sources, and take items from them."),
+        "outbox": (
+            "rota.cli.outbox:outbox",
+            "List and retry undelivered reports and notifications.",
+        ),
+        "notify": ("rota.cli.notify:notify", "List and test notification channels."),
+        "hook": ("rota.cli.hooks:hook", "Install the git hook that refuses conflicting pushes."),
     },
-    "Around": {
-        "run": ("rota.cli.runs:run", "What agents have done, and are doing."),
-        "schedule": ("rota.cli.schedules:schedule", "When agents wake, and why they did not."),
-        "signal": ("rota.cli.signals:signal", "When this happens, that follows, once."),
-        "project": ("rota.cli.projects:project", "Groups of items."),
-        "agent": ("rota.cli.agents:agent", "Who works, and on how much at once."),
-        "token": ("rota.cli.tokens:token", "Who may reach the API."),
+    "Fleet and access": {
+        "run": ("rota.cli.runs:run", "List, show and cancel runs of agents."),
+        "schedule": ("rota.cli.schedules:schedule", "List, trigger, enable and disable schedules."),
+        "signal": (
+            "rota.cli.signals:signal",
+            "Make and manage signals: when this happens, do that.",
+        ),
+        "project": ("rota.cli.projects:project", "Add, list and edit projects."),
+        "agent": ("rota.cli.agents:agent", "List, configure, pause and resume agents."),
+        "token": ("rota.cli.tokens:token", "Create, list and revoke API tokens."),
     },
 }
 
 # Click wraps paragraphs to the terminal's width, but keeps the lines of one that begins with \b.
 ENDING = """
-Without --url or ROTA_URL, commands talk to the server that runs on the state directory; when none
-runs there, they open the database themselves, and those that add something make it when it is not
-there. ROTA_TOKEN holds the server's token.
+Without --url or ROTA_URL, commands talk to the server that runs on the state directory. When none
+runs there, they open the database themselves; commands that add something create it if it is
+missing. ROTA_TOKEN holds the server's token.
 
 With --json, standard output holds one document: {"schema_version", "data", "meta"}, or
-{"schema_version", "error": {"code", "message", "details"}}; streams have one per line.
+{"schema_version", "error": {"code", "message", "details"}}. Streams print one document per line.
 
 Exit codes: 0 ok, 1 negative answer, 2 usage, 3 not authenticated, 4 forbidden, 5 network,
 6 server or storage, 7 conflict or lost claim, 8 the answer could not be written.
@@ -104,5 +113,5 @@ Example: rota add "Mend the gate" --type bug_fix --priority high
 @shared_options
 @click.pass_context
 def rota(context: click.Context) -> None:
-    """Rota hands work to fleets of agents and never loses track of it."""
+    """Rota runs fleets of AI agents on a durable ledger of work."""
     context.ensure_object(Session)

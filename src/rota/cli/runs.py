@@ -14,7 +14,7 @@ from rota.model.runs import RunStatus
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-run = group("run", "What agents have done, and are doing.", "rota run list --agent smith")
+run = group("run", "List, show and cancel runs of agents.", "rota run list --agent smith")
 
 STATUSES = [str(status) for status in RunStatus]
 _SAID_WIDTH = 80
@@ -57,20 +57,27 @@ _COLUMNS = [
 
 
 @run.member("list", example="rota run list --agent smith --status failed --limit 20")
-@click.option("--agent", help="Runs of this agent.")
-@click.option("--schedule", help="Runs of this schedule.")
-@click.option("--item", "work_item_id", type=ItemId(), help="Runs on this item.")
+@click.option("--agent", help="Only runs of this agent.")
+@click.option("--schedule", help="Only runs of this schedule.")
+@click.option("--item", "work_item_id", type=ItemId(), help="Only runs on this item.")
 @click.option(
-    "--status", multiple=True, type=click.Choice(STATUSES), help="May be given several times."
+    "--status",
+    multiple=True,
+    type=click.Choice(STATUSES),
+    help="Only runs with this status; repeatable.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Show at most this many.",
 )
 def list_runs(session: "Session", /, limit: int, **filters: Any) -> None:
     """List runs, newest first.
 
-    In a pipe the columns are id, status, agent, schedule, item, start, seconds, USD, and what was
-    said.
+    In a pipe the columns are id, status, agent, schedule, item, start, seconds, USD, and the error
+    or summary.
     """
     found = session.client.list_runs(**filters, limit=limit + 1)
     if not found:
@@ -85,7 +92,7 @@ def list_runs(session: "Session", /, limit: int, **filters: Any) -> None:
 @run.member("show", example="rota run show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
 @click.argument("id")
 def show(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
-    """Show one run: how it ended, what it cost, and what it said."""
+    """Show one run: its result, cost, error and summary."""
     _show(session, session.client.get_run(id))
 
 
@@ -129,12 +136,13 @@ def _tokens(one: dict[str, Any]) -> str:
 
 @run.member("log", example="rota run log 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f --follow")
 @click.argument("id")
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
 def log(session: "Session", /, id: str, follow: bool) -> None:  # noqa: A002 - the word in the help
-    """Print what a run has said; with --json, every line with its time and where it came from.
+    """Print the log of a run.
 
-    With --follow, a server that does not answer is waited for. It also ends when the run is lost,
-    or its server is gone while another one answers, and says so in the last line.
+    With --json, each line has its time and its stream. With --follow, the command waits for a
+    server that does not answer. It also ends when the run is lost, or when the run's server is gone
+    while another server answers; the last line says so.
     """
     for line in session.client.read_log(id, follow=follow, tell=session.output.say):
         session.output.stream(line, _spoken(line))
@@ -149,9 +157,10 @@ def _spoken(line: dict[str, Any]) -> str:
 @run.member("cancel", example="rota run cancel 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
 @click.argument("id")
 def cancel(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
-    """Ask for the end of a run; its item is then blocked, for you to look at.
+    """Ask for a run to be ended.
 
-    Exit code 7 when it has ended already.
+    The item of the run is then blocked, for you to look at. Exit code 7 when the run has already
+    ended.
     """
     one = session.client.cancel_run(id)
     _show(session, one)

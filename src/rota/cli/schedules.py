@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rota.cli.session import Session
 
 schedule = group(
-    "schedule", "When agents wake, and why they did not.", "rota schedule list --agent smith"
+    "schedule", "List, trigger, enable and disable schedules.", "rota schedule list --agent smith"
 )
 
 _ERROR_WIDTH = 60
@@ -71,16 +71,20 @@ _COLUMNS = [
 
 
 @schedule.member("list", example="rota schedule list --agent smith")
-@click.option("--agent", help="Schedules of this agent.")
+@click.option("--agent", help="Only schedules of this agent.")
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=200, show_default=True, help="At most."
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=200,
+    show_default=True,
+    help="Show at most this many.",
 )
 def list_schedules(session: "Session", /, agent: str | None, limit: int) -> None:
     """List schedules by agent and name.
 
-    In a pipe the columns are agent/name, status, rhythm, last look, next look, the last reason for
-    which it was skipped, the last error, and the last run. A look that finds nothing to do is no
-    run; of each schedule the runs of a day are looked through for its last.
+    In a pipe the columns are agent/name, status, rhythm, last look, next look, last skip reason,
+    last error and last run. A look that finds nothing to do is no run. The last run is shown if it
+    began within the last day, or since the last look if that is longer ago.
     """
     found = session.client.list_schedules(agent=agent, limit=limit + 1)
     session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
@@ -93,7 +97,7 @@ def list_schedules(session: "Session", /, agent: str | None, limit: int) -> None
 @schedule.member("show", example="rota schedule show smith/morning")
 @click.argument("name", type=Name())
 def show(session: "Session", /, name: tuple[str, str]) -> None:
-    """Show one schedule: when it ran, when it will, and why it did not."""
+    """Show when a schedule ran, will run, and why it did not."""
     _show(session, session.client.get_schedule(*name))
 
 
@@ -107,16 +111,19 @@ def enable(session: "Session", /, name: tuple[str, str]) -> None:
 @schedule.member("disable", example="rota schedule disable smith/morning")
 @click.argument("name", type=Name())
 def disable(session: "Session", /, name: tuple[str, str]) -> None:
-    """Keep a schedule from waking its agent; what runs goes on."""
+    """Stop a schedule from waking its agent.
+
+    Runs that have begun go on.
+    """
     _show(session, session.client.disable_schedule(*name))
 
 
 @schedule.member("forget", example="rota schedule forget smith/morning")
 @click.argument("name", type=Name())
 def forget(session: "Session", /, name: tuple[str, str]) -> None:
-    """Forget a schedule that no configuration names any more.
+    """Remove a schedule that no rota.yaml names any more.
 
-    One that the rota.yaml of a server still names comes back, as new: take it out there.
+    If the rota.yaml of a server still names it, it comes back as new: remove it there.
     """
     rests = _rests(session.client.get_schedule(*name))
     session.client.forget_schedule(*name)
@@ -165,14 +172,17 @@ def _facts(one: Json) -> list[tuple[str, object]]:
 
 @schedule.member("trigger", example='rota schedule trigger smith/morning --message "look at #7"')
 @click.argument("name", type=Name())
-@click.option("--message", help="Given to the agent behind its prompt.")
-@click.option("--wait", type=Span(), help="Wait so long for the end; exit 1 if it was no success.")
+@click.option("--message", help="Text for the agent, after its prompt.")
+@click.option(
+    "--wait", type=Span(), help="Wait this long for the end; exit code 1 unless it succeeded."
+)
 def trigger(
     session: "Session", /, name: tuple[str, str], message: str | None, wait: float | None
 ) -> None:
-    """Wake an agent now, whatever the clock says; also when the schedule is disabled.
+    """Wake an agent now, by one of its schedules.
 
-    A server with this agent takes it up as soon as there is room.
+    This works also when the schedule is disabled. A server with this agent starts it as soon as
+    there is room.
     """
     one = session.client.trigger_schedule(*name, message=message)
     if wait is not None:
@@ -214,10 +224,11 @@ def _trigger_facts(one: Json) -> list[tuple[str, object]]:
 @schedule.member("import", example="rota schedule import .herdctl/state.yaml")
 @click.argument("path", type=click.Path(path_type=Path))
 def import_state(session: "Session", /, path: Path) -> None:
-    """Take over what herdctl knew of its schedules: last run, last error, whether disabled.
+    """Import the state of herdctl's schedules.
 
-    PATH is a `state.yaml`, or the `.herdctl` directory that holds it. Intervals go on from their
-    last run. What has run here already is left as it is, so that importing twice changes nothing.
+    The state is the last run, the last error, and whether the schedule is disabled. PATH is a
+    `state.yaml`, or the `.herdctl` directory that holds it. Intervals go on from their last run. A
+    schedule that has already run here stays as it is, so importing twice changes nothing.
     """
     from rota.cli.herdctl import take_over
 

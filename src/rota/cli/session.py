@@ -79,15 +79,15 @@ class SharedOption(click.Option):
 
 _SHARED: list[tuple[tuple[str, ...], dict[str, Any]]] = [
     (("--json", "as_json"), {"is_flag": True, "help": "Print JSON, for programs."}),
-    (("--url",), {"help": "Ask this server.  [env: ROTA_URL]"}),
-    (("--db", "database"), {"help": "Open this database.  [env: DATABASE_URL]"}),
+    (("--url",), {"help": "Send requests to this server.  [env: ROTA_URL]"}),
+    (("--db", "database"), {"help": "Open this database directly.  [env: DATABASE_URL]"}),
     (
         ("--state-dir",),
-        {"help": "Where server and database are.  [env: ROTA_STATE_DIR; default: .rota]"},
+        {"help": "State directory of the server.  [env: ROTA_STATE_DIR; default: .rota]"},
     ),
     (
         ("--actor",),
-        {"help": "Who does this, for the log.  [env: ROTA_ACTOR; default: your login name]"},
+        {"help": "Your name in the event log.  [env: ROTA_ACTOR; default: your login name]"},
     ),
 ]
 
@@ -107,7 +107,7 @@ def config_option(function: F) -> F:
         "--config",
         expose_value=False,
         callback=_remember,
-        help="Read this file.  [env: ROTA_CONFIG; default: rota.yaml]",
+        help="The configuration file.  [env: ROTA_CONFIG; default: rota.yaml]",
     )(function)
 
 

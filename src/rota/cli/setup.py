@@ -30,10 +30,10 @@ _COLUMNS = [
 @click.option("--agent", help="The agent's name in the ledger.  [default: the tool's name]")
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=Path(), help="The project.  [default: this directory]",
+    default=Path(), help="Directory of the project.  [default: this directory]",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--remove", is_flag=True, help="Take away what an earlier call has put there.")
+@click.option("--dry-run", is_flag=True, help="Print what would change; change nothing.")
+@click.option("--remove", is_flag=True, help="Remove what an earlier call added.")
 def setup(
     session: "Session",
     /,
@@ -44,11 +44,12 @@ def setup(
     dry_run: bool,
     remove: bool,
 ) -> None:
-    """Make a coding agent use Rota: instructions, MCP, a skill, and for claude hooks.
+    """Connect a coding agent to Rota.
 
-    Files that are there keep everything else they hold. Calling it twice changes nothing more;
-    --remove leaves them as they were. `codex` also writes to $CODEX_HOME/config.toml; `generic` is
-    for any agent that reads AGENTS.md.
+    Adds instructions, a skill and the MCP server, and for claude also hooks. Existing files keep
+    everything else that they hold. A second call changes nothing more; --remove leaves the files as
+    they were. `codex` also writes to $CODEX_HOME/config.toml. `generic` is for any agent that reads
+    AGENTS.md, and adds no MCP server.
     """
     from rota.setup.plan import Setup
     from rota.setup.tools import TOOLS

@@ -20,7 +20,10 @@ _SIGNALS_SHOWN = 50
 @command("show", example="rota show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
 @item_ids.item
 def show(session: "Session", /, item: str) -> None:
-    """Show one item with its claim, links, signals, follow-ups, dispatches and latest events."""
+    """Show one item with its history.
+
+    Prints fields, claim, links, signals, follow-ups, dispatches, late results and latest events.
+    """
     client = session.client
     detail = client.work_get(item)
     detail["signals"] = client.list_signals(work_item_id=detail["id"], limit=_SIGNALS_SHOWN)
@@ -96,7 +99,10 @@ def _dispatch(one: dict[str, Any]) -> str:
 @command("explain", example="rota explain 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
 @item_ids.item
 def explain(session: "Session", /, item: str) -> None:
-    """Say why nobody works on an item, and what would change that."""
+    """Explain why nobody works on an item.
+
+    Also prints what would change that.
+    """
     told = session.client.explain(item)
     if session.as_json:
         session.output.document(told)

@@ -84,51 +84,81 @@ def _several(*names: str, **facts: Any) -> Callable[[F], F]:
 
 _OPTIONS = [
     # when
-    _several("--on-status", type=_STATUSES, help="An item comes into this status; repeatable."),
-    _several("--when-all-in", **_STATUS, help="All of --item or --project are there."),
-    _several("--when-any-in", **_STATUS, help="One of them is."),
-    click.option("--after", metavar="SPAN", help="So long from now: 30m, 2h, 7d."),
-    _several("--in", "in_", **_STATUS, help="With --after: an item stays there so long."),
+    _several("--on-status", type=_STATUSES, help="When an item enters this status; repeatable."),
+    _several(
+        "--when-all-in",
+        **_STATUS,
+        help="When all of --item or --project are in this status; repeatable.",
+    ),
+    _several(
+        "--when-any-in",
+        **_STATUS,
+        help="When one of --item or --project is in this status; repeatable.",
+    ),
+    click.option("--after", metavar="SPAN", help="When this much time has passed: 30m, 2h, 7d."),
+    _several(
+        "--in",
+        "in_",
+        **_STATUS,
+        help="With --after: if an item stays in this status that long; repeatable.",
+    ),
     click.option("--at", metavar="TIME", help="At this time: ISO 8601, or +2h."),
-    click.option("--timezone", help="Of --at: Europe/Berlin.  [default: UTC]"),
-    _several("--on-run", type=_ENDS, help="A run has ended so, or in any way."),
-    click.option("--on-source", metavar="NAME|any", help="A webhook of this source was heard."),
+    click.option("--timezone", help="Time zone of --at, such as Europe/Berlin.  [default: UTC]"),
+    _several("--on-run", type=_ENDS, help="When a run ends with this status; repeatable."),
+    click.option("--on-source", metavar="NAME|any", help="When a webhook of this source arrives."),
     # which
     _several(
-        "--item", type=ItemId(), help="This item; with --when-all-in and --when-any-in repeatable."
+        "--item",
+        type=ItemId(),
+        help="Only this item; repeatable with --when-all-in, --when-any-in.",
     ),
-    click.option("--project", type=ProjectName(), help="Items of this project."),
-    _several("--of-type", help="Items of this type; repeatable."),
-    _several("--of-label", help="Items with this label; repeatable."),
-    click.option("--of-agent", help="Items or runs of this agent."),
-    click.option("--of-schedule", help="Runs of this schedule."),
-    _several("--from", "from_", **_STATUS, help="Only if it was there before."),
-    _several("--on-reason", help="Only if this was the reason for the move."),
-    click.option("--nth", type=click.IntRange(1, 1000), help="Only from an item's n-th time on."),
-    _several("--field", "fields", type=Field(), help="Only if the webhook's payload says so."),
+    click.option("--project", type=ProjectName(), help="Only items of this project."),
+    _several("--of-type", help="Only items of this type; repeatable."),
+    _several("--of-label", help="Only items with this label; repeatable."),
+    click.option("--of-agent", help="Only items or runs of this agent."),
+    click.option("--of-schedule", help="Only runs of this schedule."),
+    _several(
+        "--from", "from_", **_STATUS, help="Only if the item comes from this status; repeatable."
+    ),
+    _several("--on-reason", help="Only if the item moved for this reason; repeatable."),
+    click.option("--nth", type=click.IntRange(1, 1000), help="Only from the item's n-th time on."),
+    _several(
+        "--field",
+        "fields",
+        type=Field(),
+        help="Only if the webhook's payload has this value; repeatable.",
+    ),
     # then
     click.option(
         "--then",
         type=_ACTIONS,
-        help="Needed with what is said of it below."
+        help="What to do; required with any option from --title to --reason."
         "  [default: follow-up; submit if the item ended]",
     ),
-    click.option("--title", help="Of the follow-up, item or message; may hold {item.id}, ..."),
-    click.option("--body", type=Text(), help="Its text: text, @file or -."),
-    click.option("--type", "type_", help="Of the new item.  [default: follow_up]"),
-    click.option("--priority", type=Priority(), help="Of the new item."),
-    _several("--label", "labels", help="Of the new item; repeatable."),
-    click.option("--agent", help="Who shall do it, or is woken."),
-    click.option("--schedule", help="That is triggered."),
-    click.option("--to", "to", metavar="URL", help="That is notified."),
-    click.option("--channel", help="That is notified instead: one of notify in rota.yaml."),
-    click.option("--reason", help="Of a hold or a release."),
+    click.option(
+        "--title", help="Title of the follow-up, item or message; may contain {item.id}, ..."
+    ),
+    click.option("--body", type=Text(), help="Its body: text, @file or -."),
+    click.option("--type", "type_", help="Type of the new item.  [default: follow_up]"),
+    click.option("--priority", type=Priority(), help="Priority of the new item."),
+    _several("--label", "labels", help="A label of the new item; repeatable."),
+    click.option("--agent", help="The agent that does it, or that is woken."),
+    click.option("--schedule", help="The schedule to trigger."),
+    click.option("--to", "to", metavar="URL", help="The address to notify."),
+    click.option("--channel", help="The channel to notify, of notify in rota.yaml."),
+    click.option("--reason", help="Reason of the hold or release."),
     # how often
-    click.option("--max-fires", type=Fires(), help="How often.  [default: 1]"),
-    click.option("--expires", type=Moment(), help="Until when: a time, or +7d."),
-    click.option("--max-depth", type=click.IntRange(0, 100), help="Of its own loops."),
-    click.option("--name", help="Unique among active signals."),
-    click.option("--spec", type=SpecFile(), help="All of it as JSON, as POST /signals takes it."),
+    click.option("--max-fires", type=Fires(), help="How often the signal may fire.  [default: 1]"),
+    click.option("--expires", type=Moment(), help="When the signal ends: a time, or +7d."),
+    click.option(
+        "--max-depth",
+        type=click.IntRange(0, 100),
+        help="How deep the signal may be fired again by items that it made itself.",
+    ),
+    click.option("--name", help="Its name, unique among active signals."),
+    click.option(
+        "--spec", type=SpecFile(), help="The whole signal as JSON, as POST /signals takes it."
+    ),
 ]
 
 KINDS = {

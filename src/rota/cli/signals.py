@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 signal = group(
     "signal",
-    "When this happens, that follows, once.",
+    "Make and manage signals: when this happens, do that.",
     "rota signal add --on-status failed --of-type bug_fix --then submit --title 'Why?'",
 )
 
@@ -65,7 +65,9 @@ _FIRINGS = [
 )
 @signal_options
 def add(session: "Session", /, **options: Any) -> None:
-    """Make a signal: one option says when, --then says what follows.
+    """Make a signal.
+
+    One option says when the signal fires, --then says what to do.
 
     \b
     rota signal add --on-status queued --from failed --then hold --max-fires unlimited
@@ -82,9 +84,10 @@ def add(session: "Session", /, **options: Any) -> None:
 @signal.member("test", example="rota signal test --on-status failed --of-type bug_fix")
 @signal_options
 def test(session: "Session", /, **options: Any) -> None:
-    """Say which past events would have fired such a signal; exit code 1 when none would.
+    """Show which past events would have fired a signal.
 
-    The last 1,000 events are looked at, and judged by how things stand now. Nothing is stored.
+    Looks at the last 1,000 events, and judges them by the present state of the items. Nothing is
+    stored. Exit code 1 when no event would have fired it.
     """
     body = body_of(options)
     kept = {name: body[name] for name in ("action", "work_item_id") if name in body}
@@ -100,17 +103,25 @@ def test(session: "Session", /, **options: Any) -> None:
 
 
 @signal.member("list", example="rota signal list --status active")
-@click.option("--status", type=click.Choice([str(one) for one in SignalStatus]), help="Only these.")
-@click.option("--item", "work_item_id", type=ItemId(), help="Signals of this item.")
-@click.option("--failed", is_flag=True, help="Firings that failed for good, to be retried.")
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+    "--status",
+    type=click.Choice([str(one) for one in SignalStatus]),
+    help="Only signals with this status.",
+)
+@click.option("--item", "work_item_id", type=ItemId(), help="Only signals of this item.")
+@click.option("--failed", is_flag=True, help="List firings that failed for good instead.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Show at most this many.",
 )
 def list_signals(session: "Session", /, failed: bool, limit: int, **filters: Any) -> None:
-    """List signals by age, or with --failed what could not follow, and why.
+    """List signals by age, or firings that failed.
 
     In a pipe the columns are id, name, status, how often it fired, item, creation, trigger and
-    action; with --failed firing, signal, item, attempts, creation and error.
+    action. With --failed they are firing, signal, item, attempts, creation and error.
     """
     if failed:
         _list_failed(session, limit)
@@ -144,7 +155,10 @@ def show(session: "Session", /, signal: str) -> None:
 @signal.member("cancel", example="rota signal cancel 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")
 @click.argument("signal")
 def cancel(session: "Session", /, signal: str) -> None:
-    """Cancel a signal that is active; what has followed already stays."""
+    """Cancel an active signal.
+
+    What it has already done stays.
+    """
     session.client.cancel_signal(signal)
     session.output.facts({"id": signal, "status": "cancelled"}, [("cancelled", signal)])
 
@@ -152,7 +166,10 @@ def cancel(session: "Session", /, signal: str) -> None:
 @signal.member("retry", example="rota signal retry 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f:42")
 @click.argument("firing")
 def retry(session: "Session", /, firing: str) -> None:
-    """Try a firing again that failed for good; `rota signal list --failed` shows them."""
+    """Retry a firing that failed for good.
+
+    `rota signal list --failed` lists them.
+    """
     again = session.client.retry_firing(firing)
     session.output.facts(again, [("firing", again["id"]), ("status", again["status"])])
 

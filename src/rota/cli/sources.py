@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
 source = group(
     "source",
-    "Places that work comes from.\n\nSOURCE is the name of one in rota.yaml, or TYPE:OWNER/REPO."
-    " These commands speak to the source and open the database, also beside a running server.",
+    "List and check sources, and take items from them.\n\nSOURCE is the name of a source in"
+    " rota.yaml, or TYPE:OWNER/REPO. These commands call the source and open the database"
+    " themselves, also beside a running server.",
     "rota source next github:octocat/hello --agent smith",
 )
 
 _source = click.argument("name", metavar="SOURCE")
 _item = click.argument("item")
-_agent = click.option("--agent", required=True, help="Who has it, or wants it.")
+_agent = click.option("--agent", required=True, help="The agent that takes or holds the item.")
 _claim = click.option(
-    "--claim", help="By which claim, as `source next` tells it; else the agent's present one."
+    "--claim", help="The claim, as `source next` prints it.  [default: the agent's present claim]"
 )
 
 
@@ -48,9 +49,9 @@ _COLUMNS = [
 @source.member("list", example="rota source list")
 @config_option
 def list_sources(session: "Session", /) -> None:
-    """List the sources that rota.yaml names, and how a server found them last.
+    """List the sources in rota.yaml, and their last state.
 
-    Those of agents are there too; the queue is not.
+    The state is what a server found last. Sources of agents are included; the queue is not.
     """
     found = source_states.states(session)
     session.output.table(found, _COLUMNS)
@@ -60,7 +61,7 @@ def list_sources(session: "Session", /) -> None:
 
 @source.member("types", example="rota source types")
 def types(session: "Session", /) -> None:
-    """List the types of sources that are installed."""
+    """List the installed types of sources."""
     from rota.sources.registry import get_registered_types
 
     session.output.table([{"type": name} for name in get_registered_types()], [column("type")])
@@ -70,10 +71,10 @@ def types(session: "Session", /) -> None:
 @click.argument("name", metavar="[SOURCE]", required=False)
 @config_option
 def check(session: "Session", /, name: str | None) -> None:
-    """Check token, scopes, repository and labels; exit code 1 when something is wrong.
+    """Check token, scopes, repository and labels of a source.
 
-    Of a Markdown folder, also the files. Without SOURCE, of all that rota.yaml names, for an agent
-    or in 'sources'.
+    Of a Markdown folder, the files are checked too. Without SOURCE, checks all sources that
+    rota.yaml names, for an agent or in 'sources'. Exit code 1 when something is wrong.
     """
     source_states.check(session, name)
 
@@ -81,16 +82,18 @@ def check(session: "Session", /, name: str | None) -> None:
 @source.member("next", example="rota source next github:octocat/hello --agent smith")
 @_source
 @_agent
-@click.option("--no-claim", is_flag=True, help="Only look: nothing is claimed.")
-@click.option("--prompt", type=Text(), help="Print what to tell the agent: text, @file or -.")
+@click.option("--no-claim", is_flag=True, help="Only look; claim nothing.")
+@click.option(
+    "--prompt", type=Text(), help="Also print a prompt that begins with this: text, @file or -."
+)
 @config_option
 def next_item(
     session: "Session", /, name: str, agent: str, no_claim: bool, prompt: str | None
 ) -> None:
-    """Claim the best item of a source for an agent; exit code 1 when there is none.
+    """Claim the best item of a source for an agent.
 
-    With --prompt, that text and the item follow as an agent should read them: what strangers may
-    have written is fenced.
+    Exit code 1 when there is none. With --prompt, prints that text and the item as an agent should
+    read them; text that strangers may have written is fenced.
     """
     source_deeds.next_item(session, name, agent, claim=not no_claim, prompt=prompt)
 
@@ -104,16 +107,26 @@ def next_item(
 @_item
 @_agent
 @click.option(
-    "--outcome", required=True, type=click.Choice(["success", "failure", "partial"]), help="How."
+    "--outcome",
+    required=True,
+    type=click.Choice(["success", "failure", "partial"]),
+    help="How the work ended.",
 )
-@click.option("--summary", required=True, type=Text(), help="In a sentence: text, @file or -.")
-@click.option("--details", type=Text(), help="At length: text, @file or -.")
-@click.option("--artifact", "artifacts", multiple=True, help="Pull request, commit; repeatable.")
+@click.option(
+    "--summary", required=True, type=Text(), help="The result in one sentence: text, @file or -."
+)
+@click.option("--details", type=Text(), help="The result in detail: text, @file or -.")
+@click.option(
+    "--artifact", "artifacts", multiple=True, help="A pull request or a commit; repeatable."
+)
 @click.option("--error", type=Text(), help="What went wrong: text, @file or -.")
 @_claim
 @config_option
 def done(session: "Session", /, name: str, item: str, agent: str, **result: Any) -> None:
-    """Report how the work on an item ended; exit code 7 when the claim is lost."""
+    """Report how the work on an item ended.
+
+    Exit code 7 when the claim is lost.
+    """
     source_deeds.report(session, name, item, agent, result)
 
 
@@ -122,11 +135,14 @@ def done(session: "Session", /, name: str, item: str, agent: str, **result: Any)
 @_item
 @_agent
 @click.option("--reason", help="Why it is given back.")
-@click.option("--comment", is_flag=True, help="Say so at the source, too.")
+@click.option("--comment", is_flag=True, help="Also write a comment at the source.")
 @_claim
 @config_option
 def release(session: "Session", /, name: str, item: str, agent: str, **how: Any) -> None:
-    """Give an item back to its source; exit code 7 when it is not the agent's any more."""
+    """Give an item back to its source.
+
+    Exit code 7 when the agent does not hold it any more.
+    """
     source_deeds.release(session, name, item, agent, **how)
 
 
@@ -134,7 +150,10 @@ def release(session: "Session", /, name: str, item: str, agent: str, **how: Any)
 @_source
 @config_option
 def poll(session: "Session", /, name: str) -> None:
-    """Look after a repository once, as a server does all the time, and say what that did."""
+    """Tend a repository once, as a server does all the time.
+
+    Prints what has changed.
+    """
     from rota.cli.source_poll import poll as poll_now
 
     poll_now(session, name)

@@ -65,15 +65,17 @@ def _columns(zone: ZoneInfo, form: str) -> list[Column]:
     type=click.Choice([str(one) for one in Window]),
     default=str(Window.DAY),
     show_default=True,
-    help="How far back: hours of a day, or days of a week or month.",
+    help="How far back: a day by the hour, a week or a month by the day.",
 )
-@click.option("--zone", help="Whose days, for example Europe/Berlin.  [default: this machine's]")
+@click.option(
+    "--zone", help="Time zone of the days, such as Europe/Berlin.  [default: this machine's]"
+)
 def stats(session: "Session", /, window: str, zone: str | None) -> None:
-    """Look back: what was done, how long it took, what failed and what it cost.
+    """Show what was done, how long it took and its cost.
 
-    p50 and p90 are the time from creation to completion that half of the items, and nine tenths
-    of them, stayed below. In a pipe the columns are beginning, items created, completed, failed,
-    cancelled, open at the end, p50 and p90 in seconds, runs, tokens and USD.
+    p50 and p90 are the times from creation to completion below which half and nine tenths of the
+    items stayed. In a pipe the columns are beginning, items created, completed, failed, cancelled,
+    open at the end, p50 and p90 in seconds, runs, tokens and USD.
     """
     found = session.client.statistics(window, zone=zone or _here())
     if session.as_json:

@@ -13,7 +13,7 @@ from rota.model.errors import NoLedger
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-token = group("token", "Who may reach the API.", "rota token create ops --scope admin")
+token = group("token", "Create, list and revoke API tokens.", "rota token create ops --scope admin")
 
 _COLUMNS = [
     column("id", whole=True),
@@ -33,16 +33,16 @@ _COLUMNS = [
     "scopes",
     multiple=True,
     required=True,
-    help="read, work, dispatch, admin or agent:NAME; repeatable.",
+    help="What it allows: read, work, dispatch, admin or agent:NAME; repeatable.",
 )
-@click.option("--expires", "expires_at", type=Moment(), help="When: ISO 8601, or +90d.")
+@click.option("--expires", "expires_at", type=Moment(), help="When it expires: ISO 8601, or +90d.")
 def create(
     session: "Session", /, name: str, scopes: tuple[str, ...], expires_at: str | None
 ) -> None:
-    """Make a token; its secret is printed this once, and kept only as a hash.
+    """Create a token, and print its secret this once.
 
-    From the first token on, every request to a server needs one: let the first have --scope admin,
-    which may make others.
+    The ledger keeps only a hash of the secret. From the first token on, every request to a server
+    needs one: create the first with --scope admin, which may create others.
     """
     is_managed = "admin" in scopes or _is_managed(session)
     made = session.client.create_token(name, scopes, expires_at)
@@ -87,6 +87,6 @@ def list_tokens(session: "Session", /) -> None:
 @token.member("revoke", example="rota token revoke TOKEN")
 @click.argument("id")
 def revoke(session: "Session", /, id: str) -> None:  # noqa: A002 - the word in the help
-    """Let a token open nothing any more."""
+    """Revoke a token, so that it is not accepted any more."""
     session.client.revoke_token(id)
     session.output.facts({"id": id, "revoked": True}, [("revoked", id)])

@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
 _OPTIONS = (
     click.option("--host", help="Address to listen on.  [env: ROTA_HOST; default: 127.0.0.1]"),
-    click.option("--port", help="Port; 0 takes a free one.  [env: PORT; default: 8080]"),
-    click.option("--insecure", is_flag=True, help="Serve beyond this machine without any token."),
+    click.option(
+        "--port", help="Port to listen on; 0 takes a free one.  [env: PORT; default: 8080]"
+    ),
+    click.option("--insecure", is_flag=True, help="Serve other machines even if no token exists."),
     click.option(
         "--allow-host",
         "allowed_hosts",
         multiple=True,
-        help="A name this server may be called by, behind a proxy.  [env: ROTA_ALLOWED_HOSTS]",
+        help="Another host name of this server, behind a proxy; repeatable."
+        "  [env: ROTA_ALLOWED_HOSTS]",
     ),
-    click.option("--no-dashboard", is_flag=True, help="Leave the dashboard out."),
+    click.option("--no-dashboard", is_flag=True, help="Do not serve the dashboard."),
 )
 
 
@@ -34,20 +37,23 @@ def _address(function: Any) -> Any:
 @command("up", example="rota up --port 8080 --db postgresql://rota@db/rota")
 @_address
 @click.option("--no-agents", is_flag=True, help="Wake no agents here, whatever rota.yaml says.")
-@click.option("--no-signals", is_flag=True, help="Let signals wait.  [env: ROTA_SIGNALS=off]")
+@click.option(
+    "--no-signals", is_flag=True, help="Fire no signals here; they wait.  [env: ROTA_SIGNALS=off]"
+)
 @click.option(
     "--drain",
     "drain_seconds",
     type=click.FloatRange(0, 24 * 3600),
     default=10.0,
     show_default=True,
-    help="Seconds that runs have to end by themselves when the server is stopped.",
+    help="Seconds that runs have to end by themselves when the server stops.",
 )
 def up(session: "Session", /, no_agents: bool, no_signals: bool, **options: Any) -> None:
-    """Wake the agents of rota.yaml, and serve the queue, its API and the dashboard.
+    """Run the server: agents, API and dashboard.
 
-    Ctrl-C ends it: runs have a while to finish, and what is left goes back to the queue.
-    SIGHUP reads rota.yaml again, without dropping any run.
+    Wakes the agents of rota.yaml, and serves the queue, its API and the dashboard. Ctrl-C stops the
+    server: runs have a while to finish, and the rest goes back to the queue. On SIGHUP the server
+    reads rota.yaml again, without dropping any run.
     """
     _serve(session, agents=not no_agents, signals=not no_signals, **options)
 
@@ -55,10 +61,11 @@ def up(session: "Session", /, no_agents: bool, no_signals: bool, **options: Any)
 @command("serve", example="rota serve --host 0.0.0.0 --port 8080")
 @_address
 def serve(session: "Session", /, **options: Any) -> None:
-    """Serve the queue, its API and the dashboard, and nothing else.
+    """Serve the API and the dashboard, without agents.
 
-    No agents are woken here, no schedules kept, no signals fired, and stale items are not brought
-    back: another `rota up` on the same database does that.
+    This server answers requests and does nothing by itself: no agents, no schedules, no signals, no
+    polling of sources, no notifications, no sweeping of stale items. Another `rota up` on the same
+    database does that.
     """
     _serve(session, faces_only=True, **options)
 

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_token = click.option("--token", help="The claim's token; needed while the item is claimed.")
-_force = click.option("--force", is_flag=True, help="End somebody's claim on it. For dispatchers.")
-_lease = click.option("--lease", "lease_seconds", type=Span(), help="Claim it for so long: 15m.")
+_token = click.option("--token", help="The claim's token; required while the item is claimed.")
+_force = click.option(
+    "--force", is_flag=True, help="End another holder's claim on it; for dispatchers."
+)
+_lease = click.option(
+    "--lease", "lease_seconds", type=Span(), help="Also claim it, with this lease: 15m."
+)
 
 
 def _moved(session: "Session", verb: Callable[..., dict[str, Any]], item: str, **how: Any) -> None:
@@ -35,10 +39,13 @@ def _notes(help: str) -> Decorator:  # noqa: A002 - click's word for it
 
 @command("start", example="rota start ITEM --lease 15m")
 @item_ids.item
-@click.option("--agent", help="Who begins; it must be the one it is dispatched to.")
+@click.option("--agent", help="The agent that starts; the item must be dispatched to it.")
 @_lease
 def start(session: "Session", /, item: str, **how: Any) -> None:
-    """Begin a dispatched item; with --lease it is claimed, and a token printed."""
+    """Start work on a dispatched item.
+
+    With --lease, claims the item and prints the claim's token.
+    """
     _begun(session, session.client.start(item, **how))
 
 
@@ -47,13 +54,16 @@ def start(session: "Session", /, item: str, **how: Any) -> None:
 @_notes("What has changed")
 @_lease
 @click.option(
-    "--force", is_flag=True, help="Although the fleet's agent will not go on. For dispatchers."
+    "--force",
+    is_flag=True,
+    help="Resume it although its agent, woken by the fleet, would not go on; for dispatchers.",
 )
 def resume(session: "Session", /, item: str, **how: Any) -> None:
-    """Go on with a blocked item yourself; with --lease it is claimed, and a token printed.
+    """Resume a blocked item yourself.
 
-    What an agent of the fleet shall go on with is given back to the queue, with the answer as a
-    note: rota release ITEM --notes TEXT.
+    With --lease, claims the item and prints the claim's token. If an agent of the fleet should go
+    on with the item, give it back to the queue instead, with your answer as a note: rota release
+    ITEM --notes TEXT.
     """
     _begun(session, session.client.resume(item, **how))
 
@@ -70,7 +80,10 @@ def _begun(session: "Session", item: dict[str, Any]) -> None:
 @_notes("The result")
 @_force
 def done(session: "Session", /, item: str, **how: Any) -> None:
-    """Complete an item; in review, that accepts it."""
+    """Complete an item.
+
+    For an item in review, this accepts the result.
+    """
     _moved(session, session.client.complete, item, **how)
 
 
@@ -80,7 +93,10 @@ def done(session: "Session", /, item: str, **how: Any) -> None:
 @_notes("What went wrong")
 @_force
 def fail(session: "Session", /, item: str, **how: Any) -> None:
-    """Give an item up as failed; `rota retry` queues it again."""
+    """Mark an item as failed.
+
+    `rota retry` queues it again.
+    """
     _moved(session, session.client.fail, item, **how)
 
 
@@ -90,7 +106,7 @@ def fail(session: "Session", /, item: str, **how: Any) -> None:
 @click.option("--notes", type=Text(), required=True, help="What it waits for: text, @file or -.")
 @_force
 def block(session: "Session", /, item: str, **how: Any) -> None:
-    """Say that an item cannot go on, and why."""
+    """Mark an item as blocked, and say why."""
     _moved(session, session.client.block, item, **how)
 
 
@@ -99,10 +115,10 @@ def block(session: "Session", /, item: str, **how: Any) -> None:
 @_token
 @click.option("--reason", help="Why it is given back.")
 @_notes("What was found out")
-@click.option("--available-at", type=Moment(), help="Not before: ISO 8601, or +2h.")
+@click.option("--available-at", type=Moment(), help="Nobody may take it before: ISO 8601, or +2h.")
 @_force
 def release(session: "Session", /, item: str, **how: Any) -> None:
-    """Give an item back to the queue, for somebody else or for later."""
+    """Give an item back to the queue."""
     _moved(session, session.client.release, item, **how)
 
 
@@ -113,16 +129,22 @@ def release(session: "Session", /, item: str, **how: Any) -> None:
 @_notes("What to look at")
 @_force
 def hand_over(session: "Session", /, item: str, **how: Any) -> None:
-    """Give an item to review; URL is where its result stands."""
+    """Hand an item over for review.
+
+    URL is the address of the result.
+    """
     _moved(session, session.client.hand_over, item, **how)
 
 
 @command("dispatch", example="rota dispatch ITEM smith --start")
 @item_ids.item
 @click.argument("agent", required=False)
-@click.option("--start", "and_start", is_flag=True, help="Mark it as picked up, too.")
+@click.option("--start", "and_start", is_flag=True, help="Also start it.")
 def dispatch(session: "Session", /, item: str, agent: str | None, and_start: bool) -> None:
-    """Name the agent that shall do an item; without one, the agent it already names."""
+    """Dispatch an item to an agent.
+
+    Without AGENT, to the agent that the item already names.
+    """
     dispatched = session.client.dispatch(item, agent)
     moved(session, session.client.start(item) if and_start else dispatched)
 
@@ -139,7 +161,7 @@ def retry(session: "Session", /, item: str, notes: str | None) -> None:
 @item_ids.item
 @_notes("Why")
 def cancel(session: "Session", /, item: str, notes: str | None) -> None:
-    """Cancel an item before work on it has begun."""
+    """Cancel an item before work on it begins."""
     moved(session, session.client.cancel(item, notes=notes))
 
 

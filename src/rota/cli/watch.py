@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 
 
 @command("watch", example="rota watch --since 0 --type work.failed --json")
-@click.option("--since", type=click.IntRange(0), help="Behind this event number; 0 is the past.")
+@click.option(
+    "--since",
+    type=click.IntRange(0),
+    help="Print the events after this number; 0 prints all.",
+)
 @click.option("--item", "work_item_id", type=ItemId(), help="Only events of this item.")
-@click.option("--type", "types", multiple=True, help="Only this type; repeatable.")
-@click.option("--limit", type=click.IntRange(1), help="End after so many.")
-@click.option("--no-follow", is_flag=True, help="Print what there is behind --since, and end.")
+@click.option("--type", "types", multiple=True, help="Only events of this type; repeatable.")
+@click.option("--limit", type=click.IntRange(1), help="End after this many events.")
+@click.option("--no-follow", is_flag=True, help="Print the events after --since, and end.")
 def watch(
     session: "Session", /, since: int | None, limit: int | None, no_follow: bool, **wanted: Any
 ) -> None:
-    """Follow events as they happen: from now on, or everything behind an event.
+    """Print events as they happen.
 
-    A server that goes away is waited for. Exit code 1 when there is no such item.
+    Begins now, or after the event that --since names. If the server goes away, the command waits
+    for it. Exit code 1 when there is no such item.
     """
     with contextlib.suppress(NoLedger):  # wait for a ledger that is about to be made
         demand_item(session, wanted["work_item_id"])
@@ -68,11 +73,11 @@ def _past(
 
 @command("stale", example="rota stale")
 def stale(session: "Session", /) -> None:
-    """Bring back what nobody works on any more.
+    """Bring back items that nobody works on any more.
 
-    Claims that lapsed go back to the queue, or fail when their attempts are used up. Items that
-    were begun without a lease and have been quiet for half an hour are blocked. A running server
-    does this by itself.
+    Items whose claim has lapsed go back to the queue, or fail if their attempts are used up. Items
+    that were started without a lease and have been quiet for half an hour are blocked. A running
+    server does this by itself.
     """
     swept = session.client.work_stale_check()
     if session.as_json:

@@ -35,38 +35,43 @@ _SAID_WIDTH = 100
     example="rota worker --url https://rota.example.org --agent smith --config rota.yaml --slots 2",
 )
 @config_option
-@click.option("--agent", required=True, help="Who works; the file says how it is run.")
+@click.option("--agent", required=True, help="The agent to run; the configuration file says how.")
 @click.option("--token", help="The server's token.  [env: ROTA_TOKEN]")
-@click.option("--schedule", help="With the prompt and the settings of this schedule of the agent.")
-@click.option("--slots", type=click.IntRange(1, 1000), help="Items at once.  [default: the file's]")
+@click.option("--schedule", help="Use the prompt and the settings of this schedule of the agent.")
+@click.option(
+    "--slots",
+    type=click.IntRange(1, 1000),
+    help="How many items at once.  [default: as in the file]",
+)
 @click.option(
     "--type",
     "--types",
     "types",
     multiple=True,
-    help="Only this kind; repeatable.  [default: what work_source of the file says]",
+    help="Only items of this type; repeatable.  [default: as in work_source of the file]",
 )
 @click.option(
     "--lease",
     type=Span(),
     default="5m",
     show_default=True,
-    help="How long a claim outlives a worker that is gone.",
+    help="How long a claim holds after the worker is gone.",
 )
 @click.option(
     "--grace",
     type=Span(),
     default="60s",
     show_default=True,
-    help="How long runs may go on after Ctrl-C or TERM; a second one ends them at once.",
+    help="How long runs may go on after Ctrl-C or SIGTERM; a second one ends them at once.",
 )
-@click.option("--once", is_flag=True, help="Take one item at most; exit code 1 when there is none.")
+@click.option("--once", is_flag=True, help="Take at most one item; exit code 1 when there is none.")
 def worker(session: "Session", /, **options: Any) -> None:
-    """Take items from a server or a database, run an agent on them here, and report.
+    """Run an agent on this machine, for a server.
 
-    How the agent is run (program, working directory, environment, timeout, hooks) is read from the
-    rota.yaml of this machine. Its log goes to the server while it is written; where a database is
-    named (--db, DATABASE_URL) and no server, it stays in the state directory.
+    Claims items from a server or a database, runs the agent on them here, and reports the results.
+    The rota.yaml of this machine says how the agent is run: program, working directory,
+    environment, timeout, hooks. The log goes to the server while it is written. If a database is
+    named (--db, DATABASE_URL) and no server, the log stays in the state directory.
     """
     import uvloop
 

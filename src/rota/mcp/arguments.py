@@ -11,13 +11,13 @@ Id = Annotated[str, Meta(description="The item's id.")]
 Token = Annotated[
     str | None,
     Meta(
-        description="The claim's token from work_claim. May be left out in the conversation that"
-        " claimed the item over stdio."
+        description="The claim's token from work_claim. Not needed in the stdio conversation that"
+        " claimed the item."
     ),
 ]
 Agent = Annotated[
     str | None,
-    Meta(description="Your agent name; needed unless the server was started with one."),
+    Meta(description="Your agent name; required unless the server or your API token names it."),
 ]
 StatusName = Literal[
     "queued", "dispatched", "in_progress", "blocked", "in_review", "completed", "failed",
@@ -30,13 +30,15 @@ class Arguments(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
 
 
 class List(Arguments, frozen=True):
-    ready: Annotated[bool, Meta(description="Only what could be claimed now.")] = False
+    ready: Annotated[bool, Meta(description="Only items that can be claimed now.")] = False
     status: list[StatusName] | None = None
-    agent: Annotated[str | None, Meta(description="Items of this agent.")] = None
+    agent: Annotated[
+        str | None, Meta(description="Only items of this agent; with ready, items it can claim.")
+    ] = None
     type: Text | None = None
     label: Text | None = None
     project_id: Text | None = None
-    search: Annotated[str | None, Meta(description="Words the item contains.")] = None
+    search: Annotated[str | None, Meta(description="Text in its title or body.")] = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
@@ -47,23 +49,22 @@ class Show(Arguments, frozen=True):
 class Claim(Arguments, frozen=True):
     agent: Agent = None
     id: Annotated[
-        str | None, Meta(description="Take exactly this item; default: the best there is.")
+        str | None, Meta(description="Claim exactly this item; default: the best one.")
     ] = None
     types: list[str] | None = None
     labels: list[str] | None = None
     project_id: Text | None = None
     lease_seconds: Annotated[
-        float | None, Meta(description="How long it is yours without a sign of life; default 900.")
+        float | None,
+        Meta(description="How long the claim holds without a sign of life; default 900."),
     ] = None
-    wait_seconds: Annotated[
-        float, Meta(ge=0, le=30, description="Wait so long for work to appear.")
-    ] = 0
+    wait_seconds: Annotated[float, Meta(ge=0, le=30, description="Wait this long for an item.")] = 0
 
 
 class Progress(Arguments, frozen=True):
     id: Id
     token: Token = None
-    progress: Annotated[str | None, Meta(description="How far it is, in a few words.")] = None
+    progress: Annotated[str | None, Meta(description="How far you are, in a few words.")] = None
     notes: Annotated[str | None, Meta(description="A lasting note on the item.")] = None
 
 
@@ -71,9 +72,9 @@ class Complete(Arguments, frozen=True):
     id: Id
     notes: Annotated[str | None, Meta(description="What was done, and how it was checked.")] = None
     token: Token = None
-    artifact_url: Annotated[str | None, Meta(description="Where the result is: a PR.")] = None
+    artifact_url: Annotated[str | None, Meta(description="Address of the result: a PR.")] = None
     review: Annotated[
-        bool, Meta(description="Somebody has to review artifact_url before it counts as done.")
+        bool, Meta(description="true: artifact_url must be reviewed before the item is done.")
     ] = False
 
 
@@ -82,24 +83,24 @@ class Return(Arguments, frozen=True):
     how: Annotated[
         Literal["release", "block", "fail"],
         Meta(
-            description="release: back to the queue, another may take it. block: it waits for"
-            " something that notes name. fail: it cannot be done."
+            description="release: back to the queue, others may take it. block: it waits for what"
+            " notes names. fail: it cannot be done."
         ),
     ]
-    notes: Annotated[str, Meta(description="Why, and what you found out; the next one reads it.")]
+    notes: Annotated[str, Meta(description="Why, and what you found out, for the next agent.")]
     token: Token = None
 
 
 class Add(Arguments, frozen=True):
-    description: Annotated[str, Meta(description="One line: what is to be done.")]
-    type: Annotated[str, Meta(description="Kind of work: bug_fix, chore, …")] = "work"
-    body: Annotated[str | None, Meta(description="Details, Markdown.")] = None
+    description: Annotated[str, Meta(description="One line: what to do.")]
+    type: Annotated[str, Meta(description="Type of work: bug_fix, chore, …")] = "work"
+    body: Annotated[str | None, Meta(description="Details, in Markdown.")] = None
     priority: Annotated[int, Meta(ge=1, le=5, description="1 is the highest.")] = 3
     labels: list[str] | None = None
-    blocked_by: Annotated[list[str] | None, Meta(description="Ids that must be done first.")] = None
+    blocked_by: Annotated[list[str] | None, Meta(description="Ids of items it waits for.")] = None
     assigned_agent: Annotated[str | None, Meta(description="Only this agent may take it.")] = None
     project_id: Text | None = None
-    payload: Annotated[dict[str, Any] | None, Meta(description="Fields for programs.")] = None
+    payload: Annotated[dict[str, Any] | None, Meta(description="Data for programs.")] = None
     idempotency_key: Annotated[
         str | None, Meta(description="The same key never adds a second item.")
     ] = None
@@ -107,20 +108,22 @@ class Add(Arguments, frozen=True):
 
 class SignalAdd(Arguments, frozen=True):
     on_status: Annotated[
-        list[StatusName], Meta(description="When an item comes into one of these.")
+        list[StatusName], Meta(description="Fires when an item enters one of these.")
     ]
-    title: Annotated[str, Meta(description="Of the new item that is then submitted.")]
-    item_id: Annotated[str | None, Meta(description="Only this item; default: any.")] = None
+    title: Annotated[str, Meta(description="Title of the new item.")]
+    item_id: Annotated[str | None, Meta(description="Only this item; default: any item.")] = None
     of_type: Annotated[str | None, Meta(description="Only items of this type.")] = None
     body: Text | None = None
-    assigned_agent: Annotated[str | None, Meta(description="Who shall do the new item.")] = None
-    max_fires: Annotated[int, Meta(ge=1, description="How often at most.")] = 1
+    assigned_agent: Annotated[
+        str | None, Meta(description="Only this agent may take the new item.")
+    ] = None
+    max_fires: Annotated[int, Meta(ge=1, description="How often it may fire.")] = 1
 
 
 class ScheduleTrigger(Arguments, frozen=True):
     agent: Annotated[str, Meta(description="The agent to wake.")]
     schedule: Annotated[str, Meta(description="The schedule's name.")]
-    message: Annotated[str | None, Meta(description="Told to the agent.")] = None
+    message: Annotated[str | None, Meta(description="Text for the agent.")] = None
 
 
 def read(kind: type[Arguments], given: dict[str, Any] | None) -> Any:

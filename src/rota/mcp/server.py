@@ -75,7 +75,7 @@ _RESOURCES = ListResourcesResult(
             uri=resources.PRIME,
             name="prime",
             title="How to work with Rota",
-            description="What an agent must know, and how things stand now.",
+            description="How to work with Rota, and which items are ready or yours now.",
             mime_type="text/markdown",
         ),
     ]

@@ -30,8 +30,8 @@ TOOLS = (
     ToolSpec(
         "work_claim",
         "Claim work",
-        "Take an item to work on: the best one that is ready for you, or the one named by id. Call"
-        " this before you touch anything; nobody else can work on the item while you hold it."
+        "Claim an item to work on: the best one that is ready for you, or the one named by id. Call"
+        " this before you change anything; nobody else can work on the item while you hold it."
         " Returns the item and a claim with a token; claimed is false when there is nothing.",
         arguments.Claim,
         claiming.claim,
@@ -39,9 +39,10 @@ TOOLS = (
     ),
     ToolSpec(
         "work_progress",
-        "Keep a claim, leave a note",
-        "Say that you are still at it, at least every third of the lease, and how far you are."
-        " Extends your claim. An error claim_lost means: stop working on the item at once.",
+        "Keep a claim, write a note",
+        "Report that you still work on an item, and how far you are. Call it at least every third"
+        " of the lease: it extends your claim. Without a claim it only writes a note. The error"
+        " claim_lost means: stop working on the item at once.",
         arguments.Progress,
         deeds.progress,
         ("id",),
@@ -49,8 +50,8 @@ TOOLS = (
     ToolSpec(
         "work_complete",
         "Complete an item",
-        "The item you claimed is done and checked. With review=true and artifact_url it goes to"
-        " review instead.",
+        "Complete the item that you claimed, when it is done and checked. With review=true and"
+        " artifact_url it goes to review instead.",
         arguments.Complete,
         deeds.complete,
         ("item",),
@@ -59,8 +60,8 @@ TOOLS = (
     ToolSpec(
         "work_return",
         "Give an item back",
-        "You cannot finish the item you claimed: release it for another, block it until something"
-        " happens, or fail it for good. Never just stop: return what you hold.",
+        "Give back an item that you claimed and cannot finish: release it for others, block it"
+        " until something happens, or fail it. Never just stop: return what you hold.",
         arguments.Return,
         deeds.give_back,
         ("item",),
@@ -70,8 +71,8 @@ TOOLS = (
     ToolSpec(
         "work_list",
         "List items",
-        "List items by priority and age; ready=true lists only what could be claimed now. Claiming"
-        " does not need it: work_claim picks the best by itself.",
+        "List items by priority and age; ready=true lists only items that can be claimed now. You"
+        " do not need this to claim: work_claim picks the best item by itself.",
         arguments.List,
         deeds.list_items,
         ("items", "more"),
@@ -80,7 +81,7 @@ TOOLS = (
     ToolSpec(
         "work_show",
         "Show an item",
-        "One item with its text, notes, links and latest history.",
+        "Show one item with its text, notes, links and latest history.",
         arguments.Show,
         deeds.show,
         ("item",),
@@ -89,7 +90,7 @@ TOOLS = (
     ToolSpec(
         "work_explain",
         "Explain an item",
-        "Why nobody works on an item, and what would change that.",
+        "Explain why nobody works on an item, and what would change that.",
         arguments.Show,
         deeds.explain,
         ("summary", "reasons"),
@@ -98,8 +99,8 @@ TOOLS = (
     ToolSpec(
         "work_add",
         "Add an item",
-        "Submit a new item, for work you find on the way and shall not do now. It is queued; you"
-        " do not hold it.",
+        "Submit a new item, for work that you find on the way and should not do now. It is queued;"
+        " you do not hold it.",
         arguments.Add,
         deeds.add,
         ("item",),
@@ -107,8 +108,8 @@ TOOLS = (
     ToolSpec(
         "signal_add",
         "Add a signal",
-        "Once an item comes into a status, submit a follow-up item: instead of waiting for it"
-        " yourself.",
+        "Make a signal: when an item enters a status, a new item is submitted. Use it instead of"
+        " waiting yourself.",
         arguments.SignalAdd,
         deeds.add_signal,
         ("signal",),
@@ -116,8 +117,8 @@ TOOLS = (
     ToolSpec(
         "schedule_trigger",
         "Trigger a schedule",
-        "Wake another agent now, by one of its schedules; a wrong name is answered with those"
-        " there are.",
+        "Wake another agent now, by one of its schedules. A wrong name is answered with the names"
+        " that there are.",
         arguments.ScheduleTrigger,
         deeds.trigger_schedule,
         ("trigger",),
