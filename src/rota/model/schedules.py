@@ -26,7 +26,7 @@ class CatchUp(StrEnum):
 
 
 class SkipReason(StrEnum):
-    """Why a schedule that was looked at did not start its agent."""
+    """Why a schedule that was due, or was checked, did not start its agent."""
 
     UNSUPPORTED_TYPE = "unsupported_type"
     DISABLED = "disabled"
@@ -45,7 +45,10 @@ class SkipReason(StrEnum):
 
 
 class ScheduleStatus(StrEnum):
-    """Only `disabled` is stored; a stored "running" would lie after a crash."""
+    """What a schedule does now.
+
+    Only `disabled` is stored: a stored `running` would be wrong after a crash.
+    """
 
     IDLE = "idle"
     RUNNING = "running"

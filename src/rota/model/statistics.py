@@ -17,8 +17,8 @@ _DAYS = {"7d": 7, "30d": 30}
 
 
 class Window(StrEnum):
-    """How far back: 24 hours by the clock, or days of the viewer's calendar, the running hour or
-    day included."""
+    """The period that is counted: the last 24 hours, or the last days of the viewer's calendar. The
+    current hour or day is included."""
 
     DAY = "24h"
     WEEK = "7d"
