@@ -16,7 +16,7 @@ from rota.api.asgi import Receive, Send, attend
 from rota.api.bodies import EventQuery
 from rota.api.call import Call
 from rota.api.pages import page_answer
-from rota.api.routing import Endpoint, endpoint
+from rota.api.routing import Endpoint, endpoint, given
 from rota.feed import Entry, Feed, Overrun, Reading, Wanted
 from rota.model.access import READ
 from rota.model.errors import InvalidInput, StorageError
@@ -31,27 +31,24 @@ def written(event: Event) -> str:
     return encode(wire.event_of(event)).decode()
 
 
-def event_endpoints(feed: Feed) -> tuple[Endpoint, ...]:
-    @endpoint(
-        "GET", "/events", scope=READ, tag="events", gives=list[schemas.Event],
-        takes=("Last-Event-ID",), sets=("Link", "Rota-Last-Event"),
-    )  # fmt: skip
-    async def list_events(call: Call, query: EventQuery) -> Reply:
-        """Read the event log, from its beginning or after `after`.
+@endpoint(
+    "GET", "/events", scope=READ, tag="events", gives=list[schemas.Event],
+    takes=("Last-Event-ID",), sets=("Link", "Rota-Last-Event"),
+)  # fmt: skip
+async def list_events(feed: Feed, call: Call, query: EventQuery) -> Reply:
+    """Read the event log, from its beginning or after `after`.
 
-        With `Accept: text/event-stream` the answer is a stream of server-sent events that goes on.
-        It begins after `Last-Event-ID`, else after `after`, else now.
+    With `Accept: text/event-stream` the answer is a stream of server-sent events that goes on.
+    It begins after `Last-Event-ID`, else after `after`, else now.
 
-        A caller that names an event beyond the end of the log has seen another log. A stream then
-        begins now, and says where that is. A page is then empty, and `Rota-Last-Event` says where
-        the log ends.
-        """
-        resumed = _last_event_id(call)
-        if STREAM in call.headers.get(b"accept", b""):
-            return await _stream(feed, call, query, resumed)
-        return await _page(call, query)
-
-    return (list_events,)
+    A caller that names an event beyond the end of the log has seen another log. A stream then
+    begins now, and says where that is. A page is then empty, and `Rota-Last-Event` says where
+    the log ends.
+    """
+    resumed = _last_event_id(call)
+    if STREAM in call.headers.get(b"accept", b""):
+        return await _stream(feed, call, query, resumed)
+    return await _page(call, query)
 
 
 async def _page(call: Call, query: EventQuery) -> Answer:
@@ -156,3 +153,10 @@ def _frame(entry: Entry) -> bytes:
 
 def _chunk(body: bytes, *, more: bool = True) -> dict[str, object]:
     return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+_EVENT_ENDPOINTS = (list_events,)
+
+
+def event_endpoints(feed: Feed) -> tuple[Endpoint, ...]:
+    return given(feed, _EVENT_ENDPOINTS)

@@ -11,7 +11,7 @@ from rota.api.bodies import AgentChange, AgentQuery, NewToken, PageQuery
 from rota.api.budgets import Known, used_up
 from rota.api.call import Call
 from rota.api.pages import cut_answer
-from rota.api.routing import Endpoint, endpoint
+from rota.api.routing import Endpoint, endpoint, given
 from rota.model.access import ADMIN, DISPATCH, READ
 from rota.model.agents import Agent, AgentLoad
 from rota.model.errors import NotFound
@@ -46,37 +46,34 @@ def _load(loads: Mapping[str, AgentLoad], name: str) -> AgentLoad:
     return loads.get(name) or AgentLoad(Agent(name), 0, 0)
 
 
-def agent_endpoints(fleet: Known) -> tuple[Endpoint, ...]:
-    """`fleet` returns the configuration, where one is known; budgets come from there."""
+@endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent], sets=("Link",))
+async def list_agents(fleet: Known, call: Call, query: PageQuery) -> Answer:
+    """List agents that are configured, have items, run, or may not run."""
+    return cut_answer(call, query, await _agents(call, fleet()), place=lambda one: one.name)
 
-    @endpoint("GET", "/agents", scope=READ, tag="agents", gives=list[schemas.Agent], sets=("Link",))
-    async def list_agents(call: Call, query: PageQuery) -> Answer:
-        """List agents that are configured, have items, run, or may not run."""
-        return cut_answer(call, query, await _agents(call, fleet()), place=lambda one: one.name)
 
-    @endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
-    async def show_agent(call: Call, query: AgentQuery) -> Answer:
-        """Show one agent.
+@endpoint("GET", "/agents/{name}", scope=READ, tag="agents", gives=schemas.Agent)
+async def show_agent(fleet: Known, call: Call, query: AgentQuery) -> Answer:
+    """Show one agent.
 
-        Its day, for `spent_today`, begins at midnight in `timezone`.
-        """
-        found = await _agent(call, fleet(), call.id, query.timezone)
-        if found is None:
-            raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
-        return json_answer(found)
+    Its day, for `spent_today`, begins at midnight in `timezone`.
+    """
+    found = await _agent(call, fleet(), call.id, query.timezone)
+    if found is None:
+        raise NotFound(f"nobody has heard of an agent {call.id!r}", id=call.id)
+    return json_answer(found)
 
-    @endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
-    async def change_agent(call: Call, body: AgentChange) -> Answer:
-        """Set the limits of an agent, pause it or resume it.
 
-        A new name adds an agent. With `max_in_review` the agent gets no new item while that many of
-        its items are in progress or in review; `null` removes the limit. `paused: false` also lets
-        an agent run again at once that failed too often or used up its quota.
-        """
-        await _change(call, body)
-        return json_answer(await _agent(call, fleet(), call.id))
+@endpoint("PATCH", "/agents/{name}", scope=DISPATCH, tag="agents", gives=schemas.Agent)
+async def change_agent(fleet: Known, call: Call, body: AgentChange) -> Answer:
+    """Set the limits of an agent, pause it or resume it.
 
-    return list_agents, show_agent, change_agent
+    A new name adds an agent. With `max_in_review` the agent gets no new item while that many of
+    its items are in progress or in review; `null` removes the limit. `paused: false` also lets
+    an agent run again at once that failed too often or used up its quota.
+    """
+    await _change(call, body)
+    return json_answer(await _agent(call, fleet(), call.id))
 
 
 async def _change(call: Call, body: AgentChange) -> None:
@@ -92,34 +89,43 @@ async def _change(call: Call, body: AgentChange) -> None:
     )
 
 
+@endpoint("GET", "/tokens", scope=ADMIN, tag="tokens", gives=list[schemas.Token], sets=("Link",))
+async def list_tokens(gate: Gate, call: Call, query: PageQuery) -> Answer:
+    """List tokens, without their secrets."""
+    found = await call.ledger.tokens.list()
+    return cut_answer(call, query, found, place=lambda one: one.id, written=wire.token_of)
+
+
+@endpoint("POST", "/tokens", scope=ADMIN, tag="tokens", gives=schemas.TokenWithSecret, status=201)
+async def create_token(gate: Gate, call: Call, body: NewToken) -> Answer:
+    """Create a token; its secret is shown this once.
+
+    From the first token on, every call needs one, except `GET /health` and signed webhooks.
+    """
+    token, secret = await call.ledger.tokens.create(body.name, body.scopes, body.expires_at)
+    gate.forget()
+    return json_answer(wire.token_with(token, secret), 201)
+
+
+@endpoint("DELETE", "/tokens/{id}", scope=ADMIN, tag="tokens", status=204)
+async def revoke_token(gate: Gate, call: Call) -> Answer:
+    """Revoke a token."""
+    await call.ledger.tokens.revoke(call.id)
+    gate.forget()
+    return empty_answer()
+
+
+_AGENT_ENDPOINTS = (list_agents, show_agent, change_agent)
+
+
+def agent_endpoints(fleet: Known) -> tuple[Endpoint, ...]:
+    """`fleet` returns the configuration, where one is known; budgets come from there."""
+    return given(fleet, _AGENT_ENDPOINTS)
+
+
+_TOKEN_ENDPOINTS = (list_tokens, create_token, revoke_token)
+
+
 def token_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
-    """Tokens. This server's gate knows of a change at once."""
-
-    @endpoint(
-        "GET", "/tokens", scope=ADMIN, tag="tokens", gives=list[schemas.Token], sets=("Link",)
-    )
-    async def list_tokens(call: Call, query: PageQuery) -> Answer:
-        """List tokens, without their secrets."""
-        found = await call.ledger.tokens.list()
-        return cut_answer(call, query, found, place=lambda one: one.id, written=wire.token_of)
-
-    @endpoint(
-        "POST", "/tokens", scope=ADMIN, tag="tokens", gives=schemas.TokenWithSecret, status=201
-    )
-    async def create_token(call: Call, body: NewToken) -> Answer:
-        """Create a token; its secret is shown this once.
-
-        From the first token on, every call needs one, except `GET /health` and signed webhooks.
-        """
-        token, secret = await call.ledger.tokens.create(body.name, body.scopes, body.expires_at)
-        gate.forget()
-        return json_answer(wire.token_with(token, secret), 201)
-
-    @endpoint("DELETE", "/tokens/{id}", scope=ADMIN, tag="tokens", status=204)
-    async def revoke_token(call: Call) -> Answer:
-        """Revoke a token."""
-        await call.ledger.tokens.revoke(call.id)
-        gate.forget()
-        return empty_answer()
-
-    return list_tokens, create_token, revoke_token
+    """This server's gate knows of a change of tokens at once."""
+    return given(gate, _TOKEN_ENDPOINTS)

@@ -17,7 +17,7 @@ import msgspec
 from rota.api.answers import Answer, json_answer
 from rota.api.call import Call
 from rota.api.problems import BadJson
-from rota.api.routing import Endpoint, endpoint
+from rota.api.routing import Endpoint, endpoint, given
 from rota.model.errors import InvalidInput, NotFound, RotaError, Unauthenticated
 from rota.queue.hearing import Heard
 
@@ -56,41 +56,40 @@ _EVENTS = {
 }
 
 
-def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
-    refuses = (400, 401, 413, 415, 422)
-
-    @endpoint(
-        "POST", "/hooks/github", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
-        refuses=refuses, takes=("X-Hub-Signature-256", "X-GitHub-Delivery"),
-        accepts="application/json",
-    )  # fmt: skip
-    async def github_hook(call: Call) -> Answer:
-        """Receive a webhook of a repository on GitHub.
-
-        The body must be signed with the secret that the source's `webhook_secret_env` names.
-        Otherwise the answer is 401, also if there is no such source or secret; the server's log
-        says which.
-        """
-        return await _receive(call, "github", receivers)
-
-    @endpoint(
-        "POST", "/hooks/gitea", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
-        refuses=refuses, takes=("X-Gitea-Signature", "X-Gitea-Delivery"),
-        accepts="application/json",
-    )  # fmt: skip
-    async def gitea_hook(call: Call) -> Answer:
-        """Receive a webhook of a repository on Gitea or Forgejo.
-
-        The body must be signed with the secret that the source's `webhook_secret_env` names.
-        Otherwise the answer is 401, also if there is no such source or secret; the server's log
-        says which.
-        """
-        return await _receive(call, "gitea", receivers)
-
-    return github_hook, gitea_hook
+_REFUSES = (400, 401, 413, 415, 422)
 
 
-async def _receive(call: Call, kind: str, receivers: Sequence[Receiver]) -> Answer:
+@endpoint(
+    "POST", "/hooks/github", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
+    refuses=_REFUSES, takes=("X-Hub-Signature-256", "X-GitHub-Delivery"),
+    accepts="application/json",
+)  # fmt: skip
+async def github_hook(receivers: Sequence[Receiver], call: Call) -> Answer:
+    """Receive a webhook of a repository on GitHub.
+
+    The body must be signed with the secret that the source's `webhook_secret_env` names.
+    Otherwise the answer is 401, also if there is no such source or secret; the server's log
+    says which.
+    """
+    return await _receive(receivers, call, "github")
+
+
+@endpoint(
+    "POST", "/hooks/gitea", scope=None, tag=TAG, gives=Delivery, status=202, also=(200,),
+    refuses=_REFUSES, takes=("X-Gitea-Signature", "X-Gitea-Delivery"),
+    accepts="application/json",
+)  # fmt: skip
+async def gitea_hook(receivers: Sequence[Receiver], call: Call) -> Answer:
+    """Receive a webhook of a repository on Gitea or Forgejo.
+
+    The body must be signed with the secret that the source's `webhook_secret_env` names.
+    Otherwise the answer is 401, also if there is no such source or secret; the server's log
+    says which.
+    """
+    return await _receive(receivers, call, "gitea")
+
+
+async def _receive(receivers: Sequence[Receiver], call: Call, kind: str) -> Answer:
     raw = await call.raw_body()
     payload, repository = _read(raw)
     receiver = _signer(call, raw, kind, repository, receivers)
@@ -172,11 +171,18 @@ def _signed(call: Call, raw: bytes, receivers: Sequence[Receiver]) -> Receiver:
     for receiver in receivers:
         secret = (receiver.secret() or "").encode()
         right = hmac.new(secret, raw, hashlib.sha256).hexdigest()
-        given = _first(call, _SIGNATURES[receiver.kind]).removeprefix("sha256=").lower()
-        if hmac.compare_digest(right.encode(), given.encode("utf-8", "replace")):
+        shown = _first(call, _SIGNATURES[receiver.kind]).removeprefix("sha256=").lower()
+        if hmac.compare_digest(right.encode(), shown.encode("utf-8", "replace")):
             return receiver
     raise Unauthenticated("its signature is missing, or is not of the source's secret")
 
 
 def _first(call: Call, names: Sequence[bytes]) -> str:
     return next((value for name in names if (value := call.header(name))), "")
+
+
+_HOOK_ENDPOINTS = (github_hook, gitea_hook)
+
+
+def hook_endpoints(receivers: Sequence[Receiver]) -> tuple[Endpoint, ...]:
+    return given(receivers, _HOOK_ENDPOINTS)

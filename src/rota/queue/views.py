@@ -109,6 +109,8 @@ class Views:
 
     async def items(self, query: Query) -> Page:
         wanted = _filter(query, self._now())
+        if query.ready and not wanted.statuses:
+            return Page([], None)
 
         def body(tx: Transaction) -> list[WorkItem]:
             return tx.list_items(wanted)
@@ -305,15 +307,9 @@ def _stands_together(wanted: ItemFilter) -> bool:
 
 
 def _claimable(statuses: tuple[Status, ...]) -> tuple[Status, ...]:
+    """Those of the statuses in which an item can be ready; of all, if none is named."""
     claimable = (Status.QUEUED, Status.DISPATCHED)
-    found = tuple(one for one in statuses or claimable if one in claimable)
-    if not found:
-        raise InvalidInput(
-            f"ready: an item that is {statuses[0]} cannot be claimed; ask for queued, dispatched,"
-            " or no status",
-            field="ready",
-        )
-    return found
+    return tuple(one for one in statuses or claimable if one in claimable)
 
 
 def _status(text: str) -> Status:
