@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema_rs import validator_for
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from ruamel.yaml import YAML
 
 from rota.config import (
     agents,
@@ -25,6 +27,7 @@ from rota.config import (
     signals,
 )
 from rota.config.loading import load_fleet
+from rota.config.schema import json_schema
 from rota.config.sources import Section
 from rota.model.intervals import written
 from tests.docs.pages import DOCS, blocks, every_page, name_of
@@ -142,6 +145,8 @@ def test_every_fleet_that_is_shown_can_be_read(text: str, tmp_path: Path) -> Non
         (tmp_path / name).write_text(content)
     (folder / "rota.yaml").write_text(text)
     assert load_fleet(folder / "rota.yaml", {}).fleet.agents
+    content = YAML(typ="safe").load(text)
+    assert [error.message for error in validator_for(json_schema()).iter_errors(content)] == []
 
 
 def test_limits_are_those_of_the_code() -> None:

@@ -64,24 +64,41 @@ def _several(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def listed(one: Any) -> BeforeValidator:
+    """One alone may stand in the place of a list of it."""
+    return BeforeValidator(_several, json_schema_input_type=one | list[one])
+
+
 VariableHolding = Annotated[SecretName, BeforeValidator(_named)]
 WebAddress = Annotated[Text, AfterValidator(_web_address)]
 Mailbox = Annotated[Text, AfterValidator(_mailbox)]
 Argument = Annotated[Text, AfterValidator(_argument)]
-Listed = BeforeValidator(_several)
-Texts = Annotated[tuple[Text, ...], Listed, Field(strict=False)]
+Texts = Annotated[tuple[Text, ...], Field(strict=False), listed(Text)]
 Patience = Annotated[Span, Field(le=timedelta(seconds=60))]  # shorter than the lease of a delivery
+
+
+_TIMEOUT = "How long one attempt may take, for example `10s`; at most 60 seconds."
 
 
 class WebhookChannel(Section):
     """JSON by POST, signed where a secret is named."""
 
-    type: Literal["webhook"]
-    url: WebAddress | None = None
-    url_env: VariableHolding | None = None
-    headers: dict[str, Text] = Field(default_factory=dict)
-    secret_env: VariableHolding | None = None
-    timeout: Patience = SECONDS
+    type: Literal["webhook"] = Field(description="`webhook`: JSON by POST.")
+    url: WebAddress | None = Field(
+        None, description="The address, unless `url_env` names a variable that holds it."
+    )
+    url_env: VariableHolding | None = Field(
+        None, description="The environment variable that holds the address, instead of `url`."
+    )
+    headers: dict[str, Text] = Field(
+        default_factory=dict, description="Further headers of the request."
+    )
+    secret_env: VariableHolding | None = Field(
+        None,
+        description="The environment variable with the secret that signs the body, in the header"
+        " `X-Rota-Signature-256`. Default: the body is not signed.",
+    )
+    timeout: Patience = Field(SECONDS, description=_TIMEOUT)
 
     @model_validator(mode="after")
     def _one_address(self) -> Self:
@@ -91,28 +108,51 @@ class WebhookChannel(Section):
 
 
 class SlackChannel(Section):
-    """An incoming webhook of Slack, or of what understands the same."""
+    """An incoming webhook of Slack, Mattermost, or another service that understands it."""
 
-    type: Literal["slack"]
-    url_env: VariableHolding
-    timeout: Patience = SECONDS
+    type: Literal["slack"] = Field(
+        description="`slack`: an incoming webhook of Slack, Mattermost and others."
+    )
+    url_env: VariableHolding = Field(
+        description="The environment variable that holds the address of the webhook."
+    )
+    timeout: Patience = Field(SECONDS, description=_TIMEOUT)
 
 
 class DiscordChannel(Section):
-    type: Literal["discord"]
-    url_env: VariableHolding
-    timeout: Patience = SECONDS
+    """A webhook of Discord."""
+
+    type: Literal["discord"] = Field(description="`discord`: a webhook of Discord.")
+    url_env: VariableHolding = Field(
+        description="The environment variable that holds the address of the webhook."
+    )
+    timeout: Patience = Field(SECONDS, description=_TIMEOUT)
 
 
 class NtfyChannel(Section):
-    type: Literal["ntfy"]
-    server: WebAddress = "https://ntfy.sh"
-    topic: Annotated[Text, AfterValidator(_topic)] | None = None
-    topic_env: VariableHolding | None = None  # on a public server the topic is the password
-    priority: Literal["min", "low", "default", "high", "max"] = "default"
-    tags: Texts = ()
-    token_env: VariableHolding | None = None
-    timeout: Patience = SECONDS
+    """A topic on an ntfy server, for phones."""
+
+    type: Literal["ntfy"] = Field(description="`ntfy`: a topic on an ntfy server.")
+    server: WebAddress = Field("https://ntfy.sh", description="The address of the server.")
+    topic: Annotated[Text, AfterValidator(_topic)] | None = Field(
+        None,
+        description="The topic: letters, digits, `-` and `_`, at most 64. On a public server"
+        " everyone who knows the topic can read it: use `topic_env` there.",
+    )
+    topic_env: VariableHolding | None = Field(
+        None, description="The environment variable that holds the topic, instead of `topic`."
+    )
+    priority: Literal["min", "low", "default", "high", "max"] = Field(
+        "default", description="The priority of the messages."
+    )
+    tags: Texts = Field(
+        (), description="Tags of the messages. Names of emoji are shown as emoji: `[robot]`."
+    )
+    token_env: VariableHolding | None = Field(
+        None,
+        description="The environment variable that holds an access token. Default: none is sent.",
+    )
+    timeout: Patience = Field(SECONDS, description=_TIMEOUT)
 
     @model_validator(mode="after")
     def _one_topic(self) -> Self:
@@ -122,17 +162,35 @@ class NtfyChannel(Section):
 
 
 class EmailChannel(Section):
+    """Mail by SMTP."""
+
     model_config = ConfigDict(serialize_by_alias=True)
 
-    type: Literal["email"]
-    host: Annotated[Text, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.:-]+$")]
-    port: Annotated[int, Lax] | None = Field(None, ge=1, le=65_535)
-    security: Literal["starttls", "tls", "none"] = "starttls"
-    username_env: VariableHolding | None = None
-    password_env: VariableHolding | None = None
-    sender: Mailbox = Field(alias="from")
-    to: Annotated[tuple[Mailbox, ...], Listed, Field(strict=False, min_length=1, max_length=50)]
-    timeout: Patience = SECONDS
+    type: Literal["email"] = Field(description="`email`: mail by SMTP.")
+    host: Annotated[Text, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.:-]+$")] = (
+        Field(description="The SMTP server: `smtp.example.org`.")
+    )
+    port: Annotated[int, Field(ge=1, le=65_535), Lax] | None = Field(
+        None,
+        description="The port of the server. Default, by `security`: 587 for `starttls`, 465 for"
+        " `tls`, 25 for `none`.",
+    )
+    security: Literal["starttls", "tls", "none"] = Field(
+        "starttls", description="How the connection is encrypted. With `none` no password is sent."
+    )
+    username_env: VariableHolding | None = Field(
+        None,
+        description="The environment variable that holds the user name. Default: no login.",
+    )
+    password_env: VariableHolding | None = Field(
+        None,
+        description="The environment variable that holds the password. Default: no login.",
+    )
+    sender: Mailbox = Field(alias="from", description="The sender's address: `rota@example.org`.")
+    to: Annotated[
+        tuple[Mailbox, ...], Field(strict=False, min_length=1, max_length=50), listed(Mailbox)
+    ] = Field(description="One or several addresses, at most 50.")
+    timeout: Patience = Field(SECONDS, description=_TIMEOUT)
 
     @model_validator(mode="after")
     def _login_is_whole_and_secret(self) -> Self:
@@ -144,11 +202,21 @@ class EmailChannel(Section):
 
 
 class CommandChannel(Section):
-    """A program of this machine: the notice as JSON on its standard input."""
+    """A program on the server's machine. It gets the notification as JSON on standard input."""
 
-    type: Literal["command"]
-    argv: Annotated[tuple[Argument, ...], Field(strict=False, min_length=1)]
-    timeout: Patience = SECONDS
+    type: Literal["command"] = Field(
+        description="`command`: a program on the server's machine, started in the directory of this"
+        " file. It gets the notification as JSON on standard input."
+    )
+    argv: Annotated[tuple[Argument, ...], Field(strict=False, min_length=1)] = Field(
+        description="The program and its arguments; no shell reads them. `{title}`, `{text}`,"
+        " `{url}`, `{id}` and `{happening}` in an argument are filled in."
+    )
+    timeout: Patience = Field(
+        SECONDS,
+        description="How long the program may take, for example `10s`; at most 60 seconds. After"
+        " that, it is ended with everything that it started.",
+    )
 
 
 KINDS = ("webhook", "slack", "discord", "ntfy", "email", "command")

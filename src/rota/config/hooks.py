@@ -31,17 +31,48 @@ ShellCommand = Annotated[
 
 
 class HookConfig(Section):
-    """Who is told of a run that has ended."""
+    """A program or an address that is told of a run that has ended."""
 
-    type: Literal["shell", "webhook"]
-    name: Text | None = None
-    command: ShellCommand | None = None
-    url: Annotated[str, AfterValidator(_web_address)] | None = None
-    headers: dict[str, Text] = Field(default_factory=dict)
-    secret_env: SecretName | None = None
-    timeout: Span | None = None
-    continue_on_error: Switch = True
-    when: Annotated[tuple[RunStatusName, ...], Field(strict=False)] = ()
+    type: Literal["shell", "webhook"] = Field(
+        description="`shell`: a program, which reads the result of the run as JSON on standard"
+        " input. `webhook`: an address that the JSON is posted to."
+    )
+    name: Text | None = Field(
+        None,
+        description="The name of the hook in the log. Default: its list and number, for example"
+        " `after_run-1`.",
+    )
+    command: ShellCommand | None = Field(
+        None,
+        description="Of `shell`, required: a line for the shell, or a list of the program and its"
+        " arguments.",
+    )
+    url: Annotated[str, AfterValidator(_web_address)] | None = Field(
+        None,
+        description="Of `webhook`, required: the address. `ROTA_HOOK_HOSTS` must allow an address"
+        " that is not public.",
+    )
+    headers: dict[str, Text] = Field(
+        default_factory=dict, description="Of `webhook`: further headers of the request."
+    )
+    secret_env: SecretName | None = Field(
+        None,
+        description="Of `webhook`: the environment variable with the secret that signs the body."
+        " Default: the body is not signed.",
+    )
+    timeout: Span | None = Field(
+        None,
+        description="How long the hook may take, for example `20s`. Default: `30s` for `shell`,"
+        " `10s` for `webhook`.",
+    )
+    continue_on_error: Switch = Field(
+        True, description="`false`: when the hook fails, the run has failed."
+    )
+    when: Annotated[tuple[RunStatusName, ...], Field(strict=False)] = Field(
+        (),
+        description="Call the hook only for runs that ended like this. Default: all runs of its"
+        " list.",
+    )
 
     @model_validator(mode="after")
     def _has_what_its_type_needs(self) -> Self:
@@ -59,5 +90,7 @@ HookList = Annotated[tuple[HookConfig, ...], Field(strict=False)]
 
 
 class Hooks(Section):
-    after_run: HookList = ()
-    on_error: HookList = ()
+    """Hooks that are told of the end of a run. No hook hears of a cancelled or lost run."""
+
+    after_run: HookList = Field((), description="Hooks for every run.")
+    on_error: HookList = Field((), description="Hooks for runs that failed or timed out.")

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from rota.config.channels import AnyChannel, Listed, Texts
+from rota.config.channels import AnyChannel, Texts, listed
 from rota.config.document import Location
 from rota.config.mistakes import Findings, suggestion
 from rota.config.scalars import Name, Span, Zone
@@ -49,31 +49,53 @@ ClockTime = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^({_CLOCK.pattern})$"}),
 ]
 HappeningName = Annotated[Happening, BeforeValidator(_happening)]
-Names = Annotated[tuple[Name, ...], Listed, Field(strict=False)]
-Happenings = Annotated[tuple[HappeningName, ...], Listed, Field(strict=False)]
+Names = Annotated[tuple[Name, ...], Field(strict=False), listed(Name)]
+Happenings = Annotated[tuple[HappeningName, ...], Field(strict=False), listed(HappeningName)]
 
 
 class NotifyRule(Section):
-    """Which happenings go to which channels. What is not named does not narrow."""
+    """Which happenings go to which channels. A filter that is left out lets everything pass."""
 
-    on: Annotated[Happenings, Field(min_length=1)]
-    to: Annotated[Names, Field(min_length=1)]
-    project: Texts = ()  # names or ids
-    type: Texts = ()
-    label: Texts = ()
-    agent: Names = ()
-    digest: Span | None = None
+    on: Annotated[
+        tuple[HappeningName, ...], Field(strict=False, min_length=1), listed(HappeningName)
+    ] = Field(description="One or several happenings that are told: `[blocked, failed]`.")
+    to: Annotated[tuple[Name, ...], Field(strict=False, min_length=1), listed(Name)] = Field(
+        description="One or several channels, by name. A channel is told of an event once: the"
+        " first rule in the file that leads there counts."
+    )
+    project: Texts = Field(
+        (), description="Only items of these projects, by name or id. Default: all."
+    )
+    type: Texts = Field((), description="Only items of these types. Default: all.")
+    label: Texts = Field((), description="Only items with one of these labels. Default: all.")
+    agent: Names = Field(
+        (), description="Only what these agents did or were kept from doing. Default: all."
+    )
+    digest: Span | None = Field(
+        None,
+        description="Collect for this long, for example `15m`, then tell everything in one message."
+        " Default: each is told at once.",
+    )
 
 
 class QuietHours(Section):
-    """When only what is excepted is told at once; the rest comes together afterwards."""
+    """When only exceptions are told at once. The rest is told together afterwards."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    begin: ClockTime = Field(alias="from")
-    end: ClockTime = Field(alias="to")
-    timezone: Zone = "UTC"
-    exceptions: Happenings = Field((), alias="except")
+    begin: ClockTime = Field(
+        alias="from", description='When the quiet hours begin, in quotes: `"22:00"`.'
+    )
+    end: ClockTime = Field(
+        alias="to",
+        description='When they end, on the same day or the next, in quotes: `"07:00"`.',
+    )
+    timezone: Zone = Field(
+        "UTC", description="The time zone of both times, for example `Europe/Berlin`."
+    )
+    exceptions: Happenings = Field(
+        (), alias="except", description="Happenings that are told at once all the same."
+    )
 
     @model_validator(mode="after")
     def _is_a_part_of_the_day(self) -> Self:
@@ -83,12 +105,25 @@ class QuietHours(Section):
 
 
 class NotifyConfig(Section):
-    """Who is told of what."""
+    """Notifications for people: what is told, and where."""
 
-    channels: dict[Name, AnyChannel] = Field(default_factory=dict)
-    rules: dict[Name, NotifyRule] = Field(default_factory=dict)
-    quiet_hours: QuietHours | None = None
-    allow_hosts: Texts = ()
+    channels: dict[Name, AnyChannel] = Field(
+        default_factory=dict,
+        description="Where messages go, by name: a chat, a mailbox, a program.",
+    )
+    rules: dict[Name, NotifyRule] = Field(
+        default_factory=dict, description="Which happenings go to which channels, by name."
+    )
+    quiet_hours: QuietHours | None = Field(
+        None,
+        description="When only exceptions are told at once; the rest is told together afterwards."
+        " Default: never.",
+    )
+    allow_hosts: Texts = Field(
+        (),
+        description="Names and networks that channels may reach though they are not on the public"
+        " internet: `[localhost, 10.0.0.0/8]`. Those of `ROTA_HOOK_HOSTS` are allowed too.",
+    )
 
 
 def check_channels(tree: PlacedMap, findings: Findings) -> None:

@@ -77,7 +77,7 @@ def _printable(text: str) -> str:
     return text
 
 
-def _unquoted(value: Any) -> Any:
+def unquoted(value: Any) -> Any:
     """A variable is always text; where a number or a switch is wanted, it is converted."""
     if isinstance(value, FromEnvironment):
         for kind in (int, float):
@@ -96,7 +96,7 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-_SPAN_SCHEMA = {"type": "string", "pattern": r"^\s*0*[1-9][0-9]*\s*[smhdSMHD]\s*$"}
+_SPAN_SCHEMA = {"type": "string", "pattern": r"^\s*0*[1-9][0-9]*\s*[smhdSMHD]\s*$|\$\{"}
 
 Name = Annotated[
     str,
@@ -110,10 +110,11 @@ Cron = Annotated[str, AfterValidator(_cron)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Prompt = Annotated[str, AfterValidator(_prompt)]
 Text = Annotated[str, AfterValidator(_printable)]
-Lax = BeforeValidator(_unquoted)
+# Comes last: bounds that follow a validator are lost to the JSON Schema.
+Lax = BeforeValidator(unquoted)
 Switch = Annotated[bool, Lax]
-Count = Annotated[int, Lax, Field(ge=1)]
-Amount = Annotated[float, Lax, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1), Lax]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False), Lax]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _EnvironmentValue = BeforeValidator(_as_text, json_schema_input_type=str | int | float | bool)
 Environment = dict[VariableName, Annotated[Text, _EnvironmentValue]]

@@ -14,20 +14,57 @@ WorkSource = Annotated[
 
 
 class ScheduleConfig(Section):
-    """When an agent wakes, and what for."""
+    """When an agent wakes, and the prompt that it is given then."""
 
-    type: Literal["interval", "cron", "webhook", "chat"]
-    interval: Span | None = None
-    cron: Cron | None = None
-    timezone: Zone = "UTC"
-    jitter_percent: Annotated[float, Lax] = Field(0.0, ge=0, le=10)
-    catch_up: Literal["one", "none", "all"] = "one"
-    prompt: Prompt | None = None
-    work_source: WorkSource | None = None
-    enabled: Switch = True
-    resume_session: Switch | None = None
-    timeout: Span | None = None
-    secret_env: SecretName | None = None
+    type: Literal["interval", "cron", "webhook", "chat"] = Field(
+        description="What wakes the agent. `interval` and `cron`: the clock. `webhook` and `chat`:"
+        " a request or a message from outside."
+    )
+    interval: Span | None = Field(
+        None,
+        description="Of `interval`, required: the time from the end of one run to the next, for"
+        " example `5m`.",
+    )
+    cron: Cron | None = Field(
+        None,
+        description="Of `cron`, required: five fields, for example `0 9 * * 1-5`, or `@hourly`,"
+        " `@daily`, `@weekly`, `@monthly`, `@yearly`.",
+    )
+    timezone: Zone = Field(
+        "UTC", description="The time zone of `cron`, for example `Europe/Berlin`."
+    )
+    jitter_percent: Annotated[float, Field(ge=0, le=10), Lax] = Field(
+        0.0,
+        description="0 to 10: wake up to this much later, chosen at random, so that agents do not"
+        " all wake at once. Percent of the interval; of `cron`, percent of the time until the"
+        " slot.",
+    )
+    catch_up: Literal["one", "none", "all"] = Field(
+        "one",
+        description="What happens to slots that passed while no server ran. `one`: the latest is"
+        " run. `all`: each is run. `none`: none is run.",
+    )
+    prompt: Prompt | None = Field(
+        None, description="What the agent is asked to do. Default: the agent's `default_prompt`."
+    )
+    work_source: WorkSource | None = Field(
+        None, description="Where the work comes from. Default: the agent's `work_source`."
+    )
+    enabled: Switch = Field(True, description="`false`: the schedule wakes the agent by hand only.")
+    resume_session: Switch | None = Field(
+        None,
+        description="`true`: continue the conversation of the run before. Default: `session.resume`"
+        " of the agent.",
+    )
+    timeout: Span | None = Field(
+        None,
+        description="How long a run may take, for example `30m`. Default: the agent's `timeout`.",
+    )
+    secret_env: SecretName | None = Field(
+        None,
+        description="Of `webhook` and `chat`: the environment variable with the secret that signs"
+        " requests. Default: the agent's `webhook_secret_env`.",
+    )
 
     @model_validator(mode="after")
     def _times_fit_the_type(self) -> Self:

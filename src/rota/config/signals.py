@@ -11,9 +11,23 @@ Unlimited = Literal["unlimited"]
 
 
 class SignalConfig(Section):
-    """When this happens, do that."""
+    """A condition, and the action that follows when it is met."""
 
-    when: dict[str, Any]
-    then: dict[str, Any] | None = None
-    max_fires: Annotated[int, Lax, Field(ge=1)] | Unlimited = "unlimited"
-    max_depth: Annotated[int, Lax, Field(ge=0, le=100)] = 3
+    when: dict[str, Any] = Field(
+        description="The condition: `kind`, and the keys of that kind. For example"
+        " `{kind: work_item.status.transition, to: failed}`."
+    )
+    then: dict[str, Any] | None = Field(
+        None,
+        description="The action: `kind`, and the keys of that kind. For example"
+        " `{kind: hold, reason: it failed}`. Default: a follow-up, or after the end of an item a"
+        " new item.",
+    )
+    max_fires: Annotated[int, Field(ge=1), Lax] | Unlimited = Field(
+        "unlimited", description="How often the signal may fire: a number, or `unlimited`."
+    )
+    max_depth: Annotated[int, Field(ge=0, le=100), Lax] = Field(
+        3,
+        description="How many generations of items that this signal made may fire it again. This"
+        " ends loops.",
+    )

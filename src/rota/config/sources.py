@@ -68,17 +68,31 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValid
 
 
 class Section(BaseModel):
+    """Keys are described with `Field(description=…)`: editors show it. Attribute docstrings would
+    do the same, but pydantic parses the source again for them, at each start."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Labels(Section):
-    """What the stations of an issue are called in this repository."""
+    """The labels that show the state of an issue. They must differ, also by more than case."""
 
-    ready: Label = "ready"
-    in_progress: Label = "agent-working"
-    pr_open: Label = "agent:pr-open"
-    done: Label = "agent:done"
-    failed: Label = "agent:failed"
+    ready: Label = Field(
+        "ready",
+        description="An agent may take the issue. This is the only label that people set.",
+    )
+    in_progress: Label = Field("agent-working", description="An agent works on the issue.")
+    pr_open: Label = Field(
+        "agent:pr-open",
+        description="The agent has finished the issue and answered it with a pull request.",
+    )
+    done: Label = Field(
+        "agent:done", description="The agent has finished the issue, and the issue is closed."
+    )
+    failed: Label = Field(
+        "agent:failed",
+        description="The agent gave the issue up, or did a part of it. It waits for a person.",
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -93,44 +107,125 @@ class Labels(Section):
 
 
 class Auth(Section):
-    """Secrets are named, never written down."""
+    """Where the token for GitHub is. The token itself never stands in this file."""
 
-    token_env: Variable = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable
-    account_id: AccountId | None = None  # for tokens of GitHub Apps, which cannot ask for it
+    token_env: Variable = Field(
+        "GITHUB_TOKEN", description="The environment variable that holds the token."
+    )
+    account_id: AccountId | None = Field(
+        None,
+        description="The number of the account that the token writes as. Default: the tracker is"
+        " asked. Tokens of GitHub Apps cannot ask, and need it.",
+    )
 
 
 class GiteaAuth(Auth):
-    token_env: Variable = "GITEA_TOKEN"  # noqa: S105
+    """Where the token for Gitea or Forgejo is. The token itself never stands in this file."""
+
+    token_env: Variable = Field(
+        "GITEA_TOKEN", description="The environment variable that holds the token."
+    )
 
 
 class ClaimTimes(Section):
-    """Seconds; see the page on claims before you shorten any of them."""
+    """How long the claim protocol waits, in seconds. `grace` must be larger than `settle` and
+    `margin` together. Read the page on claims on a tracker before you shorten any of them."""
 
-    settle: float = Field(10.0, gt=0, le=600)
-    poll: float = Field(60.0, gt=0, le=3600)
-    grace: float = Field(300.0, gt=0, le=24 * 3600)
-    margin: float = Field(20.0, gt=0, le=600)
-    quiet: float = Field(4 * 3600.0, gt=0, le=30 * 24 * 3600)
+    settle: float = Field(
+        10.0,
+        gt=0,
+        le=600,
+        description="Seconds: the longest that a write stays invisible to readers of the tracker.",
+    )
+    poll: float = Field(
+        60.0,
+        gt=0,
+        le=3600,
+        description="Seconds between two checks that a watched claim is still there.",
+    )
+    grace: float = Field(
+        300.0,
+        gt=0,
+        le=24 * 3600,
+        description="Seconds that a suspicion must remain unanswered before it ends a claim.",
+    )
+    margin: float = Field(
+        20.0, gt=0, le=600, description="Seconds that a server has to stop an agent."
+    )
+    quiet: float = Field(
+        4 * 3600.0,
+        gt=0,
+        le=30 * 24 * 3600,
+        description="Seconds that a claim of another fleet may be silent before it is suspected."
+        " Default: 4 hours.",
+    )
 
 
 class Forge(Section):
-    """Issues of a repository, whoever hosts it."""
+    """Issues of a repository on any tracker."""
 
-    name: str | None = None
-    repo: Annotated[str, AfterValidator(_repo)]
-    labels: Labels = Labels()
-    exclude_labels: tuple[str, ...] = Field(("blocked", "wip"), strict=False)
-    cleanup_on_failure: bool = True
-    claim_mode: Literal["comments", "strict", "labels"] = "comments"
-    # Numeric ids of people whose issues, labels and revocations count (see `rota issue whois`).
-    trusted: tuple[AccountId, ...] = Field((), strict=False)
-    # Accounts of other fleets that work on the same repository; their claims are honoured.
-    fleets: tuple[AccountId, ...] = Field((), strict=False)
-    trust_required: bool | None = None  # None: only on public repositories
-    poll_seconds: float = Field(60.0, ge=1, le=24 * 3600)
-    lease_seconds: float = Field(900.0, ge=1, le=7 * 24 * 3600)
-    webhook_secret_env: Variable | None = None
-    times: ClaimTimes = ClaimTimes()
+    name: str | None = Field(
+        None,
+        description="The name of this source, for people and commands. Default: `TYPE:REPO`, for"
+        " example `github:octocat/hello`.",
+    )
+    repo: Annotated[str, AfterValidator(_repo)] = Field(
+        description="The repository, as `OWNER/NAME`: `octocat/hello`. A `work_source` may leave it"
+        " out; then it is the agent's `repo`."
+    )
+    labels: Labels = Field(
+        Labels(), description="The labels that show the state of an issue in this repository."
+    )
+    exclude_labels: tuple[str, ...] = Field(
+        ("blocked", "wip"),
+        strict=False,
+        description="Labels that keep agents away from an issue. The list replaces the default."
+        " `do-not-pickup` and `needs:human-scope` always keep agents away.",
+    )
+    cleanup_on_failure: bool = Field(
+        True,
+        description="`true`: an issue that an agent gives back gets its ready label again. `false`:"
+        " it stays without one until a person decides.",
+    )
+    claim_mode: Literal["comments", "strict", "labels"] = Field(
+        "comments",
+        description="How a claim is made. `comments`: a comment. `strict`: a git reference, on"
+        " GitHub only. `labels`: a label, for a repository with a single fleet.",
+    )
+    trusted: tuple[AccountId, ...] = Field(
+        (),
+        strict=False,
+        description="Numbers of the accounts whose issues, labels and revocations count."
+        " `rota issue whois LOGIN` tells a number. The token's own account and the person who owns"
+        " the repository are always trusted.",
+    )
+    fleets: tuple[AccountId, ...] = Field(
+        (),
+        strict=False,
+        description="Numbers of the accounts of other fleets that work on this repository. Their"
+        " claims are honoured.",
+    )
+    trust_required: bool | None = Field(
+        None,
+        description="Whether a trusted account must approve a text before an agent sees it."
+        " Default: on public repositories only.",
+    )
+    poll_seconds: float = Field(
+        60.0, ge=1, le=24 * 3600, description="Seconds between two looks for new work."
+    )
+    lease_seconds: float = Field(
+        900.0,
+        ge=1,
+        le=7 * 24 * 3600,
+        description="The lease of a claim in the ledger, in seconds: how long the claim holds"
+        " without a heartbeat.",
+    )
+    webhook_secret_env: Variable | None = Field(
+        None,
+        description="The environment variable that holds the secret of the tracker's webhook."
+        " Default: webhooks are refused.",
+    )
+    times: ClaimTimes = Field(ClaimTimes(), description="How long the claim protocol waits.")
 
     @model_validator(mode="before")
     @classmethod
@@ -157,17 +252,27 @@ class Forge(Section):
 
 
 class GitHubSource(Forge):
-    type: Literal["github"]
-    auth: Auth = Auth()
-    api_url: Annotated[str, AfterValidator(_api_url)] = "https://api.github.com"
+    """Issues of a repository on GitHub or GitHub Enterprise."""
+
+    type: Literal["github"] = Field(description="`github`: issues of a repository on GitHub.")
+    auth: Auth = Field(Auth(), description="Where the token is.")
+    api_url: Annotated[str, AfterValidator(_api_url)] = Field(
+        "https://api.github.com",
+        description="The address of the API. For an Enterprise server: `https://HOST/api/v3`.",
+    )
 
 
 class GiteaSource(Forge):
-    """Gitea and Forgejo."""
+    """Issues of a repository on Gitea or Forgejo."""
 
-    type: Literal["gitea", "forgejo"]
-    auth: GiteaAuth = GiteaAuth()
-    api_url: Annotated[str, AfterValidator(_api_url)]
+    type: Literal["gitea", "forgejo"] = Field(
+        description="`gitea` or `forgejo`: issues of a repository there. Both mean the same."
+    )
+    auth: GiteaAuth = Field(GiteaAuth(), description="Where the token is.")
+    api_url: Annotated[str, AfterValidator(_api_url)] = Field(
+        description="The address of the server: `https://git.example.org`. `/api/v1` is added where"
+        " it is missing."
+    )
 
     @field_validator("claim_mode")
     @classmethod
@@ -183,43 +288,90 @@ class GiteaSource(Forge):
 class MarkdownSource(Section):
     """A folder of Markdown files, one item each."""
 
-    type: Literal["markdown"]
-    name: str | None = None
-    path: str = Field(min_length=1)
-    labels: tuple[str, ...] = Field((), strict=False)
-    exclude_labels: tuple[str, ...] = Field(("blocked", "wip"), strict=False)
-    lease_seconds: float = Field(900.0, ge=1, le=7 * 24 * 3600)
+    type: Literal["markdown"] = Field(
+        description="`markdown`: a folder of Markdown files, one item each."
+    )
+    name: str | None = Field(
+        None, description="The name of this source, for people and commands. Default: `markdown`."
+    )
+    path: str = Field(
+        min_length=1, description="The folder. A relative path begins at the folder of this file."
+    )
+    labels: tuple[str, ...] = Field(
+        (), strict=False, description="Offer only files with all of these labels. Default: any."
+    )
+    exclude_labels: tuple[str, ...] = Field(
+        ("blocked", "wip"),
+        strict=False,
+        description="Do not offer files with one of these labels. The list replaces the default.",
+    )
+    lease_seconds: float = Field(
+        900.0,
+        ge=1,
+        le=7 * 24 * 3600,
+        description="The lease of a claim, in seconds: how long it holds without a heartbeat.",
+    )
 
 
 class QueueSource(Section):
-    """Rota's own ledger."""
+    """The items of Rota's own ledger."""
 
-    type: Literal["queue"]
-    name: str | None = None
-    types: tuple[str, ...] = Field((), strict=False)
-    labels: tuple[str, ...] = Field((), strict=False)
-    project_id: str | None = None
-    lease_seconds: float = Field(900.0, ge=1, le=7 * 24 * 3600)
+    type: Literal["queue"] = Field(
+        description="`queue`: items of Rota's own ledger, for example those of `rota add`."
+    )
+    name: str | None = Field(
+        None, description="The name of this source, for people and commands. Default: `queue`."
+    )
+    types: tuple[str, ...] = Field(
+        (), strict=False, description="Offer only items of these types. Default: any."
+    )
+    labels: tuple[str, ...] = Field(
+        (), strict=False, description="Offer only items with all of these labels. Default: any."
+    )
+    project_id: str | None = Field(
+        None, description="Offer only items of the project with this id. Default: any."
+    )
+    lease_seconds: float = Field(
+        900.0,
+        ge=1,
+        le=7 * 24 * 3600,
+        description="The lease of a claim, in seconds: how long it holds without a heartbeat.",
+    )
 
 
 class MemorySource(Section):
-    """For tests and examples: items that live as long as the process."""
+    """Items that live as long as the process, for tests and examples."""
 
-    type: Literal["memory"]
-    name: str | None = None
-    items: tuple[dict[str, object], ...] = Field((), strict=False)
-
-
-class OtherSource(Section):
-    """Of a type that another package brings; its own factory reads the rest."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    type: str
-    name: str | None = None
+    type: Literal["memory"] = Field(
+        description="`memory`: items that live as long as the process, for tests and examples."
+    )
+    name: str | None = Field(
+        None, description="The name of this source, for people and commands. Default: `memory`."
+    )
+    items: tuple[dict[str, object], ...] = Field(
+        (),
+        strict=False,
+        description="The items: mappings with `title`, and optionally `description`, `priority`"
+        " (1 to 5) and `labels`.",
+    )
 
 
 OURS = ("github", "gitea", "forgejo", "markdown", "queue", "memory")
+
+
+class OtherSource(Section):
+    """A source of a type that another package brings, with the keys of that type."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: str = Field(
+        description="The type of the source. `rota source types` lists the installed types.",
+        # Otherwise a source of ours would fit two branches of the JSON Schema, which is an error.
+        json_schema_extra={"not": {"enum": list(OURS)}},
+    )
+    name: str | None = Field(
+        None, description="The name of this source, for people and commands. Default: its type."
+    )
 
 
 def _tag(value: Any) -> str:
