@@ -113,6 +113,7 @@ def test_what_init_writes_is_accepted(name: str) -> None:
         "agents: [{name: smith, repo: octocat/hello, work_source: {type: github}}]",
         "agents: [{name: smith, runtime: codex}, {path: agents/weaver.yaml}]",
         "sources: [{type: jira, site: example}]",
+        "sources: [{type: github, repo: a/b, lease_seconds: '${L}', cleanup_on_failure: '${C}'}]",
     ],
 )
 def test_what_rota_reads_is_accepted(text: str) -> None:
@@ -130,6 +131,8 @@ def test_what_rota_reads_is_accepted(text: str) -> None:
         "agents: [{name: smith, schedules: {often: {type: interval, evry: 5m}}}]",
         "agents: [{name: smith, work_source: {type: queue, tpyes: [bug]}}]",
         "sources: [{type: github}]",
+        "sources: [{type: github, repo: a/b, lease_seconds: 0}]",
+        "sources: [{type: github, repo: a/b, times: {settle: 601}}]",
         "notify: {rules: {people: {on: fialed, to: ops}}}",
     ],
 )

@@ -16,6 +16,7 @@ from rota.config.fleet import FLEET_KEYS, FOREIGN_KEYS, load
 from rota.config.fleet_file import FleetFile
 from rota.config.herdctl import NOT_OF_FLEETS
 from rota.config.loading import Loaded, load_fleet
+from rota.config.sources import GitHubSource
 from rota.model.errors import InvalidInput
 from rota.model.fleet import (
     AgentSpec,
@@ -390,6 +391,24 @@ def test_variables_are_filled_in_everywhere(write: Write) -> None:
     assert (smith.run.model, smith.run.max_turns, smith.trusted) == ("small", 9, True)
     assert found.sources[0].model_dump()["repo"] == "ada/engine"
     assert load(path, {}).sources == found.sources
+
+
+def test_numbers_and_switches_of_a_source_may_come_from_the_environment(write: Write) -> None:
+    path = write(
+        "sources:\n"
+        "  - {type: github, repo: a/b, lease_seconds: '${L}', cleanup_on_failure: '${C}',\n"
+        "     trusted: ['${WHO}'], times: {settle: '${S:-3.5}'}, poll_seconds: '${P:-30}'}\n"
+    )
+    (source,) = loaded(path, L="600", C="false", WHO="7").sources
+    assert isinstance(source, GitHubSource)
+    assert (source.lease_seconds, source.poll_seconds, source.times.settle) == (600.0, 30.0, 3.5)
+    assert (source.cleanup_on_failure, source.trusted) == (False, (7,))
+    told = mistakes(path, {"L": "0", "C": "perhaps", "WHO": "ada"})
+    assert [one.partition(": ")[2].partition(":")[0] for one in told] == [
+        "sources[0].lease_seconds",
+        "sources[0].cleanup_on_failure",
+        "sources[0].trusted[0]",
+    ]
 
 
 def test_a_variable_that_is_not_set_is_named_with_its_place(write: Write, tmp_path: Path) -> None:

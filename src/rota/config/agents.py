@@ -10,17 +10,16 @@ from rota.config.limits import BreakerConfig, BudgetConfig, Instances, RetryConf
 from rota.config.scalars import (
     Count,
     Environment,
-    Lax,
     Name,
     Prompt,
     SecretName,
     Span,
-    Switch,
     Text,
     VariableName,
 )
 from rota.config.schedules import ScheduleConfig, WorkSource
 from rota.config.sources import Section
+from rota.config.variables import Lax, Switch
 
 PERMISSION_MODES = (
     "default", "acceptEdits", "bypassPermissions", "plan", "delegate", "dontAsk", "auto",

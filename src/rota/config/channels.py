@@ -15,8 +15,9 @@ from pydantic import (
 )
 
 from rota.config.mistakes import suggestion
-from rota.config.scalars import Lax, SecretName, Span, Text
+from rota.config.scalars import SecretName, Span, Text
 from rota.config.sources import Section, is_address
+from rota.config.variables import Lax
 
 SECONDS = timedelta(seconds=10)
 PLACES = ("id", "happening", "title", "text", "url")  # fields that a command's arguments may name

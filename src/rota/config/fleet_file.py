@@ -7,9 +7,10 @@ from pydantic import AfterValidator, Field
 from rota.config.agents import AgentConfig, AgentSettings
 from rota.config.limits import BudgetConfig
 from rota.config.notify import NotifyConfig
-from rota.config.scalars import Lax, Name, Switch, Text
+from rota.config.scalars import Name, Text
 from rota.config.signals import SignalConfig
 from rota.config.sources import AnySource, Section, is_address
+from rota.config.variables import Lax, Switch
 
 PathText = Annotated[Text, Field(min_length=1)]
 

@@ -4,8 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rota.config.scalars import SecretName, Span, Switch, Text
+from rota.config.scalars import SecretName, Span, Text
 from rota.config.sources import Section, is_address
+from rota.config.variables import Switch
 
 # Hooks are not told of runs that were cancelled, or lost with their claim or their server.
 RunStatusName = Literal["succeeded", "failed", "partial", "timed_out"]

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rota.config.scalars import Amount, Count, Lax, Span, Zone
+from rota.config.scalars import Amount, Count, Span, Zone
 from rota.config.sources import Section
+from rota.config.variables import Lax
 
 
 class Instances(Section):

@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from rota.config.cron import parse_cron, time_zone
-from rota.config.interpolation import FromEnvironment
 from rota.config.sources import Variable
+from rota.config.variables import Lax
 from rota.model.errors import RotaError
 from rota.model.intervals import parse_interval, written
 from rota.model.work import NAME
@@ -77,18 +77,6 @@ def _printable(text: str) -> str:
     return text
 
 
-def unquoted(value: Any) -> Any:
-    """A variable is always text; where a number or a switch is wanted, it is converted."""
-    if isinstance(value, FromEnvironment):
-        for kind in (int, float):
-            try:
-                return kind(value)
-            except ValueError:
-                continue
-        return {"true": True, "false": False}.get(value.lower(), str(value))
-    return value
-
-
 def _as_text(value: Any) -> Any:
     """`PORT: 8080` is a number for YAML, but text for a process."""
     if isinstance(value, bool):
@@ -110,9 +98,6 @@ Cron = Annotated[str, AfterValidator(_cron)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Prompt = Annotated[str, AfterValidator(_prompt)]
 Text = Annotated[str, AfterValidator(_printable)]
-# Comes last: bounds that follow a validator are lost to the JSON Schema.
-Lax = BeforeValidator(unquoted)
-Switch = Annotated[bool, Lax]
 Count = Annotated[int, Field(ge=1), Lax]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False), Lax]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

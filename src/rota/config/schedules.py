@@ -4,8 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rota.config.scalars import Cron, Lax, Prompt, SecretName, Span, Switch, Zone
+from rota.config.scalars import Cron, Prompt, SecretName, Span, Zone
 from rota.config.sources import AnySource, Section
+from rota.config.variables import Lax, Switch
 
 # Read as a mapping and checked separately: an agent's `repo` may still have to be filled in.
 WorkSource = Annotated[

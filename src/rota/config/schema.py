@@ -7,7 +7,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import BeforeValidatorFunctionSchema
 
 from rota.config.fleet_file import FleetFile
-from rota.config.scalars import unquoted
+from rota.config.variables import unquoted
 from rota.model.intervals import written
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}

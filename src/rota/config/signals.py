@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from rota.config.scalars import Lax
 from rota.config.sources import Section
+from rota.config.variables import Lax
 
 Unlimited = Literal["unlimited"]
 

@@ -15,6 +15,8 @@ from pydantic import (
     model_validator,
 )
 
+from rota.config.variables import Lax, Switch
+
 _REPO = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # How tokens of GitHub and of other trackers begin.
@@ -62,7 +64,8 @@ def _token_env(value: str) -> str:
 
 
 # No account has the id 0: it means a deleted account.
-AccountId = Annotated[int, Field(ge=1)]
+AccountId = Annotated[int, Field(ge=1), Lax]
+LeaseSeconds = Annotated[float, Field(ge=1, le=7 * 24 * 3600), Lax]
 Label = Annotated[str, Field(max_length=50), AfterValidator(_label)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_token_env)]
 
@@ -131,31 +134,23 @@ class ClaimTimes(Section):
     """How long the claim protocol waits, in seconds. `grace` must be larger than `settle` and
     `margin` together. Read the page on claims on a tracker before you shorten any of them."""
 
-    settle: float = Field(
+    settle: Annotated[float, Field(gt=0, le=600), Lax] = Field(
         10.0,
-        gt=0,
-        le=600,
         description="Seconds: the longest that a write stays invisible to readers of the tracker.",
     )
-    poll: float = Field(
+    poll: Annotated[float, Field(gt=0, le=3600), Lax] = Field(
         60.0,
-        gt=0,
-        le=3600,
         description="Seconds between two checks that a watched claim is still there.",
     )
-    grace: float = Field(
+    grace: Annotated[float, Field(gt=0, le=24 * 3600), Lax] = Field(
         300.0,
-        gt=0,
-        le=24 * 3600,
         description="Seconds that a suspicion must remain unanswered before it ends a claim.",
     )
-    margin: float = Field(
-        20.0, gt=0, le=600, description="Seconds that a server has to stop an agent."
+    margin: Annotated[float, Field(gt=0, le=600), Lax] = Field(
+        20.0, description="Seconds that a server has to stop an agent."
     )
-    quiet: float = Field(
+    quiet: Annotated[float, Field(gt=0, le=30 * 24 * 3600), Lax] = Field(
         4 * 3600.0,
-        gt=0,
-        le=30 * 24 * 3600,
         description="Seconds that a claim of another fleet may be silent before it is suspected."
         " Default: 4 hours.",
     )
@@ -182,7 +177,7 @@ class Forge(Section):
         description="Labels that keep agents away from an issue. The list replaces the default."
         " `do-not-pickup` and `needs:human-scope` always keep agents away.",
     )
-    cleanup_on_failure: bool = Field(
+    cleanup_on_failure: Switch = Field(
         True,
         description="`true`: an issue that an agent gives back gets its ready label again. `false`:"
         " it stays without one until a person decides.",
@@ -205,18 +200,16 @@ class Forge(Section):
         description="Numbers of the accounts of other fleets that work on this repository. Their"
         " claims are honoured.",
     )
-    trust_required: bool | None = Field(
+    trust_required: Switch | None = Field(
         None,
         description="Whether a trusted account must approve a text before an agent sees it."
         " Default: on public repositories only.",
     )
-    poll_seconds: float = Field(
-        60.0, ge=1, le=24 * 3600, description="Seconds between two looks for new work."
+    poll_seconds: Annotated[float, Field(ge=1, le=24 * 3600), Lax] = Field(
+        60.0, description="Seconds between two looks for new work."
     )
-    lease_seconds: float = Field(
+    lease_seconds: LeaseSeconds = Field(
         900.0,
-        ge=1,
-        le=7 * 24 * 3600,
         description="The lease of a claim in the ledger, in seconds: how long the claim holds"
         " without a heartbeat.",
     )
@@ -305,10 +298,8 @@ class MarkdownSource(Section):
         strict=False,
         description="Do not offer files with one of these labels. The list replaces the default.",
     )
-    lease_seconds: float = Field(
+    lease_seconds: LeaseSeconds = Field(
         900.0,
-        ge=1,
-        le=7 * 24 * 3600,
         description="The lease of a claim, in seconds: how long it holds without a heartbeat.",
     )
 
@@ -331,10 +322,8 @@ class QueueSource(Section):
     project_id: str | None = Field(
         None, description="Offer only items of the project with this id. Default: any."
     )
-    lease_seconds: float = Field(
+    lease_seconds: LeaseSeconds = Field(
         900.0,
-        ge=1,
-        le=7 * 24 * 3600,
         description="The lease of a claim, in seconds: how long it holds without a heartbeat.",
     )
 
