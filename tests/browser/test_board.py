@@ -87,7 +87,7 @@ def test_cards_that_go_by_different_moves_go_one_column_at_a_time(site: Site, pa
         card(page, status, text).focus()
         page.keyboard.press("x")
     card(page, "failed", "Paint the gate").drag_to(page.locator(".column.queued .scroll"))
-    expect(page.locator("#messages")).to_contain_text("different moves (Reopen, Retry)")
+    expect(page.locator("#messages")).to_contain_text("different actions (Reopen, Retry)")
     assert {item["status"] for item in site.client.work_list()} == {"failed", "in_review"}
 
 
@@ -104,6 +104,13 @@ def test_what_an_agent_works_on_is_taken_from_it_only_on_purpose(site: Site, pag
     page.locator("#move-do").click()
     expect(card(page, "queued", "Paint the gate")).to_be_visible()
     assert site.client.work_get(claimed["id"])["claim"] is None
+
+
+def test_a_deferred_item_says_when_it_is_available(site: Site, page: Page) -> None:
+    site.add("Paint the gate", available_at="2100-01-01T00:00:00Z")
+    opened(page)
+    marks = card(page, "queued", "Paint the gate").locator(".marks")
+    expect(marks).to_contain_text(re.compile(r"available in \d+d"))
 
 
 def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> None:
