@@ -28,7 +28,7 @@ def test_an_item_is_added_dispatched_by_drag_blocked_with_a_note_and_retried(
 ) -> None:
     opened(page)
     page.get_by_role("button", name="Add an item").click()
-    page.get_by_label("What is to be done").fill("Paint the gate")
+    page.get_by_label("What needs to be done").fill("Paint the gate")
     page.get_by_role("button", name="Add", exact=True).click()
     expect(card(page, "queued", "Paint the gate")).to_be_visible()
 
@@ -38,9 +38,9 @@ def test_an_item_is_added_dispatched_by_drag_blocked_with_a_note_and_retried(
     expect(card(page, "dispatched", "Paint the gate")).to_contain_text("zoe")
     expect(page.locator("#announce")).to_contain_text("Paint the gate: Dispatched")
 
-    card(page, "dispatched", "Paint the gate").get_by_role("button", name="Moves for").click()
+    card(page, "dispatched", "Paint the gate").get_by_role("button", name="Actions for").click()
     page.get_by_role("menuitem", name="Start").click()
-    card(page, "in_progress", "Paint the gate").get_by_role("button", name="Moves for").click()
+    card(page, "in_progress", "Paint the gate").get_by_role("button", name="Actions for").click()
     page.get_by_role("menuitem", name="Block").click()
     page.locator("#move-do").click()  # the field is required: the browser keeps it open
     expect(page.locator("#move")).to_be_visible()
@@ -53,10 +53,10 @@ def test_an_item_is_added_dispatched_by_drag_blocked_with_a_note_and_retried(
     (item,) = site.client.work_list()
     assert (item["status"], item["assigned_agent"]) == ("blocked", "zoe")
 
-    card(page, "blocked", "Paint the gate").get_by_role("button", name="Moves for").click()
+    card(page, "blocked", "Paint the gate").get_by_role("button", name="Actions for").click()
     page.get_by_role("menuitem", name="Fail").click()
     page.locator("#move-do").click()
-    card(page, "failed", "Paint the gate").get_by_role("button", name="Moves for").click()
+    card(page, "failed", "Paint the gate").get_by_role("button", name="Actions for").click()
     page.get_by_role("menuitem", name="Retry").click()
     expect(card(page, "queued", "Paint the gate")).to_be_visible()
     expect(page).to_have_title("Board · Rota")
@@ -68,7 +68,7 @@ def test_a_move_that_is_not_allowed_explains_itself_and_changes_nothing(
     site.add("Paint the gate")
     opened(page)
     card(page, "queued", "Paint the gate").drag_to(page.locator(".column.completed .scroll"))
-    told = "Paint the gate is queued; completed is not possible from there (possible: "
+    told = "Paint the gate is queued and cannot become completed (possible: "
     expect(page.locator("#messages")).to_contain_text(told)
     expect(card(page, "queued", "Paint the gate")).to_be_visible()
     assert [item["status"] for item in site.client.work_list()] == ["queued"]
@@ -87,7 +87,7 @@ def test_cards_that_go_by_different_moves_go_one_column_at_a_time(site: Site, pa
         card(page, status, text).focus()
         page.keyboard.press("x")
     card(page, "failed", "Paint the gate").drag_to(page.locator(".column.queued .scroll"))
-    expect(page.locator("#messages")).to_contain_text("different moves (Reopen, Retry)")
+    expect(page.locator("#messages")).to_contain_text("different actions (Reopen, Retry)")
     assert {item["status"] for item in site.client.work_list()} == {"failed", "in_review"}
 
 
@@ -95,15 +95,22 @@ def test_what_an_agent_works_on_is_taken_from_it_only_on_purpose(site: Site, pag
     site.add("Paint the gate")
     (claimed,) = site.client.claim("ann", lease_seconds=600)
     opened(page)
-    expect(card(page, "in_progress", "Paint the gate")).to_contain_text("lease in")
-    card(page, "in_progress", "Paint the gate").get_by_role("button", name="Moves for").click()
+    expect(card(page, "in_progress", "Paint the gate")).to_contain_text("lease ends in")
+    card(page, "in_progress", "Paint the gate").get_by_role("button", name="Actions for").click()
     page.get_by_role("menuitem", name="Release").click()
     page.locator("#move-do").click()  # not without the tick
     expect(page.locator("#move")).to_be_visible()
-    page.get_by_label("Take it from ann").check()
+    page.get_by_label("End the claim of ann").check()
     page.locator("#move-do").click()
     expect(card(page, "queued", "Paint the gate")).to_be_visible()
     assert site.client.work_get(claimed["id"])["claim"] is None
+
+
+def test_a_deferred_item_says_when_it_is_available(site: Site, page: Page) -> None:
+    site.add("Paint the gate", available_at="2100-01-01T00:00:00Z")
+    opened(page)
+    marks = card(page, "queued", "Paint the gate").locator(".marks")
+    expect(marks).to_contain_text(re.compile(r"available in \d+d"))
 
 
 def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> None:
@@ -116,8 +123,8 @@ def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> No
     expect(page.locator(".column.queued .count")).to_have_text("1")
     site.client.work_update(urgent, status="cancelled")
     expect(page.locator(".column.queued .card")).to_have_count(0)
-    expect(page.get_by_text("Nothing waits. Add work")).to_be_visible()
-    expect(page.get_by_text("Nothing is dispatched")).to_be_hidden()
+    expect(page.get_by_text("No item is waiting. Add one")).to_be_visible()
+    expect(page.get_by_text("Items dispatched to an agent wait here")).to_be_hidden()
 
 
 def test_what_happens_while_the_board_asks_is_asked_for_too(site: Site, page: Page) -> None:
@@ -193,17 +200,19 @@ def test_an_item_whose_answer_was_lost_and_that_is_added_again_is_there_once(
     opened(page)
     page.route("**/work", answer, times=2)
     page.get_by_role("button", name="Add an item").click()
-    page.get_by_label("What is to be done").fill("Paint the gate")
+    page.get_by_label("What needs to be done").fill("Paint the gate")
     add, problem = page.get_by_role("button", name="Add", exact=True), page.locator(".problem")
     add.click()
-    expect(problem).to_have_text("The server does not answer; nothing is known to have changed.")
+    expect(problem).to_have_text(
+        "The server did not answer, so the change may not have been made; try again."
+    )
     add.click()
     expect(problem).to_have_text("The server answered 502.")
     add.click()
     expect(page.locator("#new-item")).to_be_hidden()
     assert [one["description"] for one in site.client.work_list()] == ["Paint the gate"]
     page.get_by_role("button", name="Add an item").click()
-    page.get_by_label("What is to be done").fill("Paint the gate")
+    page.get_by_label("What needs to be done").fill("Paint the gate")
     add.click()
     expect(card(page, "queued", "Paint the gate")).to_have_count(2)  # asked for anew, it is another
 
@@ -279,7 +288,7 @@ def test_what_is_blocked_is_given_back_with_an_answer(site: Site, page: Page) ->
     item = site.taken("A poem about love")
     site.client.block(item, "Whose love is it about?")
     opened(page)
-    card(page, "blocked", "A poem").get_by_role("button", name="Moves for").click()
+    card(page, "blocked", "A poem").get_by_role("button", name="Actions for").click()
     expect(page.get_by_role("menuitem")).to_have_text(["Release", "Fail", "Resume", "Open"])
     page.get_by_role("menuitem", name="Release").click()
     page.locator("#move").get_by_label("Notes").fill("That of cats.")

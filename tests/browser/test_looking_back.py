@@ -55,7 +55,7 @@ def test_figures_that_are_dear_to_count_are_asked_for_once_more(
 def test_signals_come_fire_and_go_before_the_viewers_eyes(site: Site, page: Page) -> None:
     page.goto("/ui/signals")
     expect(page.locator("#feed")).to_have_attribute("data-state", "on")
-    expect(page.get_by_text("Nothing is waited for")).to_be_visible()
+    expect(page.get_by_text("No signal is active")).to_be_visible()
     item = site.taken("Open the gate")
     action = {"kind": "follow_up", "title": "Find the key"}
     site.client.create_signal(BLOCKS, action, work_item_id=item, name="key")
@@ -63,14 +63,14 @@ def test_signals_come_fire_and_go_before_the_viewers_eyes(site: Site, page: Page
     expect(page.locator(".signal")).to_have_count(2)
     expect(page.locator(".signal", has_text="key")).to_contain_text("The item becomes blocked")
     page.locator(f"#cancel-{kept}").click()
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Keep the signal").click()
     expect(page.get_by_role("dialog")).to_be_hidden()
     site.client.block(item, notes="locked")
     processor = SignalScheduler(site.served.store, owner="test")
     site.served.run(processor.tick)
     expect(page.locator("#follow-ups")).to_contain_text("Find the key")
     page.get_by_role("button", name="Done").click()
-    expect(page.locator("#follow-ups")).to_contain_text("Nothing is asked for")
+    expect(page.locator("#follow-ups")).to_contain_text("No follow-up is open")
     again = site.client.create_signal(FAILS, name="again")["id"]
     page.locator(f"#cancel-{again}").click()
     page.get_by_role("button", name="Cancel the signal").click()

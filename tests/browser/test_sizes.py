@@ -81,9 +81,9 @@ def test_follow_ups_on_a_phone_are_ended_without_scrolling_aside(
     page.goto("/ui/signals")
     row = page.locator("#follow-ups tbody tr")
     done = row.get_by_role("button", name="Done")
-    demand_within(page, row.locator(".status"), row.get_by_text("anybody"), done)
+    demand_within(page, row.locator(".status"), row.get_by_text("any agent"), done)
     done.click()
-    expect(page.locator("#follow-ups")).to_contain_text("Nothing is asked for")
+    expect(page.locator("#follow-ups")).to_contain_text("No follow-up is open")
 
 
 def test_the_buttons_of_a_schedule_stand_clear_of_its_facts(showroom: Site, visits: Visits) -> None:
@@ -110,7 +110,7 @@ def test_what_is_wrong_with_a_new_item_is_seen_in_a_low_window(site: Site, visit
     page = visit.page
     page.goto("/")
     page.get_by_role("button", name="Add an item").click()
-    page.get_by_label("What is to be done").fill("Paint the gate")
+    page.get_by_label("What needs to be done").fill("Paint the gate")
     page.get_by_label("For this agent only").fill("No Such Name!")
     page.get_by_role("button", name="Add", exact=True).click()
     problem = page.locator("#new-item .problem")
@@ -130,7 +130,7 @@ def test_a_project_with_a_long_name_leaves_all_of_a_new_item_within_reach(
     dialog = page.locator("#new-item")
     assert dialog.evaluate("(one) => one.scrollWidth <= one.clientWidth")
     add = dialog.get_by_role("button", name="Add", exact=True)
-    demand_within(page, dialog.get_by_label("What is to be done"), add)
+    demand_within(page, dialog.get_by_label("What needs to be done"), add)
 
 
 def test_long_labels_of_an_item_stay_on_the_page_of_a_phone(site: Site, visits: Visits) -> None:

@@ -45,7 +45,7 @@ def test_a_reader_without_script_sees_every_column_and_the_next_page(
     rest = http.get(more)
     assert titles(rest.text) == [f"n{number}" for number in range(30, 35)]
     assert 'class="more"' not in rest.text
-    assert "Nobody is at work" in page
+    assert "No agent is working" in page
 
 
 def test_done_today_begins_at_midnight_where_the_viewer_is(
@@ -85,14 +85,14 @@ def test_a_filter_that_nothing_matches_says_so_and_can_be_cleared(
 ) -> None:
     served.run(lambda: bring_to(served.ledger.queue, Status.QUEUED, labels=("red",)))
     page = http.get("/", params={"label": "blue"}).text
-    assert page.count("Nothing here matches the filter.") == 7
+    assert page.count("No item here matches the filter.") == 7
     assert page.count('<a href="/">Clear the filter</a>') == 7
-    for claim in ("Nothing waits", "Nothing has failed", "Nobody is at work"):
+    for claim in ("No item is waiting", "No item has failed", "No agent is working"):
         assert claim not in page
         assert claim in http.get("/").text
     alone = http.get("/board/queued", params={"label": "blue"}).text
     assert '<a href="/board/queued">Clear the filter</a>' in alone
-    assert "Nothing needs your help" in http.get("/", params={"need": "person"}).text
+    assert "Items that need your help appear here" in http.get("/", params={"need": "person"}).text
 
 
 def test_a_card_shows_the_labels_that_one_can_filter_by(

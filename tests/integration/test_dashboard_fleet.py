@@ -144,7 +144,7 @@ def test_an_open_breaker_says_until_when_and_why(
     part = agent_part(http, "cleo")
     assert "breaker open until 2026-05-01 12:30:00 UTC (in 30m)" in part.text
     assert HOSTILE in part.text
-    assert "Let it run now" in part.text
+    assert "Allow runs now" in part.text
     clock.advance(1801)
     assert "breaker open" not in agent_part(http, "cleo").text
 
@@ -163,7 +163,7 @@ def test_a_quota_and_a_budget_that_are_used_up_say_so(http: httpx2.Client, serve
     assert "budget used up until 2026-05-02 00:00:00 UTC" in agent_part(http, "dora").text
     assert "idle" in agent_part(http, "ada").text
     ran(served, "dora", RunEnd(RunStatus.SUCCEEDED, usage=Usage(1_000)), SPENDER)
-    assert "budget of the fleet used up until" in agent_part(http, "ada").text
+    assert "fleet budget used up until" in agent_part(http, "ada").text
     assert "1,030 of 1,000 tokens used up" in part_of(http.get("/ui/agents").text, "fleet-budget"
     ).text  # fmt: skip
 
@@ -201,8 +201,8 @@ def test_a_thousand_slots_and_many_agents_are_not_all_drawn(http: httpx2.Client)
 def test_pages_with_nothing_to_show_teach_the_next_step(database: str) -> None:
     with serve(database, endpoints=dashboard_endpoints()) as server:
         agents = httpx2.get(f"{server.url}/ui/agents").text
-        assert "No agent is known yet" in agents
-        assert "This server has no configuration of agents" in agents
+        assert "No agents yet" in agents
+        assert "This server runs without a configuration of agents" in agents
         assert "rota init" in httpx2.get(f"{server.url}/ui/schedules").text
 
 
@@ -270,14 +270,14 @@ def test_an_agent_that_only_another_server_knows_is_woken_while_that_one_has_it(
 ) -> None:
     for name in ("zoe", "stranger"):
         ran(served, name, None)
-        assert "Wakesnot by itself" in agent_part(http, name).text
+        assert "Woken byno schedule" in agent_part(http, name).text
     zoe = AgentSpec("zoe", schedules=(replace(NAMED["poll"], agent="zoe"),))
     served.run(lambda: wakes.scheduler.set_agents([ADA, zoe]))
-    assert "Wakesby its schedules" in agent_part(http, "zoe").text
-    assert "Wakesnot by itself" in agent_part(http, "stranger").text
+    assert "Woken byits schedules" in agent_part(http, "zoe").text
+    assert "Woken byno schedule" in agent_part(http, "stranger").text
     served.run(lambda: wakes.scheduler.set_agents([ADA]))
     served.run(lambda: served.store.transact(lambda tx: tx.rest_schedules(["ada"])))
-    assert "Wakesnot by itself" in agent_part(http, "zoe").text
+    assert "Woken byno schedule" in agent_part(http, "zoe").text
 
 
 def test_times_in_what_a_skip_says_are_shown_as_all_others(
@@ -310,14 +310,14 @@ def test_the_last_run_is_linked_and_what_came_to_nothing_is_told(
     run = served.run(lambda: served.ledger.runs.latest(["ada"]))["ada"]
     part = schedule_part(http, "poll")
     assert f"/ui/runs/{run.id}" in part.all("a", "href")
-    assert "Last look0s ago 2026-05-01 12:00:00 UTC Last run" in part.text
+    assert "Last check0s ago 2026-05-01 12:00:00 UTC Last run" in part.text
     assert "Last runsucceeded 0s ago 2026-05-01 12:00:00 UTC" in part.text
     clock.advance(300)
     wakes.outcome = TriggerOutcome.skipped(SkipReason.SOURCE_ERROR, HOSTILE)
     wakes.tick()
     part = schedule_part(http, "poll")
     assert "source error 0s ago" in part.text
-    assert "Last look0s ago 2026-05-01 12:05:00 UTC: source error Last run" in part.text
+    assert "Last check0s ago 2026-05-01 12:05:00 UTC: source error Last run" in part.text
     assert "Last runsucceeded 5m ago 2026-05-01 12:00:00 UTC" in part.text
     assert "1 skip in all" in part.text
     assert part.text.count(HOSTILE) == 2  # the skip's detail, and the last error
@@ -347,7 +347,7 @@ def test_a_schedule_is_switched_by_buttons_that_fit(http: httpx2.Client, wakes: 
     http.post("/schedules/ada/poll/disable")
     part = schedule_part(http, "poll")
     assert part.all("button", "data-call")[1] == "POST /schedules/ada/poll/enable"
-    assert "not by itself: it is disabled" in part.text
+    assert "none: the schedule is disabled" in part.text
     assert "5 schedules, 1 disabled" in part_of(http.get("/ui/schedules").text, "panel-names").text
 
 
@@ -431,8 +431,8 @@ async def _opened(served: Served, agents: list[AgentSpec]) -> None:
         ("15 6 1 * *", "on day 1 of every month at 06:15, UTC"),
         ("@daily", "every day at 00:00, UTC"),
         ("@hourly", "every hour, on the hour, UTC"),
-        ("0 9-17/2 * * 1#2", "by its own rule, UTC"),
-        ("0 0 1 1 *", "by its own rule, UTC"),
+        ("0 9-17/2 * * 1#2", "by a cron rule, UTC"),
+        ("0 0 1 1 *", "by a cron rule, UTC"),
     ],
 )
 def test_a_rule_is_put_into_words(rule: str | timedelta, words: str) -> None:
@@ -442,7 +442,7 @@ def test_a_rule_is_put_into_words(rule: str | timedelta, words: str) -> None:
 def test_a_rule_stands_there_exactly_too() -> None:
     assert exactly(rhythm(timedelta(hours=36))) == "interval 36h"
     assert exactly(rhythm("@daily", "Asia/Tokyo")) == "cron @daily, Asia/Tokyo"
-    assert in_words(Rhythm(ScheduleType.CHAT)) == "whenever a message comes"
+    assert in_words(Rhythm(ScheduleType.CHAT)) == "whenever a message arrives"
     assert exactly(Rhythm(ScheduleType.WEBHOOK)) == "webhook"
     assert in_words(None) == "not configured yet"
 
@@ -493,11 +493,11 @@ def test_past_and_coming_triggers_stand_at_their_times() -> None:
         (Kind.STOPPED, 41.67, "Fri 12:00", "cancelled"),
         (Kind.STOPPED, 45.83, "Fri 13:00", "no such outcome"),
         (Kind.OPEN, 50.0, "Fri 14:00", "running"),
-        (Kind.COMING, 62.5, "Fri 17:00", "to come"),
-        (Kind.COMING, 87.5, "about Fri 23:00", "to come"),
+        (Kind.COMING, 62.5, "Fri 17:00", "upcoming"),
+        (Kind.COMING, 87.5, "about Fri 23:00", "upcoming"),
     ]
     assert "last 12 hours: 1 × succeeded, 1 × failed, 2 × no work" in strip.label
-    assert strip.label.endswith("next 12 hours: 2 to come")
+    assert strip.label.endswith("next 12 hours: 2 upcoming")
 
 
 def test_what_is_overdue_stands_at_now() -> None:

@@ -302,12 +302,12 @@ def test_signals_and_follow_ups_are_shown_with_who_has_them(
     made = look(item)
     assert "for bob" in made.by_id("follow-ups").text
     (fired, *_) = [" ".join(one.text.split()) for one in made.by_id("timeline").all("li")]
-    assert fired == "0s ago a signal fired without a name: a follow-up is asked for"
+    assert fired == "0s ago signal fired unnamed: a follow-up was made"
     assert "fired 1 time" in made.by_id("signals").text
     taken = http.post("/follow-ups/claim", json={"agent": "bob"}).json()
     page = look(item)
     assert "Ask <b>the neighbour</b>" in page.by_id("follow-ups").text
-    assert "with bob" in page.by_id("follow-ups").text
+    assert "held by bob" in page.by_id("follow-ups").text
     assert taken["token"] not in str(page.elements)
 
 
@@ -326,12 +326,12 @@ def test_what_a_signal_did_is_told_with_links_and_not_with_ids(
     served.run(lambda: SignalScheduler(served.store, owner="test", clock=clock).tick())
     (asked,) = http.get("/work", params={"status": "queued"}).json()
     fired, _, created, *_ = look(item).by_id("timeline").all("li")
-    assert " ".join(fired.text.split()) == "0s ago a signal fired why: a new item came of it"
+    assert " ".join(fired.text.split()) == "0s ago signal fired why: a new item was submitted"
     assert [one["href"] for one in fired.all("a")] == [
         f"/ui/signals?show=all#s-{made['id']}",
         f"/items/{asked['id']}",
     ]
-    assert " ".join(created.text.split()) == "0s ago a signal was made why by local"
+    assert " ".join(created.text.split()) == "0s ago signal created why by local"
 
 
 def test_a_reason_that_is_also_the_note_is_shown_once(
@@ -396,7 +396,7 @@ def test_runs_of_the_item_are_listed_and_the_latest_speaks(
     http: httpx2.Client, served: Served, clock: ManualClock, look: Callable[..., Markup]
 ) -> None:
     made = add(http)
-    assert "Nothing has run yet" in look(made).by_id("log-panel").text
+    assert "No run has started yet" in look(made).by_id("log-panel").text
     item = served.run(lambda: served.ledger.views.item(made["id"]))
     runs = served.ledger.runs
 

@@ -118,7 +118,7 @@ def test_numbers_come_first_and_every_plot_has_its_table(look: Look) -> None:
     page = look()
     numbers = re.sub(r"\s+", " ", page.by_id("numbers").text)
     for words in (
-        "Open 1 1 blocked", "Need a person 2", "Completed 2 in the last 24 hours; 4 came",
+        "Open 1 1 blocked", "Need a person 2", "Completed 2 in the last 24 hours; 4 created",
         "Failed 1", "Median lead time 30m", "Cost $1.75 2 runs, 3k tokens",
     ):  # fmt: skip
         assert words in numbers, words
@@ -176,7 +176,7 @@ def test_an_empty_ledger_teaches(look: Look) -> None:
     for window in ("24h", "7d", "30d"):
         page = look(window)
         assert not [one for one in page.all("svg") if one.attributes.get("role") == "img"]
-        for words in ("Nothing has ended", 'rota add "Say hello"', "No agent ran", "nothing waits"):
+        for words in ("No item ended", 'rota add "Say hello"', "No agent ran", "no open items"):
             assert words in page.text
 
 

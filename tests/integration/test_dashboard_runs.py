@@ -102,7 +102,7 @@ def test_filters_and_pages_of_runs_are_links_that_keep_each_other(
     assert shown(look("/ui/runs?agent=bob&schedule=&status=")) == [other.id]
     went_wrong = first.by_id("run-filters").all("option")[1]
     assert other.id not in shown(look(f"/ui/runs?status={went_wrong['value']}"))
-    assert "No run is like that" in look("/ui/runs?agent=nobody").text
+    assert "No run matches the filter" in look("/ui/runs?agent=nobody").text
 
 
 def test_a_filter_that_means_nothing_is_explained(http: httpx2.Client) -> None:
@@ -152,7 +152,7 @@ def test_a_run_tells_how_it_ended(served: Served, look: Callable[..., Markup]) -
     ]
     assert [one.text for one in page.by_id("artifacts").all("li")[1:]] == list(HOSTILE)
     assert not page.has("cancel-run")
-    assert "There is no log of it here." in page.by_id("log").text
+    assert "This server has no log of the run." in page.by_id("log").text
 
 
 def test_a_run_is_cancelled_by_its_button_once(
@@ -160,14 +160,14 @@ def test_a_run_is_cancelled_by_its_button_once(
 ) -> None:
     run = begun(served)
     page = look(f"/ui/runs/{run.id}")
-    assert "It has not said anything yet" in page.by_id("log").text
+    assert "The run has not written anything yet" in page.by_id("log").text
     button = page.by_id("cancel-run")
     assert page.has(button["data-dialog"])
     method, path = button["data-call"].split(" ")
     assert http.request(method, path, json={}).status_code == 200
     asked = look(f"/ui/runs/{run.id}")
     assert not asked.has("cancel-run")
-    assert "its end was asked for" in asked.by_id("run").text
+    assert "cancellation requested" in asked.by_id("run").text
     ended(served, run, RunStatus.CANCELLED)
     assert "cancelled" in look(f"/ui/runs/{run.id}").by_id("run").text
     late = http.request(method, path, json={})
@@ -259,22 +259,20 @@ def test_a_run_without_a_log_says_what_is_true_of_it(
     def told(run: Run) -> str:
         return look(f"/ui/runs/{run.id}").by_id("log").text.strip()
 
-    assert told(silent) == "It said nothing."
-    assert told(absent).startswith("There is no log of it here.")
+    assert told(silent) == "The run wrote nothing."
+    assert told(absent).startswith("This server has no log of the run.")
     assert "30 days" not in told(absent)
     clock.advance(31 * 24 * 3600)
-    assert told(old) == "Logs are kept for 30 days, and it ended before that."
+    assert told(old) == "The log has been removed: logs are kept for 30 days."
 
 
 def test_a_run_whose_runtime_does_not_tell_claims_no_figures(
     served: Served, look: Callable[..., Markup]
 ) -> None:
     run = begun(served)
-    assert look(f"/ui/runs/{run.id}").by_id("usage").text == "Known when it ends."
+    assert look(f"/ui/runs/{run.id}").by_id("usage").text == "Known when the run ends."
     ended(served, run)
-    assert look(f"/ui/runs/{run.id}").by_id("usage").text == (
-        "Its runtime does not tell what it used."
-    )
+    assert look(f"/ui/runs/{run.id}").by_id("usage").text == "Its runtime does not report usage."
 
 
 def test_what_has_ended_is_not_followed(served: Served, look: Callable[..., Markup]) -> None:

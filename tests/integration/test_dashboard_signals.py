@@ -134,15 +134,15 @@ def test_a_signal_says_when_it_fires_and_what_follows(
         "Then The item is held: wait",
         "Fired 0 of 3",
         "expires in 23h",
-        "made 2m ago by",
+        "created 2m ago by",
         first,
     ):
         assert said in told, (said, told)
     assert f"/?project_id={project}" in [one["href"] for one in page.by_id(f"s-{first}").all("a")]
     told = words(page.by_id(f"s-{second}"))
-    assert "without a name active" in told
+    assert "unnamed active" in told
     assert "When All of 2 items are completed Mend the gate Paint the fence" in told
-    assert "Fired 0 times, as often as it happens" in told
+    assert "Fired 0 times, without a limit" in told
     links = [one["href"] for one in page.by_id(f"s-{third}").all("a")]
     assert links == [f"/items/{item}"]
     assert calls(page) == {"Cancel": f"DELETE /signals/{first}"}  # of the last of them
@@ -245,11 +245,11 @@ def test_follow_ups_say_who_has_them_and_how_they_are_taken(
         clock.advance(60)
     part = look().by_id("follow-ups")
     assert "rota follow-up claim --agent NAME" in words(part)
-    assert "Open the gate: Find the key open anybody none" in words(part)
+    assert "Open the gate: Find the key open any agent none" in words(part)
     assert "Open the gate: Ask the owner open for ada none" in words(part)
     taken = http.post("/follow-ups/claim", json={"agent": "bob", "lease_seconds": 900}).json()
     told = words(look().by_id(f"u-{taken['id']}"))
-    assert "leased bob has it ends in 15m" in told
+    assert "leased held by bob ends in 15m" in told
     clock.advance(1_000)
     assert "lapsed 1m ago" in words(look().by_id(f"u-{taken['id']}"))
     method, path = calls(look())["Done"].split(" ")

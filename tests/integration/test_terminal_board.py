@@ -166,14 +166,14 @@ async def test_moves_by_menu_and_by_key_ask_for_what_they_need(
         await seat.press("enter")
         await seat.until(lambda: "To which agent?" in seat.screen)
         await seat.press("enter")  # nothing is not an agent
-        await seat.until(lambda: "This is needed" in seat.screen)
+        await seat.until(lambda: "This field is required" in seat.screen)
         await seat.write("smith")
         await seat.until(stands(Status.DISPATCHED))
         await seat.press("l", "s")
         await seat.until(stands(Status.IN_PROGRESS))
 
         await seat.press("right", "b", "enter")  # block needs a note
-        await seat.until(lambda: "This is needed: What does it wait for?" in seat.screen)
+        await seat.until(lambda: "This field is required: What does it wait for?" in seat.screen)
         await seat.write("which of the two?")
         await seat.until(stands(Status.BLOCKED))
         assert http.get(f"/work/{item}").json()["notes"] == "which of the two?"
@@ -200,7 +200,9 @@ async def test_a_refused_move_explains_itself(http: httpx2.Client, served: Serve
     async with sitting(served.url, NARROW) as seat:
         await seat.press("l", "c")  # not from here: said without asking
         await seat.until(
-            lambda: "it is dispatched; complete is not possible from there" in seat.line("said")
+            lambda: (
+                "it is dispatched; complete is not possible from that status" in seat.line("said")
+            )
         )
         await seat.until(lambda: "possible: start, release, cancel" in seat.line("said"))
         await seat.press("s")  # refused by the ledger
@@ -280,7 +282,7 @@ async def test_an_item_opens_with_all_that_is_known_and_follows_it(
     log.write_text('{"text": "the \\u001b[31mhinge\\u0007 squeaks"}\n')
     async with sitting(served.url) as seat:
         await seat.press("l", "l", "enter")
-        known = ("Where it stands", "second line",
+        known = ("Current state", "second line",
                  '"gate": 3', "lapses in 14:", "running", "Blocks",
                  "'bob' works on it", "After", "Dispatches", "c complete")  # fmt: skip
         await seat.until(lambda: all(text in seat.screen for text in known))
@@ -309,7 +311,7 @@ async def test_filters_narrow_the_board_from_outside_and_inside(
     add(http, "Green door", type="bug_fix", project_id=mill)
     async with sitting(served.url, NARROW, "type:bug_fix") as seat:
         assert seat.titles(Status.QUEUED) == ["Red gate", "Green door"]
-        await seat.until(lambda: "only type:bug_fix" in seat.line("bar"))
+        await seat.until(lambda: "filter: type:bug_fix" in seat.line("bar"))
         for written, shown in (
             ("gate", ["Red gate", "Blue gate"]),
             ("label:urgent", ["Red gate"]),
@@ -340,14 +342,14 @@ async def test_what_a_filter_leaves_out_is_not_said_to_be_missing(
         return words in " ".join(seat.screen.split())
 
     async with sitting(served.url, NARROW) as seat:
-        await seat.until(lambda: says("Nothing waits. Press a"))
+        await seat.until(lambda: says("No item is waiting"))
         await seat.press("slash")
         await seat.write("gate")
-        await seat.until(lambda: says("Nothing here matches the"))
-        assert not says("Nothing waits")
+        await seat.until(lambda: says("No item here matches the"))
+        assert not says("No item is waiting")
         await seat.press("slash")
         await seat.write("")
-        await seat.until(lambda: says("Nothing waits. Press a"))
+        await seat.until(lambda: says("No item is waiting"))
 
 
 async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
@@ -355,7 +357,7 @@ async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
 ) -> None:
     moved(http, add(http, "Broken"), "dispatch", "start", "fail")
     async with sitting(served.url, NARROW) as seat:
-        await seat.until(lambda: "Nothing waits. Press a" in seat.screen.replace("\n", " "))
+        await seat.until(lambda: "No item is waiting" in seat.screen.replace("\n", " "))
         await seat.until(lambda: "Failed 1 ▸" in seat.line("beside"))
         await seat.press("a")
         await seat.write("Say hello")
@@ -464,7 +466,7 @@ async def test_what_strangers_write_is_text(http: httpx2.Client, served: Served)
             await seat.press(*"j" * place, "c", "m")
             seen = [seat.screen]
             await seat.press("escape", "enter")
-            await seat.until(lambda: "Where it stands" in seat.screen)
+            await seat.until(lambda: "Current state" in seat.screen)
             seen.append(seat.screen)
             await seat.press("escape", "g")
             lines = "\n".join(seen).split("\n")

@@ -52,7 +52,7 @@ WHEN: list[tuple[dict[str, Any], str]] = [
         "One of the items of the project The garden is blocked",
     ),
     ({"kind": T.TIME, "at": "2026-07-01T10:30:00.000000Z"}, "It is 2026-07-01 12:30 CEST"),
-    ({"kind": T.TIME, "after_seconds": 7200.0}, "2h have passed since the signal was made"),
+    ({"kind": T.TIME, "after_seconds": 7200.0}, "2h have passed since the signal was created"),
     (
         {"kind": T.TIME, "after_seconds": 5400.0, "to": ("in_review",), "while_in": True},
         "An item has been in review for 1h 30m",
@@ -63,23 +63,23 @@ WHEN: list[tuple[dict[str, Any], str]] = [
         "A run of agent ada ends as failed or timed out",
     ),
     ({"kind": T.RUN_FINISHED, "schedule": "look"}, "A run by the schedule look ends"),
-    ({"kind": T.SOURCE_EVENT}, "Any source tells of an event"),
+    ({"kind": T.SOURCE_EVENT}, "Any source reports an event"),
     (
         {"kind": T.SOURCE_EVENT, "source": "github:a/b", "fields": {"x.y": True, "z": None}},
-        "github:a/b tells of an event in which x.y is true and z is nothing",
+        "github:a/b reports an event in which x.y is true and z is nothing",
     ),
     (
         {"kind": T.SOURCE_EVENT, "fields": {"action": "closed"}},
-        "Any source tells of an event in which action is closed",
+        "Any source reports an event in which action is closed",
     ),
 ]
 
 A = ActionKind
 THEN: list[tuple[dict[str, Any], str]] = [
-    ({"kind": A.FOLLOW_UP}, "A follow-up on the item is asked for"),
+    ({"kind": A.FOLLOW_UP}, "A follow-up on the item is made"),
     (
         {"kind": A.FOLLOW_UP, "title": "Look", "agent": "ada"},
-        "A follow-up on the item is asked for, of agent ada: “Look”",
+        "A follow-up on the item is made for agent ada: “Look”",
     ),
     ({"kind": A.SUBMIT}, "A new item is submitted"),
     (
@@ -93,14 +93,14 @@ THEN: list[tuple[dict[str, Any], str]] = [
     ({"kind": A.DISPATCH, "agent": "ada"}, "The item is dispatched to agent ada"),
     ({"kind": A.HOLD}, "The item is held"),
     ({"kind": A.HOLD, "reason": "it failed twice"}, "The item is held: it failed twice"),
-    ({"kind": A.RELEASE, "reason": "late"}, "The item is given back to the queue: late"),
+    ({"kind": A.RELEASE, "reason": "late"}, "The item is released to the queue: late"),
     (
         {"kind": A.TRIGGER, "agent": "ada", "schedule": "look"},
         "Agent ada is woken by its schedule look",
     ),
     (
         {"kind": A.NOTIFY, "url": "https://hooks.example.org/T0/secret", "title": "Done"},
-        "hooks.example.org is told: “Done”",
+        "hooks.example.org is notified: “Done”",
     ),
 ]  # fmt: skip
 

@@ -98,7 +98,7 @@ def state_of(
     if own.used_up:
         return State("held", "budget used up", own.again, own.used_up)
     if fleets.used_up:
-        return State("held", "budget of the fleet used up", fleets.again, fleets.used_up)
+        return State("held", "fleet budget used up", fleets.again, fleets.used_up)
     return State("running", "at work") if busy else _at_rest(load)
 
 

@@ -40,27 +40,30 @@ COLUMNS: Mapping[Status, str] = {
     Status.FAILED: "Failed",
 }
 EMPTY: Mapping[Status, tuple[str, str | None]] = {
-    Status.QUEUED: ("Nothing waits. Add work:", 'rota add "Say hello"'),
-    Status.DISPATCHED: ("Nothing is dispatched and not yet picked up.", None),
-    Status.IN_PROGRESS: ("Nobody is at work. An agent takes work:", "rota claim --agent NAME"),
-    Status.BLOCKED: ("Nothing needs your help.", None),
-    Status.IN_REVIEW: ("Nothing waits for a review.", None),
-    Status.COMPLETED: ("Nothing was completed today.", None),
-    Status.FAILED: ("Nothing has failed.", None),
+    Status.QUEUED: ("No item is waiting. Add one:", 'rota add "Say hello"'),
+    Status.DISPATCHED: ("Items dispatched to an agent wait here until it takes them.", None),
+    Status.IN_PROGRESS: (
+        "No agent is working. An agent claims an item:",
+        "rota claim --agent NAME",
+    ),
+    Status.BLOCKED: ("No item is blocked. Items that need your help appear here.", None),
+    Status.IN_REVIEW: ("Results that wait for a review appear here.", None),
+    Status.COMPLETED: ("No item was completed today.", None),
+    Status.FAILED: ("No item has failed.", None),
 }
 # The label of each verb's button, and the text of its dialog.
 WORDS: Mapping[Verb, tuple[str, str]] = {
-    Verb.DISPATCH: ("Dispatch", "Name the agent that shall do it."),
-    Verb.START: ("Start", "Somebody begins to work on it."),
-    Verb.COMPLETE: ("Complete", "It is done."),
-    Verb.FAIL: ("Fail", "It cannot be done."),
-    Verb.BLOCK: ("Block", "It has to wait. Say for what."),
-    Verb.RESUME: ("Resume", "Go on with it."),
-    Verb.HAND_OVER: ("Hand over", "Give the result to review. Say where it is."),
-    Verb.RELEASE: ("Release", "Give it back to the queue."),
-    Verb.REOPEN: ("Reopen", "Send it back from review to the queue."),
-    Verb.RETRY: ("Retry", "Queue it once more."),
-    Verb.CANCEL: ("Cancel", "Nobody will do it."),
+    Verb.DISPATCH: ("Dispatch", "Choose the agent that will do the work."),
+    Verb.START: ("Start", "Work begins."),
+    Verb.COMPLETE: ("Complete", "The work is done."),
+    Verb.FAIL: ("Fail", "The work cannot be done."),
+    Verb.BLOCK: ("Block", "Say what the work has to wait for."),
+    Verb.RESUME: ("Resume", "Continue the work."),
+    Verb.HAND_OVER: ("Hand over", "Send the result to review. Say where it is."),
+    Verb.RELEASE: ("Release", "Return to the queue."),
+    Verb.REOPEN: ("Reopen", "Return from review to the queue."),
+    Verb.RETRY: ("Retry", "Queue again."),
+    Verb.CANCEL: ("Cancel", "No agent will do the work. This cannot be undone."),
 }
 
 
@@ -106,7 +109,7 @@ class Column:
     @property
     def empty(self) -> tuple[str, str | None]:
         return (
-            ("Nothing here matches the filter.", None) if self.is_filtered else EMPTY[self.status]
+            ("No item here matches the filter.", None) if self.is_filtered else EMPTY[self.status]
         )
 
 
@@ -197,7 +200,7 @@ async def board(call: Call, query: Filters) -> Answer:
 async def column(call: Call, query: ColumnFilters) -> Answer:
     """One column, from some page on: the board's script takes the cards of it."""
     if call.id not in COLUMNS:
-        raise NotFound(f"there is no column {call.id!r}; there are {', '.join(COLUMNS)}")
+        raise NotFound(f"there is no column {call.id!r}; the columns are {', '.join(COLUMNS)}")
     status = Status(call.id)
     counts = await _tally(call, query)
     shown = await _column(call, status, query, counts.get(status, 0), query.cursor)

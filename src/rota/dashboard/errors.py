@@ -18,8 +18,8 @@ from rota.model.errors import RotaError, StorageError, Unauthenticated
 _JSON = ("application/json", "application/problem+json")
 _TITLES: Mapping[int, str] = {
     403: "Not allowed",
-    404: "Nothing is here",
-    500: "Something went wrong here",
+    404: "Not found",
+    500: "Something went wrong",
 }
 _AWAY = "The database does not answer"
 

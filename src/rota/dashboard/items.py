@@ -39,13 +39,14 @@ class Deed:
     note: str = "Note (optional)"
     needs_note: bool = False
     dialog: str | None = None  # its name, if that is not the verb's
+    confirm: str | None = None  # the dialog's button, if that is not the label
 
 
 # For `release`, where a run has ended with a question: after a resume nobody would go on with it.
 ANSWER = Deed(
     "Answer…",
-    "Answer, and give it back to the queue",
-    "An agent of the fleet takes it up again, and reads your answer.",
+    "Answer, and return the item to the queue",
+    "An agent claims the item again and reads your answer.",
     "main",
     note="Your answer",
     dialog="answer",
@@ -53,37 +54,40 @@ ANSWER = Deed(
 DEEDS: Mapping[Verb, Deed] = {
     Verb.DISPATCH: Deed(
         "Dispatch…",
-        "Who shall do it?",
-        "The agent gets it when it next asks for work, before anything else.",
+        "Dispatch to which agent?",
+        "The agent gets this item first when it next asks for work.",
         "main",
         agent=True,
     ),
     Verb.START: Deed("Start", kind="main"),
-    Verb.COMPLETE: Deed("Complete…", "Is it done?", kind="main"),
+    Verb.COMPLETE: Deed("Complete…", "Complete this item?", kind="main"),
     Verb.RESUME: Deed("Resume", kind="main"),
     Verb.RETRY: Deed("Retry", kind="main"),
-    Verb.BLOCK: Deed("Block…", "What does it wait for?", note="What it waits for", needs_note=True),
-    Verb.HAND_OVER: Deed("Hand over…", "Hand it over to a review", address=True),
-    Verb.RELEASE: Deed("Release…", "Give it back to the queue", "Any agent may take it then."),
+    Verb.BLOCK: Deed("Block…", "Block this item?", note="What it waits for", needs_note=True),
+    Verb.HAND_OVER: Deed("Hand over…", "Hand over to review", address=True),
+    Verb.RELEASE: Deed(
+        "Release…", "Return this item to the queue?", "It waits there until an agent claims it."
+    ),
     Verb.REOPEN: Deed(
         "Reopen…",
-        "Send it back to the queue",
-        "Any agent may take it then.",
+        "Return this item to the queue?",
+        "It waits there until an agent claims it.",
         note="What is missing (optional)",
     ),
     Verb.FAIL: Deed(
         "Fail…",
-        "Can it not be done?",
-        "It stands as failed until somebody retries it.",
+        "Mark this item as failed?",
+        "It stays failed until it is retried.",
         "danger",
         note="Why (optional)",
     ),
     Verb.CANCEL: Deed(
         "Cancel…",
         "Cancel this item?",
-        "Nobody will work on it any more. This cannot be taken back.",
+        "No agent will work on it any more. This cannot be undone.",
         "danger",
         note="Why (optional)",
+        confirm="Cancel the item",
     ),
 }
 _BESIDE_AN_ANSWER = {verb: deed for verb, deed in DEEDS.items() if verb is not Verb.RELEASE}
@@ -94,19 +98,19 @@ FORCED = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.BLOCK, Verb.HAND_OVER, Verb.R
 
 # Texts for events whose own name is not clear.
 WORDS: Mapping[str, str] = {
-    EventType.HANDED_OVER: "handed over to a review",
+    EventType.HANDED_OVER: "handed over to review",
     EventType.EDITED: "edited",
-    EventType.NOTED: "a note",
-    EventType.UNHELD: "hold taken off",
-    EventType.UNBLOCKED: "its last blocker is completed",
-    EventType.LATE_RESULT: "a late result, kept and not believed",
-    EventType.RUN_STARTED: "a run began",
-    EventType.RUN_FINISHED: "a run ended",
-    EventType.SIGNAL_CREATED: "a signal was made",
-    EventType.SIGNAL_FIRED: "a signal fired",
-    EventType.SIGNAL_CANCELLED: "a signal was cancelled",
-    EventType.SIGNAL_STOPPED: "a signal was stopped",
-    EventType.FOLLOW_UP_COMPLETED: "a follow-up was completed",
+    EventType.NOTED: "note added",
+    EventType.UNHELD: "hold removed",
+    EventType.UNBLOCKED: "last blocker completed",
+    EventType.LATE_RESULT: "late result, kept but not accepted",
+    EventType.RUN_STARTED: "run started",
+    EventType.RUN_FINISHED: "run ended",
+    EventType.SIGNAL_CREATED: "signal created",
+    EventType.SIGNAL_FIRED: "signal fired",
+    EventType.SIGNAL_CANCELLED: "signal cancelled",
+    EventType.SIGNAL_STOPPED: "signal stopped",
+    EventType.FOLLOW_UP_COMPLETED: "follow-up completed",
 }
 
 

@@ -112,7 +112,7 @@ def _throughput(found: Statistics, labels: Sequence[str], window: str) -> Panel:
     )
     return Panel(
         "Throughput",
-        f"Items that ended, by the {found.window.step}",
+        f"Items that ended, per {found.window.step}",
         Plot("throughput", sentence, labels, series, Unit.COUNT),
         bars,
         (found.window.step.capitalize(), "Created", "Completed", "Failed", "Cancelled"),
@@ -120,7 +120,7 @@ def _throughput(found: Statistics, labels: Sequence[str], window: str) -> Panel:
             found, labels, _count(lambda one: one.created), _count(lambda one: one.completed),
             _count(lambda one: one.failed), _count(lambda one: one.cancelled),
         ),
-        f"Nothing has ended in {window}. An agent takes work and ends it:",
+        f"No item ended in {window}. An agent claims an item:",
         "rota claim --agent NAME",
     )  # fmt: skip
 
@@ -133,14 +133,14 @@ def _depth(found: Statistics, labels: Sequence[str], window: str) -> Panel:
     )
     return Panel(
         "Open items",
-        f"Not ended at the end of the {found.window.step}",
+        f"Items open at the end of each {found.window.step}",
         Plot(
             "depth", sentence, labels, [Series("open", "accent-line", depths)], Unit.COUNT
         ),
         lines,
         (found.window.step.capitalize(), "Open"),
         _table(found, labels, _count(lambda one: one.open)),
-        "Nothing is open, and nothing was. Submit work:",
+        "No item is open, and none was. Add one:",
         'rota add "Say hello"',
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def _lead_time(found: Statistics, labels: Sequence[str], window: str) -> Panel:
         Series("90 % within (p90)", "warn-line", _values(found, lambda one: one.lead_time.p90)),
     ]
     sentence = (
-        f"Of what was completed in {window}, half took at most {_time(found.lead_time.p50)} and"
+        f"Of the items completed in {window}, half took at most {_time(found.lead_time.p50)} and"
         f" nine tenths at most {_time(found.lead_time.p90)} from creation to completion."
     )
     return Panel(
@@ -164,7 +164,7 @@ def _lead_time(found: Statistics, labels: Sequence[str], window: str) -> Panel:
             found, labels, lambda one: _time(one.lead_time.p50),
             lambda one: _time(one.lead_time.p90), _count(lambda one: one.lead_time.measured),
         ),
-        f"Nothing was completed in {window}, so there is nothing to measure.",
+        f"No item was completed in {window}, so there is nothing to measure.",
     )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def _runs(found: Statistics, labels: Sequence[str], window: str) -> Panel:
     sentence = f"{found.spent.runs:,} runs began in {window}, most from {_most(labels, values)}."
     return Panel(
         "Runs",
-        f"Begun, by the {found.window.step}",
+        f"Runs that began, per {found.window.step}",
         _bars_of("runs", sentence, labels, values),
         bars,
         (found.window.step.capitalize(), "Runs", "Time"),
@@ -196,7 +196,7 @@ def _tokens(found: Statistics, labels: Sequence[str], window: str) -> Panel:
         bars,
         (found.window.step.capitalize(), "Tokens"),
         _table(found, labels, _count(lambda one: one.spent.tokens)),
-        f"No run of {window} has told of tokens. Runtimes that call a model do.",
+        f"No run in {window} reported tokens. Runtimes that call a model report them.",
     )
 
 
@@ -211,7 +211,7 @@ def _cost(found: Statistics, labels: Sequence[str], window: str) -> Panel:
         bars,
         (found.window.step.capitalize(), "Cost"),
         _table(found, labels, lambda one: _usd(one.spent.cost_usd)),
-        f"No run of {window} has told what it cost. Runtimes that know do.",
+        f"No run in {window} reported a cost. Runtimes that know the cost report it.",
     )
 
 
@@ -233,10 +233,10 @@ def _time_in_status(found: Statistics, window: str) -> Panel:
     measured = [f"{name} {_time(one.p50)}" for name, one in times.items() if one.measured]
     return Panel(
         "Time in status",
-        "Of the items that ended last, at most 1,000",
+        "Of the latest items that ended, at most 1,000",
         Plot(
             "stays",
-            f"Of what ended in {window}, the median stay was: {', '.join(measured)}.",
+            f"Of the items that ended in {window}, the median stay was: {', '.join(measured)}.",
             list(times),
             [
                 Series("half within (p50)", "accent-fill", [one.p50 for one in times.values()]),
@@ -247,7 +247,7 @@ def _time_in_status(found: Statistics, window: str) -> Panel:
         rows,
         ("Status", "p50", "p90", "Measured"),
         [_spread_row(name, one) for name, one in times.items()],
-        f"Nothing has ended in {window}, so there is nothing to measure.",
+        f"No item ended in {window}, so there is nothing to measure.",
     )
 
 
@@ -258,13 +258,13 @@ def _spread_row(name: str, one: Spread) -> list[str]:
 def _failures(found: Statistics, window: str) -> Panel:
     reasons = [(_words(reason), count) for reason, count in found.failures]
     told = ", ".join(f"{count:,} for {reason}" for reason, count in reasons[:5])
-    sentence = f"In {window}, items failed so: {told}."
+    sentence = f"Items that failed in {window}: {told}."
     return _counted(
         "Failures by reason",
-        "Items that stand as failed",
+        "Items whose status is failed",
         _rows_of("failures", sentence, reasons, Series("items", "bad-fill", ())),
         ("Reason", "Items"),
-        f"Nothing that ended in {window} has failed.",
+        f"No item failed in {window}.",
     )
 
 
@@ -274,7 +274,7 @@ def _run_ends(found: Statistics, window: str) -> Panel:
     sentence = f"Runs that began in {window}: {told}."
     return _counted(
         "Runs by outcome",
-        "Runs that began, by how they stand",
+        "Runs that began, by their present status",
         _rows_of("ends", sentence, ends, Series("runs", "accent-fill", ())),
         ("Outcome", "Runs"),
         f"No agent ran in {window}.",

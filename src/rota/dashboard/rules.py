@@ -17,13 +17,13 @@ def in_words(rhythm: Rhythm | None) -> str:
     if rhythm.interval is not None:
         return every(rhythm.interval)
     if rhythm.cron is not None:
-        return f"{_cron(rhythm.cron) or 'by its own rule'}, {rhythm.timezone}"
-    return f"whenever a {'webhook' if rhythm.type == 'webhook' else 'message'} comes"
+        return f"{_cron(rhythm.cron) or 'by a cron rule'}, {rhythm.timezone}"
+    return f"whenever a {'webhook' if rhythm.type == 'webhook' else 'message'} arrives"
 
 
 def exactly(rhythm: Rhythm | None) -> str:
     if rhythm is None:
-        return "taken over from elsewhere"
+        return "imported"
     if rhythm.interval is not None:
         return f"interval {written(rhythm.interval)}"
     if rhythm.cron is not None:

@@ -20,9 +20,11 @@ LINES_SHOWN = 200
 LONGEST_SHOWN = 4_000  # characters of one line
 
 
-SAID_NOTHING = "It said nothing."
-REMOVED = f"Logs are kept for {KEPT_DAYS} days, and it ended before that."
-NOT_HERE = "There is no log of it here. Who ran it may have kept it, or have said nothing."
+SAID_NOTHING = "The run wrote nothing."
+REMOVED = f"The log has been removed: logs are kept for {KEPT_DAYS} days."
+NOT_HERE = (
+    "This server has no log of the run. The run's program may have kept it, or written nothing."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ async def schedules(call: Call, query: SchedulesQuery) -> Answer:
 def _place(cursor: str) -> tuple[str, str]:
     agent, _, name = cursor.partition("/")
     if not NAME.fullmatch(agent) or not NAME.fullmatch(name):
-        raise BadCursor("after: not one of ours; begin at /ui/schedules", field="after")
+        raise BadCursor("after: not a valid cursor; begin at /ui/schedules", field="after")
     return agent, name
 
 

@@ -79,7 +79,7 @@ def _time(condition: Condition, zone: tzinfo, of_item: bool, project: str | None
     if condition.while_in:
         subject = _subject(condition, of_item, project)
         return f"{subject} has been {_either(_spelled(condition.to))} for {long}"
-    return f"{long} have passed since the signal was made"
+    return f"{long} have passed since the signal was created"
 
 
 def _run(condition: Condition) -> str:
@@ -97,15 +97,15 @@ def _run(condition: Condition) -> str:
 def _told(condition: Condition) -> str:
     source = condition.source or "Any source"
     fields = [f"{path} is {_value(value)}" for path, value in condition.fields.items()]
-    return f"{source} tells of an event" + (f" in which {' and '.join(fields)}" if fields else "")
+    return f"{source} reports an event" + (f" in which {' and '.join(fields)}" if fields else "")
 
 
 def will_do(action: Action, project: str | None = None) -> str:
     """What the signal does. `project` is the name of the project that the action names."""
     match action.kind:
         case ActionKind.FOLLOW_UP:
-            whom = f", of agent {action.agent}" if action.agent else ""
-            said = f"A follow-up on the item is asked for{whom}{_called(action.title)}"
+            whom = f" for agent {action.agent}" if action.agent else ""
+            said = f"A follow-up on the item is made{whom}{_called(action.title)}"
         case ActionKind.SUBMIT:
             said = _submits(action, project)
         case ActionKind.DISPATCH:
@@ -113,13 +113,13 @@ def will_do(action: Action, project: str | None = None) -> str:
         case ActionKind.HOLD:
             said = f"The item is held{_because(action.reason)}"
         case ActionKind.RELEASE:
-            said = f"The item is given back to the queue{_because(action.reason)}"
+            said = f"The item is released to the queue{_because(action.reason)}"
         case ActionKind.TRIGGER:
             said = f"Agent {action.agent} is woken by its schedule {action.schedule}"
         case ActionKind.NOTIFY:
             # Addresses of webhooks often have a secret after the host name.
             host = urlsplit(action.url or "").hostname
-            said = f"{host or f'Channel {action.channel}'} is told{_called(action.title)}"
+            said = f"{host or f'Channel {action.channel}'} is notified{_called(action.title)}"
         case _:
             assert_never(action.kind)
     return said

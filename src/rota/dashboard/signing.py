@@ -81,7 +81,7 @@ def _fields(raw: bytes) -> dict[str, str]:
     try:
         return dict(parse_qsl(raw.decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS))
     except ValueError:
-        raise InvalidInput(f"a form with more than {_MOST_FIELDS} fields is none of ours") from None
+        raise InvalidInput(f"the form has more than {_MOST_FIELDS} fields") from None
 
 
 def _form(

@@ -43,9 +43,9 @@ LEGEND = {
     Kind.PARTLY: "partly done",
     Kind.BAD: "failed, timed out or lost",
     Kind.STOPPED: "cancelled",
-    Kind.NOTHING: "not started: no work, or kept from it",
-    Kind.OPEN: "running or waiting for room",
-    Kind.COMING: "to come",
+    Kind.NOTHING: "skipped: no work, or not allowed to run",
+    Kind.OPEN: "running, or waiting for a free slot",
+    Kind.COMING: "upcoming",
 }
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(SkipReason, Kind.NOTHING),
@@ -205,7 +205,7 @@ def _ahead(moment: datetime, n: int, rhythm: Rhythm | None, day: _Day) -> Mark:
     late = moment <= day.now
     return Mark(
         Kind.COMING, day.x(max(moment, day.now)), about + day.text(moment),
-        "due now" if late else "to come",
+        "due now" if late else "upcoming",
     )  # fmt: skip
 
 
@@ -231,5 +231,5 @@ def ticks_of(now: datetime, zone: ZoneInfo) -> Iterator[Tick]:
 
 def _label(state: ScheduleState, past: Sequence[Wakings], ahead: int, band: Band | None) -> str:
     became = _told(past) if past else "nothing"
-    coming = f"{band.what} {band.when}" if band else f"{ahead or 'none'} to come"
+    coming = f"{band.what} {band.when}" if band else f"{ahead or 'none'} upcoming"
     return f"{state.agent}/{state.name}, last 12 hours: {became}; next 12 hours: {coming}"

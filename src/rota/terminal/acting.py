@@ -17,12 +17,12 @@ Json = dict[str, Any]
 
 _TITLE = 40
 _NEW_ITEM = (
-    Blank("description", "What is to be done?", needed=True),
+    Blank("description", "What needs to be done?", needed=True),
     Blank("type", "Type", value="work"),
     Blank("priority", "Priority, 1 (highest) to 5", value="3"),
-    Blank("agent", "Only for this agent (may be left empty)"),
-    Blank("labels", "Labels, with commas (may be left empty)"),
-    Blank("body", "More about it (may be left empty)"),
+    Blank("agent", "Only for this agent (optional)"),
+    Blank("labels", "Labels, separated by commas (optional)"),
+    Blank("body", "Details (optional)"),
 )
 
 
@@ -67,7 +67,7 @@ async def _one(app: "BoardApp", deed: Deed, item: Json, answers: dict[str, str])
         try:
             await act(item["id"], **answers)
         except ClaimedByAnother as error:
-            question = f"{said(error, item)}. End that claim and {deed.words} all the same?"
+            question = f"{said(error, item)}. End that claim and {deed.words} anyway?"
             if not deed.forcible or not await app.push_screen_wait(Confirm(question)):
                 return said(error, item)
             await act(item["id"], **answers, force=True)
@@ -97,7 +97,7 @@ def _report(
 
 
 async def add(app: "BoardApp") -> None:
-    answers = await app.push_screen_wait(Ask("A new item", _NEW_ITEM))
+    answers = await app.push_screen_wait(Ask("Add an item", _NEW_ITEM))
     if answers is None:
         return
     try:

@@ -206,7 +206,7 @@ class BoardApp(App[None]):
     async def action_filter(self) -> None:
         hint = "project:NAME agent:NAME type:NAME label:NAME, and words to search for"
         blank = Blank("filter", hint, value=str(self.board.filters))
-        answers = await self.push_screen_wait(Ask("Show only …", [blank]))
+        answers = await self.push_screen_wait(Ask("Filter the board", [blank]))
         if answers is None:
             return
         try:

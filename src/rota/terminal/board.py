@@ -28,15 +28,15 @@ TITLES: Mapping[Status, str] = {
     Status.FAILED: "Failed",
 }
 EMPTY: Mapping[Status, str] = {
-    Status.QUEUED: "Nothing waits. Press a to add an item.",
-    Status.DISPATCHED: "Nothing waits to be picked up.",
-    Status.IN_PROGRESS: "Nobody is at work.",
-    Status.BLOCKED: "Nothing needs your help.",
-    Status.IN_REVIEW: "Nothing waits for a review.",
-    Status.COMPLETED: "Nothing is done yet today.",
-    Status.FAILED: "Nothing has failed.",
+    Status.QUEUED: "No item is waiting. Press a to add one.",
+    Status.DISPATCHED: "No item waits for the agent it was dispatched to.",
+    Status.IN_PROGRESS: "No agent is working.",
+    Status.BLOCKED: "No item needs your help.",
+    Status.IN_REVIEW: "No result waits for a review.",
+    Status.COMPLETED: "No item was completed today.",
+    Status.FAILED: "No item has failed.",
 }
-FILTERED = "Nothing here matches the filter. Press / to change it."
+FILTERED = "No item here matches the filter. Press / to change it."
 # The API lists ended items in the order of their creation. If more have ended today than fit on a
 # page, looking back less far finds the latest.
 _LOOKING_BACK = tuple(timedelta(minutes=minutes) for minutes in (24 * 60, 240, 60, 15, 4, 1))

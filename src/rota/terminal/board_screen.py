@@ -106,7 +106,7 @@ class BoardScreen(Screen[None]):
     def show_bar(self) -> None:
         parts = ["Rota", one_line(self._where), self._state()]
         if str(self._board.filters):
-            parts.append(f"only {one_line(self._board.filters)}")
+            parts.append(f"filter: {one_line(self._board.filters)}")
         if self._picked:
             parts.append(f"{len(self._picked)} picked")
         self._write("bar", "  ".join(parts)).set_class(self.live is False, "lost")
@@ -116,8 +116,8 @@ class BoardScreen(Screen[None]):
             return "connecting …"
         if self.live:
             return "live"
-        seen = f"; this is from {self.read_at:%H:%M:%S}" if self.read_at else ""
-        return f"CONNECTION LOST, trying again{seen}"
+        seen = f"; last read at {self.read_at:%H:%M:%S}" if self.read_at else ""
+        return f"CONNECTION LOST, reconnecting{seen}"
 
     def _show_keys(self) -> None:
         """Shows what the current card allows, as far as there is room."""

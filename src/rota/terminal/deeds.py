@@ -19,18 +19,18 @@ class Blank:
     value: str = ""
 
 
-_WHY = Blank("notes", "Why? (may be left empty)")
-_RESULT = Blank("notes", "The result (may be left empty)")
-_FAULT = Blank("notes", "What went wrong? (may be left empty)")
+_WHY = Blank("notes", "Why? (optional)")
+_RESULT = Blank("notes", "The result (optional)")
+_FAULT = Blank("notes", "What went wrong? (optional)")
 _QUESTION = Blank("notes", "What does it wait for?", needed=True)
-_MISSING = Blank("notes", "What is missing? (may be left empty)")
+_MISSING = Blank("notes", "What is missing? (optional)")
 _AGENT = Blank("agent", "To which agent?", needed=True)
 _HAND_OVER = (
     Blank("artifact_url", "Where is the result? (URL)", needed=True),
-    Blank("notes", "What to look at (may be left empty)"),
+    Blank("notes", "What to look at (optional)"),
 )
-_RELEASE = Blank("notes", "Your answer, or why (may be left empty)")
-_HOLD = Blank("reason", "Why shall nobody pick it up?", needed=True)
+_RELEASE = Blank("notes", "Your answer, or why (optional)")
+_HOLD = Blank("reason", "Why should no agent pick it up?", needed=True)
 _NOTE = Blank("notes", "Your note", needed=True)
 
 
@@ -86,5 +86,5 @@ def refusal(item: Json, words: str) -> str:
     """Why a key does nothing, without a call that the ledger would refuse."""
     ways = [deed.words for deed in possible(item) if deed.name in set(Verb)]
     status = str(item["status"]).replace("_", " ")
-    can = f"possible: {', '.join(ways)}" if ways else "nothing is: this status is final"
-    return f"it is {status}; {words} is not possible from there ({can})"
+    can = f"possible: {', '.join(ways)}" if ways else "this status is final"
+    return f"it is {status}; {words} is not possible from that status ({can})"

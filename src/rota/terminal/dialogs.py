@@ -40,12 +40,16 @@ class Ask(ModalScreen[dict[str, str] | None]):
                     blank.value, id=blank.name, suggester=self._suggester(blank), compact=True
                 )
             yield Label("", id="missing", markup=False)
-            yield Label("enter: go on   escape: leave it", classes="quiet", markup=False)
+            yield Label(
+                "enter: next field, or submit   escape: close", classes="quiet", markup=False
+            )
 
     def _label(self, blank: Blank) -> str:
         agents = ", ".join(self._known[:_AGENTS_NAMED])
         return (
-            f"{blank.label} There are {agents}" if agents and blank.name == "agent" else blank.label
+            f"{blank.label} Known agents: {agents}"
+            if agents and blank.name == "agent"
+            else blank.label
         )
 
     def _suggester(self, blank: Blank) -> SuggestFromList | None:
@@ -62,7 +66,7 @@ class Ask(ModalScreen[dict[str, str] | None]):
         answers = {name: self.query_one(f"#{name}", Input).value.strip() for name in names}
         for blank in self._blanks:
             if blank.needed and not answers[blank.name]:
-                self.query_one("#missing", Label).update(f"This is needed: {blank.label}")
+                self.query_one("#missing", Label).update(f"This field is required: {blank.label}")
                 self.query_one(f"#{blank.name}", Input).focus()
                 return
         self.dismiss({name: value for name, value in answers.items() if value})
@@ -89,7 +93,7 @@ class Menu(ModalScreen[str | None]):
                 Option(Text(f"{deed.key}  {deed.label}"), id=deed.name) for deed in self._deeds
             ]
             yield OptionList(*options, markup=False)
-            yield Label("enter: choose   escape: leave it", classes="quiet", markup=False)
+            yield Label("enter: choose   escape: close", classes="quiet", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         chosen = [deed.name for deed in self._deeds if deed.key == event.key]
@@ -126,21 +130,21 @@ class Confirm(ModalScreen[bool]):
 
 
 HELP = """\
-arrows, h j k l   to another card
-g, G              to the first card, to the last
+arrows, h j k l   move between cards
+g, G              first card, last card
 enter             open the item; L there: the log of its latest run
-m                 what may be done to it
-space, escape     pick cards to act on together; let go of them
-/                 show only some: agent:NAME type:NAME label:NAME
+m                 menu of what may be done to the item
+space, escape     pick cards to act on together; clear the picks
+/                 filter: agent:NAME type:NAME label:NAME
                   project:NAME, and words to search for
-a, n              add an item; leave a note on one
+a, n              add an item; add a note to one
 
 d dispatch   s start     c complete   b block   u resume
-v hand over  f fail      x cancel     o hold, or take the hold off
+v hand over  f fail      x cancel     o hold, or remove the hold
 r back to the queue: release, reopen, retry
 
 ?, q              this help; quit
-ctrl+r, ctrl+t    read everything again; light or dark
+ctrl+r, ctrl+t    reload everything; light or dark
 """
 
 

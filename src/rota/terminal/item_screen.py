@@ -55,7 +55,7 @@ class ItemScreen(ModalScreen[None]):
             yield Static(one_line(self.item["description"]), classes="heading", markup=False)
             yield Static("", id="facts", markup=False)
             yield Static("", id="claim", markup=False)
-            yield Static("reading …", id="rest", markup=False)
+            yield Static("loading …", id="rest", markup=False)
         yield Static("", id="said", markup=False)
         yield Static("", id="keys", markup=False)
 
@@ -115,7 +115,7 @@ class ItemScreen(ModalScreen[None]):
         if self._runs:
             self.app.push_screen(LogScreen(self.board.client, self._runs[0]))
         else:
-            self.say("there was no run on it yet", True)
+            self.say("No run has worked on this item yet", True)
 
     def action_scroll(self, way: str) -> None:
         pane = self.query_one(VerticalScroll)

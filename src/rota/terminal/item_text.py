@@ -27,7 +27,7 @@ def whole(item: Json, explained: Json, runs: Sequence[Json]) -> Text:
 
 def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tuple[str, str]]:
     links, payload = item["links"], item["payload"]
-    yield "Where it stands", "\n".join(_explained(explained))
+    yield "Current state", "\n".join(_explained(explained))
     yield "Body", item["body"] or ""
     yield "Notes", item["notes"] or ""
     yield "Waits for", "\n".join(map(_link, links["blocked_by"]))

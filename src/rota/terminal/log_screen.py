@@ -32,14 +32,14 @@ class LogScreen(ModalScreen[None]):
         head = f"{self._run['agent']} since {local_time(self._run['started_at'])}"
         yield Static(one_line(head), classes="heading", markup=False)
         yield Log(max_lines=_MOST_LINES)
-        yield Static("reading …   escape back", id="keys", markup=False)
+        yield Static("loading …   escape back", id="keys", markup=False)
 
     def on_mount(self) -> None:
         self.query_one(Log).focus()
         self.run_worker(self._read())
 
     async def _read(self) -> None:
-        log, state = self.query_one(Log), "it has ended"
+        log, state = self.query_one(Log), "the run has ended"
         try:
             async for line in self._client.read_log(self._run["id"], follow=True):
                 # Agents repeat text from strangers.

@@ -56,7 +56,7 @@ export async function call(what, body) {
     });
     text = await answer.text();
   } catch {
-    throw new Refusal({ detail: "the server does not answer; nothing is known to have changed" }, 0);
+    throw new Refusal({ detail: "the server did not answer, so the change may not have been made; try again" }, 0);
   }
   if (answer.status < 500) unheard.delete(asked);
   if (answer.status === 401) {

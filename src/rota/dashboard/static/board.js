@@ -203,7 +203,7 @@ function propose(cards, verb) {
     else field.checked = false;
   }
   dialog.querySelector("[data-for=force] span").textContent =
-    `Take it from ${claimed.map((card) => card.dataset.claimed).join(", ")}, who is at work on it`;
+    `End the claim of ${claimed.map((card) => card.dataset.claimed).join(", ")}, who is working on it`;
   ask(dialog, (body) => act(cards, verb, body));
 }
 
@@ -213,7 +213,7 @@ function moveTo(cards, target) {
   const moving = cards.filter((card) => card.dataset.status !== target);
   const verbs = [...new Set(moving.map((card) => verbTo(card, target)))];
   if (verbs.includes(undefined)) complain(whyNot(moving.find((card) => !verbTo(card, target)), target));
-  else if (verbs.length > 1) complain(`These become ${spoken(target)} by different moves (${verbs.map((verb) => words[verb][0]).join(", ")}). Move those of one column at a time.`);
+  else if (verbs.length > 1) complain(`These items become ${spoken(target)} by different actions (${verbs.map((verb) => words[verb][0]).join(", ")}). Move the items of one column at a time.`);
   else if (moving.length) propose(moving, verbs[0]);
 }
 
@@ -221,8 +221,8 @@ const spoken = (status) => status.replace("_", " ");
 
 function whyNot(card, target) {
   const ways = Object.entries(moves[card.dataset.status] || {}).map(([to, verb]) => `${words[verb][0]} → ${spoken(to)}`);
-  const instead = ways.length ? `possible: ${ways.join(", ")}` : "nothing is: this status is final";
-  return `${nameOf(card)} is ${spoken(card.dataset.status)}; ${spoken(target)} is not possible from there (${instead}).`;
+  const instead = ways.length ? `possible: ${ways.join(", ")}` : "this status is final";
+  return `${nameOf(card)} is ${spoken(card.dataset.status)} and cannot become ${spoken(target)} (${instead}).`;
 }
 
 // by mouse

@@ -65,7 +65,7 @@ function connect() {
 
 function lost() {
   clearTimeout(answer);
-  say("off", "Not connected: this may be old. Trying again …");
+  say("off", "Not connected: this page may be out of date. Reconnecting …");
   retry = setTimeout(connect, pause * (0.5 + Math.random()));
   pause = Math.min(pause * 2, LONGEST_PAUSE);
 }
@@ -84,5 +84,5 @@ if (!document.body.hasAttribute("data-still")) {
   document.addEventListener("visibilitychange", probe);
   addEventListener("online", probe);
   addEventListener("pageshow", (event) => { if (event.persisted) probe(); });
-  addEventListener("offline", () => say("off", "Not connected: this may be old. Trying again …"));
+  addEventListener("offline", () => say("off", "Not connected: this page may be out of date. Reconnecting …"));
 }

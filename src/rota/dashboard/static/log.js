@@ -111,7 +111,7 @@ function trim() {
   isCut ||= count < before;
   matches = matches.filter((match) => match.row.isConnected);
   note.hidden = !isCut;
-  note.textContent = `The last ${count.toLocaleString()} lines are shown; all of them are in the download.`;
+  note.textContent = `The last ${count.toLocaleString()} lines are shown; the download has all of them.`;
 }
 
 // following
@@ -173,7 +173,7 @@ function rangeOf({ row, start, end }) {
 
 function inWords() {
   if (!query) return "";
-  if (!matches.length) return "not found";
+  if (!matches.length) return "no match";
   const many = isCapped ? `the last ${matches.length.toLocaleString()}` : matches.length.toLocaleString();
   const at = matches.indexOf(current);
   return at < 0 ? `${many} found` : `${(at + 1).toLocaleString()} of ${many}`;
@@ -240,7 +240,7 @@ async function read(mine) {
       if (error.name === "AbortError") return;
     }
     if (isGone(mine)) return;
-    say("Not connected: trying again …");
+    say("Not connected. Reconnecting …");
     await new Promise((done) => setTimeout(done, pause));
     pause = Math.min(pause * 2, LONGEST_PAUSE);
   }
@@ -287,7 +287,7 @@ async function hasEnded(mine) {
   const answer = await fetch(`/runs/${encodeURIComponent(mine.run)}`, { signal: mine.stop.signal });
   const { status } = answer.ok ? await answer.json() : {};
   if (status === undefined || status === "running") return false;
-  say("It has ended");
+  say("The run has ended");
   followButton.hidden = true; // there is nothing more to come
   return true;
 }
