@@ -407,7 +407,7 @@ async def test_the_answer_to_a_run_of_the_fleet_is_to_give_the_item_back(shop: S
     item = await shop.blocked("poet")
     assert await shop.told(item) == text(f"""
         - it is blocked: Whose love is it about?
-          rota release {item.id} --notes "YOUR ANSWER": whoever is woken for it next reads that
+          rota release {item.id} --notes "YOUR ANSWER": the next agent reads it
     """)
 
 

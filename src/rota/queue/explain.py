@@ -170,9 +170,7 @@ def _answer(tx: Transaction, item: WorkItem) -> str:
     """How to answer a blocked item. An agent that the fleet runs has ended, so it cannot be
     resumed: the next run reads the answer."""
     if is_run_by_the_fleet(tx, item):
-        return (
-            f'rota release {item.id} --notes "YOUR ANSWER": whoever is woken for it next reads that'
-        )
+        return f'rota release {item.id} --notes "YOUR ANSWER": the next agent reads it'
     if item.source is not None:
         return f"rota release {item.id} for somebody else"
     return f"rota resume {item.id}, or rota release {item.id} for somebody else"
