@@ -189,6 +189,15 @@ async def test_a_run_that_cost_too_much_has_failed_and_says_what(stage: Stage) -
     assert end.usage.cost_usd == 0.1234
 
 
+async def test_what_is_told_in_a_last_line_without_an_end_counts_too(stage: Stage) -> None:
+    """It is understood only when the program is gone."""
+    result = {"type": "result", "subtype": "success", "result": "done", "total_cost_usd": 0.5}
+    program = stage.program(f"print({json.dumps(result)!r}, end='')", "claude")
+    end = await stage.run(program, runtime=RuntimeKind.CLAUDE, limits=Limits(usd=0.1))
+    assert end.status is RunStatus.FAILED
+    assert end.error == "it cost 0.50 USD, and its limit is 0.1 (budget usd)"
+
+
 async def test_what_a_runtime_cannot_do_is_said_in_the_log(stage: Stage) -> None:
     await stage.run(player(stage, "codex-success"), runtime=RuntimeKind.CODEX, max_turns=3)
     assert stage.texts("rota", "warning") == ["codex has nothing like max_turns; it is not applied"]
