@@ -139,6 +139,19 @@ async def test_an_agent_may_end_in_its_own_way_within_the_grace(tmp_path: Path) 
     assert stage.texts("stdout") == ["tidied up"]
 
 
+async def test_a_supervisor_that_is_told_to_end_lets_its_agent_do_so(tmp_path: Path) -> None:
+    """As when a service is stopped, and everybody in its group is told at once."""
+    with Stage(tmp_path, grace=30.0) as stage:
+        agent = stage.script("""
+            import os, signal, sys, time
+            signal.signal(signal.SIGTERM, lambda *_: (print("tidied up"), sys.exit(0)))
+            os.kill(os.getppid(), signal.SIGTERM)
+            time.sleep(60)
+        """)
+        end = await stage.run(*agent)
+    assert (end.exit_code, end.summary) == (0, "tidied up")
+
+
 async def test_an_agent_that_kills_its_supervisor_is_found_by_its_environment(
     stage: Stage,
 ) -> None:

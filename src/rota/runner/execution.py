@@ -132,7 +132,7 @@ async def _ended(process: Supervised, order: Order, stop: Stop) -> None:
                 RunStatus.TIMED_OUT, f"no end after {order.seconds:g} s"
             )
             stop.because(late.status, late.why)
-            process.end(order.program.grace)
+            process.end()
         await exited
     finally:
         asked.cancel()

@@ -78,9 +78,9 @@ class Supervised:
         while not self._over:
             await self._hear()
 
-    def end(self, grace: float) -> None:
-        """TERM to all of it now, KILL after the grace."""
-        self._pipe.write(f"{grace}\n".encode())
+    def end(self) -> None:
+        """TERM to all of it now, KILL after the program's grace."""
+        self._pipe.write(b"end\n")
 
     async def _hear(self) -> None:
         told = await self._pipe.read()
