@@ -197,6 +197,19 @@ async def test_every_slot_is_made_up_for_one_after_the_other(
     assert [slot[11:16] for slot in node.stage.slots()] == ["12:30", "13:00"]
 
 
+async def test_an_interval_owes_no_slot_that_its_own_run_took_too_long_for(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """It counts from the end of the run, also where every slot is wanted."""
+    node = await new_node(agent(every(5, catch_up=CatchUp.ALL)))
+    node.stage.stays = True
+    await node.tick()
+    clock.advance(300)
+    await node.tick()
+    assert (await state(store)).last_skip_reason is SkipReason.ALREADY_RUNNING
+    assert (await state(store)).next_run_at == clock.text(300)
+
+
 async def test_an_interval_that_is_late_runs_once(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:
@@ -558,6 +571,19 @@ async def test_what_somebody_asked_for_is_run_by_a_node_that_knows_the_agent(
     assert [(t.id, t.message, t.node) for t in node.stage.came] == [("t1", "please", "n1")]
     assert "ada" not in {one.agent for one in stranger.stage.came}
     assert (await state(store, "clock")).last_run_at == clock.text()
+
+
+async def test_what_somebody_asked_for_is_left_to_a_node_that_has_the_schedule(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """Both know the agent, and one has read an older file."""
+    newer = await new_node(agent(every(5), cron()), name="n2")
+    older = await new_node(agent(every(5)))
+    await asked(store, clock, name="clock")
+    await older.tick()
+    assert older.stage.slots("clock") == []
+    await newer.tick()
+    assert newer.stage.slots("clock") == ["t1"]
 
 
 async def test_what_somebody_asked_for_waits_for_room_and_is_not_lost(

@@ -144,6 +144,16 @@ async def test_runs_of_other_servers_and_living_runs_are_not_touched(tmp_path: P
             process.wait()
 
 
+async def test_a_supervisor_that_is_lost_costs_no_other_server_its_run(stage: Stage) -> None:
+    other = sleeping({RUN_ID: "run-1", RUN_ROOT: str(stage.path / "other")})
+    try:
+        assert (await stage.run("sh", "-c", "kill -9 $PPID; sleep 60")).exit_code is None
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
 def test_with_nothing_to_end_a_start_is_quick(tmp_path: Path) -> None:
     before = time.monotonic()
     assert end_orphans(tmp_path, grace=300) == ()

@@ -139,6 +139,28 @@ async def test_an_agent_may_end_in_its_own_way_within_the_grace(tmp_path: Path) 
     assert stage.texts("stdout") == ["tidied up"]
 
 
+async def test_an_agent_has_no_longer_than_its_grace(tmp_path: Path) -> None:
+    with Stage(tmp_path, grace=0.1) as stage:
+        agent = stage.script("""
+            import signal, sys, time
+            from pathlib import Path
+
+            def linger(*_):
+                time.sleep(4)  # less than the grace of whom nobody tells another
+                print("had time", flush=True)
+
+            signal.signal(signal.SIGTERM, linger)
+            Path(__file__).with_name("all-there").touch()
+            time.sleep(60)
+        """)
+        run = asyncio.create_task(stage.run(*agent))
+        await until(all_there(stage), "the agent")
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert stage.texts("stdout") == []
+
+
 async def test_a_supervisor_that_is_told_to_end_lets_its_agent_do_so(tmp_path: Path) -> None:
     """As when a service is stopped, and everybody in its group is told at once."""
     with Stage(tmp_path, grace=30.0) as stage:
@@ -168,6 +190,15 @@ async def test_an_agent_that_kills_its_supervisor_is_found_by_its_environment(
     assert end.exit_code is None
     assert "supervisor was killed" in (end.error or "")
     assert stage.survivors() == []
+
+
+async def test_an_agent_that_kills_its_supervisor_at_once_is_found_too(stage: Stage) -> None:
+    """Mostly before the server has heard that there is an agent."""
+    for _ in range(8):
+        end = await stage.run("sh", "-c", "kill -9 $PPID; sleep 60", str(stage.path))
+        assert end.status is RunStatus.FAILED
+        assert "supervisor was killed" in (end.error or "")
+        assert stage.survivors() == []
 
 
 async def test_a_storm_of_forks_is_ended(stage: Stage) -> None:

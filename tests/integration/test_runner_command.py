@@ -1,6 +1,8 @@
 """Any program as an agent: its prompt, its environment, its output, its end."""
 
+import json
 import os
+import signal
 import stat
 from collections.abc import Iterator
 from datetime import timedelta
@@ -241,6 +243,40 @@ async def test_a_runner_works_on_the_servers_own_event_loop(tmp_path: Path) -> N
     thread.start()
     thread.join(60)
     assert found == ["by uvloop"]
+
+
+async def test_a_supervisor_has_nothing_of_the_servers(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent can look at it: same user, and its parent. And a Ctrl-C is for the server."""
+    monkeypatch.setenv("A_SECRET", "hunter2-hunter2")
+    agent = stage.script("""
+        import json, os
+        from pathlib import Path
+        above = Path(f"/proc/{os.getppid()}")
+        names = [os.readlink(above / "fd" / str(n)) for n in range(3)]
+        print(json.dumps([(above / "environ").read_text(), names, os.getsid(os.getppid())]))
+    """)
+    end = await stage.run(*agent)
+    environ, names, session = json.loads(end.summary)
+    assert "A_SECRET" not in environ
+    assert names == [os.devnull] * 3
+    assert session != os.getsid(0)
+
+
+async def test_a_nursery_that_does_not_answer_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Stage(tmp_path) as stage:
+        assert (await stage.run("true")).status is RunStatus.SUCCEEDED
+        nursery = stage.runner._nursery._process
+        assert nursery is not None
+        os.kill(nursery.pid, signal.SIGSTOP)
+        monkeypatch.setattr("rota.runner.process.START_PATIENCE", 0.1)
+        monkeypatch.setattr("rota.runner.process.END_PATIENCE", 0.1)
+        end = await stage.run("true")
+        assert end.error == "true could not be started: the machine does not answer"
+    assert nursery.returncode == -signal.SIGKILL
 
 
 async def test_a_nursery_that_was_killed_is_started_again(stage: Stage) -> None:

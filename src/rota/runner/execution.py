@@ -59,7 +59,6 @@ class Order:
     err: Ear
     seconds: float  # that it may take
     overdue: Stopped | None = None  # what it is ended for when it takes longer
-    run_id: str | None = None  # by which its processes are found if all else fails
 
 
 async def run_program(nursery: Nursery, order: Order, stop: Stop) -> Finished:
@@ -94,7 +93,7 @@ async def _over(task: "asyncio.Task[Any]") -> None:
 async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
     out, err, handles = _opened(order.stdin)
     try:
-        process = await nursery.start(order.program, handles, order.run_id)
+        process = await nursery.start(order.program, handles)
     except BaseException:
         os.close(out)
         os.close(err)
