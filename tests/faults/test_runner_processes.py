@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -120,6 +121,53 @@ async def test_an_agent_that_succeeds_leaves_no_process_either(stage: Stage) -> 
     end = await stage.run(*stage.script(AGENT), "leave", *WAYS.values())
     assert end.status is RunStatus.SUCCEEDED
     assert stage.survivors() == []
+
+
+async def test_a_run_has_not_ended_while_something_of_it_is_there_that_says_nothing(
+    stage: Stage,
+) -> None:
+    """Its output is closed: that it has ended does not tell."""
+    agent = stage.script("""
+        import os, signal, sys, time
+        from pathlib import Path
+        if len(sys.argv) == 1:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for handle in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), handle)
+            os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, __file__, "child"])
+        else:
+            time.sleep(60)
+    """)
+    end = await stage.run(*agent)
+    assert end.status is RunStatus.SUCCEEDED
+    assert stage.survivors() == []
+
+
+async def test_output_that_somebody_else_keeps_open_is_not_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handle can be given to a stranger, who is no process of the run."""
+    monkeypatch.setattr("rota.runner.execution.DRAINED_IN", 0.1)
+    address = str(stage.path / "stranger")
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(address)
+        door.listen()
+        agent = stage.script(f"""
+            import socket
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.connect({address!r})
+                socket.send_fds(stranger, [b"+"], [1])
+                stranger.recv(1)
+        """)
+        run = asyncio.create_task(stage.run(*agent))
+        stranger, _ = await asyncio.to_thread(door.accept)
+        with stranger:
+            (kept,) = socket.recv_fds(stranger, 1, 1)[1]
+        try:
+            async with asyncio.timeout(30):
+                assert (await run).status is RunStatus.SUCCEEDED
+        finally:
+            os.close(kept)
 
 
 async def test_an_agent_may_end_in_its_own_way_within_the_grace(tmp_path: Path) -> None:
@@ -304,13 +352,15 @@ async def test_a_stream_is_understood_to_its_end_though_its_log_is_full(stage: S
         import json
         for n in range(3000):
             block = {"type": "text", "text": "x" * 200}
-            print(json.dumps({"type": "assistant", "message": {"id": n, "content": [block]}}))
+            message = {"id": n, "content": [block], "usage": {"input_tokens": 2}}
+            print(json.dumps({"type": "assistant", "message": message}))
         print(json.dumps({"type": "result", "subtype": "success", "result": "all done"}))
         """,
         "claude",
     )
     end = await stage.run(program, runtime=RuntimeKind.CLAUDE, output_limit=10_000)
     assert end.summary == "all done"
+    assert end.usage.tokens == 6000
     assert stage.log.stat().st_size < 100_000
 
 

@@ -11,6 +11,7 @@ from rota.model.errors import InvalidInput
 from rota.model.fleet import Hook, RuntimeKind
 from rota.model.runs import RunStatus
 from rota.runner import append, tail
+from rota.runner.logs import LONGEST_LINE
 from tests.integration.runner_stage import ENVIRON, Stage, until
 
 CANARY = "canary-5f3a9c-value"
@@ -84,6 +85,17 @@ async def test_a_log_can_be_followed_while_it_grows(stage: Stage) -> None:
     again = [line async for _, line in tail(request.log, from_offset=offsets[0])]
     assert [json.loads(line)["text"] for line in again] == ["last"]
     await run
+
+
+async def test_what_was_written_before_the_end_is_read_by_who_follows(tmp_path: Path) -> None:
+    """The last words may come just before somebody is told that it has ended."""
+    path = tmp_path / "log"
+
+    async def ended() -> bool:
+        path.write_text("the last words\n")
+        return True
+
+    assert [line async for _, line in tail(path, follow=True, ended=ended)] == [b"the last words"]
 
 
 async def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
@@ -278,10 +290,23 @@ def test_a_gap_in_a_log_is_refused_with_its_size(tmp_path: Path) -> None:
     assert refused.value.details["size"] == 0
 
 
-@pytest.mark.parametrize("data", [b"{}", b"[]\n", b"not json\n", b"\n", b"[" * 9999 + b"\n"])
+ENDLESS = b'{"text":"' + b"x" * LONGEST_LINE + b'"}\n'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{}",
+        b"[]\n",
+        b"not json\n",
+        b"\n",
+        b"[" * 9999 + b"\n",
+        pytest.param(ENDLESS, id="endless"),
+    ],
+)
 def test_what_is_no_log_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(InvalidInput):
-        append(tmp_path / "log", 0, data, limit=10**6)
+        append(tmp_path / "log", 0, data, limit=10**7)
     assert (tmp_path / "log").read_bytes() == b""
 
 
@@ -289,4 +314,5 @@ def test_a_log_does_not_grow_beyond_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert append(path, 0, b'{"a":1}\n' * 10, limit=20) == 16
     assert append(path, 16, b'{"a":1}\n', limit=20) == 16
+    assert append(path, 16, b'{"a":1}\n' * 9, limit=10) == 16, "the limit was larger before"
     assert path.stat().st_size == 16
