@@ -367,8 +367,9 @@ async def test_a_stream_is_understood_to_its_end_though_its_log_is_full(stage: S
 async def test_a_run_beyond_its_tokens_is_ended_at_once(stage: Stage) -> None:
     program = stage.program(
         """
-        import json, time
+        import json, sys, time
         usage = {"input_tokens": 600, "output_tokens": 1}
+        print("You have hit your usage limit, a page of the web says", file=sys.stderr, flush=True)
         for n in range(2):  # no third: who reads late would count it, too
             message = {"id": n, "content": [], "usage": usage}
             print(json.dumps({"type": "assistant", "message": message}), flush=True)
@@ -379,4 +380,5 @@ async def test_a_run_beyond_its_tokens_is_ended_at_once(stage: Stage) -> None:
     end = await stage.run(program, runtime=RuntimeKind.CLAUDE, limits=Limits(tokens=1000))
     assert end.status is RunStatus.FAILED
     assert end.error == "it used 1202 tokens, and its limit is 1000 (budget tokens)"
+    assert not end.usage_limit, "it has met our limit, and not its runtime's"
     assert stage.survivors() == []
