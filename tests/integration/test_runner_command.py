@@ -213,6 +213,14 @@ async def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert end.exit_code == -15
 
 
+async def test_a_limit_of_wall_time_beyond_the_timeout_changes_nothing(stage: Stage) -> None:
+    end = await stage.run(
+        "sleep", "5", timeout=timedelta(seconds=0.2), limits=Limits(wall_time=timedelta(hours=1))
+    )
+    assert end.status is RunStatus.TIMED_OUT
+    assert (stage.path / "state" / "scratch").stat().st_mode & 0o777 == 0o700
+
+
 async def test_a_limit_of_wall_time_is_named(stage: Stage) -> None:
     end = await stage.run("sleep", "60", limits=Limits(wall_time=timedelta(seconds=0.2)))
     assert end.status is RunStatus.FAILED

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from rota.model.fleet import Hook, RuntimeKind
 from rota.model.runs import RunStatus
 from rota.runner import append, tail
 from rota.runner.logs import LONGEST_LINE
+from rota.runner.redaction import HIDDEN
 from tests.integration.runner_stage import ENVIRON, Stage, until
 
 CANARY = "canary-5f3a9c-value"
@@ -240,6 +242,32 @@ def part_of(secret: str, text: str) -> str:
     """Eight characters of it that are to be seen there, if any are."""
     parts = (secret[at : at + 8] for at in range(len(secret) - 7))
     return next((part for part in parts if part in text), "")
+
+
+@pytest.mark.parametrize(
+    ("line", "more"),
+    [
+        pytest.param("echo $A_TOKEN", {"environ": {"A_TOKEN": CANARY}}, id="of the run"),
+        pytest.param("echo $PLAIN", {"env_pass": ("PLAIN",)}, id="named by the configuration"),
+    ],
+)
+async def test_a_secret_is_hidden_wherever_it_comes_from(
+    tmp_path: Path, line: str, more: dict[str, Any]
+) -> None:
+    environ = {**ENVIRON, "PLAIN": CANARY}
+    names = frozenset({"PLAIN"} if "env_pass" in more else ())
+    with Stage(tmp_path, environ=environ, secret_names=lambda: names) as stage:
+        end = await stage.run("sh", "-c", line, **more)
+        assert end.summary == HIDDEN
+        assert CANARY not in stage.log.read_text()
+
+
+async def test_a_secret_is_not_put_together_by_what_is_taken_out(stage: Stage) -> None:
+    """No database holds a NUL."""
+    half = len(CANARY) // 2
+    line = f"printf '{CANARY[:half]}\\000{CANARY[half:]}'"
+    end = await stage.run("sh", "-c", line, env={"A_TOKEN": CANARY})
+    assert CANARY not in end.summary
 
 
 async def test_the_canary_would_be_seen(tmp_path: Path) -> None:
