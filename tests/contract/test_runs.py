@@ -88,6 +88,62 @@ async def test_no_run_begins_with_a_claim_that_has_ended_meanwhile(
     assert await ledger.views.item(second.item.id) == second.item
 
 
+async def test_a_claim_has_one_run_however_often_it_is_begun(ledger: Ledger) -> None:
+    await ledger.queue.submit(NewItem("chore", "Mend the gate"))
+    (got,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
+    first = await ledger.runs.begin_once(got.claim, got.item, schedule=None, node="w")
+    again = await ledger.runs.begin_once(got.claim, got.item, schedule=None, node="w")
+    assert (first[1], again) == (True, (first[0], False))
+    assert await ledger.runs.find() == [first[0]]
+
+
+async def test_a_run_that_has_ended_does_not_end_again(
+    store: Store, ledger: Ledger, clock: ManualClock
+) -> None:
+    """Nobody fails twice by it, and of the second end nothing is told."""
+    agent = AgentSpec("ada", breaker=Breaker(9, timedelta(hours=1)))
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    first = await ledger.runs.end(run, FAILED, agent)
+    assert await ledger.runs.end(run, FAILED, agent, [letter("1")]) is None
+    assert await ledger.runs.get(run.id) == first
+    limits = await store.read(lambda tx: tx.get_limits("ada"))
+    assert limits is not None
+    assert limits.failures == 1
+    assert await store.read(lambda tx: tx.next_post()) is None
+    events = await store.read(lambda tx: tx.events_after(0, 1000))
+    assert [one.type for one in events].count(EventType.RUN_FINISHED) == 1
+
+
+async def test_an_end_that_was_asked_for_elsewhere_is_found(
+    another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
+) -> None:
+    other = Ledger.on(await another_store(), clock, node="elsewhere").runs
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    stays = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    await other.cancel(run.id)
+    assert not ledger.runs.asked(run).is_set()
+    assert await ledger.runs.look_for_cancels() == 2
+    assert (ledger.runs.asked(run).is_set(), ledger.runs.asked(stays).is_set()) == (True, False)
+    await ledger.runs.end(run, FAILED)
+    assert await ledger.runs.look_for_cancels() == 1
+
+
+async def test_a_run_over_which_the_clock_was_put_back_took_no_time(
+    store: Store, ledger: Ledger, clock: ManualClock
+) -> None:
+    """And gives nothing back to a budget."""
+    run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
+    left = await ledger.runs.begin("ada", TriggerKind.MANUAL, node="old")
+    ahead = Node("old", "here", 1, clock.text(), clock.text(900))
+    clock.advance(-3600)
+    ended_now = await ledger.runs.end(run, FAILED)
+    assert ended_now is not None
+    assert ended_now.seconds == 0.0
+    await store.transact(lambda tx: tx.put_node(ahead))
+    (lost,) = await ledger.runs.bury("here", clock.text(-60))
+    assert (lost.id, lost.seconds) == (left.id, 0.0)
+
+
 async def test_a_lost_run_lasted_until_its_server_was_last_seen(
     store: Store, ledger: Ledger, clock: ManualClock
 ) -> None:

@@ -197,6 +197,19 @@ async def test_every_slot_is_made_up_for_one_after_the_other(
     assert [slot[11:16] for slot in node.stage.slots()] == ["12:30", "13:00"]
 
 
+async def test_an_interval_owes_no_slot_that_its_own_run_took_too_long_for(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """It counts from the end of the run, also where every slot is wanted."""
+    node = await new_node(agent(every(5, catch_up=CatchUp.ALL)))
+    node.stage.stays = True
+    await node.tick()
+    clock.advance(300)
+    await node.tick()
+    assert (await state(store)).last_skip_reason is SkipReason.ALREADY_RUNNING
+    assert (await state(store)).next_run_at == clock.text(300)
+
+
 async def test_an_interval_that_is_late_runs_once(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:
@@ -247,6 +260,29 @@ async def test_a_clock_that_was_put_back_silences_nobody_and_repeats_no_slot(
     await node.tick()
     assert node.stage.slots("clock") == [*ran, to_text(start + timedelta(hours=4))]
     assert (await state(store, "clock")).trigger_count == 4
+
+
+async def test_a_clock_that_is_corrected_a_little_moves_nothing(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(agent(every(5)))
+    await node.tick()
+    before = await state(store)
+    clock.advance(-0.5)
+    await node.tick()
+    assert await state(store) == before
+
+
+async def test_a_node_whose_clock_was_put_back_shows_that_it_lives(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """For others nothing has changed, and they count by clocks of their own."""
+    node = await new_node(agent(every(5)))
+    await node.tick()
+    clock.advance(-3600)
+    await node.tick()
+    (one,) = await store.read(lambda tx: tx.living_nodes())
+    assert one.seen_at == clock.text()
 
 
 async def test_a_node_that_starts_with_a_clock_put_back_does_not_wait_for_the_old_time(
@@ -524,6 +560,44 @@ async def test_agents_of_other_nodes_are_left_alone_and_keep_nobody_waiting(
     assert [one.agent for one in node.stage.came] == ["ada"] * 4
 
 
+@pytest.mark.parametrize("put_back", [0, 3600])
+async def test_what_others_wait_for_is_not_looked_past_for_ever(
+    store: Store, clock: ManualClock, new_node: NewNode, put_back: int
+) -> None:
+    """Somebody gives a schedule a time that lies before what belongs to others."""
+    await new_node(agent(every(5), name="bob"), name="n2")
+    node = await new_node(agent(cron("0 0 1 1 *")))
+
+    async def set_time(who: str, name: str, at: str) -> None:
+        changes: dict[str, object] = {"slot": at, "next_at": at}
+        await store.transact(lambda tx: tx.change_schedule(who, name, changes))
+
+    await set_time("bob", "poll", clock.text(-7200))
+    await node.tick()
+    clock.advance(-put_back)
+    await node.tick()
+    await set_time("ada", "clock", clock.text(-9000))
+    clock.advance(31)
+    await node.tick()
+    assert [one.agent for one in node.stage.came] == ["ada"]
+
+
+async def test_agents_that_a_new_file_brings_run_at_once(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """Also those that were another's until then, and are looked past as such."""
+    ada, bob = agent(cron("0 0 1 1 *")), agent(every(5), name="bob")
+    await new_node(bob, name="n2")
+    node = await new_node(ada)
+    await node.tick()
+    assert node.stage.came == []
+    assert not node.scheduler.woken.is_set()
+    await node.scheduler.set_agents([ada, bob])
+    assert node.scheduler.woken.is_set()
+    await node.tick()
+    assert [one.agent for one in node.stage.came] == ["bob"]
+
+
 async def test_schedules_without_a_clock_do_not_wake_by_themselves(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:
@@ -558,6 +632,19 @@ async def test_what_somebody_asked_for_is_run_by_a_node_that_knows_the_agent(
     assert [(t.id, t.message, t.node) for t in node.stage.came] == [("t1", "please", "n1")]
     assert "ada" not in {one.agent for one in stranger.stage.came}
     assert (await state(store, "clock")).last_run_at == clock.text()
+
+
+async def test_what_somebody_asked_for_is_left_to_a_node_that_has_the_schedule(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """Both know the agent, and one has read an older file."""
+    newer = await new_node(agent(every(5), cron()), name="n2")
+    older = await new_node(agent(every(5)))
+    await asked(store, clock, name="clock")
+    await older.tick()
+    assert older.stage.slots("clock") == []
+    await newer.tick()
+    assert newer.stage.slots("clock") == ["t1"]
 
 
 async def test_what_somebody_asked_for_waits_for_room_and_is_not_lost(
@@ -607,6 +694,20 @@ async def test_a_run_that_somebody_asked_for_counts_for_the_interval(
     clock.advance(200)
     await asked(store, clock)
     await node.tick()
+    assert (await state(store)).next_run_at == clock.text(300)
+
+
+async def test_a_run_that_somebody_asked_for_counts_for_the_interval_before_it_ends(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """Nobody may live to see its end."""
+    node = await new_node(agent(every(5)))
+    await node.tick()
+    clock.advance(200)
+    await asked(store, clock)
+    node.stage.stays = True
+    await node.tick()
+    assert len(node.stage.came) == 2
     assert (await state(store)).next_run_at == clock.text(300)
 
 
@@ -740,5 +841,5 @@ async def test_a_stopped_scheduler_takes_nothing(clock: ManualClock, new_node: N
     node = await new_node(agent(every(5)))
     await node.scheduler.stop()
     clock.advance(600)
-    await node.scheduler.tick()
+    await node.tick()
     assert node.stage.came == []

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from rota.model.errors import StorageUnavailable
 from rota.model.schedules import CatchUp, Schedule, ScheduleType, SkipReason
 from rota.scheduler import TriggerInfo, run_schedule
-from rota.scheduler.syncing import mend
+from rota.scheduler.syncing import is_whole, mend
 from rota.scheduler.triggering import succeed
-from rota.storage.port import Store
+from rota.storage.port import Store, Transaction
 from rota.testing.clock import ManualClock
 from tests.contract.nodes import NewNode, Node, Pulse, agent, cron, every, state
 
@@ -282,6 +283,50 @@ async def test_who_comes_back_says_again_what_it_has(
     assert await schedules(store) == ["ada/poll", "ada/theirs"]
 
 
+class Faltering:
+    """A store whose next transactions fail where it is said."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.troubles: list[bool] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def transact(self, body: Callable[[Transaction], Any]) -> Any:
+        if self.troubles and self.troubles.pop(0):
+            raise StorageUnavailable("the server restarts")
+        return self._store.transact(body)
+
+
+async def test_who_comes_back_while_the_database_falters_says_it_when_it_can(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    faltering = Faltering(store)
+    one = await new_node(agent(every(LONG), every(LONG, "old")))
+    other = await new_node(agent(every(LONG), every(LONG, "theirs")), name="n2", store=faltering)
+    await store.transact(lambda tx: tx.end_node("n2", clock.text()))
+    await pass_time([clock], [one], 5)  # and tidies up
+    faltering.troubles = [False, True]  # it is seen again, and cannot say what it has
+    with pytest.raises(StorageUnavailable):
+        await other.tick()
+    await other.tick()
+    await one.scheduler.set_agents([agent(every(LONG))])
+    assert await schedules(store) == ["ada/poll", "ada/theirs"]
+
+
+async def test_what_only_a_newer_file_has_is_left_alone_by_a_clock_put_back(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    older = await new_node(agent(every(LONG)))
+    await new_node(agent(every(LONG), cron("0 * * * *")), name="n2")
+    await older.tick()
+    before = await state(store, "clock")
+    clock.advance(-7200)
+    await older.tick()
+    assert await state(store, "clock") == before
+
+
 # what was lost all the same
 
 
@@ -335,6 +380,28 @@ async def test_a_large_fleet_is_looked_over_by_and_by(
     assert len(await schedules(store)) == 3, "who was taken for dead looks at all at once"
 
 
+async def test_a_new_file_is_looked_over_from_its_beginning(
+    store: Store, clock: ManualClock, new_node: NewNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not what is left of the old one, in which others were, too."""
+    monkeypatch.setattr("rota.scheduler.keeping.PAGE", 2)
+    fleet = [agent(cron("0 0 1 1 *"), name=name) for name in ("ada", "bob", "cyd")]
+    node = await new_node(*fleet)
+    await pass_time([clock], [node], 30)
+    await node.scheduler.set_agents(fleet[:1])
+    resting = await state(store, "clock", "bob")
+    await pass_time([clock], [node], 30)
+    assert await state(store, "clock", "bob") == resting
+
+
+async def test_what_wakes_by_no_clock_is_not_taken_for_lost(
+    store: Store, new_node: NewNode
+) -> None:
+    hook = Schedule("ada", "hook", ScheduleType.WEBHOOK)
+    node = await new_node(agent(hook, every(LONG)))
+    assert await store.read(lambda tx: is_whole(tx, node.scheduler.roster))
+
+
 async def test_who_looks_over_its_schedules_changes_nothing_that_stands(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:
@@ -374,12 +441,15 @@ class Held:
         return await self._store.transact(body)
 
 
+@pytest.mark.parametrize("taken_for_dead", [False, True])
 async def test_what_a_new_file_has_dropped_is_not_brought_back_by_the_old(
-    store: Store, clock: ManualClock, new_node: NewNode
+    store: Store, clock: ManualClock, new_node: NewNode, taken_for_dead: bool
 ) -> None:
     held = Held(store)
     node = await new_node(agent(every(LONG), cron()), store=held)
     await store.transact(lambda tx: tx.drop_schedules([("ada", "clock")], clock.text()))
+    if taken_for_dead:
+        await store.transact(lambda tx: tx.end_node("n1", clock.text()))
     clock.advance(30)
     look = asyncio.create_task(node.tick())
     await held.reached.wait()

@@ -62,6 +62,35 @@ async def test_a_slot_is_not_run_again_by_a_clock_that_was_wrong_once(
     assert len(ran) == len(set(ran))
 
 
+async def test_a_slot_is_not_run_again_after_a_start_with_a_clock_that_was_wrong(
+    store: Store, clock: ManualClock
+) -> None:
+    """Whoever has just come has looked at no clock before, and forgets nothing by this one."""
+    ran: list[str] = []
+
+    async def work(info: TriggerInfo) -> TriggerOutcome:
+        ran.append(info.trigger.slot)
+        return TriggerOutcome("succeeded")
+
+    async def started(seconds: float) -> None:
+        clock.advance(seconds)
+        scheduler = Scheduler(store, node="n", on_trigger=work, clock=clock)
+        await scheduler.open([AgentSpec("smith", schedules=(daily,))])
+        for _ in range(2):
+            await scheduler.tick()
+            await scheduler.idle()
+        await scheduler.stop()
+
+    daily = Schedule("smith", "daily", ScheduleType.CRON, cron="1 12 * * *")
+    await started(0)
+    await started(61)  # 12:01:01
+    assert len(ran) == 1
+    await started(MONTH)
+    await started(-MONTH - 30)  # 12:00:31: the clock is right again
+    await started(60)
+    assert len(ran) == len(set(ran))
+
+
 async def test_a_trigger_that_waits_outlives_a_clock_that_was_wrong_once(
     store: Store, ledger: Ledger, clock: ManualClock
 ) -> None:

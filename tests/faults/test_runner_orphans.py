@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -144,6 +145,16 @@ async def test_runs_of_other_servers_and_living_runs_are_not_touched(tmp_path: P
             process.wait()
 
 
+async def test_a_supervisor_that_is_lost_costs_no_other_server_its_run(stage: Stage) -> None:
+    other = sleeping({RUN_ID: "run-1", RUN_ROOT: str(stage.path / "other")})
+    try:
+        assert (await stage.run("sh", "-c", "kill -9 $PPID; sleep 60")).exit_code is None
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
 def test_with_nothing_to_end_a_start_is_quick(tmp_path: Path) -> None:
     before = time.monotonic()
     assert end_orphans(tmp_path, grace=300) == ()
@@ -157,6 +168,29 @@ def test_a_server_that_an_agent_started_does_not_end_itself(tmp_path: Path) -> N
     )
     env = {**os.environ, RUN_ID: "run-1", RUN_ROOT: str(tmp_path.resolve())}
     said = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], env=env, capture_output=True, check=True
-    )
-    assert said.stdout.strip() == b"0"
+        ["sh", "-c", '"$@"; echo and its agent lives', "sh", sys.executable, "-c", code, tmp_path],
+        env=env, capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    assert said.stdout.splitlines() == ["0", "and its agent lives"]
+
+
+def test_what_is_left_may_end_in_its_own_way_and_is_asked_once(tmp_path: Path) -> None:
+    code = """if True:
+        import signal, sys, time
+        asked = []
+        signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic()))
+        print("there", flush=True)
+        while not asked or time.monotonic() < asked[0] + 0.5:
+            time.sleep(0.01)
+        print(len(asked))
+    """
+    env = {RUN_ID: "run-1", RUN_ROOT: str(tmp_path.resolve())}
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE) as left:
+        assert left.stdout is not None
+        assert left.stdout.readline() == b"there\n"
+        reaping = threading.Thread(target=left.wait)
+        reaping.start()
+        assert [one.pid for one in end_orphans(tmp_path, grace=30.0)] == [left.pid]
+        reaping.join()
+        assert left.stdout.read() == b"1\n"
+    assert left.returncode == 0

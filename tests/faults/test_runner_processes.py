@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -122,6 +123,53 @@ async def test_an_agent_that_succeeds_leaves_no_process_either(stage: Stage) -> 
     assert stage.survivors() == []
 
 
+async def test_a_run_has_not_ended_while_something_of_it_is_there_that_says_nothing(
+    stage: Stage,
+) -> None:
+    """Its output is closed: that it has ended does not tell."""
+    agent = stage.script("""
+        import os, signal, sys, time
+        from pathlib import Path
+        if len(sys.argv) == 1:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for handle in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), handle)
+            os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, __file__, "child"])
+        else:
+            time.sleep(60)
+    """)
+    end = await stage.run(*agent)
+    assert end.status is RunStatus.SUCCEEDED
+    assert stage.survivors() == []
+
+
+async def test_output_that_somebody_else_keeps_open_is_not_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handle can be given to a stranger, who is no process of the run."""
+    monkeypatch.setattr("rota.runner.execution.DRAINED_IN", 0.1)
+    address = str(stage.path / "stranger")
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(address)
+        door.listen()
+        agent = stage.script(f"""
+            import socket
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.connect({address!r})
+                socket.send_fds(stranger, [b"+"], [1])
+                stranger.recv(1)
+        """)
+        run = asyncio.create_task(stage.run(*agent))
+        stranger, _ = await asyncio.to_thread(door.accept)
+        with stranger:
+            (kept,) = socket.recv_fds(stranger, 1, 1)[1]
+        try:
+            async with asyncio.timeout(30):
+                assert (await run).status is RunStatus.SUCCEEDED
+        finally:
+            os.close(kept)
+
+
 async def test_an_agent_may_end_in_its_own_way_within_the_grace(tmp_path: Path) -> None:
     with Stage(tmp_path, grace=30.0) as stage:
         agent = stage.script("""
@@ -137,6 +185,41 @@ async def test_an_agent_may_end_in_its_own_way_within_the_grace(tmp_path: Path) 
         with pytest.raises(asyncio.CancelledError):
             await run
     assert stage.texts("stdout") == ["tidied up"]
+
+
+async def test_an_agent_has_no_longer_than_its_grace(tmp_path: Path) -> None:
+    with Stage(tmp_path, grace=0.1) as stage:
+        agent = stage.script("""
+            import signal, sys, time
+            from pathlib import Path
+
+            def linger(*_):
+                time.sleep(4)  # less than the grace of whom nobody tells another
+                print("had time", flush=True)
+
+            signal.signal(signal.SIGTERM, linger)
+            Path(__file__).with_name("all-there").touch()
+            time.sleep(60)
+        """)
+        run = asyncio.create_task(stage.run(*agent))
+        await until(all_there(stage), "the agent")
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert stage.texts("stdout") == []
+
+
+async def test_a_supervisor_that_is_told_to_end_lets_its_agent_do_so(tmp_path: Path) -> None:
+    """As when a service is stopped, and everybody in its group is told at once."""
+    with Stage(tmp_path, grace=30.0) as stage:
+        agent = stage.script("""
+            import os, signal, sys, time
+            signal.signal(signal.SIGTERM, lambda *_: (print("tidied up"), sys.exit(0)))
+            os.kill(os.getppid(), signal.SIGTERM)
+            time.sleep(60)
+        """)
+        end = await stage.run(*agent)
+    assert (end.exit_code, end.summary) == (0, "tidied up")
 
 
 async def test_an_agent_that_kills_its_supervisor_is_found_by_its_environment(
@@ -155,6 +238,15 @@ async def test_an_agent_that_kills_its_supervisor_is_found_by_its_environment(
     assert end.exit_code is None
     assert "supervisor was killed" in (end.error or "")
     assert stage.survivors() == []
+
+
+async def test_an_agent_that_kills_its_supervisor_at_once_is_found_too(stage: Stage) -> None:
+    """Mostly before the server has heard that there is an agent."""
+    for _ in range(8):
+        end = await stage.run("sh", "-c", "kill -9 $PPID; sleep 60", str(stage.path))
+        assert end.status is RunStatus.FAILED
+        assert "supervisor was killed" in (end.error or "")
+        assert stage.survivors() == []
 
 
 async def test_a_storm_of_forks_is_ended(stage: Stage) -> None:
@@ -260,21 +352,24 @@ async def test_a_stream_is_understood_to_its_end_though_its_log_is_full(stage: S
         import json
         for n in range(3000):
             block = {"type": "text", "text": "x" * 200}
-            print(json.dumps({"type": "assistant", "message": {"id": n, "content": [block]}}))
+            message = {"id": n, "content": [block], "usage": {"input_tokens": 2}}
+            print(json.dumps({"type": "assistant", "message": message}))
         print(json.dumps({"type": "result", "subtype": "success", "result": "all done"}))
         """,
         "claude",
     )
     end = await stage.run(program, runtime=RuntimeKind.CLAUDE, output_limit=10_000)
     assert end.summary == "all done"
+    assert end.usage.tokens == 6000
     assert stage.log.stat().st_size < 100_000
 
 
 async def test_a_run_beyond_its_tokens_is_ended_at_once(stage: Stage) -> None:
     program = stage.program(
         """
-        import json, time
+        import json, sys, time
         usage = {"input_tokens": 600, "output_tokens": 1}
+        print("You have hit your usage limit, a page of the web says", file=sys.stderr, flush=True)
         for n in range(2):  # no third: who reads late would count it, too
             message = {"id": n, "content": [], "usage": usage}
             print(json.dumps({"type": "assistant", "message": message}), flush=True)
@@ -285,4 +380,5 @@ async def test_a_run_beyond_its_tokens_is_ended_at_once(stage: Stage) -> None:
     end = await stage.run(program, runtime=RuntimeKind.CLAUDE, limits=Limits(tokens=1000))
     assert end.status is RunStatus.FAILED
     assert end.error == "it used 1202 tokens, and its limit is 1000 (budget tokens)"
+    assert not end.usage_limit, "it has met our limit, and not its runtime's"
     assert stage.survivors() == []

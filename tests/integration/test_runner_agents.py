@@ -9,6 +9,7 @@ import pytest
 from rota.model.clock import from_text
 from rota.model.fleet import Limits, RuntimeKind
 from rota.model.runs import RunStatus, Usage
+from rota.runner.results import LONGEST_ERROR
 from rota.testing.clock import ManualClock
 from tests.integration.runner_stage import Stage
 
@@ -153,6 +154,28 @@ async def test_who_works_on_limits_and_fails_has_not_met_one(
     assert not end.usage_limit
 
 
+@pytest.mark.parametrize("days", [-1, 36, 30_000])
+async def test_a_reset_that_a_stream_tells_and_nobody_can_believe_is_none(
+    stage: Stage, days: int
+) -> None:
+    """Else its agent would stay away for that long."""
+    at = int(ManualClock().now().timestamp()) + days * 86_400
+    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": at}}
+    result = {"type": "result", "subtype": "error_during_execution", "is_error": True}
+    program = f"print({json.dumps(limit)!r})\nprint({json.dumps(result)!r})"
+    end = await stage.run(stage.program(program, "claude"), runtime=RuntimeKind.CLAUDE)
+    assert (end.usage_limit, end.usage_limit_until) == (True, None)
+
+
+async def test_of_a_long_complaint_the_end_is_kept(stage: Stage) -> None:
+    why = "x" * 10_000 + " the end"
+    result = {"type": "result", "subtype": "success", "is_error": True, "result": why}
+    program = stage.program(f"print({json.dumps(result)!r})", "claude")
+    end = await stage.run(program, runtime=RuntimeKind.CLAUDE)
+    assert len(end.error or "") == LONGEST_ERROR
+    assert (end.error or "").endswith("the end")
+
+
 async def test_a_runtime_that_only_complains_of_its_quota_is_understood(stage: Stage) -> None:
     program = stage.program("import sys; sys.exit('You have hit your usage limit')", "claude")
     assert (await stage.run(program, runtime=RuntimeKind.CLAUDE)).usage_limit
@@ -187,6 +210,15 @@ async def test_a_run_that_cost_too_much_has_failed_and_says_what(stage: Stage) -
     assert end.status is RunStatus.FAILED
     assert end.error == "it cost 0.12 USD, and its limit is 0.1 (budget usd)"
     assert end.usage.cost_usd == 0.1234
+
+
+async def test_what_is_told_in_a_last_line_without_an_end_counts_too(stage: Stage) -> None:
+    """It is understood only when the program is gone."""
+    result = {"type": "result", "subtype": "success", "result": "done", "total_cost_usd": 0.5}
+    program = stage.program(f"print({json.dumps(result)!r}, end='')", "claude")
+    end = await stage.run(program, runtime=RuntimeKind.CLAUDE, limits=Limits(usd=0.1))
+    assert end.status is RunStatus.FAILED
+    assert end.error == "it cost 0.50 USD, and its limit is 0.1 (budget usd)"
 
 
 async def test_what_a_runtime_cannot_do_is_said_in_the_log(stage: Stage) -> None:

@@ -1,6 +1,8 @@
 """Any program as an agent: its prompt, its environment, its output, its end."""
 
+import json
 import os
+import signal
 import stat
 from collections.abc import Iterator
 from datetime import timedelta
@@ -211,6 +213,14 @@ async def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert end.exit_code == -15
 
 
+async def test_a_limit_of_wall_time_beyond_the_timeout_changes_nothing(stage: Stage) -> None:
+    end = await stage.run(
+        "sleep", "5", timeout=timedelta(seconds=0.2), limits=Limits(wall_time=timedelta(hours=1))
+    )
+    assert end.status is RunStatus.TIMED_OUT
+    assert (stage.path / "state" / "scratch").stat().st_mode & 0o777 == 0o700
+
+
 async def test_a_limit_of_wall_time_is_named(stage: Stage) -> None:
     end = await stage.run("sleep", "60", limits=Limits(wall_time=timedelta(seconds=0.2)))
     assert end.status is RunStatus.FAILED
@@ -241,6 +251,40 @@ async def test_a_runner_works_on_the_servers_own_event_loop(tmp_path: Path) -> N
     thread.start()
     thread.join(60)
     assert found == ["by uvloop"]
+
+
+async def test_a_supervisor_has_nothing_of_the_servers(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent can look at it: same user, and its parent. And a Ctrl-C is for the server."""
+    monkeypatch.setenv("A_SECRET", "hunter2-hunter2")
+    agent = stage.script("""
+        import json, os
+        from pathlib import Path
+        above = Path(f"/proc/{os.getppid()}")
+        names = [os.readlink(above / "fd" / str(n)) for n in range(3)]
+        print(json.dumps([(above / "environ").read_text(), names, os.getsid(os.getppid())]))
+    """)
+    end = await stage.run(*agent)
+    environ, names, session = json.loads(end.summary)
+    assert "A_SECRET" not in environ
+    assert names == [os.devnull] * 3
+    assert session != os.getsid(0)
+
+
+async def test_a_nursery_that_does_not_answer_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Stage(tmp_path) as stage:
+        assert (await stage.run("true")).status is RunStatus.SUCCEEDED
+        nursery = stage.runner._nursery._process
+        assert nursery is not None
+        os.kill(nursery.pid, signal.SIGSTOP)
+        monkeypatch.setattr("rota.runner.process.START_PATIENCE", 0.1)
+        monkeypatch.setattr("rota.runner.process.END_PATIENCE", 0.1)
+        end = await stage.run("true")
+        assert end.error == "true could not be started: the machine does not answer"
+    assert nursery.returncode == -signal.SIGKILL
 
 
 async def test_a_nursery_that_was_killed_is_started_again(stage: Stage) -> None:

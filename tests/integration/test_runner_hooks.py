@@ -100,6 +100,13 @@ async def test_a_hook_that_must_not_fail_makes_the_run_fail(stage: Stage) -> Non
     assert end.error == "hook tell: it exited with 4"
 
 
+async def test_a_hook_that_must_not_fail_leaves_a_failure_as_it_was(stage: Stage) -> None:
+    strict = hook("exit 4", continue_on_error=False)
+    end = await stage.run("sleep", "60", after_run=(strict,), timeout=timedelta(seconds=0.1))
+    assert end.status is RunStatus.TIMED_OUT
+    assert end.hook_errors == ("hook tell: it exited with 4",)
+
+
 async def test_a_hook_that_takes_too_long_is_ended_with_all_it_started(stage: Stage) -> None:
     slow = hook(
         f"setsid sh -c 'sleep 60; : {stage.path}' & sleep 60", timeout=timedelta(seconds=0.3)
@@ -187,7 +194,8 @@ async def test_a_webhook_is_a_signed_post(tmp_path: Path) -> None:
         url = f"http://localhost:{listener.port}/path?x=1"
         end = await told_by_web(
             tmp_path, url, ("localhost",),
-            secret_env="SIGNING_SECRET", headers={"X-Mine": "yes", "Authorization": CANARY},
+            secret_env="SIGNING_SECRET",
+            headers={"X-Mine": "yes", "Authorization": CANARY, "X-Rota-Signature-256": "forged"},
         )  # fmt: skip
     assert end.hook_errors == ()
     ((headers, body),) = listener.heard
@@ -197,6 +205,24 @@ async def test_a_webhook_is_a_signed_post(tmp_path: Path) -> None:
     assert headers["host"] == f"localhost:{listener.port}"
     assert headers["content-type"] == "application/json"
     assert headers["x-mine"] == "yes"
+
+
+async def test_a_webhook_goes_by_no_proxy_and_shows_no_password_of_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a proxy it would go wherever that finds the name; the address was vetted here."""
+    with socket.socket() as nobody, Listener() as listener:
+        nobody.bind(("127.0.0.1", 0))
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        url = f"http://me:{CANARY}@localhost:{listener.port}/"
+        end = await told_by_web(tmp_path, url, ("localhost",))
+    assert end.hook_errors == ()
+    ((headers, _),) = listener.heard
+    assert headers["host"] == f"localhost:{listener.port}"
+    assert CANARY not in str(headers)
 
 
 async def test_a_certificate_is_for_the_name_and_not_for_the_address(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from rota.model.errors import InvalidInput
 from rota.model.fleet import Hook, RuntimeKind
 from rota.model.runs import RunStatus
 from rota.runner import append, tail
+from rota.runner.logs import LONGEST_LINE
+from rota.runner.redaction import HIDDEN
 from tests.integration.runner_stage import ENVIRON, Stage, until
 
 CANARY = "canary-5f3a9c-value"
@@ -84,6 +87,17 @@ async def test_a_log_can_be_followed_while_it_grows(stage: Stage) -> None:
     again = [line async for _, line in tail(request.log, from_offset=offsets[0])]
     assert [json.loads(line)["text"] for line in again] == ["last"]
     await run
+
+
+async def test_what_was_written_before_the_end_is_read_by_who_follows(tmp_path: Path) -> None:
+    """The last words may come just before somebody is told that it has ended."""
+    path = tmp_path / "log"
+
+    async def ended() -> bool:
+        path.write_text("the last words\n")
+        return True
+
+    assert [line async for _, line in tail(path, follow=True, ended=ended)] == [b"the last words"]
 
 
 async def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
@@ -230,6 +244,32 @@ def part_of(secret: str, text: str) -> str:
     return next((part for part in parts if part in text), "")
 
 
+@pytest.mark.parametrize(
+    ("line", "more"),
+    [
+        pytest.param("echo $A_TOKEN", {"environ": {"A_TOKEN": CANARY}}, id="of the run"),
+        pytest.param("echo $PLAIN", {"env_pass": ("PLAIN",)}, id="named by the configuration"),
+    ],
+)
+async def test_a_secret_is_hidden_wherever_it_comes_from(
+    tmp_path: Path, line: str, more: dict[str, Any]
+) -> None:
+    environ = {**ENVIRON, "PLAIN": CANARY}
+    names = frozenset({"PLAIN"} if "env_pass" in more else ())
+    with Stage(tmp_path, environ=environ, secret_names=lambda: names) as stage:
+        end = await stage.run("sh", "-c", line, **more)
+        assert end.summary == HIDDEN
+        assert CANARY not in stage.log.read_text()
+
+
+async def test_a_secret_is_not_put_together_by_what_is_taken_out(stage: Stage) -> None:
+    """No database holds a NUL."""
+    half = len(CANARY) // 2
+    line = f"printf '{CANARY[:half]}\\000{CANARY[half:]}'"
+    end = await stage.run("sh", "-c", line, env={"A_TOKEN": CANARY})
+    assert CANARY not in end.summary
+
+
 async def test_the_canary_would_be_seen(tmp_path: Path) -> None:
     """The twin: a variable whose name does not sound secret is not hidden."""
     with Stage(tmp_path) as stage:
@@ -278,10 +318,23 @@ def test_a_gap_in_a_log_is_refused_with_its_size(tmp_path: Path) -> None:
     assert refused.value.details["size"] == 0
 
 
-@pytest.mark.parametrize("data", [b"{}", b"[]\n", b"not json\n", b"\n", b"[" * 9999 + b"\n"])
+ENDLESS = b'{"text":"' + b"x" * LONGEST_LINE + b'"}\n'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{}",
+        b"[]\n",
+        b"not json\n",
+        b"\n",
+        b"[" * 9999 + b"\n",
+        pytest.param(ENDLESS, id="endless"),
+    ],
+)
 def test_what_is_no_log_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(InvalidInput):
-        append(tmp_path / "log", 0, data, limit=10**6)
+        append(tmp_path / "log", 0, data, limit=10**7)
     assert (tmp_path / "log").read_bytes() == b""
 
 
@@ -289,4 +342,5 @@ def test_a_log_does_not_grow_beyond_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert append(path, 0, b'{"a":1}\n' * 10, limit=20) == 16
     assert append(path, 16, b'{"a":1}\n', limit=20) == 16
+    assert append(path, 16, b'{"a":1}\n' * 9, limit=10) == 16, "the limit was larger before"
     assert path.stat().st_size == 16

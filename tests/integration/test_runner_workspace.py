@@ -111,7 +111,24 @@ async def test_a_worktree_whose_commits_nothing_can_hold_stays(stage: Stage) -> 
     assert not worktree.exists()
 
 
-@pytest.mark.parametrize("line", ["kill -9 $$", "exec sleep 60"])
+async def test_git_gets_no_secrets_asks_nobody_and_speaks_english(stage: Stage) -> None:
+    told = stage.path / "told"
+    watched = stage.path / "watched" / "git"
+    watched.parent.mkdir()
+    watched.write_text(f'#!/bin/sh\nenv >> {told}\nexec {shutil.which("git")} "$@"\n')
+    watched.chmod(0o755)
+    path = f"{watched.parent}:{ENVIRON['PATH']}"
+    environ = {**ENVIRON, "PATH": path, "A_SECRET": "hunter2-hunter2", "LC_ALL": "de_DE.UTF-8"}
+    (stage.path / "other").mkdir()
+    with Stage(stage.path / "other", environ=environ) as other:
+        end = await other.run("true", **TREE, working_directory=stage.place)
+    assert end.status is RunStatus.SUCCEEDED
+    lines = told.read_text().splitlines()
+    assert {"GIT_TERMINAL_PROMPT=0", "LC_ALL=C"} <= set(lines)
+    assert not [line for line in lines if "hunter2" in line or line == "LC_ALL=de_DE.UTF-8"]
+
+
+@pytest.mark.parametrize("line", ["kill -9 $$", "exec sleep 3600"])
 async def test_a_worktree_stays_when_git_cannot_say_where_it_stands(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:

@@ -179,6 +179,16 @@ def test_a_chat_message_wakes_its_agent_once(http: httpx2.Client, fleet: Fleet) 
     assert fleet.tick() == [("talk", "From: Bob\nChannel: #ops\n\nplease look")]
 
 
+def test_to_enable_what_is_enabled_moves_no_time(
+    http: httpx2.Client, fleet: Fleet, clock: ManualClock
+) -> None:
+    fleet.tick()
+    http.post("/schedules/ada/poll/trigger")
+    clock.advance(400)
+    before = http.get("/schedules/ada/poll").json()
+    assert http.post("/schedules/ada/poll/enable").json() == before
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [

@@ -66,6 +66,21 @@ def test_a_used_up_quota_pauses_until_it_is_back() -> None:
     assert limits == AgentLimits("ada", 2, None, clock.text(600), "limit"), "it did nothing wrong"
 
 
+@pytest.mark.parametrize("failures", [0, 2])
+def test_a_run_that_fails_beside_it_does_not_bring_a_quota_back(failures: int) -> None:
+    """Of two runs at once one met the quota first, and the other ends in another way."""
+    clock = ManualClock()
+    limits = AgentLimits("ada", failures, None, clock.text(600), "limit")
+    assert after(limits, ADA, FAILED, clock.now()).usage_until == clock.text(600)
+
+
+def test_a_quota_that_is_used_up_closes_no_breaker() -> None:
+    clock = ManualClock()
+    limits = AgentLimits("ada", 3, clock.text(1800), None, "exit code 2")
+    end = RunEnd(RunStatus.FAILED, usage_limit=True, usage_limit_until=clock.text(600))
+    assert after(limits, ADA, end, clock.now()).breaker_until == clock.text(1800)
+
+
 @pytest.mark.parametrize("told", [None, -60])
 def test_a_quota_that_does_not_say_when_is_tried_again_after_an_hour(told: int | None) -> None:
     clock = ManualClock()
@@ -150,8 +165,17 @@ async def test_a_quota_keeps_an_agent_until_it_is_back(ledger: Ledger, clock: Ma
     end = RunEnd(RunStatus.FAILED, usage_limit=True, usage_limit_until=clock.text(600))
     await a_run(ledger, end, spec=ADA)
     assert await reason(ledger) is SkipReason.USAGE_LIMIT
+    assert (await ledger.admission.standing("ada")).limits.usage_until == clock.text(600)
     clock.advance(600)
     assert await reason(ledger) is None
+    assert (await ledger.admission.standing("ada")).limits.usage_until is None
+
+
+async def test_who_may_not_run_may_not_take_an_item_either(ledger: Ledger) -> None:
+    await ledger.queue.set_agent("ada", paused=True, max_in_review=5)
+    refusal = await ledger.admission.refusal(ADA, for_an_item=True)
+    assert refusal is not None
+    assert refusal.reason is SkipReason.AGENT_PAUSED
 
 
 async def test_a_days_budget_keeps_an_agent_until_midnight(

@@ -48,19 +48,23 @@ def test_a_limit_of_nothing_lets_nothing_run() -> None:
         # Days of 23 and of 25 hours.
         ("2026-03-29T12:00Z", "Europe/Berlin", "2026-03-28T23:00Z", "2026-03-29T22:00Z"),
         ("2026-10-25T12:00Z", "Europe/Berlin", "2026-10-24T22:00Z", "2026-10-25T23:00Z"),
+        # A day that has midnight twice, seen from behind the second; and one that has none.
+        ("2026-11-01T05:30Z", "America/Havana", "2026-11-01T04:00Z", "2026-11-02T05:00Z"),
+        ("2026-03-28T12:00Z", "Asia/Beirut", "2026-03-27T22:00Z", "2026-03-28T22:00Z"),
     ],
 )
 def test_a_day_lasts_from_midnight_to_midnight_where_the_budget_lives(
     now: str, zone: str, began: str, ends: str
 ) -> None:
     moment = datetime.fromisoformat(now)
-    assert day_began(moment, zone) == datetime.fromisoformat(began)
-    assert next_day(moment, zone) == datetime.fromisoformat(ends)
+    # In UTC: a time that comes twice, or not at all, equals none of another zone.
+    assert day_began(moment, zone).astimezone(UTC) == datetime.fromisoformat(began)
+    assert next_day(moment, zone).astimezone(UTC) == datetime.fromisoformat(ends)
 
 
 def test_backoff_doubles_and_stops_at_the_longest() -> None:
     first, longest = timedelta(minutes=1), timedelta(minutes=5)
-    pauses = [backoff(first, longest, attempt) for attempt in (0, 1, 2, 3, 4, 1000)]
+    pauses = [backoff(first, longest, attempt) for attempt in (0, 1, 2, 3, 4, 5000)]
     minutes = [pause / timedelta(minutes=1) for pause in pauses]
     assert minutes == [1, 1, 2, 4, 5, 5]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.runner.logs import LONGEST_TEXT, RunLog, for_people
+from rota.runner.logs import LONGEST_CALL, LONGEST_TEXT, RunLog, for_people
 from rota.runner.output import LONGEST, LastLines, Lines, shortened
 from rota.runner.redaction import HIDDEN, Redactor, variables_named_in
 from rota.runner.runtimes.gemini import LONGEST_MESSAGE, GeminiRuntime
@@ -57,6 +57,26 @@ def test_a_long_line_is_marked_in_the_log_with_all_that_is_missing(
     assert written["left_out"] == missing
     kept = "-" + letter * (LONGEST_TEXT - 1)
     assert written["text"] == f"{kept} … {missing} characters left out"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_would_still_fit_does_not_go_before_what_did_not(
+    tmp_path: Path, at_once: bool
+) -> None:
+    events = [{"text": "x" * 1000}, {"text": "short"}]
+    with RunLog(tmp_path / "log", 500, Redactor({}), ManualClock()) as log:
+        log.open()
+        for part in [events] if at_once else [events[:1], events[1:]]:
+            log.write(part)
+    lines = [json.loads(line) for line in (tmp_path / "log").read_bytes().splitlines()]
+    assert [line["text"] for line in lines if "type" not in line] == ["x" * 1000, "short"]
+
+
+def test_of_what_a_tool_was_called_with_the_beginning_is_kept(tmp_path: Path) -> None:
+    with RunLog(tmp_path / "log", 10 * LONGEST, Redactor({}), ManualClock()) as log:
+        log.open()
+        log.write([{"type": "tool", "tool": "write", "text": "x" * (LONGEST_CALL + 7)}])
+    assert json.loads((tmp_path / "log").read_bytes())["left_out"] == 7
 
 
 def test_a_line_that_fits_is_not_marked() -> None:

@@ -194,6 +194,11 @@ def test_the_latest_slot_is_the_last_one_up_to_now(minutes: int, text: str) -> N
 # clocks that jump
 
 
+def test_an_interval_that_begins_again_is_due_now_and_not_long_ago() -> None:
+    assert every(HOUR).first(NOW - 5 * HOUR, NOW) == NOW
+    assert every(HOUR).first(NOW - MINUTE, NOW) == NOW + HOUR - MINUTE
+
+
 def test_a_clock_put_back_brings_the_slots_of_its_new_time() -> None:
     rhythm = cron("0 * * * *")
     assert rhythm.rewound(NOW + 5 * HOUR, NOW) == NOW + HOUR

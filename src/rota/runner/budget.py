@@ -57,7 +57,8 @@ def day_began(now: datetime, zone: str) -> datetime:
 
 
 def next_day(now: datetime, zone: str) -> datetime:
-    return day_began(day_began(now, zone) + timedelta(hours=36), zone)
+    """The next midnight there: by the clock on the wall, however long the day is."""
+    return day_began(now, zone) + timedelta(days=1)
 
 
 def backoff(first: timedelta, longest: timedelta, attempt: int) -> timedelta:

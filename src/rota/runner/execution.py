@@ -59,7 +59,6 @@ class Order:
     err: Ear
     seconds: float  # its time limit
     overdue: Stopped | None = None  # why it is ended when it takes longer
-    run_id: str | None = None  # finds its processes if its supervisor is killed
 
 
 async def run_program(nursery: Nursery, order: Order, stop: Stop) -> Finished:
@@ -95,7 +94,7 @@ async def _over(task: "asyncio.Task[Any]") -> None:
 async def _life(nursery: Nursery, order: Order, stop: Stop) -> Finished:
     out, err, handles = _opened(order.stdin)
     try:
-        process = await nursery.start(order.program, handles, order.run_id)
+        process = await nursery.start(order.program, handles)
     except BaseException:
         os.close(out)
         os.close(err)
@@ -133,7 +132,7 @@ async def _ended(process: Supervised, order: Order, stop: Stop) -> None:
                 RunStatus.TIMED_OUT, f"no end after {order.seconds:g} s"
             )
             stop.because(late.status, late.why)
-            process.end(order.program.grace)
+            process.end()
         await exited
     finally:
         asked.cancel()

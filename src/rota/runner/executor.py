@@ -184,7 +184,7 @@ def _demand_id(run_id: str) -> None:
 
 def _order(request: RunRequest, program: Program, stdin: bytes, hearing: Hearing) -> Order:
     seconds, late = _patience(request)
-    return Order(program, stdin, hearing.out, hearing.err, seconds, late, request.run_id)
+    return Order(program, stdin, hearing.out, hearing.err, seconds, late)
 
 
 def _patience(request: RunRequest) -> tuple[float, Stopped]:

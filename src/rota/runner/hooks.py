@@ -108,7 +108,6 @@ class Hooks:
             out=words.hear,
             err=words.hear,
             seconds=hook.timeout.total_seconds(),
-            run_id=self._request.run_id,
         )
         finished = await run_program(self._here.nursery, order, Stop())
         words.finish()

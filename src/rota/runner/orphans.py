@@ -40,9 +40,9 @@ def end_orphans(
     return _end(lambda env: _is_left(env, str(root.resolve()), alive), grace)
 
 
-def end_run(run_id: str, grace: float = 0.0) -> tuple[Orphan, ...]:
-    """End all processes that carry this run's id."""
-    return _end(lambda env: env.get(RUN_ID) == run_id, grace)
+def end_run(run_id: str, root: str, grace: float = 0.0) -> tuple[Orphan, ...]:
+    """End all processes that carry the marks of this run."""
+    return _end(lambda env: (env.get(RUN_ID), env.get(RUN_ROOT)) == (run_id, root), grace)
 
 
 def _is_left(env: Mapping[str, str], root: str, alive: Collection[str]) -> bool:

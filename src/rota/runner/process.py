@@ -19,10 +19,11 @@ from typing import Any
 
 from rota.model.errors import InvalidInput, StorageUnavailable
 from rota.runner import supervisor
-from rota.runner.orphans import end_run
+from rota.runner.orphans import RUN_ID, RUN_ROOT, end_run
 from rota.runner.supervisor import GRACE
 
 START_PATIENCE = 60.0  # seconds
+END_PATIENCE = 5.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ class Handles:
 class Supervised:
     """A program and all its descendants."""
 
-    def __init__(self, run_id: str | None, pipe: "Pipe") -> None:
-        self._run_id = run_id
+    def __init__(self, env: Mapping[str, str], pipe: "Pipe") -> None:
+        self._env = env
         self._pipe = pipe
         self._exit_code: int | None = None
         self._over = False
@@ -79,9 +80,9 @@ class Supervised:
         while not self._over:
             await self._hear()
 
-    def end(self, grace: float) -> None:
-        """TERM to all of its processes now, KILL after the grace."""
-        self._pipe.write(f"{grace}\n".encode())
+    def end(self) -> None:
+        """TERM to all of its processes now, KILL after the program's grace."""
+        self._pipe.write(b"end\n")
 
     async def _hear(self) -> None:
         told = await self._pipe.read()
@@ -96,8 +97,7 @@ class Supervised:
     async def _supervisor_is_lost(self) -> None:
         """The supervisor was killed: an agent can do that. Its processes are found by their
         environment."""
-        if self._run_id is not None:
-            await asyncio.to_thread(end_run, self._run_id)
+        await _end_marked(self._env)
         self._over = True
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
         self._door: socket.socket | None = None
 
-    async def start(self, program: Program, handles: Handles, run_id: str | None) -> Supervised:
+    async def start(self, program: Program, handles: Handles) -> Supervised:
         """Raises InvalidInput, with words for people, when it cannot be started. Must not be
         cancelled halfway: the caller shields it."""
         try:
@@ -152,11 +152,9 @@ class Nursery:
         finally:
             theirs.close()
             _close(handles)
-        return await self._introduced(program, ours, run_id)
+        return await self._introduced(program, ours)
 
-    async def _introduced(
-        self, program: Program, ours: socket.socket, run_id: str | None
-    ) -> Supervised:
+    async def _introduced(self, program: Program, ours: socket.socket) -> Supervised:
         pipe = Pipe(*await asyncio.open_unix_connection(sock=ours))
         pipe.write(program.encoded())
         try:
@@ -164,8 +162,10 @@ class Nursery:
         except TimeoutError:  # e.g. a directory on a disk that does not answer
             told = {"error": {"errno": None, "text": "the machine does not answer", "of": None}}
         if told is not None and "pid" in told:
-            return Supervised(run_id, pipe)
+            return Supervised(program.env, pipe)
         pipe.close()
+        if told is None:  # it was killed, and perhaps by what it had just started
+            await _end_marked(program.env)
         raise InvalidInput(_why_not(program, (told or {}).get("error")))
 
     def _hand_over(self, handles: Handles, connection: socket.socket) -> None:
@@ -199,11 +199,18 @@ class Nursery:
             self._door = None
         if self._process is not None:
             try:
-                self._process.wait(timeout=5)  # it ends when its socket closes
+                self._process.wait(timeout=END_PATIENCE)  # it ends when its socket closes
             except subprocess.TimeoutExpired:  # unless it has been stopped
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+
+async def _end_marked(env: Mapping[str, str]) -> None:
+    """Nobody is left to end the program with this environment: all that inherited it is found by
+    that."""
+    if RUN_ID in env:
+        await asyncio.to_thread(end_run, env[RUN_ID], env[RUN_ROOT])
 
 
 def _close(handles: Handles) -> None:
@@ -215,7 +222,8 @@ def _why_not(program: Program, error: Mapping[str, Any] | None) -> str:
     name = program.argv[0]
     if error is None:
         return (
-            f"{name} could not be started: its supervisor ended; the machine may be out of memory"
+            f"{name} could not be started: its supervisor was killed; the machine may be out of"
+            " memory"
         )
     if error["errno"] == errno.ENOENT:
         return _not_found(program, error["of"])

@@ -73,7 +73,7 @@ class Supervisor:
     def run(self) -> None:
         _reap_for_descendants()
         signal.signal(signal.SIGCHLD, _nothing)
-        signal.signal(signal.SIGTERM, lambda *_: self._end(self._grace))
+        signal.signal(signal.SIGTERM, lambda *_: self._end())
         signal.set_wakeup_fd(self._wake_too.fileno(), warn_on_full_buffer=False)
         spec = self._read_spec()
         if spec is not None and self._start(spec):
@@ -136,7 +136,7 @@ class Supervisor:
                 self._leader_is_there = False
                 self._tell({"exit": os.waitstatus_to_exitcode(status)})
         if not self._leader_is_there:
-            self._end(self._grace)
+            self._end()
         return False
 
     def _group_is_there(self) -> bool:
@@ -160,22 +160,17 @@ class Supervisor:
             self._obey(self._control)
 
     def _obey(self, control: socket.socket) -> None:
-        order = control.recv(4096)
-        if order:
-            self._end(float(order.split()[-1]))
-        else:
+        """The server says that it shall end; or is gone, which comes to the same."""
+        if not control.recv(4096):
             self._control = None
-            self._end(self._grace)
+        self._end()
 
-    def _end(self, grace: float) -> None:
-        """Ask all processes to end, and kill those that remain after the grace. A second order may
-        shorten the grace of the first."""
-        kill_at = time.monotonic() + grace
+    def _end(self) -> None:
+        """Ask all processes to end, and kill those that remain after the grace."""
         if not self._ending:
             self._ending = True
-            self._kill_at = kill_at
+            self._kill_at = time.monotonic() + self._grace
             self._signal(signal.SIGTERM)
-        self._kill_at = min(self._kill_at, kill_at)
 
     def _signal(self, number: signal.Signals) -> None:
         if LINUX:
@@ -196,7 +191,7 @@ class Supervisor:
             # The connection is gone, and this is the only notice of it.
             self._control = None
             if self._leader:
-                self._end(self._grace)
+                self._end()
 
 
 def _nothing(*_: object) -> None:
