@@ -195,6 +195,27 @@ async def test_a_variable_that_is_not_set_is_named_and_one_that_is_wrong_is_not_
     assert CANARY not in wrong.message
 
 
+@pytest.mark.parametrize("token", [f"{CANARY}\nmore", f"{CANARY}\x00", f"{CANARY}é"])
+async def test_a_token_that_fits_no_header_is_not_shown(token: str) -> None:
+    channel = {"type": "ntfy", "topic": "gate", "token_env": "T"}
+    async with web_receiver() as receiver:
+        server = receiver.url.removesuffix("/hook")
+        failed = await failure(courier({**channel, "server": server}, {"T": token}))
+        assert receiver.heard == []
+    assert failed.message == "its url or one of its headers cannot be sent"
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "[::1", "127.0.0.1:99999", "nowhere.invalid", "ex\u2100mple.org", ""]
+)
+async def test_a_password_in_an_address_is_not_shown_whatever_is_wrong_with_it(
+    address: str,
+) -> None:
+    url = f"http://ann:{CANARY}@{address}/x"
+    one = courier({"type": "slack", "url_env": "U", "timeout": "1s"}, {"U": url})
+    assert "canary" not in (await failure(one)).message
+
+
 async def test_secrets_in_what_is_told_are_taken_out() -> None:
     leaky = Message.of("n", [{**TOLD, "why": f"the token {CANARY} was refused"}])
     async with web_receiver() as receiver:
@@ -203,6 +224,15 @@ async def test_secrets_in_what_is_told_are_taken_out() -> None:
         [heard] = receiver.heard
     assert CANARY.encode() not in heard.body
     assert b"[hidden]" in heard.body
+
+
+@pytest.mark.parametrize("told", ["/hook/T0/B1/short", "hook/T0/B1/short is unknown"])
+async def test_of_an_address_in_short_parts_nothing_is_repeated(told: str) -> None:
+    async with web_receiver(Answer(404, body=told.encode())) as receiver:
+        one = courier({"type": "slack", "url_env": "U"}, {"U": f"{receiver.url}/T0/B1/short"})
+        failed = await failure(one)
+    assert "it answered 404" in failed.message
+    assert "T0/B1" not in failed.message
 
 
 async def test_by_the_outbox_with_retry_dead_letter_and_no_secret_in_any_log(

@@ -84,7 +84,11 @@ def _made(
 
 def _checked(url: str) -> str:
     """It may come from a variable, of which nothing shall be shown."""
-    if urlsplit(url).scheme not in ("http", "https"):
+    try:
+        fine = urlsplit(url).scheme in ("http", "https")
+    except ValueError:  # whose text may hold what it is about
+        fine = False
+    if not fine:
         raise DeliveryFailed("its variable does not hold an address like https://…", final=True)
     return url
 
