@@ -153,6 +153,18 @@ async def test_every_happening_is_told_with_item_reason_and_page(
     assert facts["stale"]["agent"] == "smith"
 
 
+async def test_of_long_texts_a_notice_keeps_the_beginning(server: Opened) -> None:
+    """A digest holds hundreds of them."""
+    one = await server()
+    item = await one.item("gate " * 380)
+    await one.move(Verb.BLOCK, item, notes="wood " * 4_000)
+    await one.notices.tick()
+    [letter] = await one.waiting()
+    [notice] = letter.payload["notices"]
+    found = (notice["title"], notice["why"], notice["item"]["description"])
+    assert [len(text) for text in found] == [1_000] * 3
+
+
 async def test_agents_that_may_not_run_are_told_of_and_budgets_once_a_day(
     server: Opened, clock: ManualClock
 ) -> None:

@@ -160,6 +160,15 @@ async def test_a_fault_says_whether_another_attempt_is_worth_it(
         assert CANARY not in failed.message
 
 
+async def test_what_a_receiver_says_is_one_short_line() -> None:
+    said = b"no\x1b[31m\r\nservice \xe2\x80\xae" + b"x" * 2_000
+    async with web_receiver(Answer(404, body=said)) as receiver:
+        failed = await failure(WEB["webhook"](receiver))
+    assert failed.message.startswith("it answered 404: no")
+    assert failed.message.isprintable()
+    assert len(failed.message) < 250
+
+
 async def test_nobody_there_is_a_fault_that_may_pass(kind: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
