@@ -368,6 +368,36 @@ def test_an_agents_token_moves_only_that_agents_items(served: Served, asks: Asks
     )  # fmt: skip
 
 
+def test_of_one_item_too_what_was_looked_at_is_what_is_moved(
+    served: Served, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the move somebody leaves a note, or gives the item to another."""
+    boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
+    noted, lost = (boss.post("/work", json=GOOD).json()["id"] for _ in range(2))
+    for item in (noted, lost):
+        boss.post(f"/work/{item}/dispatch", json={"assigned_agent": "ann"})
+    queue, look = served.ledger.queue, served.ledger.views.item
+    meanwhile = {
+        noted: [lambda: queue.note(noted, "it rains")],
+        lost: [
+            lambda: queue.apply(Order(Verb.RELEASE, lost, "boss")),
+            lambda: queue.apply(Order(Verb.DISPATCH, lost, "boss", agent="bob")),
+        ],
+    }
+
+    async def looked_at(item_id: str) -> WorkItem:
+        found = await look(item_id)
+        for change in meanwhile.pop(item_id, []):
+            await change()
+        return found
+
+    monkeypatch.setattr(served.ledger.views, "item", looked_at)
+    assert code(ann.post(f"/work/{lost}/start")) == (403, "forbidden")
+    assert ann.post(f"/work/{noted}/start").status_code == 200
+    shown = boss.get(f"/work/{lost}").json()
+    assert (shown["status"], shown["assigned_agent"]) == ("dispatched", "bob")
+
+
 @on_both_databases
 def test_an_agents_batch_completes_what_it_looked_at_and_nothing_else(
     served: Served, asks: Asks, monkeypatch: pytest.MonkeyPatch

@@ -44,10 +44,7 @@ WORDS = {
 
 def happenings(event: Event) -> tuple[Happening, ...]:
     """An event may be two things: work that was quiet too long is stale, and blocked by that."""
-    try:
-        kind = EventType(event.type)
-    except ValueError:  # of a newer Rota
-        return ()
+    kind = EventType(event.type)  # one of `LOOKED_AT`: those of a newer Rota are not read at all
     plain = (_PLAIN[kind],) if kind in _PLAIN else ()
     return (Happening.STALE, *plain) if _is_stale(kind, event) else plain
 
