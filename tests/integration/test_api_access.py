@@ -223,6 +223,25 @@ async def test_who_guesses_from_ever_new_addresses_fills_no_memory(
             assert len(gate._failures._seen) <= 3
 
 
+async def test_wrong_tokens_are_counted_by_the_minute_and_not_for_ever(database: str) -> None:
+    now = 0.0
+    settings = ApiSettings(auth_failures=2, auth_window_seconds=60)
+    async with open_ledger(database) as ledger:
+        gate = auth.Gate(ledger.tokens, settings, monotonic=lambda: now)
+
+        async def hears(at: float) -> str:
+            nonlocal now
+            now = at
+            with pytest.raises((Unauthenticated, TooManyFailures)) as refused:
+                await gate.sign_in("rota_wrong", "here")
+            return refused.value.code
+
+        wrong, barred = Unauthenticated.code, TooManyFailures.code
+        assert [await hears(at) for at in (0.0, 61.0, 122.0, 123.0)] == [wrong] * 4
+        assert await hears(181.0) == barred
+        assert await hears(182.0) == wrong  # a minute after the first of the two
+
+
 async def test_ever_new_cookies_that_are_refused_fill_no_memory(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
