@@ -240,6 +240,22 @@ def test_half_a_surrogate_pair_is_called_so(http: httpx2.Client, half: str) -> N
     assert "half a surrogate pair" in problem(answer, 400, "bad_json")["detail"]
 
 
+@pytest.mark.parametrize("item", ["x" * 20_000, "%00", "%0D%0A", "%1B[2J", "%C3%A9", "%ED%A0%80"])
+@pytest.mark.parametrize("place", ["work", "runs", "projects", "signals", "triggers", "agents"])
+def test_what_cannot_be_an_id_is_not_there_and_not_repeated_at_length(
+    http: httpx2.Client, place: str, item: str
+) -> None:
+    answer = http.get(f"/{place}/{item}")
+    problem(answer, 404, "not_found")
+    assert len(answer.text) < 500
+    assert answer.text.isprintable()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
+def test_an_id_that_no_database_can_hold_is_not_there_either(served: Served) -> None:
+    problem(httpx2.get(f"{served.url}/work/a%00b"), 404, "not_found")
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
