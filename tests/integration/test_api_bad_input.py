@@ -10,8 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings
+from rota.api import ApiSettings, create_app
 from rota.api.problems import document
+from rota.app import open_ledger
 from rota.model.errors import Refused
 from rota.testing.served import Served, serve
 
@@ -251,9 +252,34 @@ def test_what_cannot_be_an_id_is_not_there_and_not_repeated_at_length(
     assert answer.text.isprintable()
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
-def test_an_id_that_no_database_can_hold_is_not_there_either(served: Served) -> None:
-    problem(httpx2.get(f"{served.url}/work/a%00b"), 404, "not_found")
+def test_so_many_parameters_are_read_and_no_more(http: httpx2.Client) -> None:
+    assert http.get("/work?" + "&".join(["status=queued"] * 200)).status_code == 200
+    answer = http.get("/work?" + "&".join(["status=queued"] * 201))
+    assert "at most 200" in problem(answer, 422, "invalid_input")["detail"]
+
+
+async def test_a_body_that_breaks_off_is_no_request_though_it_could_be_read(database: str) -> None:
+    """Whoever hangs up in the midst of it has not said all of it."""
+    body = json.dumps(GOOD).encode()
+    messages = [
+        {"type": "http.request", "body": body, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/work", "query_string": b""}
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
+    async with open_ledger(database) as ledger:
+        api = create_app(ledger, ApiSettings(trusted=True))
+        await api({**scope, "headers": headers}, receive, send)
+        assert await ledger.views.last_event() == 0
+    assert sent == []
 
 
 @pytest.mark.parametrize(

@@ -507,7 +507,9 @@ async def test_the_token_of_the_servers_own_environment_is_nobody_elses(
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"[]"})
 
-    for caller in ({b"host": b"x"}, {b"host": b"x", b"authorization": b"Bearer his"}):
-        async with WorkQueueClient(transport=Loopback(app, caller)) as client:
+    his = {b"host": b"x", b"authorization": b"Bearer his", b"rota-actor": b"he"}
+    for caller in ({b"host": b"x"}, his):
+        async with WorkQueueClient(transport=Loopback(app, caller), actor="we") as client:
             await client.work_list()
     assert [one.get(b"authorization") for one in seen] == [None, b"Bearer his"]
+    assert [one[b"rota-actor"] for one in seen] == [b"we", b"he"]
