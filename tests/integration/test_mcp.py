@@ -414,6 +414,19 @@ async def test_tokens_are_asked_for_and_an_agents_token_acts_for_that_agent_only
     assert status(served, item) == "in_progress"
 
 
+async def test_a_token_of_two_agents_has_to_say_for_which(served: Served) -> None:
+    item, token = an_item(served), a_token(served, "agent:jones", "agent:smith")
+    served.api._gate.forget()
+    async with by_http(served, token) as agent:
+        assert "as which agent" in (await agent.refused("work_claim"))["message"]
+        assert (await agent.refused("work_claim", agent="bob"))["code"] == "forbidden"
+        for name in ("jones", "smith"):
+            taken = await agent.call("work_claim", agent=name)
+            await agent.call(
+                "work_return", id=item, how="release", notes="x", token=taken["claim"]["token"]
+            )
+
+
 def test_who_hangs_up_while_he_waits_for_work_takes_none(
     served: Served, raw: httpx2.Client
 ) -> None:
