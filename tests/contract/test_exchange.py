@@ -491,6 +491,10 @@ async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_t
         "no agent's name": (sealed(header, altered(records_[0], assigned_agent="../x")), "a name"),
         "deep payload": (sealed(header, altered(records_[0], payload=nested(70))), "deeper than"),
         "a huge number": (sealed(header, altered(records_[0], attempts=2**63)), "whole number"),
+        "flag for a number": (sealed(header, altered(records_[0], attempts=True)), "whole number"),
+        "a number for a flag": (sealed(header, altered(records_[0], pinned=1)), "true or false"),
+        "a part more": (sealed(header, renamed(records_[0], x=1)), "and nothing else"),
+        "flag for a version": (sealed(header, renamed(records_[0], version=True)), "version True"),
         "no such status": (sealed(header, altered(records_[0], status="done")), "does not take"),
         "no such item": (
             sealed(header, LINK),
@@ -508,11 +512,42 @@ async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_t
     assert await exported(store, clock) == before
 
 
+async def test_a_file_that_changes_between_two_readings_is_not_imported(
+    store: Store, clock: ManualClock, file: Path, elsewhere: Elsewhere
+) -> None:
+    async with elsewhere() as source:
+        header, *lines, _ = await whole(source, file, clock)
+    before = await exported(store, clock)
+    for other in (
+        [altered(lines[0], description="another"), *lines[1:]],
+        lines[:-1],
+        [*lines, LINK],
+    ):
+        put(file, sealed(header, *lines))
+        checked = check(file)
+        put(file, sealed(header, *other))
+        with pytest.raises(InvalidInput):
+            await import_ledger(store, checked)
+        assert await exported(store, clock) == before
+
+
+async def test_a_line_that_does_not_end_is_not_read_to_its_end(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = encode_line({"kind": "header", "version": 1, "format": "rota-export"})
+    monkeypatch.setattr("rota.exchange.reading.LONGEST_LINE", 1_000)
+    put(file, sealed(header, b"x" * 1_001 + b"\n"))
+    with pytest.raises(InvalidInput, match="line 2: longer than 1000 bytes"):
+        check(file)
+
+
 SPEC, DONE = {"kind": "time"}, "done"
 # By kind and field: what the tables would take, and nobody could read again.
 SENSELESS: dict[tuple[str, str], list[Any]] = {
     ("item", "came_from"): [DONE, ""],
     ("item", "labels"): [7, [7], "red", {"red": 1}],
+    ("claim", "lease_seconds"): [1e301, True, "900"],
+    ("event", "type"): ["", "work.noted\ndata: {}", "Work", "work..noted", "x" * 51],
     ("event", "from_status"): [DONE],
     ("event", "to_status"): [DONE, ""],
     ("event", "data"): [7, [1], "x"],

@@ -661,6 +661,15 @@ def test_a_form_cannot_post(http: httpx2.Client) -> None:
     assert http.get("/events").json() == []
 
 
+@pytest.mark.parametrize("host", ["evil.example", "evil", "10.0.0.1", "[fd00::1]:80"])
+def test_on_loopback_a_token_does_not_make_up_for_a_wrong_name(
+    served: Served, asks: Asks, host: str
+) -> None:
+    boss = asks(token(served, "admin"))
+    assert boss.get("/work").status_code == 200
+    assert code(boss.get("/work", headers={"Host": host})) == (421, "bad_host")
+
+
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "evil.example:80", ""])
 def test_a_server_on_loopback_answers_only_to_its_own_name(http: httpx2.Client, host: str) -> None:
     for method, path in (("GET", "/work"), ("GET", "/health"), ("POST", "/sweep")):

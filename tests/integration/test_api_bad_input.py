@@ -347,8 +347,9 @@ def test_a_body_of_the_wrong_kind_is_refused(http: httpx2.Client, body: str) -> 
     "media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
 )
 def test_a_body_that_is_not_called_json_is_refused(http: httpx2.Client, media_type: str) -> None:
-    answer = http.post("/work", content=json.dumps(GOOD), headers={"Content-Type": media_type})
-    problem(answer, 415, "unsupported_media_type")
+    for content in (json.dumps(GOOD), iter([json.dumps(GOOD).encode()])):  # the latter in chunks
+        answer = http.post("/work", content=content, headers={"Content-Type": media_type})
+        problem(answer, 415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "gzip, identity"])

@@ -309,6 +309,7 @@ async def test_a_mail_arrives_whole() -> None:
         ({"refuses": {"RCPT": "550 nobody"}}, "all recipients were refused", True),
         ({"refuses": {"RCPT": "450 full"}}, "all recipients were refused", False),
         ({"refuses": {"DATA": "554 spam"}}, "554 spam", True),
+        ({"refuses": {"DATA": "554 \x1b[31mspam"}}, "554", True),
         ({"hangs": True}, "no answer within 1 s", False),
     ],
 )
@@ -318,6 +319,7 @@ async def test_faults_of_a_mail_server(faults: dict[str, Any], words: str, final
             mailing(receiver.port, timeout="1s" if "hangs" in faults else PATIENT)
         )
     assert words in failed.message
+    assert failed.message.isprintable()
     assert failed.final is final
 
 

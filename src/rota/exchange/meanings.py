@@ -5,6 +5,7 @@ over all records that are read together with it.
 """
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ from rota.model.status import Status
 from rota.scheduler.due import Rhythm
 from rota.storage.signalling import action_of, condition_of
 
+_EVENT_TYPE = re.compile(r"[a-z_]{1,50}(\.[a-z_]{1,50}){0,4}")
+
 
 def demand_sense(kind: str, name: str, value: Any) -> None:
     """ValueError, in words, when a field of this kind of record cannot mean that."""
@@ -29,6 +32,11 @@ def demand_sense(kind: str, name: str, value: Any) -> None:
 
 def _status(value: Any) -> None:
     _demand(value in set(Status), f"{value[:40]!r} is not a status; there are {', '.join(Status)}")
+
+
+def _event_type(value: Any) -> None:
+    """Also one that only a newer Rota knows; but a stream has it on a line of its own."""
+    _demand(bool(_EVENT_TYPE.fullmatch(value)), f"{value[:40]!r} is not a type of events")
 
 
 def _skip_reason(value: Any) -> None:
@@ -96,6 +104,7 @@ def _demand(fine: bool, why: str) -> None:
 _MEANINGS: dict[tuple[str, str], Callable[[Any], None]] = {
     ("item", "came_from"): _status,
     ("item", "labels"): _texts,
+    ("event", "type"): _event_type,
     ("event", "from_status"): _status,
     ("event", "to_status"): _status,
     ("event", "data"): _object,
