@@ -427,6 +427,20 @@ async def test_a_pipe_does_not_make_anybody_wait(backlog: Path, ada: MarkdownWor
     assert await problem(ada) == "it is not a file"
 
 
+@pytest.mark.parametrize(
+    "stem", ["../outside", "a/../../outside", "a/item", "a\\item", ".item", ""]
+)
+async def test_an_id_leads_nowhere_but_into_the_folder(
+    tmp_path: Path, backlog: Path, ada: MarkdownWorkSource, stem: str
+) -> None:
+    (backlog / "a").mkdir()
+    for place in (tmp_path / "outside.md", backlog / "a/item.md", backlog / ".item.md"):
+        place.write_text("# Not for you\n")
+    assert await ada.get_work(f"markdown-{stem}") is None
+    refused = await ada.claim_work(f"markdown-{stem}")
+    assert refused.reason is ClaimFailureReason.NOT_FOUND
+
+
 async def test_links_are_not_followed(
     tmp_path: Path, backlog: Path, ada: MarkdownWorkSource
 ) -> None:
