@@ -252,6 +252,11 @@ def test_what_cannot_be_an_id_is_not_there_and_not_repeated_at_length(
     assert answer.text.isprintable()
 
 
+@pytest.mark.parametrize("said", ["9" * 19, "9" * 5_000, "-1", "x"])
+def test_an_event_that_cannot_be_one_is_not_resumed_behind(http: httpx2.Client, said: str) -> None:
+    problem(http.get("/events", headers={"Last-Event-ID": said}), 422, "invalid_input")
+
+
 def test_so_many_parameters_are_read_and_no_more(http: httpx2.Client) -> None:
     assert http.get("/work?" + "&".join(["status=queued"] * 200)).status_code == 200
     answer = http.get("/work?" + "&".join(["status=queued"] * 201))
