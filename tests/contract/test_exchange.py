@@ -116,7 +116,7 @@ async def fill(store: Store, clock: ManualClock) -> dict[str, str]:
     def rest(tx: Transaction) -> None:
         tx.put_node(Node("node-1", "host:/srv", 42, now(), now()))
         every = Standing(
-            "ada", "often", ScheduleType.INTERVAL, "interval 300", True, True, now(), "1"
+            "ada", "often", ScheduleType.INTERVAL, "interval 300", True, True, now(), now()
         )
         tx.put_schedules([every])
         tx.insert_triggers(
@@ -128,7 +128,8 @@ async def fill(store: Store, clock: ManualClock) -> dict[str, str]:
         tx.import_rows(BY_KIND["review"], reviews)
         tx.import_rows(BY_KIND["notify_mark"], [("position", "7")])
         tx.declare(DeclarationKind.SIGNAL, "home", ["release"])
-        tx.import_rows(BY_KIND["notice"], [("n-1", "desk", "b", 3, ODD, now(), now(60))])
+        told = json.dumps({"happening": "blocked", "title": ODD})
+        tx.import_rows(BY_KIND["notice"], [("n-1", "desk", "b", 3, told, now(), now(60))])
 
     await store.transact(rest)
     return tokens
@@ -490,6 +491,10 @@ async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_t
         "no agent's name": (sealed(header, altered(records_[0], assigned_agent="../x")), "a name"),
         "deep payload": (sealed(header, altered(records_[0], payload=nested(70))), "deeper than"),
         "a huge number": (sealed(header, altered(records_[0], attempts=2**63)), "whole number"),
+        "flag for a number": (sealed(header, altered(records_[0], attempts=True)), "whole number"),
+        "a number for a flag": (sealed(header, altered(records_[0], pinned=1)), "true or false"),
+        "a part more": (sealed(header, renamed(records_[0], x=1)), "and nothing else"),
+        "flag for a version": (sealed(header, renamed(records_[0], version=True)), "version True"),
         "no such status": (sealed(header, altered(records_[0], status="done")), "does not take"),
         "no such item": (
             sealed(header, LINK),
@@ -504,6 +509,83 @@ async def test_a_file_that_is_not_a_whole_export_is_refused_before_anything_is_t
         assert words in str(refused.value), (case, str(refused.value))
     with pytest.raises(InvalidInput, match="cannot read"):
         await import_ledger(store, check(file / "nowhere"))
+    assert await exported(store, clock) == before
+
+
+async def test_a_file_that_changes_between_two_readings_is_not_imported(
+    store: Store, clock: ManualClock, file: Path, elsewhere: Elsewhere
+) -> None:
+    async with elsewhere() as source:
+        header, *lines, _ = await whole(source, file, clock)
+    before = await exported(store, clock)
+    for other in (
+        [altered(lines[0], description="another"), *lines[1:]],
+        lines[:-1],
+        [*lines, LINK],
+    ):
+        put(file, sealed(header, *lines))
+        checked = check(file)
+        put(file, sealed(header, *other))
+        with pytest.raises(InvalidInput):
+            await import_ledger(store, checked)
+        assert await exported(store, clock) == before
+
+
+async def test_a_line_that_does_not_end_is_not_read_to_its_end(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = encode_line({"kind": "header", "version": 1, "format": "rota-export"})
+    monkeypatch.setattr("rota.exchange.reading.LONGEST_LINE", 1_000)
+    put(file, sealed(header, b"x" * 1_001 + b"\n"))
+    with pytest.raises(InvalidInput, match="line 2: longer than 1000 bytes"):
+        check(file)
+
+
+SPEC, DONE = {"kind": "time"}, "done"
+# By kind and field: what the tables would take, and nobody could read again.
+SENSELESS: dict[tuple[str, str], list[Any]] = {
+    ("item", "came_from"): [DONE, ""],
+    ("item", "labels"): [7, [7], "red", {"red": 1}],
+    ("claim", "lease_seconds"): [1e301, True, "900"],
+    ("event", "type"): ["", "work.noted\ndata: {}", "Work", "work..noted", "x" * 51],
+    ("event", "from_status"): [DONE],
+    ("event", "to_status"): [DONE, ""],
+    ("event", "data"): [7, [1], "x"],
+    ("signal", "trigger_spec"): [7, {}, {"kind": "x"}, SPEC | {"to": 7}, SPEC | {"x": 1}],
+    ("signal", "action"): [7, {}, {"kind": "x"}, {"kind": "submit", "labels": 7}],
+    ("firing", "result"): [7, "x"],
+    ("schedule", "definition"): ["", "x", "interval x", "cron UTC x", f"interval {9**99}"],
+    ("schedule", "slot"): ["1", "2026-05-01"],
+    ("schedule", "last_skip_reason"): ["", "tired"],
+    ("run", "artifacts"): [7, [7]],
+    ("run", "hook_errors"): [7, {}],
+    ("report", "payload"): [7, [1], "x"],
+    ("notify_mark", "value"): ["", "x", "-1", "2026-05-01", "9" * 30],
+    ("notice", "content"): ["", "x", "7"],
+    ("request", "item_ids"): [7, [7]],
+}
+
+
+async def test_what_nobody_could_read_again_is_refused_and_named(
+    store: Store, clock: ManualClock, file: Path, elsewhere: Elsewhere
+) -> None:
+    """One such record would take every list down with it that it stands in, and every claim."""
+    async with elsewhere() as source:
+        await fill(source, clock)
+        header, *lines, _ = (await exported(source, clock)).splitlines(keepends=True)
+    before = await exported(store, clock)
+    at = {json.loads(line)["kind"]: number for number, line in reversed([*enumerate(lines)])}
+    for (kind, name), values in SENSELESS.items():
+        for value in values:
+            bad = [*lines]
+            bad[at[kind]] = altered(lines[at[kind]], **{name: value})
+            put(file, sealed(header, *bad))
+            with pytest.raises(InvalidInput, match=f"line {at[kind] + 2}: {name}: "):
+                await import_ledger(store, check(file))
+    moment = altered(lines[at["signal"]], trigger_spec=SPEC | {"at": "2026-05-01"})
+    put(file, sealed(header, moment))
+    with pytest.raises(InvalidInput, match="trigger_spec: '2026-05-01' is not a time"):
+        await import_ledger(store, check(file))
     assert await exported(store, clock) == before
 
 

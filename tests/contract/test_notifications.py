@@ -153,6 +153,18 @@ async def test_every_happening_is_told_with_item_reason_and_page(
     assert facts["stale"]["agent"] == "smith"
 
 
+async def test_of_long_texts_a_notice_keeps_the_beginning(server: Opened) -> None:
+    """A digest holds hundreds of them."""
+    one = await server()
+    item = await one.item("gate " * 380)
+    await one.move(Verb.BLOCK, item, notes="wood " * 4_000)
+    await one.notices.tick()
+    [letter] = await one.waiting()
+    [notice] = letter.payload["notices"]
+    found = (notice["title"], notice["why"], notice["item"]["description"])
+    assert [len(text) for text in found] == [1_000] * 3
+
+
 async def test_agents_that_may_not_run_are_told_of_and_budgets_once_a_day(
     server: Opened, clock: ManualClock
 ) -> None:
@@ -286,6 +298,27 @@ async def test_the_past_is_not_told_and_off_means_that_nothing_is_kept(
     await once_more.block("afterwards")
     assert ("blocked", "Blocked: while it was off") not in await once_more.told()
     assert ("blocked", "Blocked: afterwards") in await once_more.told()
+
+
+async def test_who_is_beyond_the_end_of_the_log_begins_there_again(server: Opened) -> None:
+    """An older copy of the database was put back: it would be silent until the log is as long."""
+    one = await server()
+    await one.block("before")
+    await one.store.transact(lambda tx: tx.put_mark(POSITION, "1000000"))
+    again = await server()
+    await again.block("after")
+    assert await again.told() == [("blocked", "Blocked: after")]
+
+
+async def test_whose_position_was_forgotten_by_another_server_begins_at_the_end(
+    server: Opened,
+) -> None:
+    one = await server()
+    await one.store.transact(lambda tx: tx.forget_notifications())
+    await one.block("before it looked")
+    assert await one.told() == []
+    await one.block("after")
+    assert await one.told() == [("blocked", "Blocked: after")]
 
 
 async def test_a_rule_that_is_new_finds_nothing_of_the_past(server: Opened) -> None:
@@ -438,6 +471,20 @@ async def test_what_is_of_no_interest_moves_the_position_now_and_then(
     assert ("blocked", "Blocked: later") in await one.told()
 
 
+async def test_a_position_that_another_has_moved_on_is_not_put_back(
+    server: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.notify.chore.FAR_BEHIND", 1)
+    one, other = await server(), await server()
+    await one.ledger.queue.submit(NewItem("chore", "of no interest"))
+    seen = await one.store.read(lambda tx: tx.last_event())
+    await other.block("later", priority=1)
+    await other.notices.tick()
+    kept = await one.store.read(lambda tx: tx.get_mark(POSITION))
+    await one.notices._keep(seen)
+    assert await one.store.read(lambda tx: tx.get_mark(POSITION)) == kept
+
+
 async def test_a_digest_is_one_message_of_all_that_came(
     server: Opened, clock: ManualClock, another_store: Callable[[], Awaitable[Store]]
 ) -> None:
@@ -459,6 +506,21 @@ async def test_a_digest_is_one_message_of_all_that_came(
     await (await server(plan)).notices.tick()
     single = [entry for entry in await one.waiting() if entry.id != letter.id]
     assert [entry.id.split("-")[0] for entry in single] == ["notice"], "one alone is no digest"
+
+
+async def test_a_digest_of_very_many_is_several_messages(
+    server: Opened, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.notify.gathering.MOST_TOGETHER", 2)
+    one = await server(plan_of({"slow": {"on": ["blocked"], "to": "desk", "digest": "15m"}}))
+    titles = [f"number {number}" for number in range(5)]
+    for title in titles:
+        await one.block(title)
+    assert await one.told() == []
+    clock.advance(901)
+    told = await one.told()
+    assert sorted(told) == [("blocked", f"Blocked: {title}") for title in titles]
+    assert [len(entry.payload["notices"]) for entry in await one.waiting()].count(2) == 2
 
 
 async def test_what_comes_in_quiet_hours_comes_together_afterwards(

@@ -1015,3 +1015,22 @@ async def test_a_note_of_a_holder_whose_claim_ends_meanwhile_is_refused(
         await queue.note(item.id, "I have it", token=held.claim.token)
     monkeypatch.undo()
     assert (await store.read(lambda tx: find(tx, item.id))).notes is None
+
+
+async def test_a_hold_on_an_item_that_changes_meanwhile_is_put_on_what_it_has_become(
+    store: Store, another_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, other = WorkQueue(store), WorkQueue(await another_store())
+    item = await queue.submit(NewItem("chore", "Mend the gate"))
+    loop, find, turns = asyncio.get_running_loop(), moves.find, iter([True])
+
+    def found(tx: Transaction, item_id: str) -> WorkItem:
+        seen = find(tx, item_id)
+        if next(turns, False):  # between the look and the write
+            noting = other.note(item_id, "it rains")
+            asyncio.run_coroutine_threadsafe(noting, loop).result(PATIENCE)
+        return seen
+
+    monkeypatch.setattr(moves, "find", found)
+    held = await queue.hold(item.id, "wait for Monday")
+    assert (held.hold_reason, held.notes) == ("wait for Monday", "it rains")

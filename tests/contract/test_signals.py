@@ -446,6 +446,18 @@ async def test_what_a_tracker_says_is_heard_once_and_by_its_fields(scene: Scene)
 # what goes wrong
 
 
+async def test_a_webhook_with_half_a_character_in_it_is_heard_too(scene: Scene) -> None:
+    hear = scene.ledger.outside.remember_delivery
+    await scene.when(
+        {"kind": "source.event", "source": "github:o/r"}, {"kind": "submit", "title": "Look"}
+    )
+    odd = {"title\udc00": ["half \ud800", {"zero": "\x00!"}]}
+    assert await hear("one", Heard("github:o/r", "push", odd))
+    assert await scene.processor.tick() == 1
+    [heard] = await scene.events(EventType.SOURCE_EVENT)
+    assert heard["payload"] == {"title?": ["half ?", {"zero": "!"}]}
+
+
 async def test_an_action_that_is_refused_is_tried_again_and_then_shown(scene: Scene) -> None:
     item = await scene.add()
     signal = await scene.when(

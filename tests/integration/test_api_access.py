@@ -223,6 +223,25 @@ async def test_who_guesses_from_ever_new_addresses_fills_no_memory(
             assert len(gate._failures._seen) <= 3
 
 
+async def test_wrong_tokens_are_counted_by_the_minute_and_not_for_ever(database: str) -> None:
+    now = 0.0
+    settings = ApiSettings(auth_failures=2, auth_window_seconds=60)
+    async with open_ledger(database) as ledger:
+        gate = auth.Gate(ledger.tokens, settings, monotonic=lambda: now)
+
+        async def hears(at: float) -> str:
+            nonlocal now
+            now = at
+            with pytest.raises((Unauthenticated, TooManyFailures)) as refused:
+                await gate.sign_in("rota_wrong", "here")
+            return refused.value.code
+
+        wrong, barred = Unauthenticated.code, TooManyFailures.code
+        assert [await hears(at) for at in (0.0, 61.0, 122.0, 123.0)] == [wrong] * 4
+        assert await hears(181.0) == barred
+        assert await hears(182.0) == wrong  # a minute after the first of the two
+
+
 async def test_ever_new_cookies_that_are_refused_fill_no_memory(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +385,36 @@ def test_an_agents_token_moves_only_that_agents_items(served: Served, asks: Asks
     assert (shown["status"], shown["notes"], shown["description"]) == (
         "in_progress", None, "do it",
     )  # fmt: skip
+
+
+def test_of_one_item_too_what_was_looked_at_is_what_is_moved(
+    served: Served, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the move somebody leaves a note, or gives the item to another."""
+    boss, ann = asks(token(served, "admin")), asks(token(served, "agent:ann"))
+    noted, lost = (boss.post("/work", json=GOOD).json()["id"] for _ in range(2))
+    for item in (noted, lost):
+        boss.post(f"/work/{item}/dispatch", json={"assigned_agent": "ann"})
+    queue, look = served.ledger.queue, served.ledger.views.item
+    meanwhile = {
+        noted: [lambda: queue.note(noted, "it rains")],
+        lost: [
+            lambda: queue.apply(Order(Verb.RELEASE, lost, "boss")),
+            lambda: queue.apply(Order(Verb.DISPATCH, lost, "boss", agent="bob")),
+        ],
+    }
+
+    async def looked_at(item_id: str) -> WorkItem:
+        found = await look(item_id)
+        for change in meanwhile.pop(item_id, []):
+            await change()
+        return found
+
+    monkeypatch.setattr(served.ledger.views, "item", looked_at)
+    assert code(ann.post(f"/work/{lost}/start")) == (403, "forbidden")
+    assert ann.post(f"/work/{noted}/start").status_code == 200
+    shown = boss.get(f"/work/{lost}").json()
+    assert (shown["status"], shown["assigned_agent"]) == ("dispatched", "bob")
 
 
 @on_both_databases
@@ -610,6 +659,15 @@ def test_a_form_cannot_post(http: httpx2.Client) -> None:
     answer = http.post("/work", data={"type": "chore", "description": "x"})
     assert code(answer) == (415, "unsupported_media_type")
     assert http.get("/events").json() == []
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil", "10.0.0.1", "[fd00::1]:80"])
+def test_on_loopback_a_token_does_not_make_up_for_a_wrong_name(
+    served: Served, asks: Asks, host: str
+) -> None:
+    boss = asks(token(served, "admin"))
+    assert boss.get("/work").status_code == 200
+    assert code(boss.get("/work", headers={"Host": host})) == (421, "bad_host")
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "evil.example:80", ""])

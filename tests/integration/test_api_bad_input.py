@@ -10,8 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota.api import ApiSettings
+from rota.api import ApiSettings, create_app
 from rota.api.problems import document
+from rota.app import open_ledger
 from rota.model.errors import Refused
 from rota.testing.served import Served, serve
 
@@ -240,6 +241,52 @@ def test_half_a_surrogate_pair_is_called_so(http: httpx2.Client, half: str) -> N
     assert "half a surrogate pair" in problem(answer, 400, "bad_json")["detail"]
 
 
+@pytest.mark.parametrize("item", ["x" * 20_000, "%00", "%0D%0A", "%1B[2J", "%C3%A9", "%ED%A0%80"])
+@pytest.mark.parametrize("place", ["work", "runs", "projects", "signals", "triggers", "agents"])
+def test_what_cannot_be_an_id_is_not_there_and_not_repeated_at_length(
+    http: httpx2.Client, place: str, item: str
+) -> None:
+    answer = http.get(f"/{place}/{item}")
+    problem(answer, 404, "not_found")
+    assert len(answer.text) < 500
+    assert answer.text.isprintable()
+
+
+@pytest.mark.parametrize("said", ["9" * 19, "9" * 5_000, "-1", "x"])
+def test_an_event_that_cannot_be_one_is_not_resumed_behind(http: httpx2.Client, said: str) -> None:
+    problem(http.get("/events", headers={"Last-Event-ID": said}), 422, "invalid_input")
+
+
+def test_so_many_parameters_are_read_and_no_more(http: httpx2.Client) -> None:
+    assert http.get("/work?" + "&".join(["status=queued"] * 200)).status_code == 200
+    answer = http.get("/work?" + "&".join(["status=queued"] * 201))
+    assert "at most 200" in problem(answer, 422, "invalid_input")["detail"]
+
+
+async def test_a_body_that_breaks_off_is_no_request_though_it_could_be_read(database: str) -> None:
+    """Whoever hangs up in the midst of it has not said all of it."""
+    body = json.dumps(GOOD).encode()
+    messages = [
+        {"type": "http.request", "body": body, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/work", "query_string": b""}
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
+    async with open_ledger(database) as ledger:
+        api = create_app(ledger, ApiSettings(trusted=True))
+        await api({**scope, "headers": headers}, receive, send)
+        assert await ledger.views.last_event() == 0
+    assert sent == []
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -305,8 +352,9 @@ def test_a_body_of_the_wrong_kind_is_refused(http: httpx2.Client, body: str) -> 
     "media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
 )
 def test_a_body_that_is_not_called_json_is_refused(http: httpx2.Client, media_type: str) -> None:
-    answer = http.post("/work", content=json.dumps(GOOD), headers={"Content-Type": media_type})
-    problem(answer, 415, "unsupported_media_type")
+    for content in (json.dumps(GOOD), iter([json.dumps(GOOD).encode()])):  # the latter in chunks
+        answer = http.post("/work", content=content, headers={"Content-Type": media_type})
+        problem(answer, 415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "gzip, identity"])

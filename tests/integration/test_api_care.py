@@ -15,6 +15,7 @@ from rota.api.call import Call
 from rota.api.routing import Endpoint, endpoint
 from rota.app import open_ledger
 from rota.model.access import READ
+from rota.model.errors import StorageError
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import own_postgres
 from rota.testing.served import Served, serve
@@ -254,6 +255,9 @@ def test_every_answer_has_the_headers_that_keep_browsers_in_check(http: httpx2.C
         assert headers["cross-origin-resource-policy"] == "same-origin", path
         assert headers["cache-control"] == "no-store", path
         assert "access-control-allow-origin" not in headers, path
+    page = http.get("/docs").headers
+    assert page["x-frame-options"] == "DENY"
+    assert "frame-ancestors 'none'" in page["content-security-policy"]
 
 
 # errors of ours
@@ -262,6 +266,11 @@ def test_every_answer_has_the_headers_that_keep_browsers_in_check(http: httpx2.C
 @endpoint("GET", "/broken", scope=READ, tag="test", hidden=True)
 async def broken(call: Call) -> Answer:
     raise ZeroDivisionError("the secret is 4711")
+
+
+@endpoint("GET", "/unstored", scope=READ, tag="test", hidden=True)
+async def unstored(call: Call) -> Answer:
+    raise StorageError("the secret is 4711")
 
 
 @endpoint("GET", "/page", scope=READ, tag="test", hidden=True)
@@ -284,6 +293,17 @@ def test_an_error_of_ours_is_logged_and_not_shown(database: str) -> None:
     assert "4711" not in answer.text
     assert "ZeroDivision" not in answer.text
     assert [(one["event"], one["path"]) for one in logged] == [("internal error", "/broken")]
+
+
+def test_an_error_of_the_tree_that_has_no_status_is_not_shown_either(database: str) -> None:
+    with (
+        structlog.testing.capture_logs() as logged,
+        serve(database, endpoints=[unstored]) as served,
+    ):
+        answer = httpx2.get(f"{served.url}/unstored")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert "4711" not in answer.text
+    assert [one["event"] for one in logged] == ["internal error"]
 
 
 def test_two_handlers_for_one_route_are_an_error_at_once(database: str) -> None:

@@ -308,6 +308,15 @@ def test_a_long_poll_ends_when_its_time_is_up(http: httpx2.Client) -> None:
     assert (answer.json(), answer.headers["rota-reason"]) == ([], "nothing_ready")
 
 
+def test_a_long_poll_lasts_no_longer_than_the_server_lets_it(database: str) -> None:
+    with (
+        serve(database, ApiSettings(longest_wait_seconds=0.05)) as served,
+        httpx2.Client(base_url=served.url, timeout=20) as http,
+    ):
+        answer = http.post("/work/claim", json={"agent": "steve-w", "wait_seconds": 60})
+    assert (answer.json(), answer.headers["rota-reason"]) == ([], "nothing_ready")
+
+
 def test_a_long_poll_ends_when_the_server_stops(http: httpx2.Client, served: Served) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(claim, http, "steve-w", wait_seconds=30)

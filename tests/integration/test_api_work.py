@@ -427,7 +427,7 @@ def test_if_match_guards_against_a_version_that_has_passed(http: httpx2.Client) 
         assert answer.status_code == 200, spelling
     version = answer.json()["version"]
     assert answer.headers["etag"] == f'"{version}"'
-    for stale in ('"1"', "rubbish", "99999999999", "-1"):
+    for stale in ('"1"', "rubbish", "99999999999", "9" * 30, "9" * 5_000, "-1"):
         refused = http.patch(path, json={"notes": "late"}, headers={"If-Match": stale})
         assert (refused.status_code, refused.json()["code"]) == (412, "version_mismatch")
     stale = http.post(f"{path}/cancel", headers={"If-Match": '"1"'})

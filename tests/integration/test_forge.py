@@ -889,6 +889,21 @@ async def test_a_run_whose_lease_has_lapsed_reports_nothing(
 
 
 @MODES
+async def test_nobody_reports_or_gives_back_what_another_holds(
+    scene: Forges, kind: str, mode: str
+) -> None:
+    await taken(scene.source(kind=kind, claim_mode=mode))
+    before = scene.control.look(REPO, 1)
+    other = scene.source("bob", kind, claim_mode=mode)
+    with pytest.raises(ClaimLost):
+        await other.complete_work(f"{kind}-1", DONE)
+    assert (await other.release_work(f"{kind}-1")).message == "'bob' does not hold #1"
+    assert scene.control.look(REPO, 1) == before
+    detail = await standing(other)
+    assert (detail.item.status, detail.item.assigned_agent) == (Status.IN_PROGRESS, "ada")
+
+
+@MODES
 async def test_nobody_reports_by_the_claim_of_another(
     scene: Forges, clock: ManualClock, kind: str, mode: str
 ) -> None:

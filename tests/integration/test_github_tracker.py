@@ -492,3 +492,18 @@ async def test_somebody_elses_idea_of_github_agrees() -> None:
         with pytest.raises(IssueNotFound):
             await github.issue(number + 1)
         await github.aclose()
+
+
+# the wire
+
+
+async def test_a_proxy_of_the_environment_is_not_shown_what_goes_in_the_clear(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would see the token. Nobody listens at this one, so whoever asks it fails."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    tracker = connect("github", retry=RetryOptions(max_retries=0))
+    assert (await tracker.issue(1)).number == 1

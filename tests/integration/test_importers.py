@@ -148,6 +148,17 @@ def test_task_master(here: Here) -> None:
 
 
 @both
+def test_a_task_of_backlog_md_that_leads_elsewhere_is_not_read(here: Here, tmp_path: Path) -> None:
+    folder = copytree(SAMPLES / "backlog", tmp_path / "repo" / "backlog")
+    outside = tmp_path / "outside.md"
+    outside.write_text("---\nid: task-99\ntitle: canary\n---\nnot of this folder\n")
+    (folder / "tasks" / "link.md").symlink_to(outside)
+    said, _ = here.bring("backlog", str(folder))
+    assert numbers(said) == (2, 0, 0, 1)
+    assert "canary" not in here.ledger()
+
+
+@both
 def test_backlog_md(here: Here, tmp_path: Path) -> None:
     folder = copytree(SAMPLES / "backlog", tmp_path / "repo" / "backlog")
     said, unmapped = here.bring("backlog", str(folder.parent))

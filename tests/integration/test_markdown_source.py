@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable
@@ -426,6 +427,20 @@ async def test_a_pipe_does_not_make_anybody_wait(backlog: Path, ada: MarkdownWor
     assert await problem(ada) == "it is not a file"
 
 
+@pytest.mark.parametrize(
+    "stem", ["../outside", "a/../../outside", "a/item", "a\\item", ".item", ""]
+)
+async def test_an_id_leads_nowhere_but_into_the_folder(
+    tmp_path: Path, backlog: Path, ada: MarkdownWorkSource, stem: str
+) -> None:
+    (backlog / "a").mkdir()
+    for place in (tmp_path / "outside.md", backlog / "a/item.md", backlog / ".item.md"):
+        place.write_text("# Not for you\n")
+    assert await ada.get_work(f"markdown-{stem}") is None
+    refused = await ada.claim_work(f"markdown-{stem}")
+    assert refused.reason is ClaimFailureReason.NOT_FOUND
+
+
 async def test_links_are_not_followed(
     tmp_path: Path, backlog: Path, ada: MarkdownWorkSource
 ) -> None:
@@ -474,15 +489,49 @@ async def test_a_damaged_claim_keeps_its_item_back_and_no_other(
         (backlog / f"{stem}.md").write_text("# Item\n")
     await claimed(ada, "markdown-item")
     record = backlog / ".claims/item/1.claim/record.json"
-    for text in ("{", "[]", '{"agent": "ada"}', "\x00"):
+    whole = json.loads(record.read_text())
+    wrong = [{"agent": 7}, {"token": None}, {"lease_seconds": "900"}, {"lease_seconds": None}]
+    forged = [json.dumps(whole | one) for one in wrong]
+    large = json.dumps(whole) + " " * 2_000_000
+    for text in ("{", "[]", '{"agent": "ada"}', "\x00", "[" * 100_000, large, *forged):
         record.write_text(text)
-        assert await stems(bob) == ["other"]
+        assert await stems(bob) == ["other"], text[:100]
         assert "has been damaged" in await problem(bob)
+    end = backlog / ".claims/item/1.end"
+    end.mkdir()
+    record.write_text(json.dumps(whole))
+    for result in (7, "done", ["x"]):
+        told = {"kind": "success", "by": "x", "agent": "ada", "at": "x", "result": result}
+        (end / "record.json").write_text(json.dumps(told))
+        assert await stems(bob) == ["other"], result
+    shutil.rmtree(end)
     record.unlink()
     assert await stems(bob) == ["other"]
     with pytest.raises(WorkSourceError, match="damaged"):
         await ada.complete_work("markdown-item", MENDED)
     await claimed(bob, "markdown-other")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "directory", "none"])
+async def test_a_record_that_is_no_file_is_not_followed_and_not_waited_for(
+    tmp_path: Path, backlog: Path, ada: MarkdownWorkSource, bob: MarkdownWorkSource, kind: str
+) -> None:
+    for stem in ("item", "other"):
+        (backlog / f"{stem}.md").write_text("# Item\n")
+    await claimed(ada, "markdown-item")
+    record = backlog / ".claims/item/1.claim/record.json"
+    record.rename(tmp_path / "elsewhere.json")
+    if kind == "link":
+        record.symlink_to(tmp_path / "elsewhere.json")
+    elif kind == "pipe":
+        os.mkfifo(record)
+    elif kind == "directory":
+        record.mkdir()
+    else:  # what holds it is a file itself
+        record.parent.rmdir()
+        record.parent.write_text("{}")
+    assert await asyncio.wait_for(stems(bob), 30) == ["other"]
+    assert "has been damaged" in await problem(bob)
 
 
 async def test_a_folder_that_is_not_there_is_no_empty_folder(

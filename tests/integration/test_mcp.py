@@ -437,6 +437,19 @@ async def test_tokens_are_asked_for_and_an_agents_token_acts_for_that_agent_only
     assert status(served, item) == "in_progress"
 
 
+async def test_a_token_of_two_agents_has_to_say_for_which(served: Served) -> None:
+    item, token = an_item(served), a_token(served, "agent:jones", "agent:smith")
+    served.api._gate.forget()
+    async with by_http(served, token) as agent:
+        assert "as which agent" in (await agent.refused("work_claim"))["message"]
+        assert (await agent.refused("work_claim", agent="bob"))["code"] == "forbidden"
+        for name in ("jones", "smith"):
+            taken = await agent.call("work_claim", agent=name)
+            await agent.call(
+                "work_return", id=item, how="release", notes="x", token=taken["claim"]["token"]
+            )
+
+
 def test_who_hangs_up_while_he_waits_for_work_takes_none(
     served: Served, raw: httpx2.Client
 ) -> None:
@@ -530,7 +543,9 @@ async def test_the_token_of_the_servers_own_environment_is_nobody_elses(
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"[]"})
 
-    for caller in ({b"host": b"x"}, {b"host": b"x", b"authorization": b"Bearer his"}):
-        async with WorkQueueClient(transport=Loopback(app, caller)) as client:
+    his = {b"host": b"x", b"authorization": b"Bearer his", b"rota-actor": b"he"}
+    for caller in ({b"host": b"x"}, his):
+        async with WorkQueueClient(transport=Loopback(app, caller), actor="we") as client:
             await client.work_list()
     assert [one.get(b"authorization") for one in seen] == [None, b"Bearer his"]
+    assert [one[b"rota-actor"] for one in seen] == [b"we", b"he"]

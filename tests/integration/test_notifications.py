@@ -160,6 +160,15 @@ async def test_a_fault_says_whether_another_attempt_is_worth_it(
         assert CANARY not in failed.message
 
 
+async def test_what_a_receiver_says_is_one_short_line() -> None:
+    said = b"no\x1b[31m\r\nservice \xe2\x80\xae" + b"x" * 2_000
+    async with web_receiver(Answer(404, body=said)) as receiver:
+        failed = await failure(WEB["webhook"](receiver))
+    assert failed.message.startswith("it answered 404: no")
+    assert failed.message.isprintable()
+    assert len(failed.message) < 250
+
+
 async def test_nobody_there_is_a_fault_that_may_pass(kind: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -195,6 +204,27 @@ async def test_a_variable_that_is_not_set_is_named_and_one_that_is_wrong_is_not_
     assert CANARY not in wrong.message
 
 
+@pytest.mark.parametrize("token", [f"{CANARY}\nmore", f"{CANARY}\x00", f"{CANARY}é"])
+async def test_a_token_that_fits_no_header_is_not_shown(token: str) -> None:
+    channel = {"type": "ntfy", "topic": "gate", "token_env": "T"}
+    async with web_receiver() as receiver:
+        server = receiver.url.removesuffix("/hook")
+        failed = await failure(courier({**channel, "server": server}, {"T": token}))
+        assert receiver.heard == []
+    assert failed.message == "its url or one of its headers cannot be sent"
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "[::1", "127.0.0.1:99999", "nowhere.invalid", "ex\u2100mple.org", ""]
+)
+async def test_a_password_in_an_address_is_not_shown_whatever_is_wrong_with_it(
+    address: str,
+) -> None:
+    url = f"http://ann:{CANARY}@{address}/x"
+    one = courier({"type": "slack", "url_env": "U", "timeout": "1s"}, {"U": url})
+    assert "canary" not in (await failure(one)).message
+
+
 async def test_secrets_in_what_is_told_are_taken_out() -> None:
     leaky = Message.of("n", [{**TOLD, "why": f"the token {CANARY} was refused"}])
     async with web_receiver() as receiver:
@@ -203,6 +233,15 @@ async def test_secrets_in_what_is_told_are_taken_out() -> None:
         [heard] = receiver.heard
     assert CANARY.encode() not in heard.body
     assert b"[hidden]" in heard.body
+
+
+@pytest.mark.parametrize("told", ["/hook/T0/B1/short", "hook/T0/B1/short is unknown"])
+async def test_of_an_address_in_short_parts_nothing_is_repeated(told: str) -> None:
+    async with web_receiver(Answer(404, body=told.encode())) as receiver:
+        one = courier({"type": "slack", "url_env": "U"}, {"U": f"{receiver.url}/T0/B1/short"})
+        failed = await failure(one)
+    assert "it answered 404" in failed.message
+    assert "T0/B1" not in failed.message
 
 
 async def test_by_the_outbox_with_retry_dead_letter_and_no_secret_in_any_log(
@@ -270,6 +309,7 @@ async def test_a_mail_arrives_whole() -> None:
         ({"refuses": {"RCPT": "550 nobody"}}, "all recipients were refused", True),
         ({"refuses": {"RCPT": "450 full"}}, "all recipients were refused", False),
         ({"refuses": {"DATA": "554 spam"}}, "554 spam", True),
+        ({"refuses": {"DATA": "554 \x1b[31mspam"}}, "554", True),
         ({"hangs": True}, "no answer within 1 s", False),
     ],
 )
@@ -279,6 +319,7 @@ async def test_faults_of_a_mail_server(faults: dict[str, Any], words: str, final
             mailing(receiver.port, timeout="1s" if "hangs" in faults else PATIENT)
         )
     assert words in failed.message
+    assert failed.message.isprintable()
     assert failed.final is final
 
 

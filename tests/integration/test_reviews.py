@@ -123,6 +123,27 @@ async def test_an_issue_whose_pull_request_is_merged_is_closed(
     assert scene.stages() == {"agent:done"}
 
 
+async def test_an_issue_that_a_person_has_sent_back_is_not_closed_by_the_merge(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    """While the tracker is asked: what was merged was not all that was wanted."""
+    item, number = await issue_in_review(scene)
+    control.edit(REPO, number, merged=True)
+    tracker: Any = tending.tracker
+    ask = tracker.pull_request
+
+    async def meanwhile(number: int) -> Any:
+        found = await ask(number)
+        await scene.ledger.queue.apply(Order(Verb.REOPEN, item.id, "eve", notes="not yet"))
+        return found
+
+    tracker.pull_request = meanwhile
+    await tending.tick()
+    assert (await scene.item()).status is Status.QUEUED
+    assert scene.state() == "open"
+    assert "agent:done" not in scene.stages()
+
+
 @pytest.mark.parametrize("claim_mode", ["comments", "strict", "labels"])
 async def test_an_issue_whose_pull_request_is_closed_can_be_taken_again(
     scene: Tended, control: Control, claim_mode: str

@@ -340,6 +340,18 @@ def test_a_stranger_learns_nothing_of_the_schedules_and_the_log_says_all(
         assert why in told
 
 
+def test_a_stranger_writes_no_lines_of_his_own_into_the_log(
+    served: Served, fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.tick()
+    forged = f"x%0A2026-05-01 forged=1%0D%1B[31m{'y' * 20_000}"
+    assert hook(served, path=f"/hooks/ada/{forged}", x_hub_signature_256="").status_code == 401
+    [line] = [one for one in capsys.readouterr().out.splitlines() if "forged" in one]
+    assert "webhook refused" in line
+    assert "\x1b[31my" not in line
+    assert len(line) < 2_000
+
+
 def test_what_a_webhook_says_is_cut_and_kept_readable(served: Served, fleet: Fleet) -> None:
     fleet.tick()
     body = b"\x00\xff" + b"x" * 200_000

@@ -247,6 +247,13 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "sha1 only": (401, {"x_hub_signature_256": "", "x_hub_signature": "sha1=" + "0" * 40}),
     "unknown repository": (401, {"body": named("ada/other")}),
     "repository without a secret": (401, {"body": named("ada/silent")}),
+    "signed with no secret": (
+        401,
+        {
+            "body": named("ada/silent"),
+            "x_hub_signature_256": f"sha256={sign(named('ada/silent'), '')}",
+        },
+    ),
     "not JSON": (400, {"body": b"{'a': 1}"}),
     "not UTF-8": (400, {"body": b'{"a": "\xff"}'}),
     "no number": (400, {"body": b'{"a": NaN, "repository": {"full_name": "ada/engine"}}'}),

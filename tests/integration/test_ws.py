@@ -163,6 +163,8 @@ def test_errors_are_those_of_http(ws: Wired, http: httpx2.Client) -> None:
          ' {"type": "t", "description": "d", "payload": {"y": 1, "y": 1}}}', "a", "invalid_input"),
         ('{"request_id": "a", "type": "no.such"}', "a", "not_found"),
         ('{"request_id": "a", "type": "ping", "payload": []}', "a", "invalid_input"),
+        ('{"request_id": "a", "type": "work.create", "payload": [1]}', "a", "invalid_input"),
+        ('{"request_id": "a", "type": "work.transition", "payload": 7}', "a", "invalid_input"),
         ('{"request_id": "a", "type": "ping", "payload": {"x": 1}}', "a", "invalid_input"),
         ('{"request_id": "a", "type": "ping", "payload": NaN}', "a", "bad_frame"),
         ('{"request_id": "a", "type": "subscribe", "payload": {"after": -1}}', "a",

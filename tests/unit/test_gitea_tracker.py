@@ -139,6 +139,16 @@ async def test_without_a_total_pages_are_read_until_nothing_is_new() -> None:
     assert len(script.asked) == 3
 
 
+async def test_more_pages_than_we_read_are_an_error_and_not_a_part() -> None:
+    def endless(request: httpx2.Request) -> httpx2.Response:
+        return reply([issue(int(request.url.params["page"]))])
+
+    tracker, script = scripted(endless)
+    with pytest.raises(GiteaAPIError, match="more than 100 pages"):
+        await tracker.issues()
+    assert len(script.asked) == 100
+
+
 async def test_open_blockers_are_asked_for_with_a_single_issue_only() -> None:
     blockers = [issue(1), issue(2, state="closed"), issue(3)]
     tracker, _ = scripted(reply(issue()), reply(blockers), httpx2.Response(200, content=b"null"))

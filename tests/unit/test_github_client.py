@@ -97,6 +97,7 @@ NOT_SENT: list[Reply] = [
     httpx2.ConnectError("refused"),
     httpx2.ConnectTimeout(""),
     httpx2.PoolTimeout(""),
+    httpx2.ProxyError("403 Forbidden"),
 ]
 LIMITS: list[Reply] = [
     reply(None, 429),
@@ -237,6 +238,14 @@ async def test_a_far_reset_of_graphql_leaves_the_rest_alone() -> None:
     assert (await given.tracker.issue(5)).number == 5
 
 
+@pytest.mark.parametrize("wait", ["999999999999999", "9" * 5_000])
+async def test_a_wait_without_end_is_one_of_a_day(wait: str) -> None:
+    given = Given(reply(None, 429, {"retry-after": wait}), reply(issue()))
+    assert "until 2026-05-02T12:00:00Z" in await said_by(given)
+    given.clock.advance(86_400)
+    await given.tracker.issue(5)
+
+
 async def test_a_secondary_limit_that_names_no_time_lasts_a_minute() -> None:
     given = Given(reply(SECONDARY, 403))
     assert "2026-05-01T12:01:00Z" in await said_by(given)
@@ -297,6 +306,22 @@ async def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 # who answers
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"message": "a\r\n\x1b[31mb\x9bc"},
+        {"message": "a", "errors": ["\x1b[31mb", {"message": "\nc"}, {"code": "d"}]},
+        {"message": "a" * 5_000},
+        *({"message": "a", "errors": wrong} for wrong in (5, True, "b", {"message": "b"}, [[]])),
+    ],
+)
+async def test_what_a_tracker_says_becomes_one_short_line_of_a_message(told: Any) -> None:
+    said = await said_by(Given(reply(told, 422)))
+    assert "it answered 422 (a" in said
+    assert said.isprintable()
+    assert len(said) < 500
 
 
 async def test_a_host_that_cannot_be_reached_is_named_with_what_to_check() -> None:
@@ -408,6 +433,7 @@ async def test_redirects_that_do_not_end_are_ended() -> None:
     given = Given(moved(here))
     with pytest.raises(GitHubAPIError, match="redirects"):
         await given.tracker.is_public()
+    assert len(given.script.asked) == 5
 
 
 # conditional reads
@@ -451,6 +477,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert (len(cache), cache.get("a")) == (2, None)
     cache.keep(answer("e", b"12345678901"))
     assert cache.get("e") is None
+    assert cache.get("d") is not None  # what has no room does not take that of others
     cache.keep(answer("d", b"123456789", '"2"'))
     assert cache.get("d") == answer("d", b"123456789", '"2"')
 

@@ -1,5 +1,6 @@
 """What is read from GitHub's answers: issues, comments, events, edits, rights, references."""
 
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from rota.claims.port import Account, Labelling, Ref, TextEdit
 from rota.model.errors import AnswerUnknown, InvalidInput, IssueNotFound, TrackerError
 from rota.sources.github import GitHubAPIError, GitHubAuthError, GitHubTracker, RetryOptions
-from rota.sources.http.records import comment_of, issue_of
+from rota.sources.http.records import comment_of, issue_of, moment_of
 from tests.unit.scripted import (
     API,
     TOKEN,
@@ -67,6 +68,23 @@ def test_what_an_issue_does_not_have_is_not_missed() -> None:
     assert (found.body, found.labels, found.open_blockers) == ("", (), 0)
     assert found.author == Account(0, "ghost")
     assert issue_of(issue(issue_dependencies_summary=None)).open_blockers == 0
+
+
+@pytest.mark.parametrize("merged", [None, "false", 0, 1, []])
+async def test_whether_a_pull_request_was_merged_is_not_guessed(merged: Any) -> None:
+    tracker, _ = connect(reply({"number": 5, "state": "closed", "merged": merged}))
+    with pytest.raises(GitHubAPIError, match="not of the shape"):
+        await tracker.pull_request(5)
+
+
+def test_a_time_without_a_zone_is_utc_wherever_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert moment_of("2026-05-01T12:00:00") == NOON
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_pull_request_is_told_apart() -> None:
@@ -179,6 +197,12 @@ async def test_a_label_is_quoted_where_it_stands_in_a_path() -> None:
     await tracker.remove_label(5, "a/b c%?#é:")
     path = script.asked[0].url.raw_path.decode()
     assert path == "/repos/ada/engine/issues/5/labels/a%2Fb%20c%25%3F%23%C3%A9%3A"
+
+
+async def test_a_login_is_quoted_where_it_stands_in_a_path() -> None:
+    tracker, script = connect(reply(None, 404))
+    assert await tracker.find_account("../repos/ada/engine?x#y") is None
+    assert script.paths == ["GET /users/..%2Frepos%2Fada%2Fengine%3Fx%23y"]
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
@@ -386,6 +410,22 @@ async def test_graphql_says_no_with_200(kind: str) -> None:
     assert failed.value.is_rate_limit_error is (kind == "RATE_LIMITED")
 
 
+async def test_what_graphql_says_is_one_line_without_our_token() -> None:
+    echo = {"type": "FORBIDDEN", "message": f"Bearer {TOKEN}\r\n\x1b[31mis bad"}
+    tracker, _ = connect(reply({"data": None, "errors": [echo]}), reply(issue()))
+    with pytest.raises(GitHubAPIError, match=r"\[hidden\]") as failed:
+        await tracker.last_edit(5)
+    assert TOKEN not in str(failed.value)
+    assert str(failed.value).isprintable()
+
+
+@pytest.mark.parametrize("errors", [5, "no", ["no"], [5], {"type": "x"}, [{"type": []}]])
+async def test_refusals_of_another_shape_are_an_error_and_not_agreed_to(errors: Any) -> None:
+    tracker, _ = connect(reply({"data": {"repository": None}, "errors": errors}), reply(issue()))
+    with pytest.raises(GitHubAPIError, match="not of the shape"):
+        await tracker.last_edit(5)
+
+
 async def test_what_graphql_does_not_find_is_gone_when_it_is_found_nowhere() -> None:
     tracker, _ = connect(refused_by_graphql("NOT_FOUND"), GONE, reply(repository()))
     with pytest.raises(IssueNotFound):
@@ -393,6 +433,24 @@ async def test_what_graphql_does_not_find_is_gone_when_it_is_found_nowhere() -> 
 
 
 # accounts and rights
+
+
+@pytest.mark.parametrize("status", [404, 500, 502])
+async def test_only_who_may_not_ask_is_told_by_the_configuration_whose_token_it_is(
+    status: int,
+) -> None:
+    tracker, _ = connect(reply(None, status), account_id=41)
+    with pytest.raises(GitHubAPIError, match=str(status)):
+        await tracker.account()
+
+
+async def test_an_issue_of_another_repository_that_cannot_be_read_now_is_not_gone() -> None:
+    tracker, _ = connect(reply(None, 502))
+    with pytest.raises(GitHubAPIError, match="502"):
+        await tracker.is_open("eve/mill", 3)
+    tracker, _ = connect(reply(None, 404))
+    with pytest.raises(IssueNotFound, match="eve/mill#3"):
+        await tracker.is_open("eve/mill", 3)
 
 
 async def test_the_account_is_asked_for_once() -> None:

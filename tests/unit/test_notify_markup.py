@@ -24,6 +24,7 @@ HOSTILE = [
     "\u202egnihtemos\u2066 \u200bhidden\ufe0f <!-- comment -->",
     "\ud83d half of a pair".encode(errors="replace").decode(),
     "x" * 5_000,
+    "*" * 5_000,
 ]
 URL = "https://rota.example.org/items/1"
 
@@ -66,6 +67,7 @@ def test_discord_is_given_no_markup_and_may_mention_nobody(made: Any, title: str
     told = discord(made(title))
     assert told["allowed_mentions"] == {"parse": []}
     assert told["flags"] == 4
+    assert not re.search(r"@\w", told["content"])
     assert len(told["content"]) <= 2_000 == DISCORD_ROOM + 100
     plain = re.sub(r"\\.", "", told["content"]).replace(f"<{URL}>", "")
     for line in plain.splitlines():

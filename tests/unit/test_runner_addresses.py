@@ -14,6 +14,7 @@ from rota.runner.addresses import Allowed, is_public, vetted
         *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0"),
         *("100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fd00::1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1"),
+        *("::ffff:100.64.0.1", "::ffff:224.0.0.1"),
         *("fec0::1", "feff::1", "::7f00:1", "::10.0.0.1", "::8.8.8.8"),
     ],
 )
@@ -33,6 +34,7 @@ async def test_a_private_address_is_refused_unless_it_is_allowed_by_name() -> No
         await vetted("localhost", 80, Allowed.of(["127.0.0.1.example.org"]))
     assert str(await vetted("127.0.0.1", 80, Allowed.of(["127.0.0.0/8"]))) == "127.0.0.1"
     assert (await vetted("localhost", 80, Allowed.of(["LOCALHOST"]))).is_loopback
+    assert (await vetted("LocalHost", 80, Allowed.of(["localhost"]))).is_loopback
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "127.1", "017700000001"])

@@ -189,3 +189,18 @@ def test_what_is_wrong_with_an_action_is_said_with_its_place(
     with pytest.raises(InvalidInput) as refused:
         action_specs.action(action, ANY_MOVE)
     assert refused.value.details["field"] == field
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:canary-1@example.org/hook",
+        "https://canary-1@example.org/hook",
+        "ftp://ann:canary-1@example.org/hook",
+        "https://ann:canary-1/x@example.org/hook",
+    ],
+)
+def test_an_address_with_a_password_is_refused_and_nothing_of_it_is_repeated(url: str) -> None:
+    with pytest.raises(InvalidInput, match="name a channel instead") as refused:
+        action_specs.action({"kind": "notify", "url": url}, ANY_MOVE)
+    assert "canary" not in str((refused.value.message, refused.value.details))

@@ -164,7 +164,6 @@ class Gate:
         try:
             caller = await self._tokens.caller(secret)
         except Unauthenticated:
-            self._callers.pop(hashed, None)
             self._good.pop(hashed, None)
             raise
         if len(self._callers) >= MOST_REMEMBERED:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from rota.exchange.meanings import demand_sense
 from rota.model.clock import from_text
 from rota.model.errors import InvalidInput
 from rota.model.work import NAME
@@ -87,18 +88,20 @@ def row_of(shape: Shape, record: dict[str, Any]) -> Row:
     data = {name: other and data.get(other) for name, other in shape.later} | data
     if missing := names - data.keys():
         raise Fault(f"the field {min(missing)!r} is missing")
-    return tuple(_stored(field, data[field.name]) for field in shape.fields)
+    return tuple(_stored(shape.kind, field, data[field.name]) for field in shape.fields)
 
 
-def _stored(field: Field, value: Any) -> Any:
+def _stored(kind: str, field: Field, value: Any) -> Any:
     if value is None:
         if field.optional:
             return None
         raise Fault(f"{field.name} must not be null")
     try:
-        return _CHECKS[field.type](value)
-    except Fault as fault:
+        stored = _CHECKS[field.type](value)
+        demand_sense(kind, field.name, value)
+    except (Fault, ValueError) as fault:
         raise Fault(f"{field.name}: {fault}") from None
+    return stored
 
 
 def _text(value: Any) -> str:

@@ -45,10 +45,7 @@ WORDS = {
 def happenings(event: Event) -> tuple[Happening, ...]:
     """An event may be two happenings: work that was silent for too long is stale, and therefore
     blocked."""
-    try:
-        kind = EventType(event.type)
-    except ValueError:  # from a newer Rota
-        return ()
+    kind = EventType(event.type)  # one of `LOOKED_AT`: types of a newer Rota are not read at all
     plain = (_PLAIN[kind],) if kind in _PLAIN else ()
     return (Happening.STALE, *plain) if _is_stale(kind, event) else plain
 

@@ -13,7 +13,7 @@ from email.policy import SMTP
 
 from rota.config.channels import EmailChannel
 from rota.model.errors import DeliveryFailed
-from rota.notify.messages import Message
+from rota.notify.messages import Message, one_line
 from rota.notify.secrets import Secrets
 from rota.notify.web import DELIVERY
 from rota.runner.addresses import Allowed, IPAddress, vetted
@@ -78,7 +78,8 @@ class Session:
             said = error.smtp_error
             words = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
             final = 500 <= error.smtp_code < 600
-            raise DeliveryFailed(f"it said {error.smtp_code} {words[:300]}", final=final) from None
+            told = f"it said {error.smtp_code} {one_line(words, 300)}"
+            raise DeliveryFailed(told, final=final) from None
         except smtplib.SMTPNotSupportedError as error:
             raise DeliveryFailed(str(error)[:300], final=True) from None
         except (smtplib.SMTPException, OSError) as error:

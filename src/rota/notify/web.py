@@ -84,7 +84,11 @@ def _made(
 
 def _checked(url: str) -> str:
     """The address may come from a variable, so the error shows nothing of it."""
-    if urlsplit(url).scheme not in ("http", "https"):
+    try:
+        fine = urlsplit(url).scheme in ("http", "https")
+    except ValueError:  # its text may hold the address
+        fine = False
+    if not fine:
         raise DeliveryFailed("its variable does not hold an address like https://…", final=True)
     return url
 

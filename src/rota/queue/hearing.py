@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.model.events import EventType, NewEvent
+from rota.model.work import storable
 from rota.storage.port import Transaction
 
 DEEPEST = 5
@@ -33,10 +34,10 @@ def shortened(value: Any, depth: int = DEEPEST) -> Any:
     """What a filter could need: names and values, with long texts, deep nesting and long lists cut
     off."""
     if isinstance(value, str):
-        return value[:LONGEST_TEXT]
+        return storable(value[:LONGEST_TEXT])
     if isinstance(value, Mapping):
         some = list(value.items())[:MOST_ENTRIES] if depth else []
-        return {str(name)[:100]: shortened(one, depth - 1) for name, one in some}
+        return {storable(str(name)[:100]): shortened(one, depth - 1) for name, one in some}
     if isinstance(value, list):
         return [shortened(one, depth - 1) for one in value[:MOST_ENTRIES]] if depth else []
     return value

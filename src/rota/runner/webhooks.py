@@ -73,10 +73,10 @@ async def send(
             return await _send(posting, allowed, via)
     except TimeoutError:
         raise InvalidInput(f"no answer within {posting.seconds:g} s") from None
+    except (httpx2.LocalProtocolError, ValueError):  # its text may hold the value
+        raise InvalidInput("its url or one of its headers cannot be sent") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise InvalidInput(f"{type(error).__name__}: {error}"[:300]) from None
-    except ValueError:  # its text may hold the header's value
-        raise InvalidInput("its url or one of its headers cannot be sent") from None
 
 
 async def _send(

@@ -58,6 +58,7 @@ def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
         if (said := _text(spec, name)) is not None:
             check_name(said, f"action.{name}")
     if (url := _text(spec, "url", LONGEST["artifact_url"])) is not None:
+        _demand_no_login(url)
         check_url(url, "action.url")
     return Action(
         kind,
@@ -74,6 +75,16 @@ def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
         url,
         _text(spec, "channel"),
     )
+
+
+def _demand_no_login(url: str) -> None:
+    """Before anything of it is repeated: whoever may read is shown a signal with its address."""
+    if "@" in url:
+        raise InvalidInput(
+            "action.url: holds a user name or password, which everybody would see who may read"
+            " signals; name a channel instead (an @ that is none of that is written %40)",
+            field="action.url",
+        )
 
 
 def _text(spec: Mapping[str, Any], name: str, longest: int = 500) -> str | None:

@@ -249,7 +249,7 @@ SHAPES: tuple[Shape, ...] = (
         "schedules",
         "agent name",
         "agent:name name:name type definition configured:flag enabled:flag next_at:time?"
-        " slot:text? source:text? last_run_at:time? last_completed_at:time? last_error:text?"
+        " slot:time? source:text? last_run_at:time? last_completed_at:time? last_error:text?"
         " last_skip_reason:text? last_skip_at:time? last_skip_detail:text? skip_count:whole"
         " trigger_count:whole",
     ),

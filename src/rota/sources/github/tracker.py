@@ -171,7 +171,7 @@ class GitHubTracker(HttpTracker):
         if answer is None:
             return None
         async with self._about(number):
-            self._check_graphql(self._client.mapped(dict, answer))
+            self._check_graphql(answer)
         return self._client.mapped(
             lambda raw: last_edit_of(raw["data"]["repository"]["issue"], but), answer
         )
@@ -193,13 +193,12 @@ class GitHubTracker(HttpTracker):
                 return answer
         return None
 
-    def _check_graphql(self, raw: dict[str, Any]) -> None:
+    def _check_graphql(self, answer: Answer) -> None:
         """GraphQL reports errors with status 200."""
-        errors = raw.get("errors") or ()
-        kinds = {one.get("type") for one in errors}
-        if errors:
+        kinds = self._client.mapped(_refusals_of, answer)
+        if kinds:
             raise GitHubAPIError(
-                f"GitHub, POST /graphql: {errors[0].get('message')}",
+                f"GitHub, POST /graphql: it refused{self._client.verdicts.said(answer)}",
                 status_code=HTTPStatus.NOT_FOUND if "NOT_FOUND" in kinds else HTTPStatus.OK,
                 endpoint="POST /graphql",
                 is_rate_limit_error="RATE_LIMITED" in kinds,
@@ -224,3 +223,8 @@ def _graphql_url(address: Address) -> str:
     if address.url.endswith("/api/v3"):
         return address.url.removesuffix("/v3") + "/graphql"
     return address.url + "/graphql"
+
+
+def _refusals_of(raw: Any) -> set[str | None]:
+    """Their types, as far as they have one."""
+    return {one.get("type") for one in raw.get("errors") or ()}

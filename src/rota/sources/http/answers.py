@@ -43,8 +43,9 @@ class Answer:
 
 
 def _words(told: Mapping[str, Any]) -> str:
-    reasons = [_reason(one) for one in told.get("errors") or () if one]
-    return ": ".join([str(told.get("message") or ""), *filter(None, reasons)])
+    errors = told.get("errors")
+    reasons = [_reason(one) for one in errors if one] if isinstance(errors, list) else []
+    return ": ".join(filter(None, [str(told.get("message") or ""), *reasons]))
 
 
 def _reason(error: object) -> str:

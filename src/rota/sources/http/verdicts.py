@@ -59,7 +59,7 @@ class Verdicts:
 
     def limited(self, call: Call, until: datetime | None, answer: Answer | None = None) -> ApiError:
         when = "for now" if until is None else f"until {to_text(until)[:19]}Z"
-        said = "" if answer is None else self._said(answer)
+        said = "" if answer is None else self.said(answer)
         return self.error(
             call,
             f"the rate limit of the token in {self._token.variable} is used up {when}{said}",
@@ -98,22 +98,23 @@ class Verdicts:
     def _failed(self, call: Call, answer: Answer, wait: float | None) -> Failure:
         if not call.repeatable:
             return Failure(self.unknown(call, f"it answered {answer.status}"), again=False)
-        why = f"it answered {answer.status}{self._said(answer)}; try again later"
+        why = f"it answered {answer.status}{self.said(answer)}; try again later"
         return Failure(self.error(call, why, status_code=answer.status), again=True, wait=wait)
 
     def _no(self, call: Call, answer: Answer) -> ApiError:
         hint = _HINTS.get(answer.status)
         advice = f"; {hint.format(token=self._token.variable)}" if hint else ""
-        why = f"it answered {answer.status}{self._said(answer)}{advice}"
+        why = f"it answered {answer.status}{self.said(answer)}{advice}"
         return self.error(call, why, status_code=answer.status)
 
     def _not_accepted(self, answer: Answer) -> TokenError:
         return self._service.token_error(
             f"{self._service.name} does not accept the token in {self._token.variable}"
-            f"{self._said(answer)}: it is mistyped, expired or revoked; put a new one there"
+            f"{self.said(answer)}: it is mistyped, expired or revoked; put a new one there"
         )
 
-    def _said(self, answer: Answer) -> str:
+    def said(self, answer: Answer) -> str:
+        """The tracker's own words, in brackets; nothing where it has none."""
         said = self._token.hide(answer.said)
         return f" ({said})" if said else ""
 

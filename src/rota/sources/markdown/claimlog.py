@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -12,11 +13,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from rota.files import settle
 from rota.sources.markdown.sheet import BadSheet
 
 R = TypeVar("R", "Claim", "End")
 RECORD = "record.json"
+LARGEST = 1024 * 1024  # bytes of one
+# Neither another place's nor a pipe, which would keep us waiting.
+_UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +184,22 @@ class ClaimLog:
         shutil.rmtree(target, ignore_errors=True)
 
     def _read(self, name: str, kind: type[R]) -> tuple[R, float]:
-        handle = os.open(f"{name}/{RECORD}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._handle)
-        with os.fdopen(handle, "rb") as file:
-            seen_at = os.fstat(handle).st_mtime
-            try:
-                return kind(**json.loads(file.read())), seen_at
-            except (ValueError, TypeError):
+        try:
+            handle = os.open(f"{name}/{RECORD}", _UNFOLLOWED, dir_fd=self._handle)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise self._damaged(name) from None
+            raise
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+                raise self._damaged(name)
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                return _record(file.read(LARGEST), kind), found.st_mtime
+        except (ValueError, TypeError, RecursionError, msgspec.ValidationError):
+            raise self._damaged(name) from None
+        finally:
+            os.close(handle)
 
     def _damaged(self, name: str) -> BadSheet:
         return BadSheet(
@@ -212,6 +227,12 @@ class ClaimLog:
             raise
         os.fsync(self._handle)
         return True
+
+
+def _record(text: bytes, kind: type[R]) -> R:
+    told = json.loads(text)
+    msgspec.convert(told, kind)  # the folder may come with a repository, and this from anybody
+    return kind(**told)
 
 
 def _is_claim(name: str) -> bool:

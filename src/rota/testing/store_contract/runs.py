@@ -379,8 +379,8 @@ async def taken(store: Store, now: str = NOW, until: str = SOON, limit: int = 10
     return [one.id for one in entries]
 
 
-async def waiting(store: Store, *, buried: bool = False) -> list[OutboxEntry]:
-    return await store.read(lambda tx: tx.list_post(buried=buried, limit=10))
+async def waiting(store: Store, *, buried: bool = False, kind: str = "") -> list[OutboxEntry]:
+    return await store.read(lambda tx: tx.list_post(buried=buried, limit=10, kind=kind))
 
 
 class OutboxContract:
@@ -481,6 +481,15 @@ class OutboxContract:
         assert not await store.transact(lambda tx: tx.revive("2", SOON))
         [revived] = await store.transact(lambda tx: tx.take_post(SOON, LATER, 10))
         assert (revived.id, revived.attempts, revived.failed_at) == ("1", 1, None)
+
+    @pytest.mark.parametrize("buried", [False, True])
+    async def test_letters_are_listed_by_their_kind(self, store: Store, buried: bool) -> None:
+        await posted(store, letter("1"), replace(letter("2"), kind="notify"))
+        if buried:
+            await store.transact(lambda tx: tx.bury("1", NOW, "no"))
+            await store.transact(lambda tx: tx.bury("2", NOW, "no"))
+        for kind, ids in {"": ["1", "2"], "notify": ["2"], "x": []}.items():
+            assert [one.id for one in await waiting(store, buried=buried, kind=kind)] == ids
 
     async def test_pending_subjects_are_those_with_a_letter_that_waits(self, store: Store) -> None:
         await posted(store, *(letter(str(n)) for n in range(1, 4)), letter("4", subject="w-1"))
