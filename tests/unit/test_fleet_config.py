@@ -642,6 +642,11 @@ AGENT = "agents:\n  - name: smith\n"
             " https://hooks.example.org/rota",
         ),
         (
+            AGENT + "    hooks: {after_run: [{type: webhook, url: 'https://me:pw@h.example/'}]}\n",
+            "3:41: agents[0].hooks.after_run[0].url: holds a user name or password, which does not"
+            " belong in this file; write an @ of the path as %40",
+        ),
+        (
             AGENT + "    mcp_servers: {db: {args: [a]}}\n",
             "3:19: agents[0].mcp_servers.db: write either 'command', for a program, or 'url'",
         ),

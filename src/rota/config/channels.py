@@ -15,8 +15,8 @@ from pydantic import (
 )
 
 from rota.config.mistakes import suggestion
-from rota.config.scalars import SecretName, Span, Text
-from rota.config.sources import Section, is_address
+from rota.config.scalars import SecretName, Span, Text, WebAddress
+from rota.config.sources import Section
 from rota.config.variables import Lax
 
 SECONDS = timedelta(seconds=10)
@@ -26,14 +26,6 @@ _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ADDRESS = re.compile(r"[^\s@<>\",;:\\()\[\]\x00-\x20\x7f]+@[A-Za-z0-9.-]+")
 # A value where a variable's name is wanted: refused before any part of it is repeated.
 _SECRET = re.compile(r"https?://|[^A-Za-z0-9_]")
-
-
-def _web_address(value: str) -> str:
-    if "@" in value:  # before any part of it is repeated
-        raise ValueError("holds a user name or password, which does not belong into this file")
-    if not is_address(value.partition("?")[0]):
-        raise ValueError("is not an address like https://hooks.example.org/rota")
-    return value
 
 
 def _named(value: Any) -> Any:
@@ -71,7 +63,6 @@ def listed(one: Any) -> BeforeValidator:
 
 
 VariableHolding = Annotated[SecretName, BeforeValidator(_named)]
-WebAddress = Annotated[Text, AfterValidator(_web_address)]
 Mailbox = Annotated[Text, AfterValidator(_mailbox)]
 Argument = Annotated[Text, AfterValidator(_argument)]
 Texts = Annotated[tuple[Text, ...], Field(strict=False), listed(Text)]

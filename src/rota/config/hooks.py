@@ -2,20 +2,14 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from rota.config.scalars import SecretName, Span, Text
-from rota.config.sources import Section, is_address
+from rota.config.scalars import SecretName, Span, Text, WebAddress
+from rota.config.sources import Section
 from rota.config.variables import Switch
 
 # Hooks are not told of runs that were cancelled, or lost with their claim or their server.
 RunStatusName = Literal["succeeded", "failed", "partial", "timed_out"]
-
-
-def _web_address(value: str) -> str:
-    if not is_address(value.partition("?")[0]):
-        raise ValueError("is not an address like https://hooks.example.org/rota")
-    return value
 
 
 def _shell_command(value: Any) -> Any:
@@ -48,7 +42,7 @@ class HookConfig(Section):
         description="Of `shell`, required: a line for the shell, or a list of the program and its"
         " arguments.",
     )
-    url: Annotated[str, AfterValidator(_web_address)] | None = Field(
+    url: WebAddress | None = Field(
         None,
         description="Of `webhook`, required: the address. `ROTA_HOOK_HOSTS` must allow an address"
         " that is not public.",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from rota.config.cron import parse_cron, time_zone
-from rota.config.sources import Variable
+from rota.config.sources import Variable, is_address
 from rota.config.variables import Lax
 from rota.model.errors import RotaError
 from rota.model.intervals import parse_interval, written
@@ -77,6 +77,17 @@ def _printable(text: str) -> str:
     return text
 
 
+def _web_address(value: str) -> str:
+    if "@" in value.partition("?")[0]:  # before any part of it is repeated
+        raise ValueError(
+            "holds a user name or password, which does not belong in this file; write an @ of the"
+            " path as %40"
+        )
+    if not is_address(value.partition("?")[0]):
+        raise ValueError("is not an address like https://hooks.example.org/rota")
+    return value
+
+
 def _as_text(value: Any) -> Any:
     """`PORT: 8080` is a number for YAML, but text for a process."""
     if isinstance(value, bool):
@@ -98,6 +109,7 @@ Cron = Annotated[str, AfterValidator(_cron)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Prompt = Annotated[str, AfterValidator(_prompt)]
 Text = Annotated[str, AfterValidator(_printable)]
+WebAddress = Annotated[Text, AfterValidator(_web_address)]
 Count = Annotated[int, Field(ge=1), Lax]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False), Lax]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
