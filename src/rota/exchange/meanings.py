@@ -1,7 +1,7 @@
-"""What a value of a record has to mean, beyond its type.
+"""Checks what a value of a record means, beyond its type.
 
-The tables take what this refuses; but whoever reads it again would stumble over it, and with it
-over all records that are read together with it.
+The tables would accept the values that are refused here. But reading such a row later would fail,
+and so would every list that contains it.
 """
 
 import json
@@ -24,7 +24,7 @@ _EVENT_TYPE = re.compile(r"[a-z_]{1,50}(\.[a-z_]{1,50}){0,4}")
 
 
 def demand_sense(kind: str, name: str, value: Any) -> None:
-    """ValueError, in words, when a field of this kind of record cannot mean that."""
+    """Raises ValueError, in words, when this field cannot have this value."""
     check = _MEANINGS.get((kind, name))
     if check is not None and value is not None:
         check(value)
@@ -35,7 +35,8 @@ def _status(value: Any) -> None:
 
 
 def _event_type(value: Any) -> None:
-    """Also one that only a newer Rota knows; but a stream has it on a line of its own."""
+    """A type that only a newer Rota knows is fine. But it must be one word: the event stream writes
+    it on a line of its own."""
     _demand(bool(_EVENT_TYPE.fullmatch(value)), f"{value[:40]!r} is not a type of events")
 
 
@@ -73,7 +74,7 @@ def _like(value: Any, kind: type, made: Callable[[dict[str, Any]], object]) -> N
     try:
         msgspec.convert(value, kind)
         made(value)
-    except (msgspec.ValidationError, TypeError) as error:  # the latter for a name that is unknown
+    except (msgspec.ValidationError, TypeError) as error:  # TypeError: an unknown name
         raise ValueError(f"this is no {kind.__name__.lower()} of a signal: {error}") from None
 
 

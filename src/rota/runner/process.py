@@ -164,7 +164,7 @@ class Nursery:
         if told is not None and "pid" in told:
             return Supervised(program.env, pipe)
         pipe.close()
-        if told is None:  # it was killed, and perhaps by what it had just started
+        if told is None:  # the supervisor was killed, perhaps by the program it had started
             await _end_marked(program.env)
         raise InvalidInput(_why_not(program, (told or {}).get("error")))
 
@@ -207,8 +207,8 @@ class Nursery:
 
 
 async def _end_marked(env: Mapping[str, str]) -> None:
-    """Nobody is left to end the program with this environment: all that inherited it is found by
-    that."""
+    """End the processes of a program whose supervisor is gone. They are found by the environment
+    that they inherited."""
     if RUN_ID in env:
         await asyncio.to_thread(end_run, env[RUN_ID], env[RUN_ROOT])
 

@@ -78,7 +78,7 @@ def _action(kind: ActionKind, spec: Mapping[str, Any]) -> Action:
 
 
 def _demand_no_login(url: str) -> None:
-    """Before anything of it is repeated: whoever may read is shown a signal with its address."""
+    """Checked before any part of the address is repeated: every reader of a signal sees it."""
     if "@" in url:
         raise InvalidInput(
             "action.url: holds a user name or password, which everybody would see who may read"

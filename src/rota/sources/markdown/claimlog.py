@@ -20,8 +20,8 @@ from rota.sources.markdown.sheet import BadSheet
 
 R = TypeVar("R", "Claim", "End")
 RECORD = "record.json"
-LARGEST = 1024 * 1024  # bytes of one
-# Neither another place's nor a pipe, which would keep us waiting.
+LARGEST = 1024 * 1024  # bytes of a record
+# Follow no link to another place, and do not wait for a pipe.
 _UNFOLLOWED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -231,7 +231,9 @@ class ClaimLog:
 
 def _record(text: bytes, kind: type[R]) -> R:
     told = json.loads(text)
-    msgspec.convert(told, kind)  # the folder may come with a repository, and this from anybody
+    msgspec.convert(
+        told, kind
+    )  # anybody may have written it: the folder can be part of a repository
     return kind(**told)
 
 
