@@ -75,9 +75,9 @@ async def submit(queue: WorkQueue) -> None:
     await queue.submit(NewItem(type="noop", description="x"), actor=_ACTOR)
 
 
-async def submit_many(queue: WorkQueue, items: int) -> None:
+async def submit_many(queue: WorkQueue, items: int, labels: tuple[str, ...] = ()) -> None:
     await queue.submit_many(
-        [NewItem(type="noop", description="x") for _ in range(items)], actor=_ACTOR
+        [NewItem(type="noop", description="x", labels=labels) for _ in range(items)], actor=_ACTOR
     )
 
 
@@ -86,9 +86,19 @@ async def fill(queue: WorkQueue, items: int) -> None:
         await submit_many(queue, min(_FILL_BATCH, items - start))
 
 
-async def claim(queue: WorkQueue, agent: str, limit: int = 1, wait_seconds: float = 0) -> Held:
+async def claim(
+    queue: WorkQueue,
+    agent: str,
+    limit: int = 1,
+    wait_seconds: float = 0,
+    labels: tuple[str, ...] = (),
+) -> Held:
     request = ClaimRequest(
-        agent=agent, limit=limit, lease_seconds=_LEASE_SECONDS, wait_seconds=wait_seconds
+        agent=agent,
+        limit=limit,
+        lease_seconds=_LEASE_SECONDS,
+        wait_seconds=wait_seconds,
+        labels=labels,
     )
     return _held(await queue.claim(request))
 

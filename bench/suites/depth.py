@@ -20,6 +20,7 @@ from bench.suites import Options
 
 _BATCH = 50
 _AGENT = "depth"
+_RARE = ("rare",)  # the label of one item, behind all the others
 
 
 def run(options: Options) -> Outcome:
@@ -49,7 +50,9 @@ async def _climb(place: Place, depths: tuple[int, ...], samples: int) -> list[di
             await _claims(queue, 1, samples // 10)  # warms caches and prepared statements
             single = await _claims(queue, 1, samples)
             batch = await _claims(queue, _BATCH, samples // 5)
-            found.append({"depth": depth, "single": single, "batch": batch})
+            await rota_side.submit_many(queue, 1, _RARE)
+            rare = await _claims(queue, 1, samples, _RARE)
+            found.append({"depth": depth, "single": single, "batch": batch, "rare": rare})
     return found
 
 
@@ -60,16 +63,18 @@ def _settle(place: Place) -> None:
     time.sleep(1)
 
 
-async def _claims(queue: Any, limit: int, samples: int) -> dict[str, float]:
+async def _claims(
+    queue: Any, limit: int, samples: int, labels: tuple[str, ...] = ()
+) -> dict[str, float]:
     """Times only the claim; completion and replacement happen between the samples."""
     wall, cpu = [], []
     for _ in range(samples):
         burnt, started = cpu_seconds(), time.perf_counter()
-        held = await rota_side.claim(queue, _AGENT, limit)
+        held = await rota_side.claim(queue, _AGENT, limit, labels=labels)
         wall.append((time.perf_counter() - started) / len(held))
         cpu.append((cpu_seconds() - burnt) / len(held))
         await rota_side.complete_many(queue, _AGENT, held)
-        await rota_side.submit_many(queue, len(held))
+        await rota_side.submit_many(queue, len(held), labels)
     return {
         "p50_us": round(statistics.median(wall) * 1e6, 1),
         "p99_us": round(sorted(wall)[int(samples * 0.99)] * 1e6, 1),
@@ -80,7 +85,7 @@ async def _claims(queue: Any, limit: int, samples: int) -> dict[str, float]:
 def _ratios(one: dict[str, Any], smallest: dict[str, Any]) -> dict[str, float]:
     return {
         f"{kind}_ratio": round(one[kind]["p50_us"] / smallest[kind]["p50_us"], 2)
-        for kind in ("single", "batch")
+        for kind in ("single", "batch", "rare")
     }
 
 
@@ -92,6 +97,8 @@ _COLUMNS = (
     "÷ smallest",
     f"batch of {_BATCH}: µs/item",
     "CPU µs",
+    "÷ smallest",
+    "by a rare label: µs",
     "÷ smallest",
 )
 
@@ -107,4 +114,6 @@ def _row(figure: dict[str, Any]) -> list[str]:
         f"{batch['p50_us']:,.1f}",
         f"{batch['cpu_us']:,.1f}",
         f"{figure['batch_ratio']:.2f}×",
+        f"{figure['rare']['p50_us']:,.0f}",
+        f"{figure['rare_ratio']:.2f}×",
     ]

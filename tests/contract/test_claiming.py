@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
+from rota.daemon import Sweeping
 from rota.model.claims import ClaimedItem, ClaimRequest, Completion, NothingClaimed
 from rota.model.errors import ClaimLost, InvalidInput, NoFreeSlot, NotFound, TransitionRefused
 from rota.model.events import EventType
@@ -1053,3 +1055,16 @@ async def test_a_type_that_is_named_twice_is_counted_in_line_once(
         await store.read(lambda tx, i=one: tx.ahead_in_line(i, line)) for one in (first, second)
     ]
     assert found == [0, 1]
+
+
+async def test_the_log_names_a_few_of_many_swept_items(ledger: Ledger, clock: ManualClock) -> None:
+    await ledger.queue.set_agent("ada", max_concurrent=20)
+    await ledger.queue.submit_many([NewItem("chore", "x")] * 20)
+    taken = await ledger.queue.claim(ClaimRequest("ada", limit=20, lease_seconds=1))
+    clock.advance(2)
+    with capture_logs() as logged:
+        await Sweeping(ledger.sweeper, lambda swept: None).tick()
+    (line,) = logged
+    assert (line["event"], line["released"], line["failed"], line["blocked"]) == ("swept", 20, 0, 0)
+    assert len(line["items"]) == 10
+    assert set(line["items"]) < {one.item.id for one in taken.items}

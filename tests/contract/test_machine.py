@@ -39,6 +39,7 @@ from rota.testing.clock import ManualClock
 from rota.testing.emptying import empty
 from rota.testing.standing import NEEDS, order
 
+LABELS = st.sampled_from([frozenset[str](), frozenset({"red"}), frozenset({"red", "blue"})])
 LEASE = 60.0
 QUIET = 30 * 60.0
 SLOTS = {"ada": 1, "bob": 2}
@@ -64,6 +65,7 @@ class Item:
     deferred: bool
     open_blockers: int
     updated: float
+    labels: frozenset[str]
     status: Status = Status.QUEUED
     reason: str | None = None
     slot: int | None = None
@@ -105,6 +107,7 @@ class Model:
             available_at is not None and available_at > self.now,
             int(waits),
             self.now,
+            new["labels"],
         )
         if blocker is not None:
             self.items[blocker].dependents.append(item.number)
@@ -180,19 +183,20 @@ class Model:
         if verb is Verb.RETRY:
             item.attempts = 0
 
-    def claim(self, agent: str, limit: int) -> list[Item] | str:
-        got = self._take(agent, limit)
+    def claim(self, agent: str, limit: int, labels: frozenset[str]) -> list[Item] | str:
+        got = self._take(agent, limit, labels)
         if not got and self._catch_up():
-            got = self._take(agent, limit)
+            got = self._take(agent, limit, labels)
         if got:
             return got
         return "nothing_ready" if self.free(agent) else "no_free_slot"
 
-    def _take(self, agent: str, limit: int) -> list[Item]:
+    def _take(self, agent: str, limit: int, labels: frozenset[str]) -> list[Item]:
         ready = [
             item
             for item in self.items
             if item.hold is None
+            and labels <= item.labels
             and not item.deferred
             and item.open_blockers == 0
             and (item.status, item.agent)
@@ -252,6 +256,11 @@ class Model:
             item.hold = why
             item.updated = self.now
             item.version += 1
+        return item
+
+    def edit(self, item: Item, priority: int, labels: frozenset[str]) -> Item:
+        item.priority, item.labels, item.updated = priority, labels, self.now
+        item.version += 1
         return item
 
     def note(self, item: Item, text: str) -> Item:
@@ -339,6 +348,8 @@ class Machine(RuleBasedStateMachine):
     def believed(self, item: Item) -> dict[str, Any]:
         return {
             "number": item.number,
+            "priority": item.priority,
+            "labels": item.labels,
             "status": item.status,
             "reason": item.reason,
             "agent": item.agent,
@@ -362,6 +373,8 @@ class Machine(RuleBasedStateMachine):
         by_sweeper = item.notes is not None and item.notes.startswith("No update since")
         return {
             "number": side.number(item.id),
+            "priority": item.priority,
+            "labels": frozenset(item.labels),
             "status": item.status,
             "reason": item.reason,
             "agent": item.assigned_agent,
@@ -409,6 +422,7 @@ class Machine(RuleBasedStateMachine):
                     "max_attempts": st.integers(1, 2),
                     "delay": st.sampled_from([None, None, None, -1.0, 30.0]),
                     "blocker": st.sampled_from(numbers),
+                    "labels": LABELS,
                 }
             ),
             "item",
@@ -425,6 +439,7 @@ class Machine(RuleBasedStateMachine):
                     max_attempts=new["max_attempts"],
                     available_at=None if delay is None else self.clock.text(delay),
                     blocked_by=() if blocker is None else (side.ids[blocker],),
+                    labels=tuple(sorted(new["labels"])),
                 )
             )
             side.ids.append(item.id)
@@ -441,11 +456,11 @@ class Machine(RuleBasedStateMachine):
         number, epoch = data.draw(st.sampled_from(live * 3 + self.claims), "claim")
         return self.model.items[number], epoch
 
-    @rule(agent=st.sampled_from(sorted(SLOTS)), limit=st.integers(1, 3))
-    def claim(self, agent: str, limit: int) -> None:
-        expected = self.model.claim(agent, limit)
+    @rule(agent=st.sampled_from(sorted(SLOTS)), limit=st.integers(1, 3), labels=LABELS)
+    def claim(self, agent: str, limit: int, labels: frozenset[str]) -> None:
+        expected = self.model.claim(agent, limit, labels)
         for side in self.sides:
-            request = ClaimRequest(agent, limit, lease_seconds=LEASE)
+            request = ClaimRequest(agent, limit, lease_seconds=LEASE, labels=tuple(sorted(labels)))
             result = self.runner.run(side.ledger.queue.claim(request))
             if isinstance(expected, str):
                 assert (result.items, result.reason) == ([], expected)
@@ -524,6 +539,17 @@ class Machine(RuleBasedStateMachine):
         self.ask(
             lambda: self.model.note(item, "hm") if why == "note" else self.model.hold(item, why), do
         )
+
+    @rule(data=st.data(), priority=st.integers(1, 3), labels=LABELS)
+    def operator_edits(self, data: st.DataObject, priority: int, labels: frozenset[str]) -> None:
+        item = self.item(data)
+
+        async def do(side: Side) -> WorkItem:
+            said = order(Verb.RELEASE, side.ids[item.number])
+            edits = {"priority": priority, "labels": sorted(labels)}
+            return await side.ledger.queue.change(said, None, edits)
+
+        self.ask(lambda: self.model.edit(item, priority, labels), do)
 
     @rule(
         seconds=st.sampled_from([0.0, 1.0, LEASE - 1, LEASE, QUIET, QUIET + 1]),

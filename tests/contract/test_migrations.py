@@ -115,6 +115,7 @@ async def used(ledger: Ledger) -> dict[str, str]:
             NewItem("issue", "x", source=REPO, source_ref="2", project_id=project.id)
         ),
         "plain": await ledger.queue.submit(NewItem("chore", "x", project_id=project.id)),
+        "labelled": await ledger.queue.submit(NewItem("docs", "x", labels=("red",))),
     }
     (claimed,) = (await ledger.queue.claim(ClaimRequest("eve", types=("chore",)))).items
     assert claimed.item.id == items["plain"].id
@@ -152,6 +153,7 @@ async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: st
         "0010_fewer_trees",
         "0011_declarations",
         "0012_rosters",
+        "0013_ready_labels",
     ]
     async with open_store(empty) as store:
         assert await store.read(audit.read_ledger, long=True) == before
@@ -159,6 +161,8 @@ async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: st
         queue, outside = ledger.queue, ledger.outside
         await queue.complete(ids["plain"], token=ids["token"])
         assert (await queue.unhold(ids["held"])).hold_reason is None
+        (red,) = (await queue.claim(ClaimRequest("gus", limit=9, labels=("red",)))).items
+        assert red.item.id == ids["labelled"]
         await queue.set_agent("ada", max_concurrent=9)
         taken = (await queue.claim(ClaimRequest("ada", limit=9))).items
         assert [one.item.id for one in taken] == [ids["held"], ids["waits"]]
@@ -245,7 +249,7 @@ async def test_a_database_that_lacks_a_migration_is_not_opened_and_not_changed(
     await make_store(empty).upgrade()
     next_version()
     before = look(empty)
-    with pytest.raises(SchemaBehind, match=r"lacks 0013_next; run `rota db upgrade`") as refused:
+    with pytest.raises(SchemaBehind, match=r"lacks 0014_next; run `rota db upgrade`") as refused:
         await make_store(empty).open()
     assert refused.value.details["pending"] == [NEXT.name]
     assert look(empty) == before

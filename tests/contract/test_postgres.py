@@ -36,9 +36,11 @@ from rota.storage.dialogue import Connection, Dialogue
 from rota.storage.port import RunAgain, Store, Take, Topic, Transaction
 from rota.storage.postgres import TRIES, PostgresStore
 from rota.storage.postgres_connection import connect
+from rota.storage.select import candidates
 from rota.testing.audit import faults, read_ledger
 from rota.testing.clock import ManualClock
 from rota.testing.standing import bring_to, order
+from tests.contract.spelling import to_psycopg
 
 OpenStore = Callable[[], Awaitable[Store]]
 Sql = Callable[..., list[tuple[Any, ...]]]
@@ -242,6 +244,28 @@ async def until_somebody_waits_for_a_lock(sql: Sql, how_many: int = 1) -> None:
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
     await until(lambda: len(sql(waiting)) >= how_many)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_claim_by_label_leaves_what_was_taken_since_it_began_to_look(
+    database: str, queue: WorkQueue, sql: Sql, count: int
+) -> None:
+    """It still sees the label in line, because it sees the tables as they were at its start."""
+    labels = ("red", "blue")[:count]
+    item = await queue.submit(NewItem("chore", "x", labels=labels))
+    (text,) = candidates("postgres", named=False, types=0, labels=count, project=False)
+    # The last label is known only once a lock is free, long after the statement has begun.
+    waits = f"(SELECT %(label_{count - 1})s::text FROM (SELECT pg_advisory_lock(1)) AS lock)"
+    spelt = to_psycopg(text).replace(f"%(label_{count - 1})s", waits)
+    values = {"want": 1} | {f"label_{n}": label for n, label in enumerate(labels)}
+    sql("SELECT pg_advisory_lock(1)")
+    with psycopg.connect(database, autocommit=True) as other:
+        looking = asyncio.to_thread(lambda: other.execute(spelt.encode(), values).fetchall())
+        found = asyncio.ensure_future(looking)
+        await until_somebody_waits_for_a_lock(sql)
+        (taken,) = (await queue.claim(ClaimRequest("ada", labels=labels))).items
+        sql("SELECT pg_advisory_unlock(1)")
+        assert (taken.item.id, await found) == (item.id, [])
 
 
 def complete(item: WorkItem) -> Callable[[Transaction], Any]:

@@ -335,7 +335,7 @@ def _ids(count: int) -> list[str]:
 def _asked(ids: list[str]) -> dict[str, tuple[dict[str, Any], str]]:
     return {
         "count_open": ({}, "work_items_by_status"),
-        "count_created": ({"first": ids[-INSIDE], "beyond": "ffff"}, "work_items_by_status|pkey"),
+        "count_created": ({"first": ids[-INSIDE], "beyond": "ffff"}, "work_items_pkey|id>"),
         "count_ended": ({"status": "completed", **STRETCH}, "work_items_by_end"),
         "last_ended": ({"status": "completed", "want": 10, **STRETCH}, "work_items_by_end"),
         "failure_reasons": ({"want": 10, **STRETCH}, "work_items_by_end"),

@@ -100,6 +100,59 @@ async def test_an_item_cannot_be(sql: Sql, values: dict[str, object]) -> None:
     assert sql("SELECT count(*) FROM work_items") == [(0,)]
 
 
+QUEUED: dict[str, object] = {"status": "queued", "completed_at": None, "outcome": None}
+# What an item may have at first, and later.
+TURNS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "its status": (QUEUED, {"status": "completed", "completed_at": NOW, "outcome": "success"}),
+    "its agent": ({"assigned_agent": None}, {"assigned_agent": "ada"}),
+    "its hold": ({"hold_reason": None}, {"hold_reason": "wait"}),
+    "its blockers": ({"open_blockers": 0}, {"open_blockers": 1}),
+    "its time": ({"deferred": 0}, {"deferred": 1}),
+    "its priority": ({"priority": 3}, {"priority": 1}),
+}
+
+
+@pytest.mark.parametrize(("first", "later"), TURNS.values(), ids=TURNS.keys())
+async def test_the_labels_of_what_may_be_taken_follow(
+    sql: Sql, first: dict[str, object], later: dict[str, object]
+) -> None:
+    def change(values: dict[str, object]) -> None:
+        words = ", ".join(f"{name} = :{name}" for name in values)
+        sql(f"UPDATE work_items SET {words} WHERE id = 'a'", **values)
+
+    def kept() -> list[tuple[Any, ...]]:
+        rows = "SELECT label, item_priority, work_item_id FROM ready_labels ORDER BY 3, 1"
+        return [tuple(one) for one in sql(rows)]
+
+    def is_ready(priority: int) -> list[tuple[Any, ...]]:
+        return [("blue", priority, "a"), ("red", priority, "a"), ("red", 3, "b")]
+
+    for item_id, labels in {"a": ["red", "blue"], "b": ["red"], "c": []}.items():
+        statement, columns = row(item_id, labels=str(labels).replace("'", '"'))
+        sql(statement, **columns)
+        for label in labels:
+            sql("INSERT INTO work_item_labels VALUES (:label, :id)", label=label, id=item_id)
+    assert kept() == is_ready(3)
+    change(later)
+    there = is_ready(1) if "priority" in later else [("red", 3, "b")]
+    assert kept() == there
+    sql("DELETE FROM work_item_labels WHERE work_item_id = 'a' AND label = 'red'")
+    sql("INSERT INTO work_item_labels VALUES ('red', 'a')")
+    assert kept() == there, "a label alone makes no item ready"
+    change(first)
+    assert kept() == is_ready(3)
+    sql("DELETE FROM work_item_labels WHERE work_item_id = 'a'")
+    assert kept() == [("red", 3, "b")]
+
+
+async def test_the_labels_of_an_item_of_a_source_are_not_in_line(sql: Sql) -> None:
+    statement, columns = row("a", labels='["red"]', source="s", source_ref="1")
+    sql(statement, **columns)
+    sql("INSERT INTO work_item_labels VALUES ('red', 'a')")
+    sql("UPDATE work_items SET priority = 1")
+    assert sql("SELECT count(*) FROM ready_labels") == [(0,)]
+
+
 async def test_one_agent_has_one_item_in_progress_per_slot(sql: Sql) -> None:
     def start(item_id: str, agent: str, slot: int) -> None:
         statement, columns = row(item_id, status="in_progress", assigned_agent=agent, slot=slot)
@@ -126,6 +179,23 @@ async def test_one_source_reference_has_one_live_item(sql: Sql) -> None:
     with pytest.raises(REFUSED):  # it cannot come back beside the live one
         sql("UPDATE work_items SET status = 'queued', completed_at = NULL, outcome = NULL"
             " WHERE id = 'e'")  # fmt: skip
+
+
+FIRING = (
+    "INSERT INTO work_signal_firings (id, signal_id, dedupe_key, status, next_attempt_at,"
+    " created_at) VALUES (:id, :signal, :cause, 'queued', 'now', 'now')"
+)
+
+
+async def test_a_signal_has_one_firing_for_each_cause(sql: Sql) -> None:
+    for signal in ("s", "t"):
+        sql("INSERT INTO work_signals (id, status, trigger_kind, trigger_spec, action, created_at,"
+            " updated_at) VALUES (:id, 'active', 'time', '{}', '{}', 'now', 'now')",
+            id=signal)  # fmt: skip
+    for firing, signal, cause in [("a", "s", "1"), ("b", "s", "2"), ("c", "t", "1")]:
+        sql(FIRING, id=firing, signal=signal, cause=cause)
+    with pytest.raises(REFUSED):
+        sql(FIRING, id="d", signal="s", cause="1")
 
 
 CLAIM = (

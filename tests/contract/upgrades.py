@@ -38,9 +38,10 @@ ALL = [
     "0010_fewer_trees",
     "0011_declarations",
     "0012_rosters",
+    "0013_ready_labels",
 ]
 NEXT = Migration(
-    "0013_next",
+    "0014_next",
     "CREATE TABLE next_things (id text PRIMARY KEY NOT NULL);\n"
     "ALTER TABLE projects ADD COLUMN next_column text;\n"
     "INSERT INTO next_things SELECT id FROM work_items;\n"

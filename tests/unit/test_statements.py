@@ -55,7 +55,7 @@ def test_the_columns_of_an_item_are_those_of_its_class() -> None:
 def test_a_claim_asks_only_for_what_it_is_given(dialect: str) -> None:
     for named in (True, False):
         texts = candidates(dialect, named=named, types=2, labels=1, project=True)
-        assert len(texts) == 2
+        assert len(texts) == (2 if named else 1), "a label is looked up once, for all types"
         asked = {name for text in texts for name in re.findall(r"(?<!:):([a-z]\w*)", text)}
         assert asked == {"want", "type_0", "type_1", "label_0", "project_id"} | (
             {"agent"} if named else set()

@@ -109,6 +109,12 @@ def test_prose_has_room_and_what_is_spare_goes_in_its_order(printed: Any) -> Non
     }
 
 
+def test_what_is_narrow_comes_back_where_something_wide_was_left_out(printed: Any) -> None:
+    row = {**RUN, "agent": "smith", "schedule": "early", "item_title": "Mend the gate"}
+    head = printed(80, runs._COLUMNS, row)[0]
+    assert head.split() == ["id", "status", "agent", "item", "age"]
+
+
 def test_when_a_schedule_looks_next_is_shown_longer_than_how_its_last_run_ended(
     printed: Any,
 ) -> None:

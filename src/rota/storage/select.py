@@ -40,28 +40,72 @@ def candidates(
     With `named`: items dispatched to the agent or queued in its name. 'dispatched'
     sorts before 'queued' and is taken first, so one index range holds both in
     order. Otherwise: items that name no agent. Each type gets a statement of its
-    own, because each reads one index from its beginning; the caller merges.
+    own, because each reads one index from its beginning; the caller merges. With
+    labels, one statement reads the ready items that have the rarest of them.
 
     If the limit is a parameter, PostgreSQL makes a new plan for every value, which costs
     five times as much as the reading. It does not look inside a limit that is a subquery.
     """
+    most = "(SELECT CAST(:want AS int))" if dialect == "postgres" else ":want"
+    if labels and not named:
+        return (f"{_with_labels(dialect, types, labels, project)} LIMIT {most}",)
     whose = (
         f"status IN ('dispatched', 'queued') AND {_NAMED}"
         if named
         else load_fragments(dialect)["ready"]
     )
-    narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
+    narrow = _project(project) + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
-    limit = (
-        "LIMIT (SELECT CAST(:want AS int)) FOR UPDATE SKIP LOCKED"
-        if dialect == "postgres"
-        else "LIMIT :want"
-    )
     return tuple(
         f"SELECT {item_columns()} FROM work_items WHERE {whose}{kind}{narrow}"
-        f" ORDER BY status, priority, id {limit}"
+        f" ORDER BY status, priority, id LIMIT {most}{_LOCKED[dialect]}"
         for kind in kinds
     )
+
+
+_LOCKED = {"postgres": " FOR UPDATE SKIP LOCKED", "sqlite": ""}
+
+
+def _with_labels(dialect: str, types: int, labels: int, project: bool) -> str:
+    """The labels come first, and then each item is looked up by its id. SQLite keeps that order in
+    a CROSS JOIN. PostgreSQL needs a LATERAL with a limit: without statistics it would rather sort
+    the whole queue. There the item is also asked whether it is still ready, and `status || ''`
+    leads the planner away from the indexes of ready items, which do not begin with the id."""
+    kinds = ", ".join(f":type_{index}" for index in range(types))
+    narrow = (
+        (f" AND type IN ({kinds})" if types else "")
+        + _project(project)
+        + (_labels(labels) if labels > 1 else "")
+    )
+    if dialect == "postgres":
+        ready = load_fragments(dialect)["ready"].replace("status =", "status || '' =", 1)
+        item = (
+            f"LATERAL (SELECT * FROM work_items WHERE id = r.work_item_id AND {ready}{narrow}"
+            f" LIMIT 1{_LOCKED[dialect]}) AS item WHERE true"
+        )
+    else:
+        item = f"work_items WHERE id = r.work_item_id{narrow}"
+    return (
+        f"SELECT {item_columns()} FROM ready_labels r CROSS JOIN {item}"
+        f" AND r.label = {_rarest(labels)} ORDER BY r.item_priority, r.work_item_id"
+    )
+
+
+def _rarest(labels: int) -> str:
+    """Few items have all labels if few have one of them. Counted up to twenty."""
+    if labels == 1:
+        return ":label_0"
+    counts = (
+        f"SELECT CAST(:label_{index} AS text) AS label, (SELECT count(*) FROM (SELECT 1"
+        f" FROM ready_labels WHERE label = :label_{index} ORDER BY item_priority, work_item_id"
+        f" LIMIT 20) AS some_{index}) AS found"
+        for index in range(labels)
+    )
+    return f"(SELECT label FROM ({' UNION ALL '.join(counts)}) AS each_one ORDER BY found LIMIT 1)"
+
+
+def _project(project: bool) -> str:
+    return " AND project_id = :project_id" if project else ""
 
 
 @lru_cache(maxsize=256)
@@ -74,7 +118,7 @@ def line(*, types: int, labels: int, project: bool) -> str:
         f"status = 'queued' AND {_NAMED} AND {before}",
         f"status = 'dispatched' AND {_NAMED}",
     )
-    narrow = (" AND project_id = :project_id" if project else "") + _labels(labels)
+    narrow = _project(project) + _labels(labels)
     kinds = [f" AND type = :type_{index}" for index in range(types)] or [""]
     parts = (
         f"SELECT 1 FROM work_items WHERE {place}{kind}{narrow}"

@@ -31,6 +31,7 @@ _TABLES = (
     "dispatch_log",
     "work_item_links",
     "work_item_labels",
+    "ready_labels",
     "work_items",
     "agents",
     "projects",

@@ -12,18 +12,8 @@ SELECT 'queued', (SELECT count(*) FROM work_items WHERE @ready)
                + (SELECT count(*) FROM work_items WHERE @waiting)
 
 -- name: count_created
--- An id contains the time of its creation. The rows are wide, so this reads narrow indexes instead,
--- in forty ranges: one for each status and priority. Items in progress are few.
-SELECT (SELECT count(*) FROM work_items
-        WHERE status IN ('dispatched', 'blocked', 'in_review', 'completed', 'failed', 'cancelled')
-          AND slot IS NULL AND status <> 'queued'
-          AND priority IN (1, 2, 3, 4, 5) AND id >= :first AND id < :beyond)
-     + (SELECT count(*) FROM work_items
-        WHERE @ready AND priority IN (1, 2, 3, 4, 5) AND id >= :first AND id < :beyond)
-     + (SELECT count(*) FROM work_items
-        WHERE @waiting AND priority IN (1, 2, 3, 4, 5) AND id >= :first AND id < :beyond)
-     + (SELECT count(*) FROM work_items
-        WHERE status = 'in_progress' AND id >= :first AND id < :beyond)
+-- An id contains the time of its creation.
+SELECT count(*) FROM work_items WHERE id >= :first AND id < :beyond
 
 -- name: count_ended
 SELECT count(*) FROM work_items

@@ -222,11 +222,17 @@ class ClaimsContract:
         self, store: Store, another_store: OpenStore
     ) -> None:
         other = await another_store()
-        await given(store, *(item() for _ in range(40)))
-        stores = [store, other]
+        await given(store, *(item(labels=("red",)) for _ in range(40)))
+        stores, labels = [store, other], [(), ("red",), ("red",)]
         rounds = await asyncio.gather(
             *(
-                taken(stores[n % 2], agent=f"a{n}", tokens=[f"{n}-{k}" for k in range(4)], slots=4)
+                taken(
+                    stores[n % 2],
+                    agent=f"a{n}",
+                    tokens=[f"{n}-{k}" for k in range(4)],
+                    slots=4,
+                    labels=labels[n % 3],
+                )
                 for n in range(12)
             )
         )
@@ -234,7 +240,7 @@ class ClaimsContract:
         assert len(ids) == len(set(ids))
         while missing := 40 - len(ids):
             # A skipped row is not a taken one: another request gets the rest.
-            more = await taken(store, agent=f"z{missing}", tokens=[f"z{missing}"])
+            more = await taken(store, agent=f"z{missing}", tokens=[f"z{missing}"], labels=("red",))
             assert more
             ids += [claimed.item.id for claimed in more]
         assert len(set(ids)) == 40

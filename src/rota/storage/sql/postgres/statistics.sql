@@ -1,7 +1,3 @@
--- name: count_created
--- On PostgreSQL the index of the primary key is narrow.
-SELECT count(*) FROM work_items WHERE id >= :first AND id < :beyond
-
 -- name: arrivals
 -- OFFSET 0 keeps the planner from joining the whole table: it looks up each item's events.
 SELECT i.id, e.to_status, e.occurred_at
