@@ -257,6 +257,27 @@ def test_an_issue_whose_server_was_killed_is_done_by_the_next_run(
     assert not {"ready", "agent-working"} & forge.labels(number)
 
 
+def test_agents_with_labels_of_their_own_keep_their_issues_when_their_server_is_killed(
+    place: Site, forge: Forge
+) -> None:
+    door = place.place / "door"
+    number = forge.issue(f"wait_for {door}")
+    forge.control.label(REPO, number, add=["poem"], remove=["ready"])
+    poems = forge.source(labels={"ready": "poem", "in_progress": "writing"}, lease_seconds=900)
+    place.configure(
+        place.agent("smith", work_source=forge.source()), place.agent("poet", work_source=poems)
+    )
+    node = place.up()
+    first = place.await_start()
+    node.kill()
+    door.touch()
+    node.start()
+    second = place.await_start(2)
+    place.await_status(second["item"], "completed")
+    assert [first["agent"], second["agent"]] == ["poet", "poet"]
+    assert forge.labels(number) == {"agent:managed", "agent:done"}
+
+
 def test_an_issue_is_given_back_by_a_server_that_stops(place: Site, forge: Forge) -> None:
     number = forge.issue("nap 600")
     place.configure(place.agent(work_source=forge.source()))

@@ -19,7 +19,7 @@ from rota.model.sources import SourceClaim, SourceState
 from rota.model.work import WorkItem
 from rota.queue.explain import Explanation
 from rota.queue.ledger import Ledger
-from rota.sources.assembly import open_desk
+from rota.sources.assembly import AgentSources, open_desk
 from rota.sources.desk import Held, IssueDesk
 from rota.sources.gitea import GiteaTracker
 from rota.sources.github import GitHubTracker, RetryOptions
@@ -128,7 +128,7 @@ class Tended:
             ledger=ledger, environ={"TOKEN": f"token-{login}"}, paused_repos=self.paused_repos
         )
 
-    def tending(self, **given: Any) -> Tending:
+    def tending(self, agents: AgentSources = (), **given: Any) -> Tending:
         """As a server has it; each stands for its own process."""
         settings = self.settings(**given)
         tracker = Veil(self.tracker(settings))
@@ -137,14 +137,25 @@ class Tended:
             settings,
             self.ledger,
             lambda: open_desk(
-                settings, self.context(self.ledger), tracker=tracker, pace=self.time.pace
+                settings,
+                self.context(self.ledger),
+                tracker=tracker,
+                pace=self.time.pace,
+                agents=agents,
             ),
             Rhythm(settings.poll_seconds),
             pace=self.time.pace,
+            agents=agents,
         )
 
     async def desk(
-        self, login: str = "bot", *, ledger: bool = True, veil: bool = False, **given: Any
+        self,
+        login: str = "bot",
+        *,
+        ledger: bool = True,
+        veil: bool = False,
+        agents: AgentSources = (),
+        **given: Any,
     ) -> IssueDesk:
         """A desk for our agents; without the ledger, for those of another fleet."""
         settings = self.settings(**given)
@@ -154,6 +165,7 @@ class Tended:
             self.context(self.ledger if ledger else None, login),
             tracker=Veil(tracker) if veil else tracker,
             pace=self.time.pace,
+            agents=agents,
         )
 
     async def take(self, number: int = 1, agent: str = "lucius", **given: Any) -> Held:

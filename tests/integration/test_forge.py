@@ -1164,7 +1164,7 @@ async def test_an_operators_hold_in_the_ledger_counts_too(scene: Forges) -> None
 
 
 async def test_what_an_operator_has_blocked_is_not_taken_up_again(scene: Forges) -> None:
-    source = scene.source(times={"settle": SETTLE, "grace": 0.1})
+    source = scene.source(times={"settle": SETTLE, "grace": 0.1, "margin": 0.01})
     await taken(source)
     detail = await standing(source)
     assert detail.claim is not None

@@ -183,6 +183,24 @@ def test_one_repository_that_fails_does_not_keep_the_others_from_being_swept(her
     assert done.stderr.startswith("ada/gone: ")
 
 
+def test_what_could_not_be_judged_is_not_said_to_be_right(here: Tracked) -> None:
+    number = here.issue()
+    claim = here.forge_claim(number, "north", "thor")
+    here.control.edit_comment(REPO, claim, "<!-- agent-claim:v=2 fleet=north codename=loki -->")
+    said = f"{REPO}#{number}: a claim comment was edited, so its log cannot be believed; delete"
+    swept = here.run("issue", "sweep")
+    assert (swept.returncode, swept.stdout) == (0, "")
+    assert swept.stderr == f"{said} that comment\n"
+    stale = here.run("issue", "stale")
+    assert stale.returncode == 1
+    assert stale.stderr == f"{said} that comment\nnothing is stale\n"
+    here.control.fault("error_before", path=f"/issues/{number}$", status=403)
+    failed = here.run("issue", "sweep")
+    assert (failed.returncode, failed.stdout) == (5, "")
+    assert failed.stderr.startswith(f"{REPO}#{number}: GitHub, ")
+    assert "right" not in failed.stderr
+
+
 def test_a_paused_repository_is_left_alone_and_an_unreadable_list_stops_everything(
     here: Tracked,
 ) -> None:
@@ -348,7 +366,7 @@ def test_a_repository_that_is_not_configured_has_the_names_of_label_state(here: 
 
 def test_people_on_a_terminal_are_told_that_a_claim_takes_its_time(here: Tracked) -> None:
     number = here.issue()
-    here.configure(times={"settle": 0.6})
+    here.configure(times={"settle": 0.6, "grace": 5})
     assert " s, until everything" in on_a_terminal(here, "issue", "claim", f"engine#{number}")
     assert "waiting" not in here.run("issue", "release", f"engine#{number}").stderr
 

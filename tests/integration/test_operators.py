@@ -11,7 +11,7 @@ import pytest
 from rota.claims.comments import OPERATOR_FLEET
 from rota.claims.pauses import PausedRepos
 from rota.claims.pickup import Asker, Obstacle
-from rota.claims.port import Account
+from rota.claims.port import Account, Issue
 from rota.claims.protocol import CommentClaims, Grant, Refusal
 from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, NotFound, Refused
 from rota.sources.desk import Held
@@ -160,6 +160,23 @@ async def test_what_an_agent_holds_is_not_taken_without_force(scene: Tended, mod
     assert "'lucius' holds it" in refused.message
     assert (scene.labels(), scene.comments()) == before
     assert (await (await scene.desk(claim_mode=mode)).claims.look(held.grant)).lost is None
+
+
+async def test_a_refusal_names_the_holder_also_when_it_gives_the_issue_back_meanwhile(
+    scene: Tended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, agents = await scene.take(), await scene.desk()
+    ada = await person(scene)
+    honest = ada._tracker.issue
+
+    async def issue(number: int) -> Issue:
+        await agents.claims.release(held.grant, "released")
+        return await honest(number)
+
+    monkeypatch.setattr(ada._tracker, "issue", issue)
+    refused = await ada.claim(1)
+    assert isinstance(refused, Refusal)
+    assert "'lucius' holds it" in refused.message
 
 
 async def test_by_force_it_is_and_the_agent_hears_of_it(scene: Tended, mode: str) -> None:

@@ -19,7 +19,7 @@ from rota.claims.pauses import PausedRepos
 from rota.claims.pickup import Obstacle
 from rota.claims.protocol import CommentClaims, Refusal
 from rota.claims.sweep import Deed
-from rota.model.errors import ClaimLost, WorkSourceError
+from rota.model.errors import ClaimLost, StorageUnavailable, WorkSourceError
 from rota.model.runs import OutboxEntry, RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.sources import Firing
@@ -125,7 +125,7 @@ async def test_what_changes_there_changes_here(
         ),
         (lambda c: c.label(REPO, 1, add=["blocked"]), "'blocked' keeps", "take the label off"),
         (lambda c: c.edit(REPO, 1, blocked_by=[2]), "blocked by 1 open issue", "close them"),
-        (lambda c: c.label(REPO, 1, add=["agent-working"]), "'agent-working'", "rota issue status"),
+        (lambda c: c.label(REPO, 1, add=["agent-working"]), "'agent-working'", "rota issue sweep"),
     ],
     ids=["hold", "excluded label", "blocker", "in flight"],
 )
@@ -1525,6 +1525,26 @@ async def test_a_chore_rests_longer_each_time_it_breaks(monkeypatch: pytest.Monk
         errors = [ValueError(str(n)) for n in range(8)]
         await daemon.run_chore(Duty("broken", *errors), stopping)
     assert rests == [5, 10, 20, 40, 80, 160, 300, 300, 0]
+
+
+async def test_a_chore_that_waits_for_the_database_looks_again_soon_however_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopping, rests = asyncio.Event(), []
+
+    async def rest(pause: float, *_: object) -> None:
+        rests.append(pause)
+        if len(rests) == 9:
+            stopping.set()
+
+    monkeypatch.setattr(daemon, "_rest", rest)
+    with capture_logs() as logs:
+        away = [StorageUnavailable("away") for _ in range(8)]
+        await daemon.run_chore(Duty("patient", *away), stopping)
+    assert rests == [*[5] * 8, 0]
+    assert {(one["event"], one["error"]) for one in logs} == {
+        ("chore waits for the database", "away")
+    }
 
 
 class Stuck:

@@ -111,9 +111,9 @@ def test_a_field_that_is_none_is_left_out() -> None:
     assert marker(Kind.DONE, claim=3, pr=None) == "<!-- agent-done:v=2 claim=3 -->"
 
 
-@given(st.datetimes(), st.integers(0, 2**64))
+@given(st.datetimes(datetime(2000, 1, 1)), st.integers(0, 2**64))  # noqa: DTZ001
 def test_a_firing_id_is_a_time_and_four_hex_digits(moment: datetime, random: int) -> None:
-    assert FIRING_ID.fullmatch(firing_id(moment.replace(year=2026), random))
+    assert FIRING_ID.fullmatch(firing_id(moment, random))
 
 
 def test_firing_id_example() -> None:

@@ -72,6 +72,21 @@ def test_an_agent_picks_up_what_is_ready_and_nothing_else(
 
 
 @pytest.mark.parametrize(
+    ("label", "advice"),
+    [
+        (IN_FLIGHT, "rota issue sweep corrects it"),
+        (LABELS.pr_open, "take it off if no pull request"),
+        (LABELS.done, "take it off"),
+        (LABELS.failed, f"put the label '{READY}' on"),
+    ],
+)
+def test_of_a_label_it_is_told_what_to_do_about_it(label: str, advice: str) -> None:
+    found = objection(issue(label), LABELS)
+    assert found is not None
+    assert str(found).startswith(f"it carries the label '{label}'; {advice}")
+
+
+@pytest.mark.parametrize(
     ("asker", "labels", "standing", "why"),
     [
         # the holder of a claim is exempt from its own block

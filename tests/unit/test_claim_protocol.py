@@ -233,6 +233,14 @@ def test_a_post_that_never_arrived_is_given_up_after_twice_the_lag() -> None:
     assert world.time.now >= 2 * world.setting.times.settle
 
 
+def test_a_strangers_post_in_the_same_words_is_not_taken_for_ours() -> None:
+    world = quiet_world()
+    claims, _ = claimant(world, "ann")
+    post(world, Kind.SUSPECT, STRANGER, claim=7, by="ann")
+    direct(claims, before_comment=lose_answer())
+    assert world.time.play(claims.log.append(1, Kind.SUSPECT, claim=7, by="ann")) == [None]
+
+
 def test_somebody_elses_claim_is_not_adopted_for_ours() -> None:
     world = quiet_world()
     claims, who = claimant(world, "ann")
@@ -452,7 +460,37 @@ def test_an_entry_that_was_invisible_when_the_claim_was_granted_is_reported() ->
     assert world.setting.times.slower().settle == 2 * world.setting.times.settle
 
 
+def hidden_for_a_moment(world: World, claims: CommentClaims, grant: Grant) -> None:
+    """Reads miss the claim, as they did when it was young."""
+    shown = world.time.now + world.setting.times.settle
+    direct(claims, hides=lambda one: one.id == grant.claim_id and world.time.now < shown)
+
+
+def test_a_log_that_lacks_our_claim_for_a_moment_has_not_lost_it() -> None:
+    world = quiet_world()
+    claims, grant = granted(world)
+    hidden_for_a_moment(world, claims, grant)
+    assert look(world, claims, grant).lost is None
+
+
+def test_a_claim_that_stays_away_is_lost() -> None:
+    world = quiet_world()
+    claims, grant = granted(world)
+    direct(claims, hides=lambda one: one.id == grant.claim_id)
+    assert look(world, claims, grant).lost
+
+
 # the end
+
+
+@pytest.mark.parametrize("end", ["finish", "release"])
+def test_an_end_is_accepted_though_the_claim_is_hidden_for_a_moment(end: str) -> None:
+    world = quiet_world()
+    claims, grant = granted(world)
+    hidden_for_a_moment(world, claims, grant)
+    said = claims.finish(grant, "u") if end == "finish" else claims.release(grant, "released")
+    assert world.time.play(said) == [True]
+    assert world.truth(1)[-1].fields["claim"] == str(grant.claim_id)
 
 
 def test_an_accepted_end_is_shown_by_the_labels() -> None:
@@ -563,6 +601,18 @@ def test_the_label_says_how_it_was_given_back(how: dict[str, Any], label: str | 
     claims, grant = granted(world)
     world.time.play(claims.release(grant, **how))
     assert labels_of(world) == {"bug", LABELS.managed, *([label] if label else [])}
+
+
+def test_who_has_lost_the_issue_leaves_even_wrong_labels_to_others() -> None:
+    """What a former holder reads may be stale: only the holder and sweeps set labels."""
+    world = quiet_world()
+    claims, grant = granted(world)
+    post(world, Kind.REVOKE, OPERATOR, claim=grant.claim_id, by="op")
+    post(world, Kind.CLAIM, OTHER_BOT, fleet="f1", codename="bob", firing_id="x", nonce="bob")
+    world.repository.remove_label(1, LABELS.in_flight, "person")
+    assert world.time.play(claims.release(grant, "gave-up")) == [False]
+    assert labels_of(world) == WORKED_ON - {LABELS.in_flight}
+    assert kinds(world) == ["claim", "revoke", "claim"]
 
 
 def test_a_release_said_twice_is_said_once() -> None:

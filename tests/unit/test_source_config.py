@@ -233,6 +233,11 @@ def test_a_configuration_of_ours_passes_unchanged() -> None:
             "4:5: sources[0].labels: ready and failed are both called 'go'; they must differ",
         ),
         (
+            GITHUB + "    times: {settle: 60, grace: 80}\n",
+            "4:5: sources[0].times: grace (80 s) must be longer than settle and margin together"
+            " (80 s), or no claim could be trusted for a moment",
+        ),
+        (
             GITHUB + "    exclude_labels: [READY]\n",
             "2:5: sources[0]: exclude_labels keeps agents away from 'ready', which is what"
             " labels.ready calls an issue that may be taken; nothing would ever be taken",
@@ -334,12 +339,19 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(key: str, value
 
 
 def test_two_sources_cannot_have_one_name(write: Write) -> None:
-    again = GITHUB + GITHUB.removeprefix("sources:\n")
+    inside = "    api_url: https://git.example.org\n"
+    again = GITHUB + GITHUB.removeprefix("sources:\n") + inside
     assert mistake(write(again)) == (
         "4:5: sources[1]: 'github:octocat/hello' is what sources[0] is called; give each its own"
         " 'name'"
     )
     assert len(load(write(again + "    name: other\n")).sources) == 2
+
+
+@pytest.mark.parametrize("more", ["", "    name: other\n"])
+def test_a_repository_is_one_source_whatever_it_is_called(write: Write, more: str) -> None:
+    again = GITHUB + GITHUB.removeprefix("sources:\n").replace("octocat", "OctoCat") + more
+    assert mistake(write(again)) == "4:5: sources[1]: sources[0] is this repository, too; keep one"
 
 
 # files that are no YAML, or too much of it

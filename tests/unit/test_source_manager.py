@@ -434,3 +434,29 @@ async def test_closing_closes_all_adapters_also_when_one_breaks(fleet: Fleet) ->
         with pytest.raises(OSError, match="the wire is cut"):
             await manager.aclose()
     assert [one.closed for one in fleet.made] == [1, 1, 1, 1, 1]
+
+
+async def test_an_adapter_of_five_verbs_needs_no_more_to_be_used_and_closed() -> None:
+    place = MemoryPlace()
+    key = place.add("Mend the gate").id
+
+    class Five:
+        """As much of an adapter as a work source has to have."""
+
+        type = "five"
+
+        def __init__(self, config: Mapping[str, Any]) -> None:
+            within = MemoryWorkSource(place, "ada")
+            self.fetch_available_work = within.fetch_available_work
+            self.claim_work = within.claim_work
+            self.complete_work = within.complete_work
+            self.release_work = within.release_work
+            self.get_work = within.get_work
+
+    registry = WorkSourceRegistry(lambda: ())
+    registry.register("five", Five)
+    async with WorkSourceManager(registry=registry) as sources:
+        found = await sources.get_next_work_item(Agent(work_source={"type": "five"}))
+        assert found.item is not None
+        assert (found.item.id, found.claimed) == (key, True)
+        await sources.report_outcome(key, MENDED, agent=Agent(work_source={"type": "five"}))

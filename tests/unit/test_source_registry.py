@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from rota.model.errors import (
     UnknownWorkSourceError,
     WorkSourceError,
 )
-from rota.sources import registry
+from rota.model.work import Priority
+from rota.prompts import build_prompt
+from rota.sources import WorkItem, registry
 from rota.sources.memory import MemoryPlace, MemoryWorkSource
 from rota.sources.registry import SourceContext, WorkSourceRegistry
 
@@ -72,6 +75,20 @@ def test_a_registered_factory_gets_the_configuration_and_the_context(
     assert isinstance(source, MemoryWorkSource)
     assert source.agent == "ada"
     assert seen == [{"type": "linear", "team": "core"}]
+
+
+def test_a_factory_may_take_the_configuration_alone(empty: WorkSourceRegistry) -> None:
+    class Plain(MemoryWorkSource):
+        def __init__(self, config: Mapping[str, Any]) -> None:
+            super().__init__(MemoryPlace(), "me")
+            self.config = config
+
+    empty.register("class", Plain)
+    empty.register("lambda", lambda config: Plain(config))  # noqa: PLW0108 - as people write it
+    for name in ("class", "lambda"):
+        made = empty.create({"type": name, "size": 3})
+        assert isinstance(made, Plain)
+        assert made.config == {"type": name, "size": 3}
 
 
 def test_a_type_is_registered_once(empty: WorkSourceRegistry) -> None:
@@ -245,3 +262,18 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("written", [Priority.HIGH, 2, "high", "HIGH"])
+def test_an_item_of_a_source_has_a_priority_however_its_adapter_writes_it(written: Any) -> None:
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+    item = WorkItem("x-1", "x", "1", "Mend it", "", written, (), "", now, now)
+    assert item.priority is Priority.HIGH
+    assert "- **Priority:** high" in build_prompt("Do:", item)
+
+
+def test_an_item_of_a_source_cannot_have_a_priority_that_does_not_exist() -> None:
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+    for wrong in ("soon", 9, None):
+        with pytest.raises(ValueError, match="not a valid Priority"):
+            WorkItem("x-1", "x", "1", "Mend it", "", wrong, (), "", now, now)

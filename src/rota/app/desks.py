@@ -96,7 +96,7 @@ def repositories(settings: Settings) -> "list[AnyForge]":
     from rota.config.sources import Forge
 
     known = [one for one in fleet_config(settings).sources if isinstance(one, Forge)]
-    for one in _of_agents(settings):  # several agents may share one
+    for _, one in _of_agents(settings):  # several agents may share one
         if not any(_is_same(one, other) for other in known):
             known.append(one)
     return known
@@ -108,7 +108,7 @@ def _is_same(one: "AnyForge", other: "AnyForge") -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in facts)
 
 
-def _of_agents(settings: Settings) -> "list[AnyForge]":
+def _of_agents(settings: Settings) -> "list[tuple[str, AnyForge]]":
     """Repositories that only agents name. What they lack to be read is no concern of those who
     look after an issue."""
     from rota.app.sources import work_sources
@@ -128,13 +128,15 @@ async def _desk(
     pace: "Pace | None" = None,
 ) -> AsyncIterator["IssueDesk"]:
     from rota.sources.assembly import make_tracker, open_desk
+    from rota.sources.lookup import agents_at
     from rota.sources.rights import explained
 
     context = source_context(settings, ledger)
     tracker = make_tracker(source, context)
     try:
         async with explained(tracker):
-            yield await open_desk(source, context, tracker=tracker, pace=pace)
+            agents = agents_at(tracker.source, _of_agents(settings))
+            yield await open_desk(source, context, tracker=tracker, pace=pace, agents=agents)
     finally:
         await tracker.aclose()
 
@@ -156,7 +158,5 @@ def make_tendings(settings: Settings, ledger: "Ledger") -> "list[Tending]":
     from rota.app import tendings
 
     context = source_context(settings, ledger)
-    made = tendings.make_tendings(fleet_config(settings).sources, context, ledger)
-    for source in _of_agents(settings):
-        tendings.add_tending(made, source, context, ledger)
-    return list(made.values())
+    listed, agents = fleet_config(settings).sources, _of_agents(settings)
+    return list(tendings.make_tendings(listed, agents, context, ledger).values())

@@ -14,7 +14,7 @@ from rota.api.hooks import Receiver
 from rota.app.chores import Cancelling, Housekeeping
 from rota.app.desks import source_context
 from rota.app.sources import read_fleet, work_sources
-from rota.app.tendings import add_tending, make_tendings, receivers
+from rota.app.tendings import make_tendings, receivers
 from rota.config import Settings
 from rota.config.state_dir import StateDir
 from rota.daemon import Crew
@@ -261,15 +261,14 @@ class FleetAtWork:
         """What can be wrong comes first. The sources that somebody works from are tended, agents
         get their slots. What is odd about the file is logged, and returned."""
         declared(loaded.signals, self._ledger.clock.now())
-        made = make_tendings(loaded.sources, self._context, self._ledger)
-        for source in work_sources(loaded.fleet):
-            add_tending(made, source, self._context, self._ledger)
+        agents = work_sources(loaded.fleet)
+        made = make_tendings(loaded.sources, agents, self._context, self._ledger)
         self._in_force = None  # from here on neither the old one is, nor yet the new one
         warnings = [*loaded.warnings, *await self._declare(loaded)]
         for warning in warnings:
             log.warning("configuration", says=warning)
         for name, tending in list(self._tendings.items()):
-            if name in made and made[name].settings == tending.settings:
+            if name in made and made[name].is_like(tending):
                 await made[name].aclose()
                 made[name] = tending
             else:

@@ -37,6 +37,10 @@ def sqlite_path(url: str) -> Path:
     path = url.removeprefix("sqlite:///").removeprefix("sqlite://")
     if not path:
         raise InvalidInput("the database path is empty; use sqlite:///path or a path")
+    if path == ":memory:":  # each of our connections would have a memory of its own
+        raise InvalidInput("a ledger is a file, so that nothing in it is lost; name one")
+    if path.startswith(("sqlite:", "file:")):
+        raise InvalidInput(f"{path[:200]!r} is no path; write sqlite:///path, or the path alone")
     try:
         return Path(path).expanduser()
     except RuntimeError:

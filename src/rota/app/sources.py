@@ -70,6 +70,6 @@ def of_agents(fleet: Fleet) -> Iterator[tuple[str, AnySource]]:
                     continue
 
 
-def work_sources(fleet: Fleet) -> list[AnyForge]:
-    """The repositories that agents and schedules name."""
-    return [one for _, one in of_agents(fleet) if isinstance(one, AnyForge)]
+def work_sources(fleet: Fleet) -> list[tuple[str, AnyForge]]:
+    """The repositories that agents and schedules name, each with its agent."""
+    return [(agent, one) for agent, one in of_agents(fleet) if isinstance(one, AnyForge)]

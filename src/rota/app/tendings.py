@@ -1,6 +1,6 @@
 """Which repositories a server looks after, and which of them may wake it by a webhook."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -10,6 +10,7 @@ from rota.config.sources import AnySource, Forge
 from rota.model.errors import InvalidInput, RotaError
 from rota.queue.ledger import Ledger
 from rota.sources.assembly import make_tracker, open_desk
+from rota.sources.lookup import AnyForge, agents_at
 from rota.sources.registry import SourceContext
 from rota.sources.tending import Rhythm, Tending
 from rota.surroundings import environ
@@ -18,36 +19,51 @@ log = structlog.get_logger()
 
 
 def make_tendings(
-    sources: Iterable[AnySource], context: SourceContext, ledger: Ledger
+    sources: Iterable[AnySource],
+    agents: Sequence[tuple[str, AnyForge]],
+    context: SourceContext,
+    ledger: Ledger,
 ) -> dict[str, Tending]:
-    """One for each repository that the file lists."""
+    """One for each repository that the file lists, and for each that only agents name."""
     tendings: dict[str, Tending] = {}
     for source in sources:
         if isinstance(source, Forge):
-            made = _tending(source, context, ledger)
+            made = _tending(source, agents, context, ledger)
             if made.source in tendings:
                 raise InvalidInput(f"sources: {made.source} is there twice; keep one")
             tendings[made.source] = made
+    for _, source in agents:
+        _add(tendings, source, agents, context, ledger)
     return tendings
 
 
-def add_tending(
-    tendings: dict[str, Tending], source: Forge, context: SourceContext, ledger: Ledger
+def _add(
+    tendings: dict[str, Tending],
+    source: AnyForge,
+    agents: Sequence[tuple[str, AnyForge]],
+    context: SourceContext,
+    ledger: Ledger,
 ) -> None:
     """For an agent's own source. What is wrong with it is that agent's trouble, and stands in its
     schedules; nobody else waits for it."""
     try:
-        made = _tending(source, context, ledger)
+        made = _tending(source, agents, context, ledger)
     except RotaError as error:
         log.warning("source is not tended", repo=source.repo, error=error.message)
         return
     tendings.setdefault(made.source, made)
 
 
-def _tending(source: Forge, context: SourceContext, ledger: Ledger) -> Tending:
+def _tending(
+    source: Forge,
+    agents: Sequence[tuple[str, AnyForge]],
+    context: SourceContext,
+    ledger: Ledger,
+) -> Tending:
     tracker = make_tracker(source, context)
-    desk = partial(open_desk, source, context, tracker=tracker)
-    return Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds))
+    here = agents_at(tracker.source, agents)
+    desk = partial(open_desk, source, context, tracker=tracker, agents=here)
+    return Tending(tracker, source, ledger, desk, Rhythm(source.poll_seconds), agents=here)
 
 
 def receivers(tendings: Iterable[Tending]) -> list[Receiver]:

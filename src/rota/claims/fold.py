@@ -24,6 +24,7 @@ class Standing:
     ended: Entry | None = None  # the entry that last set the issue free
     revoked: Entry | None = None  # the last revocation; its holder was not asked first
     disputed: Entry | None = None  # a claim that was edited: a person has to look at it
+    granted: Entry | None = None  # the last claim that held it, whatever became of it
 
     @property
     def is_free(self) -> bool:
@@ -75,7 +76,7 @@ def _claim(now: Standing, entry: Entry) -> Standing:
         now = replace(now, disputed=entry)
     if now.holder is not None or now.done is not None:
         return now
-    return replace(now, holder=entry, heard=entry, suspects=())
+    return replace(now, holder=entry, granted=entry, heard=entry, suspects=())
 
 
 def _about_holder(now: Standing, holder: Entry, entry: Entry, grace: float) -> Standing:

@@ -66,6 +66,7 @@ def objection(
 ) -> Objection | None:
     """Why the issue may not be picked up, or None. `standing` is None while the claim log has not
     been read: a cheap check of many issues, which the claim itself repeats with the log."""
+    labels = labels_for(issue, standing, labels)
     held = standing is not None and standing.holder is not None and asker.holds(standing.holder)
     return (
         _as_issue(issue)
@@ -76,6 +77,15 @@ def objection(
         or (None if held else _by_stage(issue, labels, asker))
         or _by_trust(distrust)
     )
+
+
+def labels_for(issue: Issue, standing: Standing | None, labels: LabelSet) -> LabelSet:
+    """Agents of one repository may have labels of their own: those that count for this issue."""
+    if standing is None:
+        return labels.of(issue.labels)
+    last = None if standing.granted is None else standing.granted.codename
+    is_free = standing.holder is None and standing.done is None
+    return labels.of(issue.labels, holder=None if is_free else last, last=last)
 
 
 def stage(issue: Issue, labels: LabelSet) -> str | None:
@@ -154,15 +164,13 @@ def _by_stage(issue: Issue, labels: LabelSet, asker: Asker) -> Objection | None:
             f"it lacks the label '{labels.ready}'",
             "put the label on when it may be worked",
         )
-    obstacle = {
-        labels.in_flight: Obstacle.CLAIMED,
-        labels.pr_open: Obstacle.PR_OPEN,
-        labels.done: Obstacle.DONE,
-        labels.failed: Obstacle.FAILED,
+    obstacle, advice = {
+        labels.in_flight: (Obstacle.CLAIMED, "rota issue sweep corrects it if nobody has a claim"),
+        labels.pr_open: (Obstacle.PR_OPEN, "take it off if no pull request answers the issue"),
+        labels.done: (Obstacle.DONE, "take it off if there is more to do"),
+        labels.failed: (Obstacle.FAILED, f"put the label '{labels.ready}' on to try again"),
     }[name]
-    return Objection(
-        obstacle, f"it carries the label '{name}'", f"see rota issue status #{issue.number}"
-    )
+    return Objection(obstacle, f"it carries the label '{name}'", advice)
 
 
 def _by_trust(distrust: str | None) -> Objection | None:

@@ -6,6 +6,7 @@ ledger decides, before this code is reached.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from rota.claims.comments import Entry, Kind
 from rota.claims.fold import Standing
@@ -18,6 +19,7 @@ from rota.claims.timing import Pace, Times
 from rota.model.errors import AnswerUnknown
 
 _SOMEBODY = Account(0, "somebody")
+Stage = Literal["ready", "pr_open", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class LabelClaims:
     def _standing(self, issue: Issue) -> Standing:
         """As the labels tell it; they do not say who holds the issue."""
         said = {label.lower() for label in issue.labels}
-        if self.labels.in_flight.lower() in said:
+        if any(one.in_flight.lower() in said for one in self.labels.sets):
             return Standing(holder=Entry(0, Kind.CLAIM, {}, _SOMEBODY, issue.updated_at))
         return Standing()
 
@@ -50,9 +52,9 @@ class LabelClaims:
         refused = await self._objection(issue, asker or Asker())
         if refused is not None:
             return Refusal(refused, refused.message)
-        began = self.pace.elapsed()
-        await self.tracker.add_labels(number, [self.labels.in_flight])
-        await self.tracker.remove_label(number, self.labels.ready)
+        began, labels = self.pace.elapsed(), self._labels_of(claimant, issue)
+        await self.tracker.add_labels(number, [labels.in_flight])
+        await self.tracker.remove_label(number, labels.ready)
         return Grant(number, 0, claimant, deadline=began + self.times.trust_in_a_poll)
 
     async def _objection(self, issue: Issue, asker: Asker) -> Objection | None:
@@ -64,28 +66,32 @@ class LabelClaims:
     async def look(self, grant: Grant) -> Look:
         began = self.pace.elapsed()
         issue = await self.tracker.issue(grant.number)
-        return Look(self._why_lost(issue), began + self.times.trust_in_a_poll)
+        return Look(self._why_lost(grant, issue), began + self.times.trust_in_a_poll)
 
-    def _why_lost(self, issue: Issue) -> str | None:
-        held = self.labels.holds(issue.labels)
+    def _labels_of(self, claimant: Claimant, issue: Issue) -> LabelSet:
+        return self.labels.of(issue.labels, holder=claimant.codename)
+
+    def _why_lost(self, grant: Grant, issue: Issue) -> str | None:
+        labels = self._labels_of(grant.claimant, issue)
+        held = labels.holds(issue.labels)
         if held:
             return f"the label '{held[0]}' was put on"
         if not issue.is_open:
             return f"#{issue.number} was closed"
         if self._standing(issue).holder is None:
-            return f"the label '{self.labels.in_flight}' was taken off"
+            return f"the label '{labels.in_flight}' was taken off"
         return None
 
     async def finish(self, grant: Grant, pr: str | None, text: str = "") -> bool:
-        return await self._end(grant, "done", text, self.labels.pr_open if pr else None)
+        return await self._end(grant, "done", text, "pr_open" if pr else None)
 
     async def release(
         self, grant: Grant, outcome: str, text: str = "", *, park: bool = False
     ) -> bool:
-        label = self.labels.failed if outcome in FAILED_OUTCOMES else self.labels.ready
-        return await self._end(grant, outcome, text, None if park else label)
+        stage: Stage = "failed" if outcome in FAILED_OUTCOMES else "ready"
+        return await self._end(grant, outcome, text, None if park else stage)
 
-    async def _end(self, grant: Grant, outcome: str, text: str, label: str | None) -> bool:
+    async def _end(self, grant: Grant, outcome: str, text: str, stage: Stage | None) -> bool:
         note = f"<!-- rota-report firing_id={grant.claimant.firing_id} outcome={outcome} -->"
         told = await self._is_told(grant.number, note)
         issue = await self.tracker.issue(grant.number)
@@ -93,9 +99,10 @@ class LabelClaims:
             return False
         if text and not told:
             await self._tell(grant.number, note, text)
-        if label is not None:
-            await self.tracker.add_labels(grant.number, [label])
-        await self.tracker.remove_label(grant.number, self.labels.in_flight)
+        labels = self._labels_of(grant.claimant, issue)
+        if stage is not None:
+            await self.tracker.add_labels(grant.number, [getattr(labels, stage)])
+        await self.tracker.remove_label(grant.number, labels.in_flight)
         return True
 
     async def _is_told(self, number: int, note: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rota.claims.comments import Entry, Kind
 from rota.claims.fold import Standing
 from rota.claims.labels import LabelSet
-from rota.claims.pickup import stage
+from rota.claims.pickup import labels_for, stage
 from rota.claims.port import Issue, Tracker
 
 # Outcomes of a release that mark the issue as failed. After any other it may be taken again.
@@ -58,6 +58,7 @@ class Repair:
 
 def repair(standing: Standing, issue: Issue, labels: LabelSet) -> Repair:
     """The labels to add, then those to remove, so that the labels show what the log says."""
+    sets, labels = labels, labels_for(issue, standing, labels)
     carried = {label.lower(): label for label in issue.labels}
     keep = wanted(standing, issue, labels)
     # The sticky label finds an issue that a crash left without any other label. An issue that was
@@ -68,10 +69,12 @@ def repair(standing: Standing, issue: Issue, labels: LabelSet) -> Repair:
         for label in (keep, labels.managed if worked else None)
         if label is not None and label.lower() not in carried
     ]
+    # What is for one agent may be for another, too.
+    kept = {name.lower() for name in (sets.all_ready if keep == labels.ready else (keep or "",))}
     remove = [
         carried[name.lower()]
-        for name in labels.lifecycle
-        if name != keep and name.lower() in carried
+        for name in sets.all_lifecycle
+        if name.lower() in carried and name.lower() not in kept
     ]
     return Repair(tuple(add), tuple(remove))
 

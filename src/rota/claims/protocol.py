@@ -273,7 +273,8 @@ class CommentClaims:
             return f"claim {grant.claim_id} has ended"
         if not issue.is_open:
             return f"#{grant.number} was closed"
-        held = self._labels.holds(issue.labels)
+        labels = self._labels.of(issue.labels, holder=grant.claimant.codename)
+        held = labels.holds(issue.labels)
         return f"the label '{held[0]}' was put on" if held else None
 
     # the end

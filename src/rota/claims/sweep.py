@@ -77,7 +77,7 @@ class Sweep:
     async def _numbers(self) -> set[int]:
         tracker = self.claims.log.tracker
         found: set[int] = set()
-        for label in (self.labels.managed, *self.labels.lifecycle):
+        for label in (self.labels.managed, *self.labels.all_lifecycle):
             found.update(issue.number for issue in await tracker.issues(labels=[label]))
         return found
 

@@ -10,7 +10,7 @@ from rota import surroundings
 from rota.config.document import read
 from rota.config.interpolation import interpolated
 from rota.config.mistakes import MOST_MISTAKES, Findings
-from rota.config.sources import AnySource, Forge, Section
+from rota.config.sources import AnySource, Forge, GiteaSource, GitHubSource, Section
 from rota.config.tree import Place, PlacedList, PlacedMap, tree_of
 from rota.model.errors import InvalidInput
 
@@ -63,7 +63,7 @@ def sources_of(tree: PlacedMap, findings: Findings) -> FleetConfig:
         findings.refused(error, FleetConfig, tree, also_known=FLEET_KEYS)
         return FleetConfig()
     if isinstance(given := tree.get("sources"), PlacedList):
-        _demand_distinct_names(config, given, findings)
+        _demand_distinct_sources(config, given, findings)
     return config
 
 
@@ -100,10 +100,21 @@ def source_name(source: AnySource) -> str:
     return f"{source.type}:{source.repo}" if isinstance(source, Forge) else source.type
 
 
-def _demand_distinct_names(config: FleetConfig, given: PlacedList, findings: Findings) -> None:
+def _demand_distinct_sources(config: FleetConfig, given: PlacedList, findings: Findings) -> None:
     seen: dict[str, int] = {}
+    places: dict[tuple[str, ...], int] = {}
     for number, source in enumerate(config.sources):
         name = source_name(source)
-        if (first := seen.setdefault(name, number)) != number:
+        if (first := places.setdefault(_place(source, number), number)) != number:
+            why = f"sources[{first}] is this repository, too; keep one"
+            findings.mistake(given.places[number], why)
+        elif (first := seen.setdefault(name, number)) != number:
             why = f"'{name}' is what sources[{first}] is called; give each its own 'name'"
             findings.mistake(given.places[number], why)
+
+
+def _place(source: AnySource, number: int) -> tuple[str, ...]:
+    """Trackers compare names without regard to case."""
+    if not isinstance(source, GitHubSource | GiteaSource):
+        return (str(number),)
+    return source.type, source.api_url.rstrip("/").lower(), source.repo.lower()

@@ -155,6 +155,16 @@ class ClaimTimes(Section):
         " Default: 4 hours.",
     )
 
+    @model_validator(mode="after")
+    def _worth_a_look(self) -> Self:
+        """What is left of `grace` is how long an agent may go on after a clean look."""
+        if self.grace <= self.settle + self.margin:
+            raise ValueError(
+                f"grace ({self.grace:g} s) must be longer than settle and margin together"
+                f" ({self.settle + self.margin:g} s), or no claim could be trusted for a moment"
+            )
+        return self
+
 
 class Forge(Section):
     """Issues of a repository on any tracker."""

@@ -1,7 +1,8 @@
 """Builds the desk of a repository from its configuration."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -31,6 +32,9 @@ from rota.sources.registry import SourceContext
 from rota.sources.rights import explained
 
 log = structlog.get_logger()
+
+# Agents by name, each with its configuration of one and the same repository.
+AgentSources = Sequence[tuple[str, Forge]]
 
 
 def make_tracker(
@@ -78,22 +82,24 @@ async def open_desk(
     tracker: Tracker | None = None,
     connection: Connection | None = None,
     pace: Pace | None = None,
+    agents: AgentSources = (),
 ) -> IssueDesk:
-    """Asks the tracker at most for our account and the repository's owner."""
+    """Asks the tracker at most for our account and the repository's owner. `agents` may work this
+    repository by labels of their own; a desk of one agent has no need to know them."""
+    labels = with_agents(settings, agents)
     if tracker is not None:
-        return await _open_desk(settings, context, tracker, pace or Pace())
+        return await _open_desk(settings, labels, context, tracker, pace or Pace())
     made = make_tracker(settings, context, connection)
     try:
-        return await _open_desk(settings, context, made, pace or Pace())
+        return await _open_desk(settings, labels, context, made, pace or Pace())
     except BaseException:
         await made.aclose()  # nothing else has a reference to it
         raise
 
 
 async def _open_desk(
-    settings: Forge, context: SourceContext, tracker: Tracker, pace: Pace
+    settings: Forge, labels: LabelSet, context: SourceContext, tracker: Tracker, pace: Pace
 ) -> IssueDesk:
-    labels = label_set(settings)
     keeper = Gatekeeper(
         settings.repo,
         labels,
@@ -140,6 +146,13 @@ def label_set(settings: Forge) -> LabelSet:
             NEEDS_SCOPE,
         ),
     )
+
+
+def with_agents(settings: Forge, agents: AgentSources) -> LabelSet:
+    """All agents are named as soon as one of them has other labels."""
+    labels = label_set(settings)
+    sets = tuple((name, label_set(source)) for name, source in agents)
+    return replace(labels, of_agents=sets) if any(one != labels for _, one in sets) else labels
 
 
 async def _claims(

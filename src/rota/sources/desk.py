@@ -123,10 +123,13 @@ class IssueDesk:
     # take
 
     async def listed(self) -> list[Issue]:
-        """The issues with the ready label, whether they may be taken or not."""
-        found = await self.tracker.issues(labels=[self.keeper.labels.ready])
-        self.keeper.forget_all_but({issue.number for issue in found})
-        return found
+        """The issues with a ready label, whether they may be taken or not."""
+        found: dict[int, Issue] = {}
+        for label in self.keeper.labels.all_ready:
+            listed = await self.tracker.issues(labels=[label])
+            found |= {issue.number: issue for issue in listed}
+        self.keeper.forget_all_but(found)
+        return list(found.values())
 
     async def kept_back(self, numbers: Iterable[int], codename: str) -> dict[int, str]:
         """Which of these the ledger would not give to this agent now, and why."""
@@ -361,15 +364,15 @@ class IssueDesk:
             return False
         if pr is None or (self._always_closes and not result.review):
             with suppress(IssueNotFound):  # deleted since; what was accepted stays accepted
-                await self._close(held.grant.number)
+                await self._close(held.grant)
         return True
 
-    async def _close(self, number: int) -> None:
+    async def _close(self, grant: Grant) -> None:
         """The work needs no review: close the issue, and do not ask for one."""
-        await self.tracker.close(number)
+        await self.tracker.close(grant.number)
         if not self._always_closes:
-            labels = self.keeper.labels
-            await project(self.tracker, number, Repair((labels.done,), (labels.pr_open,)))
+            labels = self.keeper.labels.of((), holder=grant.claimant.codename)
+            await project(self.tracker, grant.number, Repair((labels.done,), (labels.pr_open,)))
 
     async def _lost(self, held: Held, codename: str, result: WorkResult) -> None:
         if self.ledger is not None and held.item_id:

@@ -71,7 +71,8 @@ class Gatekeeper:
         known = await self._known(issue)
         if known is not None:
             return known.why
-        why = await replace(self.gate, required=True).distrust(issue)
+        labels = self.labels.of(issue.labels)
+        why = await replace(self.gate, required=True, labels=labels).distrust(issue)
         if why is None:
             self._distrusted.pop(issue.number, None)
         else:

@@ -1,12 +1,13 @@
 """Finds the repository that a name means, and its configuration."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rota.claims.labels import LIFECYCLE_LABELS
 from rota.claims.port import Tracker
 from rota.config.sources import AnySource, Auth, Forge, GiteaSource, GitHubSource, Labels
-from rota.model.errors import MalformedReference
+from rota.model.errors import MalformedReference, RotaError
 from rota.sources.assembly import make_tracker
 from rota.sources.http.tracker import check_repo
 from rota.sources.registry import SourceContext
@@ -24,8 +25,7 @@ def find_repository(
     """`repo` is `owner/repo`, or a name alone where one source has that name. A repository that is
     not configured is taken from GitHub, with the label names of `label-state`. With `host`, the
     host of the web pages must match too."""
-    forges = [source for source in sources if isinstance(source, Forge)]
-    named = [source for source in forges if _is_called(source, repo) and _is_on(source, host)]
+    named = _named(repo, sources, host)
     if len(named) == 1:
         return named[0]
     if named:
@@ -41,8 +41,7 @@ def find_repository(
 
 def knows(host: str, repo: str, sources: Sequence[AnySource], environ: Mapping[str, str]) -> bool:
     """A source is configured for it, or it is on GitHub and there is a token."""
-    forges = [source for source in sources if isinstance(source, Forge)]
-    if any(_is_called(source, repo) and _is_on(source, host) for source in forges):
+    if _named(repo, sources, host):
         return True
     return any(map(environ.get, _TOKENS)) and _is_on(_unconfigured(repo, environ), host)
 
@@ -57,9 +56,28 @@ def ledger_name(source: Forge) -> str:
     return _tracker(source).source
 
 
+def agents_at(place: str, agents: Sequence[tuple[str, AnyForge]]) -> list[tuple[str, AnyForge]]:
+    """The agents that work this repository, by its name in the ledger."""
+    return [(agent, source) for agent, source in agents if _place(source) == place]
+
+
+def _place(source: AnyForge) -> str | None:
+    """A source with a mistake is nowhere; its agent's schedules show the mistake."""
+    try:
+        return ledger_name(source)
+    except RotaError:
+        return None
+
+
 def _tracker(source: Forge) -> Tracker:
     """Used only for its names: it opens no connection and must not be asked anything."""
     return make_tracker(source, SourceContext(environ={}, paused_repos=Path()))
+
+
+def _named(repo: str, sources: Sequence[AnySource], host: str | None) -> list[AnyForge]:
+    found = [one for one in sources if isinstance(one, AnyForge) and _is_called(one, repo)]
+    exact = [one for one in found if web_host(one) == host]
+    return exact or [one for one in found if _is_on(one, host)]
 
 
 def _is_called(source: Forge, repo: str) -> bool:
@@ -69,7 +87,9 @@ def _is_called(source: Forge, repo: str) -> bool:
 
 
 def _is_on(source: Forge, host: str | None) -> bool:
-    return host is None or web_host(source) == host
+    """A host without a port is there on any: a remote by SSH does not tell the port of the web
+    pages."""
+    return host is None or host in (web := web_host(source), re.sub(r":\d+$", "", web))
 
 
 def _on_github(repo: str, environ: Mapping[str, str], host: str | None) -> GitHubSource:

@@ -22,6 +22,7 @@ from rota.sources.port import (
     WorkItem,
     WorkResult,
     WorkSource,
+    close,
 )
 from rota.sources.registry import SourceContext, WorkSourceRegistry, default_registry
 
@@ -287,7 +288,7 @@ async def _candidates(adapter: WorkSource, options: FetchOptions) -> AsyncIterat
 
 async def _close(adapters: list[_Cached]) -> None:
     """Closes all of them, even when one fails."""
-    closing = (cached.adapter.aclose() for cached in adapters)
+    closing = (close(cached.adapter) for cached in adapters)
     for answer in await asyncio.gather(*closing, return_exceptions=True):
         if isinstance(answer, BaseException):
             raise answer

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from rota.claims.pickup import stage
+from rota.claims.labels import LabelSet
+from rota.claims.pickup import labels_for, stage
 from rota.claims.port import Issue
 from rota.claims.projection import Repair, project
 from rota.model.errors import IssueNotFound, TrackerError
@@ -97,15 +98,17 @@ class Mirror:
     async def _bring_back(self, picture: Picture, issue: Issue) -> bool:
         """An item that is queued again, by a person or because its pull request was closed, still
         has the label of its end on the tracker: failed, or pull request open."""
-        said = stage(issue, self._labels)
-        if said not in (self._labels.failed, self._labels.pr_open):
+        labels = await self._labels_of(issue)
+        said = stage(issue, labels)
+        if said not in (labels.failed, labels.pr_open):
             return False
         item = await self._outside.standing(self._tracker.source, str(issue.number))
         if item is None or item.status is not Status.QUEUED:
             return False
-        if said == self._labels.pr_open:
+        if said == labels.pr_open:
             return item.came_from is Status.IN_REVIEW and await self._reopen(picture, issue)
-        return item.came_from in (Status.FAILED, Status.BLOCKED) and await self._retry(issue)
+        ended = item.came_from in (Status.FAILED, Status.BLOCKED)
+        return ended and await self._retry(issue, labels)
 
     async def _reopen(self, picture: Picture, issue: Issue) -> bool:
         """The others follow at later polls; until then they are shown as the tracker has them."""
@@ -115,7 +118,12 @@ class Mirror:
         await reopen_issue(self._desk, issue.number)
         return True
 
-    async def _retry(self, issue: Issue) -> bool:
-        change = Repair((self._labels.ready,), (self._labels.failed,))
+    async def _labels_of(self, issue: Issue) -> LabelSet:
+        if not self._labels.of_agents:
+            return self._labels
+        return labels_for(issue, await self._desk.claims.standing(issue.number), self._labels)
+
+    async def _retry(self, issue: Issue, labels: LabelSet) -> bool:
+        change = Repair((labels.ready,), (labels.failed,))
         await project(self._tracker, issue.number, change)
         return True

@@ -9,7 +9,7 @@ from typing import Any
 
 from rota.claims.comments import OPERATOR_FLEET, Kind, firing_id
 from rota.claims.fold import Standing
-from rota.claims.pickup import AN_AGENT, Asker, Objection, Obstacle, objection
+from rota.claims.pickup import AN_AGENT, Asker, Objection, Obstacle, labels_for, objection
 from rota.claims.port import Account, Issue
 from rota.claims.projection import project, repair
 from rota.claims.protocol import Claimant, CommentClaims, Grant, Refusal
@@ -75,6 +75,7 @@ class Operators:
 
     def _status(self, issue: Issue, standing: Standing, refused: Objection | None) -> IssueStatus:
         carried = {label.lower() for label in issue.labels}
+        labels = labels_for(issue, standing, self._labels)
         holder = standing.holder
         last = holder or standing.done or standing.ended
         return IssueStatus(
@@ -84,9 +85,9 @@ class Operators:
             url=issue.url,
             state="OPEN" if issue.is_open else "CLOSED",
             labels=list(issue.labels),
-            in_flight=holder is not None or self._labels.in_flight.lower() in carried,
-            pr_open=standing.done is not None or self._labels.pr_open.lower() in carried,
-            do_not_pickup=self._labels.hold.lower() in carried,
+            in_flight=holder is not None or labels.in_flight.lower() in carried,
+            pr_open=standing.done is not None or labels.pr_open.lower() in carried,
+            do_not_pickup=labels.hold.lower() in carried,
             needs_human_scope="needs:human-scope" in carried,
             repo_paused=self._desk.keeper.pauses.is_paused(self._tracker.repo),
             claimable=refused is None,
@@ -105,7 +106,7 @@ class Operators:
         standing = await self._desk.claims.standing(number)
         if standing.done_claim is not None and standing.done_claim == asker.claim_id:
             return None  # the pull request is the asker's own, and reviewers may ask for changes
-        holds = self._labels.holds(issue.labels)
+        holds = labels_for(issue, standing, self._labels).holds(issue.labels)
         found = objection(
             _without(issue, holds),
             self._labels,
@@ -121,11 +122,12 @@ class Operators:
         """Work on it yourself: agents stay away until you give it back, however long it takes."""
         me, asker = await self.me(), await self._asker()
         claims = self._comments("an operator's claim")
-        holder = (await claims.standing(number)).holder
+        standing = await claims.standing(number)
+        holder = standing.holder
         if holder is not None and not asker.holds(holder):
             if not force:
                 issue = await self._tracker.issue(number)
-                refused = await self._judge(issue, await claims.standing(number), asker)
+                refused = await self._judge(issue, standing, asker)
                 return Refusal(refused, refused.message if refused else "")
             await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
             await claims.log.settle()
@@ -161,7 +163,8 @@ class Operators:
     async def _judge(self, issue: Issue, standing: Standing, asker: Asker) -> Objection | None:
         """Obstacles for agents that do not stop people: a hold, perhaps their own; a pause, which
         may be there so that they can work in peace; an issue on which agents have failed."""
-        harmless = [*self._labels.holds(issue.labels), self._labels.failed]
+        labels = labels_for(issue, standing, self._labels)
+        harmless = [*labels.holds(issue.labels), labels.failed]
         return objection(_without(issue, harmless), self._labels, standing=standing, asker=asker)
 
     async def release(self, number: int, *, force: bool = False) -> bool:

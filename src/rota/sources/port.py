@@ -32,6 +32,11 @@ class WorkItem:
     updated_at: datetime
     metadata: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """An adapter that gives a priority as a number or a name fails here or nowhere, and not
+        when a prompt is made of the item."""
+        object.__setattr__(self, "priority", Priority(self.priority))
+
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
@@ -127,4 +132,11 @@ class WorkSource(Protocol):
 
     async def get_work(self, work_item_id: str) -> WorkItem | None: ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """An adapter that has nothing to close may leave this out."""
+
+
+async def close(source: WorkSource) -> None:
+    aclose = getattr(source, "aclose", None)
+    if aclose is not None:
+        await aclose()

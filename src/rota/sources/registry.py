@@ -4,7 +4,7 @@ A type comes from a call of `register_work_source`, or from an entry point of an
 The built-in types are entry points too, so there is one way for all.
 
     [project.entry-points."rota.sources"]
-    linear = "my_package:create"      # create(config, context) -> WorkSource
+    linear = "my_package:create"      # create(config, context) or create(config) -> WorkSource
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +56,7 @@ class SourceContext:
 
 
 WorkSourceFactory = Callable[[Mapping[str, Any], SourceContext], WorkSource]
+AnyFactory = WorkSourceFactory | Callable[[Mapping[str, Any]], WorkSource]
 Discover = Callable[[], "Iterable[EntryPoint]"]
 
 
@@ -75,7 +76,7 @@ class WorkSourceRegistry:
         self._loaded: dict[str, WorkSourceFactory] = {}  # from entry points
         self._found: dict[str, list[EntryPoint]] | None = None
 
-    def register(self, source_type: str, factory: WorkSourceFactory) -> None:
+    def register(self, source_type: str, factory: AnyFactory) -> None:
         check_name(source_type, "type")
         if source_type in self._factories:
             raise DuplicateWorkSourceError(
@@ -83,7 +84,7 @@ class WorkSourceRegistry:
                 f" unregister_work_source({source_type!r}) first",
                 type=source_type,
             )
-        self._factories[source_type] = factory
+        self._factories[source_type] = _with_context(factory)
 
     def create(self, config: Mapping[str, Any], context: SourceContext | None = None) -> WorkSource:
         config = _with_whole_repo(config)
@@ -156,6 +157,21 @@ class WorkSourceRegistry:
         )
 
 
+def _with_context(factory: AnyFactory) -> WorkSourceFactory:
+    """An adapter that needs only its configuration may be registered by its class alone."""
+    from inspect import signature  # noqa: PLC0415 - slow, and only needed where types are added
+
+    try:
+        signature(factory).bind(None, None)
+    except TypeError:
+        alone: Any = factory
+        return lambda config, _: alone(config)
+    except ValueError:  # a callable of another language has no signature
+        pass
+    made: Any = factory
+    return made  # type: ignore[no-any-return]
+
+
 def _type_of(config: Mapping[str, Any]) -> str:
     source_type = config.get("type")
     if not isinstance(source_type, str) or not source_type:
@@ -190,16 +206,16 @@ def _load(point: "EntryPoint") -> WorkSourceFactory:
         ) from error
     if not callable(factory):
         raise WorkSourceError(
-            f"{where} is no factory; it must be a function of (config, context)", type=point.name
+            f"{where} is no factory; it must be a function of (config, context) or (config)",
+            type=point.name,
         )
-    made: WorkSourceFactory = factory
-    return made
+    return _with_context(factory)
 
 
 default_registry = WorkSourceRegistry()
 
 
-def register_work_source(source_type: str, factory: WorkSourceFactory) -> None:
+def register_work_source(source_type: str, factory: AnyFactory) -> None:
     default_registry.register(source_type, factory)
 
 

@@ -117,7 +117,8 @@ class Reviews:
         item = await self._ledger.views.item(one.item_id)
         if item.status is not Status.IN_REVIEW:
             return
-        number, labels = int(one.source_ref or 0), self._desk.keeper.labels
+        labels = self._desk.keeper.labels.of((), holder=item.assigned_agent)
+        number = int(one.source_ref or 0)
         with suppress(IssueNotFound):
             await self._tracker.close(number)
             await project(self._tracker, number, Repair((labels.done,), (labels.pr_open,)))
@@ -135,6 +136,8 @@ async def reopen_issue(desk: IssueDesk, number: int) -> bool:
     not finished."""
     labels, claims = desk.keeper.labels, desk.claims
     if not isinstance(claims, CommentClaims):
+        if labels.of_agents:
+            labels = labels.of((await desk.tracker.issue(number)).labels)
         await project(desk.tracker, number, Repair((labels.ready,), (labels.pr_open,)))
         return True
     done = (await claims.standing(number)).done_claim

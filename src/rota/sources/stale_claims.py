@@ -98,6 +98,6 @@ def _is_meant(holder: Entry, codename: str | None, firing: str | None) -> bool:
 
 
 def _seconds(hours: float) -> float:
-    if hours < 0:
+    if not hours >= 0:  # nan is neither
         raise InvalidInput("max_age_hours must not be negative", field="max_age_hours")
     return max(hours * HOURS, _A_MOMENT)  # 0 means "however young", not the default

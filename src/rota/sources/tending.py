@@ -18,9 +18,10 @@ from rota.claims.sweep import Sweep
 from rota.claims.timing import Pace, Times
 from rota.config.sources import Forge
 from rota.model.clock import to_text
-from rota.model.errors import InvalidInput, StorageError, WorkSourceError
+from rota.model.errors import StorageError, WorkSourceError
 from rota.model.sources import SourceClaim, StateNote
 from rota.queue.ledger import Ledger
+from rota.sources.assembly import AgentSources
 from rota.sources.desk import IssueDesk
 from rota.sources.http.limits import RateLimitInfo
 from rota.sources.mirror import Mirror
@@ -91,19 +92,14 @@ class Tending:
         poll: Rhythm,
         *,
         pace: Pace | None = None,
+        agents: AgentSources = (),
     ) -> None:
         self.tracker = tracker
         self.settings = settings
+        self.agents = agents
         self.open_desk = open_desk
         self.poll = poll
         times = _times(settings)
-        if times.trust_in_a_poll <= 0:
-            raise InvalidInput(
-                f"{settings.repo}: times.grace ({times.grace:g} s) must be longer than times.settle"
-                f" and times.margin together ({times.settle + times.margin:g} s), or no claim could"
-                " be trusted for a moment",
-                field="times.grace",
-            )
         # More often than configured if a clean look is valid for a shorter time.
         self.look = Rhythm(min(times.poll, times.trust_in_a_poll / 3))
         self.sweep = Rhythm(SWEEP_SECONDS)
@@ -133,6 +129,9 @@ class Tending:
     @property
     def name(self) -> str:
         return f"source {self.source}"
+
+    def is_like(self, other: "Tending") -> bool:
+        return (self.settings, self.agents) == (other.settings, other.agents)
 
     def wake(self) -> None:
         """Something happened on the tracker; poll soon."""
