@@ -32,6 +32,7 @@ RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 300.0
 MAX_FRAME_BYTES = 1024 * 1024  # of WebSocket frames, as of request bodies
 REQUEST_SECONDS = 10  # for open requests to finish, however long runs may take
+NAMED_IDS = 10  # in a line of the log: after an outage, hundreds of leases may have lapsed
 CHORE_SECONDS = 3.0  # for a chore to finish its tick when the server ends
 
 
@@ -62,8 +63,15 @@ class Sweeping:
     async def tick(self) -> float:
         swept = await self._sweeper.tick()
         self._count(swept)
-        if swept.released or swept.failed or swept.blocked:
-            log.info("swept", released=swept.released, failed=swept.failed, blocked=swept.blocked)
+        changed = [*swept.released, *swept.failed, *swept.blocked]
+        if changed:
+            log.info(
+                "swept",
+                released=len(swept.released),
+                failed=len(swept.failed),
+                blocked=len(swept.blocked),
+                items=changed[:NAMED_IDS],
+            )
         return await self._sweeper.pause(SWEEP_SECONDS)
 
 

@@ -14,11 +14,11 @@ from rota.model.claims import ClaimRequest
 from rota.model.errors import ClaimLost, CommitUnknown, StorageUnavailable
 from rota.model.events import EventType
 from rota.model.fleet import AgentSpec, Breaker
-from rota.model.runs import AgentLimits, RunEnd, RunStatus
+from rota.model.runs import AgentLimits, Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
-from rota.runner.records import KEPT_DAYS, RunBook
+from rota.runner.records import RunBook
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
@@ -26,6 +26,7 @@ from rota.testing.store_contract.runs import RunVerbsContract, begun, ended, let
 from tests.contract.conftest import Sql
 
 REFUSED = (apsw.Error, psycopg.Error)
+LIMITED = (EventType.USAGE_LIMITED, EventType.BREAKER_OPENED)
 
 
 class TestRunVerbs(RunVerbsContract):
@@ -159,13 +160,68 @@ async def test_a_lost_run_lasted_until_its_server_was_last_seen(
     assert lost.ended_at == clock.text()
 
 
+async def test_a_run_says_since_when_its_server_is_not_seen(
+    store: Store, ledger: Ledger, clock: ManualClock
+) -> None:
+    runs = ledger.runs
+    for name in ("alive", "silent", "left"):
+        await store.transact(
+            lambda tx, name=name: tx.put_node(Node(name, name, 1, clock.text(), clock.text()))
+        )
+    begun_there = {
+        name: await runs.begin("ada", TriggerKind.MANUAL, node=name)
+        for name in ("alive", "silent", "left", "a worker elsewhere")
+    }
+
+    async def unseen(those: dict[str, Run]) -> dict[str, str]:
+        found = {name: (await runs.get(run.id)).unseen_since for name, run in those.items()}
+        return {name: since for name, since in found.items() if since}
+
+    over = await runs.begin("ada", TriggerKind.MANUAL, node="left")
+    await runs.end(over, FAILED)
+    since = clock.text()
+    clock.advance(15)
+    await store.transact(lambda tx: tx.see_node("alive", clock.text()))
+    assert await unseen(begun_there) == {}
+    await store.transact(lambda tx: tx.end_node("left", clock.text()))
+    assert await unseen(begun_there) == {"left": since}
+    clock.advance(1)
+    assert await unseen(begun_there) == {"left": since, "silent": since}
+    assert (await runs.get(over.id)).unseen_since is None
+
+
+async def test_a_lost_run_is_told_once_and_its_late_end_changes_nothing(
+    store: Store, another_store: Callable[[], Awaitable[Store]], ledger: Ledger, clock: ManualClock
+) -> None:
+    """Two servers bury it, and then its own server turns out to have been alive."""
+    dead = Ledger.on(store, clock, node="old").runs
+    run = await dead.begin("ada", TriggerKind.MANUAL)
+    node = Node("old", "here", 1, clock.text(), clock.text())
+    await store.transact(lambda tx: tx.put_node(node))
+    clock.advance(60)
+    books = [ledger.runs, Ledger.on(await another_store(), clock, node="second").runs]
+    buried = await asyncio.gather(*(book.bury("here", clock.text()) for book in books))
+    assert [one.id for lost in buried for one in lost] == [run.id]
+    clock.advance(60)
+    late = RunEnd(RunStatus.SUCCEEDED, "all done", usage=Usage(7, 7, 1.0))
+    assert await dead.end(run, late, AgentSpec("ada"), [letter("1")]) is None
+    kept = await ledger.runs.get(run.id)
+    assert (kept.status, kept.ended_at, kept.cost_usd) == (RunStatus.LOST, clock.text(-60), None)
+    events = await store.read(lambda tx: tx.events_after(0, 1000))
+    (told,) = [one for one in events if one.type == EventType.RUN_FINISHED]
+    assert (told.agent, told.reason, told.occurred_at) == ("ada", "lost", clock.text(-60))
+    assert told.data["run_id"] == run.id
+    assert "cost_usd" not in told.data  # nobody knows it
+    assert await store.read(lambda tx: tx.next_post()) is None
+
+
 async def test_a_log_is_kept_until_nobody_has_written_to_it_for_long(
     store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     logs = tmp_path / "runs"
     logs.mkdir()
     runs = RunBook(store, node="here", logs=logs, clock=clock)
-    kept_since = clock.now().timestamp() - KEPT_DAYS * 24 * 3600
+    kept_since = clock.now().timestamp() - 30 * 24 * 3600  # as the documentation says
     old, young, other = runs.log("old"), runs.log("young"), logs / "notes.txt"
     for path, written in ((old, kept_since - 1), (young, kept_since + 1), (other, 0)):
         path.write_text("{}\n")
@@ -190,6 +246,26 @@ async def test_runs_that_fail_at_once_are_all_counted_by_the_breaker(
     assert limits == AgentLimits("ada", 24, clock.text(3600), None, "no nails left")
     events = await store.read(lambda tx: tx.events_after(0, 1000))
     assert [one.type for one in events].count(EventType.BREAKER_OPENED) == 1
+
+
+async def test_a_quota_that_is_used_up_is_told_once_for_each_time_it_is_back(
+    store: Store, ledger: Ledger, clock: ManualClock
+) -> None:
+    agent = AgentSpec("ada", breaker=Breaker(2, timedelta(hours=1)))
+    first, second = clock.text(1800), clock.text(7200)
+    refused = [
+        RunEnd(RunStatus.FAILED, usage_limit=True, usage_limit_until=until)
+        for until in (first, first, second)
+    ]
+    for end in (*refused, FAILED, FAILED, FAILED):
+        await ledger.runs.end(await ledger.runs.begin("ada", TriggerKind.MANUAL), end, agent)
+    events = await store.read(lambda tx: tx.events_after(0, 1000))
+    told = [(one.type, one.data["until"]) for one in events if one.type in LIMITED]
+    assert told == [
+        (EventType.USAGE_LIMITED, first),
+        (EventType.USAGE_LIMITED, second),
+        (EventType.BREAKER_OPENED, clock.text(3600)),
+    ]
 
 
 async def test_who_resumes_an_agent_is_not_overruled_by_a_run_that_ends_at_once(

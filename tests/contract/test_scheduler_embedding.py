@@ -15,7 +15,13 @@ from rota.model.errors import (
     StorageUnavailable,
 )
 from rota.model.fleet import AgentSpec
-from rota.model.schedules import Schedule, ScheduleStatus, ScheduleType, SkipReason
+from rota.model.schedules import (
+    Schedule,
+    ScheduleStatus,
+    ScheduleType,
+    SkipReason,
+    TriggerKind,
+)
 from rota.scheduler import (
     ScheduleRunResult,
     Schedules,
@@ -28,6 +34,7 @@ from rota.scheduler import (
     state,
     update_schedule_state,
 )
+from rota.scheduler.service import Ask
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
 from tests.contract.nodes import NewNode, Pulse
@@ -68,6 +75,28 @@ async def test_a_run_by_hand_is_recorded_and_sets_the_next_time(
     assert after.next_run_at == clock.text(300)
     assert after.last_completed_at == clock.text()
     assert after.status is ScheduleStatus.IDLE
+
+
+async def test_a_schedule_runs_for_every_reader_until_its_node_is_surely_dead(
+    store: Store, clock: ManualClock
+) -> None:
+    async def work(info: TriggerInfo) -> None:
+        for seconds, seen in ((39, ScheduleStatus.RUNNING), (2, ScheduleStatus.IDLE)):
+            clock.advance(seconds)  # and no sign of life
+            one = await get_schedule_state(store, "ada", "poll", clock=clock)
+            all_of_them = await get_agent_schedule_states(store, "ada", clock=clock)
+            changed = await update_schedule_state(store, "ada", "poll", clock=clock)
+            shown = await Schedules(store, clock).get("ada", "poll")
+            assert one == all_of_them["poll"] == changed == shown
+            assert shown.status is seen
+
+    await run_schedule(
+        agent=ADA, schedule=POLL, store=store, on_trigger=work, clock=clock, sleep=_never_again
+    )
+
+
+async def _never_again(_seconds: float) -> None:
+    await asyncio.Event().wait()
 
 
 async def test_a_run_by_hand_that_fails_says_so_twice(store: Store, clock: ManualClock) -> None:
@@ -310,6 +339,61 @@ async def test_a_time_is_refused_where_nobody_would_wake(
         store, "ada", "poll", status="disabled", next_run_at=clock.text(), last_error="x"
     )
     assert (off.next_run_at, off.last_error) == (None, "x"), "a state file has both"
+
+
+# triggers that are asked for
+
+LONGEST_NAME = "n" * 64
+
+
+def hooked(agent: str, *names: str) -> AgentSpec:
+    return AgentSpec(
+        agent, schedules=tuple(Schedule(agent, n, ScheduleType.WEBHOOK) for n in names)
+    )
+
+
+async def test_a_delivery_counts_once_for_each_schedule(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    """A tracker tells every receiver of one event by the same id."""
+    far = hooked(LONGEST_NAME, LONGEST_NAME)
+    await new_node(hooked("ada", "push", "build"), hooked("bob", "push"), far)
+    schedules = Schedules(store, clock)
+    wanted = [("ada", "push"), ("ada", "build"), ("bob", "push")]
+    wanted += [(LONGEST_NAME, LONGEST_NAME)]
+    for delivery in ("x" * 149 + "1", "x" * 149 + "2"):  # as long as they may be
+        for again in (False, True):
+            for agent, name in wanted:
+                ask = Ask(agent, name, TriggerKind.WEBHOOK, delivery=delivery)
+                assert (await schedules.ask(ask) is None) is again, (agent, name, delivery)
+
+
+async def test_a_trigger_that_is_asked_for_is_told_and_wakes_the_scheduler(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    node = await new_node(ADA)
+    schedules = Schedules(store, clock)
+    schedules.attach(node.scheduler)
+    await node.tick()
+    await node.tick()  # the first has run what was due, and was woken by its end
+    assert not node.scheduler.woken.is_set()
+    asked = await schedules.trigger("ada", "daily", actor="eve")
+    assert node.scheduler.woken.is_set()
+    (event,) = await store.read(lambda tx: tx.events_after(0, 1000))
+    assert (event.type, event.actor, event.reason) == ("schedule.updated", "eve", "triggered")
+    assert event.data["trigger_id"] == asked.id
+
+
+async def test_a_hundred_triggers_of_a_schedule_may_wait(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    await new_node(ADA)
+    schedules = Schedules(store, clock)
+    for _ in range(100):
+        await schedules.trigger("ada", "poll")
+    with pytest.raises(Refused, match="100 triggers of ada/poll wait already"):
+        await schedules.trigger("ada", "poll")
+    await schedules.trigger("ada", "daily")
 
 
 def test_a_prompt_is_the_schedules_and_the_items() -> None:

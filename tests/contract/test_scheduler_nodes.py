@@ -9,7 +9,7 @@ import pytest
 
 from rota.model.errors import StorageUnavailable
 from rota.model.schedules import CatchUp, Schedule, ScheduleType, SkipReason
-from rota.scheduler import TriggerInfo, run_schedule
+from rota.scheduler import SchedulerStatus, TriggerInfo, run_schedule
 from rota.scheduler.syncing import is_whole, mend
 from rota.scheduler.triggering import succeed
 from rota.storage.port import Store, Transaction
@@ -313,6 +313,21 @@ async def test_who_comes_back_while_the_database_falters_says_it_when_it_can(
     await other.tick()
     await one.scheduler.set_agents([agent(every(LONG))])
     assert await schedules(store) == ["ada/poll", "ada/theirs"]
+
+
+async def test_who_leaves_while_the_database_is_away_ends_and_is_missed_by_the_others(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    faltering = Faltering(store)
+    one = await new_node(agent(every(LONG)))
+    other = await new_node(agent(every(LONG)), name="n2", store=faltering)
+    faltering.troubles = [True]
+    await other.scheduler.stop()
+    assert other.scheduler.get_status() is SchedulerStatus.STOPPED
+    assert faltering.troubles == []
+    assert [node.id for node in await store.read(lambda tx: tx.living_nodes())] == ["n1", "n2"]
+    await pass_time([clock], [one], 40)
+    assert [node.id for node in await store.read(lambda tx: tx.living_nodes())] == ["n1"]
 
 
 async def test_what_only_a_newer_file_has_is_left_alone_by_a_clock_put_back(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.runner import end_orphans, supervisor
+from rota.runner import end_orphans, orphans, supervisor
 from rota.runner.orphans import RUN_ID, RUN_ROOT
 from rota.runner.supervisor import descendants
 from tests.faults.test_runner_processes import AGENT, WAYS
@@ -153,6 +153,34 @@ async def test_a_supervisor_that_is_lost_costs_no_other_server_its_run(stage: St
     finally:
         other.kill()
         other.wait()
+
+
+def test_what_hangs_in_the_kernel_does_not_keep_a_server_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def in_vain(_pid: int, _started: str, number: int) -> bool:
+        tried.append(number)
+        return True
+
+    def too_long(*_: object) -> None:
+        raise TimeoutError("it waits for ever")
+
+    monkeypatch.setattr(orphans, "send", in_vain)
+    monkeypatch.setattr(orphans, "KILLED_IN", 0.2)
+    before = signal.signal(signal.SIGALRM, too_long)
+    process = sleeping({RUN_ID: "dead", RUN_ROOT: str(tmp_path)})
+    signal.alarm(30)
+    try:
+        (left,) = end_orphans(tmp_path, grace=0.1)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        process.kill()
+        process.wait()
+    assert left.pid == process.pid
+    assert (tried[0], tried[-1]) == (signal.SIGTERM, signal.SIGKILL)
 
 
 def test_with_nothing_to_end_a_start_is_quick(tmp_path: Path) -> None:

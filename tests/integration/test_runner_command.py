@@ -1,10 +1,14 @@
 """Any program as an agent: its prompt, its environment, its output, its end."""
 
+import asyncio
+import itertools
 import json
 import os
+import resource
 import signal
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import pytest
 
 from rota.model.fleet import Limits, PromptBy, RuntimeKind
 from rota.model.runs import RunStatus
+from rota.runner.supervisor import descendants
 from tests.integration.runner_stage import ENVIRON, Stage, until
 
 
@@ -140,6 +145,14 @@ async def test_an_agent_has_a_session_of_its_own_and_no_open_files(stage: Stage)
     assert end.summary == "True ['0', '1', '2', '3']"  # 3 is the directory being listed
 
 
+async def test_an_agent_ignores_and_blocks_no_signal_that_we_do(stage: Stage) -> None:
+    """Its pipes would not break, and its children would be lost to it."""
+    end = await stage.run("grep", "-E", "^Sig(Ign|Blk):", "/proc/self/status")
+    blocked, ignored = (int(line.split()[1], 16) for line in end.summary.splitlines())
+    ours = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+    assert [one for one in ours if (blocked | ignored) >> (one - 1) & 1] == []
+
+
 # what keeps it from starting
 
 
@@ -166,6 +179,61 @@ async def test_a_file_that_is_no_program_says_what_to_do(stage: Stage) -> None:
     (stage.place / "agent").chmod(0o755)
     end = await stage.run("./agent")
     assert "#!/bin/sh" in (end.error or "")
+
+
+def open_files() -> set[int]:
+    """The handle that lists them is closed by the time it is looked at."""
+    listed = list(Path("/proc/self/fd").iterdir())
+    return {int(one.name) for one in listed if one.is_symlink()}
+
+
+@pytest.mark.parametrize("command", ["no-such-agent-program", "true"])
+async def test_a_run_leaves_no_file_open_whether_it_starts_or_not(
+    stage: Stage, command: str
+) -> None:
+    await stage.run("true")  # the nursery stays
+    before = open_files()
+    await stage.run(command, prompt="something to read")
+    assert open_files() == before
+
+
+@contextmanager
+def free_handles(most: int) -> Iterator[None]:
+    used = open_files()
+    unused = (number for number in itertools.count() if number not in used)
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next(itertools.islice(unused, most, None)), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+@pytest.mark.parametrize("most", range(8))  # a log, two pipes, a prompt and a connection
+async def test_a_server_without_free_handles_fails_the_run_and_keeps_none(
+    stage: Stage, most: int
+) -> None:
+    await stage.run("true")
+    before = open_files()
+    with free_handles(most):
+        end = await stage.run("true", prompt="something to read")
+    assert end.status is RunStatus.FAILED
+    assert "Too many open files" in (end.error or "")
+    assert open_files() == before
+    assert (await stage.run("true")).status is RunStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("most", range(8, 16))  # as many as it takes to start the nursery, too
+async def test_a_server_without_free_handles_at_its_first_run_keeps_none(
+    stage: Stage, most: int
+) -> None:
+    before = open_files()
+    with free_handles(most):
+        end = await stage.run("true", prompt="something to read")
+    assert end.status is RunStatus.SUCCEEDED or "Too many open files" in (end.error or "")
+    stage.runner.close()
+    assert open_files() == before
+    assert (await stage.run("true")).status is RunStatus.SUCCEEDED
 
 
 async def test_a_missing_working_directory_says_what_to_do(stage: Stage) -> None:
@@ -287,6 +355,15 @@ async def test_a_nursery_that_does_not_answer_is_not_waited_for_for_ever(
     assert nursery.returncode == -signal.SIGKILL
 
 
+async def test_supervisors_that_have_ended_leave_nothing_behind(stage: Stage) -> None:
+    """A nursery lives as long as its server: one zombie for each run would use up all pids."""
+    for _ in range(3):
+        await stage.run("true")
+    nursery = stage.runner._nursery._process
+    assert nursery is not None
+    await until(lambda: not descendants(nursery.pid), "an end of the supervisors")
+
+
 async def test_a_nursery_that_was_killed_is_started_again(stage: Stage) -> None:
     await stage.run("true")
     process = stage.runner._nursery._process
@@ -294,6 +371,23 @@ async def test_a_nursery_that_was_killed_is_started_again(stage: Stage) -> None:
     process.kill()
     await until(lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT), "its end")
     assert (await stage.run("echo", "again")).summary == "again"
+
+
+async def test_a_nursery_that_was_killed_beside_a_run_is_started_again_and_the_run_goes_on(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor of the run holds nothing that would pass for a living nursery."""
+    monkeypatch.setattr("rota.runner.process.START_PATIENCE", 5.0)
+    line = "touch there; until [ -e go ]; do sleep 0.01; done; echo done"
+    going = asyncio.create_task(stage.run("sh", "-c", line))
+    await until((stage.place / "there").exists, "the first agent")
+    process = stage.runner._nursery._process
+    assert process is not None
+    process.kill()
+    await until(lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT), "its end")
+    again = await stage.run("echo", "again")
+    (stage.place / "go").touch()
+    assert (again.summary, (await going).summary) == ("again", "done")
 
 
 async def test_progress_is_heard(stage: Stage) -> None:

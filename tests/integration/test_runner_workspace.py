@@ -17,6 +17,7 @@ import rota.runner.git
 from rota.model.fleet import Keep, Limits, Workspace
 from rota.model.runs import RunStatus
 from rota.runner import clean_worktrees
+from rota.runner.workspace import KEPT
 from tests.integration.runner_stage import ENVIRON, Stage, until
 
 TREE: dict[str, Any] = {"workspace": Workspace.WORKTREE}
@@ -151,6 +152,21 @@ async def test_commits_of_a_worktree_that_its_agent_broke_are_kept(stage: Stage,
     assert len(trees(stage)) == 1
 
 
+async def test_commits_of_a_repository_that_cannot_be_read_for_now_are_kept(stage: Stage) -> None:
+    config = stage.place / ".git" / "config"
+    sound = config.read_text()
+    line = f"echo two > sub/file; {COMMIT} -am two; echo '[' >> '{config}'"
+    end = await stage.run("sh", "-c", line, **TREE)
+    assert end.status is RunStatus.SUCCEEDED
+    (said,) = stage.texts("rota", "warning")
+    assert said.startswith("its worktree could not be removed: fatal: bad config line")
+    assert await clean_worktrees(stage.path / "state", environ=ENVIRON) == ()
+    config.write_text(sound)
+    await clean_worktrees(stage.path / "state", environ=ENVIRON)
+    assert git(stage.place, "show", "rota/recovered/run-1:sub/file") == "two"
+    assert len(trees(stage)) == 1
+
+
 async def test_what_goes_with_the_worktree_holds_no_commits(stage: Stage) -> None:
     line = f"echo two > sub/file; {COMMIT} -am two; git update-ref refs/bisect/bad HEAD"
     await stage.run("sh", "-c", line, **TREE)
@@ -213,6 +229,14 @@ async def test_a_directory_that_is_no_repository_says_what_to_do(stage: Stage) -
     assert "set workspace to `shared`" in (end.error or "")
 
 
+async def test_a_directory_whose_name_git_would_break_in_two_is_refused(stage: Stage) -> None:
+    odd = stage.place / "two\nlines"
+    odd.mkdir()
+    end = await stage.run("true", **TREE, working_directory=odd)
+    assert end.status is RunStatus.FAILED
+    assert "has a line break in its path" in (end.error or "")
+
+
 async def test_a_repository_without_a_commit_says_what_to_do(stage: Stage) -> None:
     fresh = stage.path / "fresh"
     fresh.mkdir()
@@ -242,6 +266,17 @@ async def test_a_worktree_is_kept_when_asked(
     assert worktree.exists() is kept
 
 
+async def test_a_worktree_that_cannot_be_marked_does_not_cost_the_end_of_its_run(
+    stage: Stage,
+) -> None:
+    line = f"ln -s /nonexistent/mark ../run-1{KEPT}; echo all done"
+    end = await stage.run("sh", "-c", line, **TREE, keep_worktree=Keep.ALWAYS)
+    assert (end.status, end.summary) == (RunStatus.SUCCEEDED, "all done")
+    (said,) = stage.texts("rota", "warning")
+    assert said.startswith("its worktree is kept only until the next start, for want of a mark:")
+    assert (stage.path / "state" / "worktrees" / "run-1" / "sub").exists()
+
+
 async def test_a_cancelled_runs_worktree_is_removed(stage: Stage) -> None:
     run = asyncio.create_task(stage.run("sh", "-c", "touch there; sleep 60", **TREE))
     worktree = stage.path / "state" / "worktrees" / "run-1"
@@ -251,6 +286,77 @@ async def test_a_cancelled_runs_worktree_is_removed(stage: Stage) -> None:
         await run
     assert not worktree.exists()
     assert len(trees(stage)) == 1
+
+
+@pytest.fixture
+def slow_checkout(stage: Stage) -> Path:
+    """A filter of the repository, as Git LFS has one, that takes for ever. The path is there once
+    it is at work."""
+    begun = stage.path / "begun"
+    smudge = stage.path / "smudge.sh"
+    smudge.write_text(f"touch '{begun}'\nsleep 40\ncat\n")
+    git(stage.place, "config", "filter.slow.smudge", f"sh '{smudge}'")
+    (stage.place / ".gitattributes").write_text("sub/file filter=slow\n")
+    git(stage.place, "add", ".")
+    git(stage.place, "commit", "-qm", "two")
+    return begun
+
+
+async def test_a_run_that_is_cancelled_while_its_worktree_is_made_leaves_nothing(
+    stage: Stage, slow_checkout: Path
+) -> None:
+    run = asyncio.create_task(stage.run("true", **TREE))
+    await until(slow_checkout.exists, "the checkout")
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert stage.survivors() == []  # git has others check out for it
+    assert list((stage.path / "state" / "worktrees").iterdir()) == []
+    assert len(trees(stage)) == 1
+
+
+async def test_a_worktree_that_takes_too_long_leaves_nothing(
+    stage: Stage, slow_checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rota.runner.git, "GIT_PATIENCE", 1.0)
+    end = await stage.run("true", **TREE)
+    assert end.status is RunStatus.FAILED
+    assert end.error == f"git took longer than 1 s in {stage.place}"
+    assert stage.is_there(str(slow_checkout))
+    assert stage.survivors() == []
+    assert list((stage.path / "state" / "worktrees").iterdir()) == []
+    assert len(trees(stage)) == 1
+
+
+async def test_a_worktree_that_cannot_be_made_says_why_though_nothing_else_works(
+    stage: Stage,
+) -> None:
+    ill = stage.path / "ill" / "git"
+    ill.parent.mkdir()
+    ill.write_text(
+        f"""#!/bin/sh
+        case "$*" in
+            *"worktree add"*) echo "fatal: no space left" >&2; exit 128 ;;
+            *worktree*) echo "fatal: something else" >&2; exit 128 ;;
+        esac
+        exec {shutil.which("git")} "$@"
+        """
+    )
+    ill.chmod(0o755)
+    environ = {**ENVIRON, "PATH": f"{ill.parent}:{ENVIRON['PATH']}"}
+    with Stage(stage.path, environ=environ) as poor:
+        end = await poor.run("true", **TREE)
+    assert (end.status, end.error) == (RunStatus.FAILED, "fatal: no space left")
+
+
+async def test_a_worktree_that_is_there_already_is_not_taken_from_its_run(stage: Stage) -> None:
+    worktree = stage.path / "state" / "worktrees" / "run-1"
+    git(stage.place, "worktree", "add", "-q", "--detach", str(worktree))
+    (worktree / "sub" / "file").write_text("precious")
+    end = await stage.run("true", **TREE)
+    assert end.status is RunStatus.FAILED
+    assert "already exists" in (end.error or "")
+    assert (worktree / "sub" / "file").read_text() == "precious"
 
 
 async def test_an_agent_that_breaks_its_worktree_does_not_break_the_repository(
@@ -301,6 +407,7 @@ async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: St
     elsewhere = stage.path / "elsewhere"
     elsewhere.mkdir()
     (state / "worktrees" / "link").symlink_to(elsewhere)
+    (state / "worktrees" / f"deleted-by-hand{KEPT}").touch()
 
     removed = await clean_worktrees(state, ["alive"], environ=ENVIRON)
 
@@ -308,7 +415,9 @@ async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: St
         ("crashed", "rota/recovered/crashed"),
         ("half-made", None),
     }
-    assert sorted(path.name for path in (state / "worktrees").iterdir()) == ["alive", "link"]
+    assert sorted(path.name for path in (state / "worktrees").iterdir()) == [
+        *("alive", f"deleted-by-hand{KEPT}", "link")
+    ]
     assert elsewhere.exists()
     assert git(stage.place, "show", "rota/recovered/crashed:sub/file") == "precious"
     assert len(trees(stage)) == 2

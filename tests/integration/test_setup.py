@@ -1,6 +1,7 @@
 """`rota setup`: what it writes for each coding agent, and that it can be taken back to the byte."""
 
 import json
+import os
 import shutil
 import tomllib
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.model.errors import Refused
+from rota.model.errors import Refused, StorageUnavailable
 from rota.setup import writing
 from rota.setup.blocks import Block
 from rota.setup.json_files import JsonFile
@@ -108,6 +109,28 @@ def test_files_of_others_keep_all_they_hold_and_are_the_same_to_the_byte_afterwa
     assert (furnished / "project/.claude/settings.json").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_receipt_is_its_owners_alone(here: Terminal, site: Path) -> None:
+    """It names files in the home directory, and what was in them."""
+    receipt = site / "project/.rota/setup.json"
+    for tool in NAMES:
+        here.type("setup", tool)
+        assert receipt.stat().st_mode & 0o777 == 0o600
+        receipt.chmod(0o644)  # by a copy or a careless hand; it is written anew for each tool
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_who_reads_files_that_are_made_for_a_tool_is_up_to_the_umask(
+    here: Terminal, site: Path, umask: int, mode: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        here.type("setup", "claude")
+        assert os.umask(umask) == umask, "it is as it was"
+    finally:
+        os.umask(before)
+    assert (site / "project/.mcp.json").stat().st_mode & 0o777 == mode
+
+
 def _holds(now: bytes | None, before: bytes) -> bool:
     """Every letter of before, in its order; blanks inside of brackets may have grown."""
     letters = iter(b"".join((now or b"").split()))
@@ -168,6 +191,17 @@ def test_a_file_that_two_tools_share_stays_until_both_are_removed(
     assert "rota:begin" in (site / "project/AGENTS.md").read_text()
     here.type("setup", "generic", "--remove")
     assert tree(site) == before
+
+
+def test_a_file_that_was_ours_once_is_its_makers_now(here: Terminal, site: Path) -> None:
+    """The receipt, which the other tool keeps, no longer says that we created it."""
+    for words in (("gemini",), ("claude",), ("claude", "--remove")):
+        here.type("setup", *words)
+    theirs = site / "project/.mcp.json"
+    theirs.write_text("{}\n")
+    here.type("setup", "claude")
+    here.type("setup", "claude", "--remove")
+    assert theirs.read_text() == "{}\n"
 
 
 def test_what_a_person_changed_meanwhile_is_kept(here: Terminal, furnished: Path) -> None:
@@ -243,6 +277,38 @@ def test_a_file_that_cannot_be_merged_into_is_refused_and_nothing_at_all_is_chan
     assert said in done.stderr
     assert path.name in done.stderr
     assert tree(site) == before
+
+
+def test_what_cannot_be_read_is_not_taken_for_missing(here: Terminal, site: Path) -> None:
+    (site / "project/CLAUDE.md").mkdir()
+    before = tree(site)
+    done = here.run("setup", "claude")
+    assert done.returncode == 7
+    assert "CLAUDE.md: Is a directory (nothing was changed)" in done.stderr
+    assert tree(site) == before
+
+
+def test_what_cannot_be_written_or_deleted_is_said(site: Path) -> None:
+    nowhere = site / "link"
+    nowhere.symlink_to("/proc/nothing/can/be/made/here")
+    with pytest.raises(StorageUnavailable, match=r"cannot write .*link: "):
+        writing.write(nowhere, "lost")
+    with pytest.raises(StorageUnavailable, match=r"cannot delete .*project: "):
+        writing.delete(site / "project")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"files": 1, "tools": {}, "made": []}'])
+def test_a_receipt_that_cannot_be_read_is_not_taken_for_none(
+    here: Terminal, site: Path, content: str
+) -> None:
+    here.type("setup", "claude")
+    (site / "project/.rota/setup.json").write_text(content)
+    before = tree(site)
+    for words in ((), ("--remove",)):
+        done = here.run("setup", "claude", *words)
+        assert done.returncode == 2
+        assert "setup.json cannot be read" in done.stderr
+        assert tree(site) == before
 
 
 def test_removing_what_was_never_set_up_changes_nothing(here: Terminal, furnished: Path) -> None:

@@ -1,12 +1,16 @@
 """Times as text, ids in order, and a clock that steps back."""
 
 import re
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rota.claims.timing import Pace
+from rota.client.lease import clock as clock_of_leases
 from rota.model.clock import IdFactory, first_id, from_text, in_zone, later, parse_time, to_text
 from rota.model.errors import InvalidInput
 from rota.testing.clock import ManualClock
@@ -97,3 +101,17 @@ def test_tokens_do_not_repeat_and_need_no_quoting() -> None:
     tokens = {factory.token() for _ in range(1_000)} | set(factory.tokens(1_000))
     assert len(tokens) == 2_000
     assert all(re.fullmatch(r"[\w-]{22}", token) for token in tokens)
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no such clock")
+@pytest.mark.parametrize("clock", [Pace().elapsed, clock_of_leases], ids=["claims", "leases"])
+def test_a_deadline_comes_nearer_while_the_machine_sleeps(
+    clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A holder that was asleep must not believe that it still has its claim."""
+    seconds = dict.fromkeys((time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC), 100.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "clock_gettime", seconds.__getitem__)
+        before = clock()
+        seconds[time.CLOCK_BOOTTIME] += 3600  # the lid was closed
+        assert clock() - before == 3600

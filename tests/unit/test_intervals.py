@@ -22,9 +22,19 @@ def test_intervals_are_read_as_observed(case: dict[str, Any]) -> None:
         return
     with pytest.raises(IntervalParseError) as refused:
         parse_interval(case["in"])
-    assert refused.value.message == case["message"]
+    assert refused.value.message.startswith(case["message"])
     assert refused.value.interval == refused.value.details["interval"] == case["in"]
     assert isinstance(refused.value, SchedulerError)
+
+
+@pytest.mark.parametrize("text", ["-5m", "0m", "5x", "5", "m", "1.5h", "x5m", "9999999999999d"])
+def test_what_is_wrong_with_an_interval_is_said_with_the_interval_and_the_units(text: str) -> None:
+    with pytest.raises(IntervalParseError) as refused:
+        parse_interval(text)
+    said = refused.value.message
+    assert f'"{text}"' in said
+    units = "s, m, h, d", "s, m, h or d", "s/m/h/d", "s (seconds), m (minutes), h (hours), d (days)"
+    assert any(one in said for one in units), said
 
 
 @pytest.mark.parametrize("text", ["٥m", "5\u0665m", "５m"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rota.model.fleet import RuntimeKind
 from rota.model.runs import Usage
 from rota.runner.runtimes import RUNTIMES
-from rota.runner.runtimes.port import Report
+from rota.runner.runtimes.port import Report, number
 
 DATA = Path(__file__).parents[1] / "data" / "runtimes"
 STREAMS = (RuntimeKind.CLAUDE, RuntimeKind.CODEX, RuntimeKind.GEMINI)
@@ -49,6 +49,14 @@ def test_claudes_tokens_are_counted_while_it_works_and_each_message_once() -> No
     for line in (DATA / "claude-success.jsonl").read_text().splitlines()[:-1]:
         list(listener.hear(line))
     assert listener.report.usage == Usage(10004 + 10 + 10006, 40 + 5 + 30)
+
+
+@pytest.mark.parametrize("usage", [{}, {"usage": None}])
+def test_a_message_of_claude_without_usage_is_heard(usage: dict[str, Any]) -> None:
+    listener = RUNTIMES[RuntimeKind.CLAUDE].listener()
+    message = {"id": "1", "content": [{"type": "text", "text": "Hello."}], **usage}
+    (event,) = listener.hear(json.dumps({"type": "assistant", "message": message}))
+    assert (event["type"], event["text"]) == ("text", "Hello.")
 
 
 def test_claude_that_used_up_its_turns_has_failed() -> None:
@@ -169,3 +177,35 @@ def test_a_session_that_would_be_an_option_is_none(session: object) -> None:
     listener = RUNTIMES[RuntimeKind.CLAUDE].listener()
     list(listener.hear(line))
     assert listener.report.session_id is None
+
+
+# Of what a stream gives for a count or a price, nothing may upset a budget or a database.
+NO_COUNT = (-1, 2**31, 10**30, 1.5, True, "12", None, float("nan"))
+NO_PRICE = (-0.01, 1e9, float("inf"), float("nan"), 10**400, True, "1.5", None)
+
+
+@pytest.mark.parametrize("given", NO_COUNT)
+def test_a_count_that_cannot_be_one_is_none(given: object) -> None:
+    usage = {"input_tokens": given, "output_tokens": 7, "cache_read_input_tokens": 0}
+    for line, kind in (
+        ({"type": "result", "subtype": "success", "usage": usage}, RuntimeKind.CLAUDE),
+        ({"type": "turn.completed", "usage": usage}, RuntimeKind.CODEX),
+        ({"type": "result", "status": "success", "stats": usage}, RuntimeKind.GEMINI),
+    ):
+        listener = RUNTIMES[kind].listener()
+        list(listener.hear(json.dumps(line)))
+        counted = listener.report.usage
+        assert (counted.input_tokens, counted.output_tokens) == (0, 7)
+
+
+def test_a_count_may_be_as_high_as_a_database_can_hold() -> None:
+    assert [number(one) for one in (0, 1, 2**31 - 1)] == [0, 1, 2**31 - 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "cost"), [*((one, None) for one in NO_PRICE), (0, 0.0), (12, 12.0), (0.1, 0.1)]
+)
+def test_a_price_that_cannot_be_one_is_unknown(given: object, cost: float | None) -> None:
+    listener = RUNTIMES[RuntimeKind.CLAUDE].listener()
+    list(listener.hear(json.dumps({"type": "result", "total_cost_usd": given})))
+    assert listener.report.usage.cost_usd == cost

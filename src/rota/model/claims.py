@@ -73,3 +73,4 @@ class Completion:
     actor: str | None = None
     version: int | None = None  # if given, the completion is refused at any other version
     next: ClaimRequest | None = None  # what the holder claims in the same transaction
+    artifact_url: str | None = None

@@ -17,6 +17,7 @@ _SPACE = r"[\s\ufeff]*"
 _INTERVAL = re.compile(rf"(-?[0-9]+){_SPACE}([A-Za-z]+)")
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+.*", re.DOTALL)
 _SHAPE = 'Expected format: "{number}{unit}" where unit is s/m/h/d (e.g., "5m", "1h")'
+_POSITIVE = "Use a positive integer value and one of the units s, m, h, d"
 _MOST_DIGITS = 12  # more digits would be longer than any calendar
 
 
@@ -28,12 +29,10 @@ def parse_interval(text: str) -> timedelta:
     number, unit = found[1], found[2]
     value = int(number[: _MOST_DIGITS + 1])
     if value < 0:
-        why = f'Negative intervals are not allowed: "{bare}". Use a positive integer value'
+        why = f'Negative intervals are not allowed: "{bare}". {_POSITIVE}'
         raise _refused(why, text)
     if value == 0 and not number.strip("-0"):
-        raise _refused(
-            f'Zero interval is not allowed: "{bare}". Use a positive integer value', text
-        )
+        raise _refused(f'Zero interval is not allowed: "{bare}". {_POSITIVE}', text)
     if (size := UNITS.get(unit.lower())) is None:
         raise _refused(
             f'Invalid time unit "{unit}" in interval "{bare}". Valid units are: s (seconds),'
@@ -50,7 +49,9 @@ def _product(number: str, size: timedelta, text: str) -> timedelta:
             return int(digits) * size
     except OverflowError:
         pass
-    raise _refused(f'Interval "{text.strip()[:40]}" is too long. Use a shorter one', text)
+    raise _refused(
+        f'Interval "{text.strip()[:40]}" is too long. Use a shorter one, in s, m, h or d', text
+    )
 
 
 def _malformed(bare: str) -> str:
@@ -61,7 +62,7 @@ def _malformed(bare: str) -> str:
     if _DECIMAL.fullmatch(bare):
         return (
             f'Decimal values are not supported in interval "{bare}". Use integers only'
-            ' (e.g., "5m" instead of "5.5m")'
+            ' (e.g., "5m" instead of "5.5m") and one of the units s, m, h, d'
         )
     if bare.isascii() and bare.isalpha():
         return f'Missing numeric value in interval "{bare}". {_SHAPE}'

@@ -16,6 +16,11 @@ class Priority(IntEnum):
     LOW = 4
     LOWEST = 5
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Priority | None":
+        """Sources also write a priority as its name: "high"."""
+        return cls.__members__.get(value.upper()) if isinstance(value, str) else None
+
 
 MAX_BATCH = 1_000
 MAX_PAGE = 1_000

@@ -164,8 +164,13 @@ class LocalRunner:
     ) -> None:
         if place.worktree is None:
             return
-        if self._workspaces.keeps(place, request.settings, status):
-            log.say(f"its worktree is kept: {place.worktree}", type="worktree")
+        try:
+            if self._workspaces.keeps(place, request.settings, status):
+                log.say(f"its worktree is kept: {place.worktree}", type="worktree")
+                return
+        except OSError as error:  # a full disk; the end of the run is worth more than the mark
+            why = f"its worktree is kept only until the next start, for want of a mark: {error}"
+            log.say(why, type="warning")
             return
         try:
             removed = await self._workspaces.remove(place, request.agent)

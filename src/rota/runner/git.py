@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -97,6 +98,7 @@ class Git:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
             )  # fmt: skip
         except FileNotFoundError:
             raise InvalidInput(
@@ -105,8 +107,10 @@ class Git:
         try:
             out, err = await asyncio.wait_for(process.communicate(), GIT_PATIENCE)
         except (TimeoutError, asyncio.CancelledError) as error:
+            # With all that it started: git has others check out for it, and filters of the
+            # repository, such as that of Git LFS, may go on for long.
             with suppress(ProcessLookupError):  # it was about to end
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
             if isinstance(error, asyncio.CancelledError):
                 raise

@@ -180,18 +180,25 @@ class Nursery:
         if self._door is None:
             ours, theirs = socket.socketpair()
             with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    env={},  # the server's environment must not be readable there
-                    cwd="/",
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,  # readers of the server's must not wait for agents
-                    start_new_session=True,  # Ctrl-C is meant for the server
-                )
+                try:
+                    self._process = self._started(theirs.fileno())
+                except OSError:
+                    ours.close()
+                    raise
             self._door = ours
         return self._door
+
+    def _started(self, door: int) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", supervisor.__file__, str(door)],
+            pass_fds=[door],
+            env={},  # the server's environment must not be readable there
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # readers of the server's must not wait for agents
+            start_new_session=True,  # Ctrl-C is meant for the server
+        )
 
     def close(self) -> None:
         if self._door is not None:

@@ -18,7 +18,7 @@ from rota.model.schedules import TriggerKind
 from rota.model.work import MAX_PAGE, WorkItem
 from rota.runner import admission
 from rota.scheduler.presence import unseen
-from rota.storage.port import Store, Topic, Transaction
+from rota.storage.port import Store, Transaction
 
 KEPT_DAYS = 30  # of the logs of runs
 RETRY_SECONDS = 1.0
@@ -144,7 +144,6 @@ class RunBook:
             for letter in letters:
                 tx.post(letter)
             tx.append(events)
-            tx.wake(Topic.EVENTS)
             return ended
 
         ended = await self._store.transact(body)
@@ -286,7 +285,6 @@ class RunBook:
 def _insert(tx: Transaction, run: Run) -> None:
     tx.insert_run(run)
     tx.append([_event(EventType.RUN_STARTED, run, {"trigger": str(run.trigger)})])
-    tx.wake(Topic.EVENTS)
 
 
 def _insert_once(tx: Transaction, run: Run) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,10 +81,14 @@ class Workspaces:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The repository's own checkout hooks are meant for people.
         quietly = ("-c", f"core.hooksPath={os.devnull}")
+        is_new = not path.exists()
         try:
             await self._git.run(top, *quietly, "worktree", "add", "--detach", str(path), commit)
-        except asyncio.CancelledError:
-            await unbroken(self._drop(path, repository))
+        except (asyncio.CancelledError, InvalidInput):
+            # A git that was killed leaves half a worktree, perhaps a large one.
+            if is_new:
+                with suppress(InvalidInput):  # the first error tells more
+                    await unbroken(self._drop(path, repository))
             raise
         return path
 
@@ -141,9 +146,10 @@ class Workspaces:
                 return head
         if not _is_there(repository):
             return None
-        # The agent has broken the worktree. The repository, too, knows its HEAD.
-        listed = await self._git.asked(repository, "worktree", "list", "--porcelain")
-        return _listed_head(listed or "", worktree)
+        # The agent has broken the worktree. The repository, too, knows its HEAD. If that cannot be
+        # read either, the error keeps the worktree: there may be commits.
+        listed = await self._git.run(repository, "worktree", "list", "--porcelain")
+        return _listed_head(listed, worktree)
 
     async def _is_held(self, repository: Path, commit: str) -> bool:
         """Asked of the repository, because the worktree's own refs, as those of a bisection, go

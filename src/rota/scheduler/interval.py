@@ -15,14 +15,16 @@ def calculate_next_trigger(
     jitter_percent: float = 0,
     *,
     now: datetime | None = None,
-    rng: Callable[[], float] | None = None,
+    rng: random.Random | Callable[[], float] | None = None,
 ) -> datetime:
-    """Now, if it has never run or the time has already passed."""
+    """Now, if it has never run or the time has already passed. `rng` makes the jitter repeatable:
+    a generator of random numbers, or its method `random`."""
     span = parse_interval(interval) if isinstance(interval, str) else interval
     now = now or datetime.now(UTC)
     if last_completed_at is None:
         return now
-    return max(now, last_completed_at + span + jitter(span, jitter_percent, rng))
+    drawn = rng.random if isinstance(rng, random.Random) else rng
+    return max(now, last_completed_at + span + jitter(span, jitter_percent, drawn))
 
 
 def is_schedule_due(next_trigger: datetime, now: datetime | None = None) -> bool:

@@ -21,6 +21,14 @@ SEEN_EVERY = timedelta(seconds=5)
 # A node that was not seen for this long may be shown as silent, but is not taken for dead yet.
 SILENT_AFTER = 3 * SEEN_EVERY
 DEAD_AFTER = timedelta(seconds=30)
+# What a dead node runs is open until another node ends it. So it is shown a little longer, because
+# others look only every few seconds.
+ALIVE_FOR = DEAD_AFTER + timedelta(seconds=10)
+
+
+def alive_since(now: datetime) -> str:
+    """What a node runs is shown as running if it was seen since this time."""
+    return to_text(now - ALIVE_FOR)
 
 
 def silent_since(now: str) -> str:

@@ -7,7 +7,6 @@ it up when there is room.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Protocol
 
 from rota.model.clock import Clock, IdFactory, parse_time, to_text
@@ -22,7 +21,7 @@ from rota.model.schedules import (
 )
 from rota.model.work import check_name, check_text
 from rota.scheduler.due import IMPORTED, Rhythm, first_slot
-from rota.scheduler.presence import DEAD_AFTER
+from rota.scheduler.presence import alive_since
 from rota.scheduler.roster import Roster
 from rota.storage.port import Store, Transaction
 from rota.storage.schedule_port import TriggerRecord, Wakings
@@ -40,8 +39,6 @@ __all__ = [
 
 MOST_WAITING = 100  # of one schedule
 LONGEST_MESSAGE = 64_000
-# A node that is about to be taken for dead may still be shown as living for a moment.
-_ALIVE_FOR = DEAD_AFTER + timedelta(seconds=10)
 
 
 class Attending(Protocol):
@@ -103,7 +100,7 @@ class Schedules:
         return await self._store.read(lambda tx: tx.wakings(names, since), long=True)
 
     def _alive_since(self) -> str:
-        return to_text(self._clock.now() - _ALIVE_FOR)
+        return alive_since(self._clock.now())
 
     # switching
 

@@ -6,7 +6,7 @@ from rota.model.clock import Clock, SystemClock, parse_time, to_text
 from rota.model.errors import InvalidInput, NotFound, Refused
 from rota.model.schedules import ScheduleState, ScheduleStatus
 from rota.scheduler.due import first_slot
-from rota.scheduler.presence import DEAD_AFTER
+from rota.scheduler.presence import alive_since
 from rota.storage.port import Store, Transaction
 
 _AT_ONCE = 1_000
@@ -16,14 +16,14 @@ async def get_schedule_state(
     store: Store, agent: str, name: str, *, clock: Clock | None = None
 ) -> ScheduleState | None:
     """None when there is no such schedule."""
-    since = _alive_since(_now(clock))
+    since = alive_since(_now(clock))
     return await store.read(lambda tx: tx.schedule_state(agent, name, since))
 
 
 async def get_agent_schedule_states(
     store: Store, agent: str, *, clock: Clock | None = None
 ) -> dict[str, ScheduleState]:
-    since = _alive_since(_now(clock))
+    since = alive_since(_now(clock))
 
     def body(tx: Transaction) -> dict[str, ScheduleState]:
         known: dict[str, ScheduleState] = {}
@@ -57,7 +57,7 @@ async def update_schedule_state(
         changes["last_error"] = last_error
     at = None if next_run_at is None else _moment(next_run_at, "next_run_at")
     now = _now(clock)
-    since = _alive_since(now)
+    since = alive_since(now)
 
     def body(tx: Transaction) -> ScheduleState | None:
         state = tx.schedule_state(agent, name, since)
@@ -110,7 +110,3 @@ def _moment(text: str, field: str) -> str:
 
 def _now(clock: Clock | None) -> datetime:
     return (clock or SystemClock()).now()
-
-
-def _alive_since(now: datetime) -> str:
-    return to_text(now - DEAD_AFTER)

@@ -1,12 +1,11 @@
 """Reads and writes whole files: a file has its old content or its new one, never half."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 from rota.files import replacing
 from rota.model.errors import Refused, StorageUnavailable
-
-_USUAL_MODE = 0o644
 
 
 def read(path: Path) -> str | None:
@@ -36,7 +35,9 @@ def _mode(path: Path) -> int:
     try:
         return path.stat().st_mode & 0o777
     except OSError:
-        return _USUAL_MODE
+        umask = os.umask(0o077)  # it can be read only by setting it
+        os.umask(umask)
+        return 0o666 & ~umask
 
 
 def delete(path: Path) -> None:
