@@ -25,10 +25,12 @@ httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 # longer. Rota's clients set their own timeouts.
 DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.pool = 30.0
 
-# A shell that runs `make test &` makes it ignore Ctrl-C, and so would every process that a test
-# starts in order to interrupt it.
+# A shell that runs `make test &` makes it ignore Ctrl-C, and `nohup make test` makes it ignore the
+# end of its terminal. So would every process that a test starts in order to send it that signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes depends on the machine and its load.
 hypothesis.settings.register_profile("rota", deadline=None)

@@ -167,6 +167,15 @@ def test_a_refusal_for_programs_names_fields_and_verbs(here: ThisProcess) -> Non
     assert "; complete is not possible" in here.json("done", item, code=7)["message"]
 
 
+def test_a_refusal_of_claimed_work_names_the_options_that_end_it(here: ThisProcess) -> None:
+    item = here.type("add", "Something").strip()
+    here.type("claim", "--agent", "smith")
+    for line in ("done", "fail", "release", "block --notes x"):
+        verb, *more = line.split()
+        told = here.run(verb, item, *more).stderr
+        assert told.endswith("show its token (--token), or take it away (--force)\n"), told
+
+
 def test_what_is_final_is_told_as_such(here: ThisProcess) -> None:
     item = here.type("add", "Something").strip()
     here.type("cancel", item)
@@ -323,9 +332,17 @@ WRONG = [
     (2, "token create ci --scope work --expires 2020-01-01"),
     (2, "db backup"),
     (2, "db status --db mysql://localhost/rota"),
+    (2, "add x --db :memory:"),
+    (2, "up --db sqlite:///:memory:"),
     (2, "up --port http"),
     (2, "up --port 99999"),
     (2, "up --url http://127.0.0.1:1"),
+    (2, f"config check --config {'x' * 300}"),
+    (2, f"doctor --config {'x' * 300}"),
+    (2, f"up --config {'x' * 300}"),
+    (2, "up --drain nan"),
+    (2, "demo --seconds nan"),
+    (2, "issue sweep octocat/hello --max-age-hours nan"),
     (2, "list --url nonsense"),
     (2, "list --url http://127.0.0.1:1 --db x.db"),
     # negative answers
@@ -523,6 +540,12 @@ def test_a_stream_has_one_document_per_line(here: ThisProcess) -> None:
     lines = here.type("watch", "--since", "0", "--limit", "2", "--json").splitlines()
     assert [json.loads(line)["data"]["seq"] for line in lines] == [1, 2]
     assert {json.loads(line)["schema_version"] for line in lines} == {1}
+
+
+def test_a_limit_that_is_never_reached_is_none(here: ThisProcess) -> None:
+    here.type("add", "Mend the gate")
+    told = here.type("watch", "--since", "0", "--no-follow", "--limit", "9" * 30)
+    assert "work.submitted" in told
 
 
 def test_json_is_plain_ascii_whatever_the_ledger_holds(here: ThisProcess) -> None:

@@ -173,6 +173,18 @@ def test_a_server_that_runs_here_is_asked_whether_it_takes_changes(
     assert not any(one["check"] == "server" for one in findings(here)["ok"])
 
 
+def test_who_would_be_refused_by_the_server_that_runs_here_is_warned(
+    here: ThisProcess, tmp_path: Path
+) -> None:
+    with running_server(tmp_path):
+        secret = here.type("token", "create", "boss", "--scope", "admin").strip()
+        [told] = findings(here)["warn"]
+        assert (told["check"], told["fix"]) == ("server", "correct ROTA_TOKEN")
+        assert "this server wants a token" in told["message"]
+        known = ThisProcess(tmp_path, {**here.variables, "ROTA_TOKEN": secret})
+        assert findings(known)["warn"] == []
+
+
 def test_the_port_that_is_looked_at_is_the_one_that_would_be_taken(
     tmp_path: Path, free_port: int
 ) -> None:

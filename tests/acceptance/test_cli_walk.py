@@ -191,6 +191,13 @@ def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     here.type("token", "revoke", made["id"], code=1)
 
 
+def test_a_token_without_a_name_is_named_after_its_first_scope(here: ThisProcess) -> None:
+    made = here.json("token", "create", "--scope", "admin")
+    assert (made["name"], made["scopes"]) == ("admin", ["admin"])
+    assert here.json("token", "create", "--scope", "agent:smith")["name"] == "smith"
+    assert "'agent:' is unknown" in here.run("token", "create", "--scope", "agent:").stderr
+
+
 def test_a_reason_that_is_also_the_note_is_told_once(here: ThisProcess) -> None:
     item = here.type("add", "Mend the gate").strip()
     here.type("dispatch", item, "ann")

@@ -201,7 +201,16 @@ def test_a_file_whose_sources_are_refused_leaves_the_signals_as_they_are(place: 
 
     place.configure(place.agent(), signals=signal_of("old"))
     node = place.up()
-    twice = [{"type": "github", "repo": repo} for repo in ("ada/engine", "Ada/engine")]
+    # Only the trackers that are made of them show that these are one repository.
+    twice = [
+        {
+            "type": "github",
+            "repo": "ada/engine",
+            "name": f"git{port}",
+            "api_url": f"https://git.org{port}",
+        }
+        for port in ("", ":443")
+    ]
     place.configure(place.agent(), signals=signal_of("new"), sources=twice)
     status, problem = node.ask("POST", "/config/reload")
     assert (status, "is there twice" in problem["detail"]) == (422, True)

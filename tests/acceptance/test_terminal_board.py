@@ -43,7 +43,7 @@ class Screen:
     def __init__(self, place: Path, words: list[str], **variables: str) -> None:
         self._master, slave = pty.openpty()
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        env = environment(TERM="xterm-256color", COLORTERM="truecolor", **variables)
+        env = environment(**{"TERM": "xterm-256color", "COLORTERM": "truecolor", **variables})
         self.process = subprocess.Popen(
             words, cwd=place, env=env, stdin=slave, stdout=slave, stderr=slave
         )
@@ -98,6 +98,16 @@ def filled(here: ThisProcess) -> str:
         here.type("dispatch", item, agent, "--start")
     here.type("done", item)
     return first
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_on_a_terminal_that_can_move_no_cursor_it_is_text(here: ThisProcess, term: str) -> None:
+    here.type("add", "Mend the gate")
+    with on_a_screen(here.place, [*ROTA, "board"], TERM=term) as screen:
+        screen.until("Failed 0")  # the last column
+        assert screen.ended() == 0
+    assert "Mend the gate" in screen.seen
+    assert "\x1b" not in screen.seen
 
 
 def test_in_a_pipe_it_is_text_and_for_programs_a_document(here: ThisProcess) -> None:

@@ -1,6 +1,7 @@
 """The board, as a person uses it."""
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
@@ -113,6 +114,17 @@ def test_a_deferred_item_says_when_it_is_available(site: Site, page: Page) -> No
     expect(marks).to_contain_text(re.compile(r"available in \d+d"))
 
 
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_ages_do_not_go_by_a_wrong_clock_of_the_viewer(
+    site: Site, page: Page, minutes: int
+) -> None:
+    item = site.add("Paint the gate")
+    page.clock.install(time=datetime.now(UTC) + timedelta(minutes=minutes))
+    page.goto("/")
+    page.clock.run_for(1_000)  # until the ages are counted again
+    expect(page.locator(f"#i-{item} .age")).to_have_text(re.compile(r"^[1-9]\d?s$"))
+
+
 def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> None:
     first = site.add("First", priority=2)
     opened(page)
@@ -125,6 +137,18 @@ def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> No
     expect(page.locator(".column.queued .card")).to_have_count(0)
     expect(page.get_by_text("No item is waiting. Add one")).to_be_visible()
     expect(page.get_by_text("Items dispatched to an agent wait here")).to_be_hidden()
+
+
+def test_a_column_on_its_own_page_follows_changes_and_offers_no_move(
+    site: Site, page: Page
+) -> None:
+    first = site.add("Paint the gate")
+    page.goto("/board/queued")
+    expect(page.locator(f"#i-{first}")).to_be_visible()
+    expect(page.locator("html.js")).to_be_attached()
+    expect(page.locator(".menu:visible, .pick:visible")).to_have_count(0)
+    second = site.add("Oil the hinges")
+    expect(page.locator(f"#i-{second}")).to_be_visible()
 
 
 def test_what_happens_while_the_board_asks_is_asked_for_too(site: Site, page: Page) -> None:

@@ -45,6 +45,23 @@ def test_all_columns_of_the_board_fit_on_a_narrow_desk(site: Site, visits: Visit
     assert page.evaluate(FAINT) == "0px"
 
 
+def test_cards_that_were_seen_in_a_wide_window_fit_into_a_narrow_one(
+    site: Site, visits: Visits
+) -> None:
+    for number in range(25):
+        site.add(f"Paint board {number} of the long fence behind the house")
+    page = visits(site.url, viewport={"width": 1800, "height": 800}).page
+    page.goto("/")
+    cards = page.locator(".column.queued .card")
+    cards.last.scroll_into_view_if_needed()
+    expect(cards.last).to_be_in_viewport()
+    # A card's width is remembered at the end of a frame in which the card is out of sight.
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.set_viewport_size(NARROW_DESK)
+    scroll = page.locator(".column.queued .scroll")
+    assert scroll.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
 def test_a_board_that_does_not_fit_shows_that_it_scrolls(site: Site, visits: Visits) -> None:
     page = visits(site.url, viewport={"width": 900, "height": 700}).page
     page.goto("/")

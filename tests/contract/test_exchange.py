@@ -49,7 +49,7 @@ ODD = 'Größe "✓" \u2028 \\ \x1f \U0001f980 \u200f{"kind":"end"}\nzweite Zeil
 FAILS = {"kind": "work_item.status.transition", "to": ["failed"]}
 BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
 LINK = b'{"kind":"link","version":1,"data":{"work_item_id":"a","blocker_id":"b"}}\n'
-NEVER_EXPORTED = {"api_tokens", "work_item_labels", "rosters", "schema_migrations"}
+NEVER_EXPORTED = {"api_tokens", "work_item_labels", "ready_labels", "rosters", "schema_migrations"}
 
 
 Elsewhere = Callable[[], AbstractAsyncContextManager[Store]]

@@ -264,8 +264,15 @@ async def test_an_item_that_waits_for_another_is_not_helped_by_waking_its_agent(
           see what keeps that one: rota explain {first.id}
         - schedule poet/often looks for work next at {shop.clock.text(3600)}
     """)
-    await shop.queue.claim(ClaimRequest("poet"))
-    assert f"rota done {first.id}" in await shop.told(item)
+    (taken,) = (await shop.queue.claim(ClaimRequest("poet"))).items
+    told = await shop.told(item)
+    assert f"wait for it; who works on it: rota explain {first.id}" in told
+    assert "rota done" not in told, "it would be refused: only its holder may complete it"
+    given = Order(
+        Verb.HAND_OVER, first.id, "poet", token=taken.claim.token, artifact_url="https://x.test/1"
+    )
+    await shop.queue.apply(given)
+    assert f"rota done {first.id} accepts it" in await shop.told(item)
 
 
 async def test_a_used_budget_is_told_from_what_was_spent_and_not_from_the_last_look(

@@ -518,6 +518,18 @@ async def test_every_status_explains_itself(queue: WorkQueue, views: Views, stat
     assert (explained.reasons[0].fix is None) == final
 
 
+async def test_what_kept_an_item_back_does_not_matter_once_it_cannot_begin_any_more(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    blocker = await bring_to(queue, Status.QUEUED)
+    item = await bring_to(
+        queue, Status.QUEUED, blocked_by=(blocker.id,), available_at=clock.text(60)
+    )
+    await queue.hold(item.id, "wait for Monday")
+    await queue.apply(order(Verb.CANCEL, item.id))
+    assert await codes(views, item.id) == ["cancelled"]
+
+
 async def test_an_explanation_names_what_stands_before(queue: WorkQueue, views: Views) -> None:
     for _ in range(3):
         await bring_to(queue, Status.QUEUED, priority=1)

@@ -491,3 +491,68 @@ def _until(true: Any) -> None:
     while not true():
         assert time.monotonic() < deadline, "it did not happen within thirty seconds"
         threading.Event().wait(0.01)
+
+
+# what clients may write
+
+
+@on_both_databases
+def test_every_verb_takes_a_token_and_a_former_holder_has_lost_its_claim(
+    http: httpx2.Client,
+) -> None:
+    item = add(http)
+    _, token = claim_one(http)
+    do(http, item, "release", token=token)
+    needs = {"block": {"notes": "why"}, "hand_over": {"artifact_url": "https://x.test/1"}}
+    verbs = ("start", "complete", "fail", "block", "resume", "retry", "hand_over", "reopen")
+    for verb in verbs:
+        answer = do(http, item, verb, token=token, **needs.get(verb, {}))
+        assert (answer.status_code, answer.json()["code"]) == (409, "claim_lost"), verb
+        assert answer.json()["kept"] is (verb not in ("start", "resume", "retry", "reopen"))
+    detail = show(http, item)
+    said = [one["payload"]["verb"] for one in detail["late_results"]]
+    assert (detail["status"], said) == ("queued", ["complete", "fail", "block", "hand_over"])
+
+
+@on_both_databases
+def test_a_holder_that_starts_what_its_claim_has_started_is_answered_with_its_item(
+    http: httpx2.Client,
+) -> None:
+    item = add(http)
+    _, token = claim_one(http)
+    before = show(http, item)
+    started = do(http, item, "start", token=token)
+    assert (started.status_code, started.json()["status"]) == (200, "in_progress"), started.text
+    assert show(http, item) == before, "nothing has changed"
+    assert do(http, item, "start").json()["code"] == "transition_refused"
+    stale = http.post(f"/work/{item}/start", json={"token": token}, headers={"If-Match": "1"})
+    assert stale.status_code == 412
+    assert do(http, item, "complete", token=token).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [(0.5, "0.5"), (50, "50"), (1234567, "1234567"), ("2 of 5", "2 of 5"), (None, None)],
+)
+def test_progress_is_a_text_or_a_number(http: httpx2.Client, told: Any, kept: str | None) -> None:
+    item = add(http)
+    _, token = claim_one(http)
+    assert do(http, item, "heartbeat", token=token, progress=told).status_code == 200
+    assert show(http, item)["claim"]["progress"] == kept
+
+
+@on_both_databases
+def test_an_entry_of_many_completions_may_name_its_result(http: httpx2.Client) -> None:
+    http.patch("/agents/steve-w", json={"max_concurrent": 2})
+    add(http), add(http)
+    first, second = claim(http, limit=2)
+    url = "https://example.org/pull/3"
+    entries = [
+        {"id": first["id"], "token": first["claim"]["token"], "artifact_url": url},
+        {"id": second["id"], "token": second["claim"]["token"]},
+    ]
+    done = http.post("/work/complete", json=entries).json()
+    assert [one["item"]["artifact_url"] for one in done] == [url, None]
+    assert show(http, first["id"])["events"][-1]["payload"]["artifact_url"] == url
+    wrong = http.post("/work/complete", json=[{**entries[0], "artifact_url": "pull 3"}])
+    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "[0].artifact_url")

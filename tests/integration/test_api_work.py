@@ -451,3 +451,48 @@ def test_deleting_cancels_what_has_not_started_and_refuses_the_rest(http: httpx2
     assert (refused.status_code, refused.json()["code"]) == (409, "transition_refused")
     assert "completed" in refused.json()["allowed"]
     assert http.get(f"/work/{started['id']}").json()["status"] == "in_progress"
+
+
+# what clients may write
+
+
+@pytest.mark.parametrize("separator", ["T", "%20"])
+@pytest.mark.parametrize("zone", ["+00:00", "%2B00:00", "+0000", "Z", ""])
+def test_a_plus_sign_of_a_zone_may_be_left_unescaped(
+    http: httpx2.Client, clock: ManualClock, separator: str, zone: str
+) -> None:
+    before = add(http)
+    clock.advance(10)
+    after = add(http)
+    since = before["created_at"].rstrip("Z").replace("T", separator) + zone
+    for name in ("since", "updated_since"):
+        assert ids(http.get(f"/work?{name}={since}&limit=1")) == [after["id"]]
+
+
+def test_the_next_page_of_a_list_since_a_time_with_a_plus_sign_follows(
+    http: httpx2.Client,
+) -> None:
+    made = [add(http)["id"] for _ in range(2)]
+    page = http.get("/work?since=2020-01-01T00:00:00+00:00&limit=1")
+    following = page.links["next"]["url"]
+    assert [*ids(page), *ids(http.get(following))] == made
+
+
+def test_an_empty_body_and_a_missing_media_type_are_called_so(http: httpx2.Client) -> None:
+    empty = http.post("/work", headers={"Content-Type": "application/json"})
+    assert (empty.status_code, empty.json()["detail"]) == (400, "the body is empty; send JSON")
+    bare = http.post("/work", content=b'{"type": "chore", "description": "do it"}')
+    assert bare.status_code == 415
+    assert "without a media type; send it with Content-Type: application/json" in bare.text
+
+
+def test_a_path_with_a_slash_at_its_end_is_told_to_do_without(http: httpx2.Client) -> None:
+    answer = http.get("/work/")
+    assert answer.status_code == 404
+    assert "without the slash" in answer.json()["detail"]
+
+
+def test_an_id_in_a_path_may_be_written_in_capitals(http: httpx2.Client) -> None:
+    item = add(http)
+    assert http.get(f"/work/{item['id'].upper()}").json()["id"] == item["id"]
+    assert http.delete(f"/work/{item['id'].upper()}").status_code == 204

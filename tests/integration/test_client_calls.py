@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import rota.client
 from rota.api import ApiSettings
 from rota.client import ConnectionFailed, Retries, SyncWorkQueueClient, WorkQueueClient
 from rota.model.errors import (
@@ -24,6 +25,11 @@ from rota.model.errors import (
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
 from tools.generate_sync_client import out_of_step
+
+
+def test_every_name_of_the_client_can_be_imported_and_refusals_are_those_of_the_model() -> None:
+    assert [name for name in rota.client.__all__ if not hasattr(rota.client, name)] == []
+    assert (rota.client.ClaimLost, rota.client.TransitionRefused) == (ClaimLost, TransitionRefused)
 
 
 @pytest.fixture

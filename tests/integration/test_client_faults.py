@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
+from rota.api import ApiSettings
 from rota.client import ConnectionFailed, Retries, ServerFailed, SyncWorkQueueClient
 from rota.client import WorkQueueClient as AsyncClient
 from rota.client.errors import ServerUnavailable
 from rota.client.plain import PlainTransport
 from rota.client.sse import Parser
 from rota.client.transport import Answer, Request
-from rota.model.errors import InvalidInput, RotaError, StorageUnavailable
-from rota.testing.served import Served
+from rota.model.errors import InvalidInput, RotaError, StorageUnavailable, Unauthenticated
+from rota.testing.served import Served, serve
 
 QUICK = Retries(attempts=4, base_seconds=0.001, cap_seconds=0.002)
 
@@ -279,6 +280,16 @@ def test_lost_answers_neither_double_an_item_nor_undo_a_completion(served: Serve
         detail = client.work_get(item["id"])
     assert detail["late_results"] == []
     assert [one["type"] for one in detail["events"]].count("work.completed") == 1
+
+
+def test_who_brings_too_many_wrong_tokens_is_told_so_at_once(database: str) -> None:
+    with serve(database, ApiSettings(auth_failures=1)) as served:
+        served.run(lambda: served.ledger.tokens.create("boss", ("admin",)))
+        with SyncWorkQueueClient(served.url, "rota_wrong", retries=QUICK) as client:
+            with pytest.raises(Unauthenticated, match="rota token create"):
+                client.work_list()
+            with pytest.raises(ServerUnavailable, match=r"wait \d+ s, and bring a right one"):
+                client.work_list()  # else it would wait for the rest of the minute
 
 
 # pauses between attempts

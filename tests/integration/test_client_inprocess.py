@@ -128,6 +128,26 @@ def test_a_database_that_cannot_be_opened_is_an_error_at_once(tmp_path: Path) ->
         opened("mysql://localhost/rota")
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (":memory:", "a ledger is a file"),
+        ("sqlite:///:memory:", "a ledger is a file"),
+        ("sqlite://:memory:", "a ledger is a file"),
+        ("sqlite:rota.db", "write sqlite:///path"),
+        ("file:rota.db", "write sqlite:///path"),
+        ("sqlite://", "is empty"),
+    ],
+)
+def test_what_is_no_file_is_not_opened_as_one(
+    url: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match=told):
+        opened(url)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_closing_twice_is_no_error(database: str) -> None:
     client = opened(database)
     client.close()

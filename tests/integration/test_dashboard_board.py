@@ -95,6 +95,11 @@ def test_a_filter_that_nothing_matches_says_so_and_can_be_cleared(
     assert "Items that need your help appear here" in http.get("/", params={"need": "person"}).text
 
 
+def test_a_column_without_items_says_what_to_do_next(http: httpx2.Client) -> None:
+    page = Markup(http.get("/board/queued").text)
+    assert 'rota add "Say hello"' in page.by_id("column").text
+
+
 def test_a_card_shows_the_labels_that_one_can_filter_by(
     served: Served, http: httpx2.Client
 ) -> None:

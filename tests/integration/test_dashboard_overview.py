@@ -151,6 +151,17 @@ def test_numbers_come_first_and_every_plot_has_its_table(look: Look) -> None:
 
 
 @pytest.mark.usefixtures("scene")
+def test_a_count_of_a_status_leads_to_the_items_of_that_status(
+    look: Look, http: httpx2.Client
+) -> None:
+    links = {one.text: one["href"] for one in look().by_id("numbers").all("a")}
+    page = Markup(http.get(links["1 blocked"]).text)
+    assert [one["data-status"] for one in page.all("li") if "data-id" in one.attributes] == [
+        "blocked"
+    ]
+
+
+@pytest.mark.usefixtures("scene")
 def test_days_are_those_of_the_viewer(look: Look, clock: ManualClock) -> None:
     clock.advance(-3600)  # 13:12 in UTC is already tomorrow there
     week = look("7d", cookie="rota_zone=Pacific%2FAuckland")

@@ -132,6 +132,17 @@ def test_a_list_tells_what_each_run_was_about_and_has_cost(
     assert shown(look(f"/ui/runs?item={item_id}")) == [run.id]
 
 
+def test_a_list_tells_why_a_run_failed_whoever_said_it(
+    served: Served, look: Callable[..., Markup]
+) -> None:
+    """An agent that gives up says why in its summary; there is no error then."""
+    ended(served, begun(served), RunStatus.FAILED, summary="the key is missing")
+    ended(served, begun(served), RunStatus.SUCCEEDED, summary="all done")
+    spans = look("/ui/runs").by_id("runs").all("span")
+    said = [one.text for one in spans if "said" in one.attributes.get("class", "")]
+    assert said == ["the key is missing"]
+
+
 # one run
 
 

@@ -173,3 +173,29 @@ async def test_a_file_with_a_mistake_changes_nothing_and_the_old_one_is_no_news(
     scene.write(0)
     assert not (await scene.fleet.reload()).changed
     assert await scene.standing() == before
+
+
+async def test_a_repository_is_looked_after_anew_when_any_of_its_agents_has_other_labels(
+    scene: Scene,
+) -> None:
+    def two(number: int, ready: str) -> str:
+        made = configuration(number)
+        source = {"type": "github", "repo": "ada/engine"}
+        poet = {**made["agents"][0], "name": "poet"}
+        made["agents"] = [
+            {**made["agents"][0], "work_source": source},
+            {**poet, "work_source": {**source, "labels": {"ready": ready}}},
+        ]
+        return json.dumps(made)
+
+    scene.file.write_text(two(0, "poem"))
+    await scene.fleet.reload()
+    [first] = scene.fleet._tendings.values()
+    scene.file.write_text(two(2, "poem"))
+    await scene.fleet.reload()
+    assert [*scene.fleet._tendings.values()] == [first]
+    scene.file.write_text(two(2, "ode"))
+    await scene.fleet.reload()
+    [again] = scene.fleet._tendings.values()
+    assert again is not first
+    assert [name for name, _ in again.agents] == ["smith", "poet"]

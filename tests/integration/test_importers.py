@@ -305,8 +305,10 @@ def test_a_bad_file_is_refused_and_nothing_is_done(here: Here, tmp_path: Path) -
         ("workqueue", str(table)): "the table work_items lacks",
         ("workqueue", str(tmp_path / "other.sqlite")): "lacks description, status, type",
         ("workqueue", str(tmp_path / "latin.sqlite")): "text that is not UTF-8",
+        ("workqueue", str(tmp_path / "ours.db")): "is a ledger of Rota; ",
         ("beads", "/dev/zero"): "larger than 64 MiB",
     }
+    Here(tmp_path, {"DATABASE_URL": str(tmp_path / "ours.db")}).type("add", "Mend the gate")
     for words_typed, words in named.items():
         assert words in here.json("import", *words_typed, code=2)["message"]
     with file.open("wb") as out:

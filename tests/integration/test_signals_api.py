@@ -441,3 +441,11 @@ def test_what_was_retried_is_held_every_time_that_it_comes_back(
         assert tick() == 1
         assert http.get(f"/work/{item}").json()["hold_reason"].startswith("held by signal")
         http.post(f"/work/{item}/unhold")
+
+
+@pytest.mark.parametrize("part", ["trigger", "action"])
+def test_a_kind_that_is_missing_is_called_missing(http: httpx2.Client, part: str) -> None:
+    whole = {"trigger": {"kind": "time", "after": "1h"}, "action": {"kind": "submit"}}
+    answer = http.post("/signals", json=whole | {part: {}})
+    assert (answer.status_code, answer.json()["code"]) == (422, "missing_requirement")
+    assert answer.json()["detail"].startswith(f"{part}.kind: is missing; there are ")

@@ -138,11 +138,11 @@ def test_forgeries_are_refused_by_the_server(server: Server, control: Control) -
         ("sources: {", "rota.yaml:1:"),
         (
             "sources: [{type: github, repo: a/b, name: x}, {type: github, repo: A/B, name: y}]",
-            "github:a/b is there twice",
+            "sources[0] is this repository, too",
         ),
         (
             "sources: [{type: github, repo: a/b, times: {grace: 20}}]",
-            "times.grace (20 s) must be longer",
+            "times: grace (20 s) must be longer",
         ),
         (
             "sources: [{type: github, repo: a/b, api_url: 'https://me:hunter2@example.org'}]",

@@ -56,6 +56,22 @@ def test_work_is_made_found_claimed_and_moved(ws: Wired, http: httpx2.Client) ->
     assert ws.get("work.claim", agent="smith") == {"items": [], "reason": "nothing_ready"}
 
 
+def test_a_request_may_be_numbered_and_have_no_payload_or_null(ws: Wired) -> None:
+    for payload in ("", ', "payload": null', ', "payload": {}'):
+        ws.connection.send(f'{{"request_id": 7, "type": "ping"{payload}}}')
+        answer = json.loads(ws.connection.recv(10))
+        assert answer == {"request_id": 7, "type": "ping", "ok": True, "result": {}}
+
+
+def test_one_status_or_several_are_listed(ws: Wired) -> None:
+    made = create(ws)
+    for status in ("queued", "queued,blocked", ["queued"], None):
+        listed = ws.get("work.list", status=status)["items"]
+        assert [item["id"] for item in listed] == [made]
+    assert ws.get("work.list", status="blocked")["items"] == []
+    assert ws.refused("work.list", status="done") == ("invalid_input", 422)
+
+
 def test_a_completion_brings_the_next_item_and_the_socket_goes_on(ws: Wired) -> None:
     first, second = create(ws), create(ws)
     (taken,) = ws.get("work.claim", agent="smith")["items"]
@@ -156,7 +172,10 @@ def test_errors_are_those_of_http(ws: Wired, http: httpx2.Client) -> None:
         ("{}", None, "missing_requirement"),
         ('{"request_id": "a"}', "a", "missing_requirement"),
         ('{"type": "ping"}', None, "missing_requirement"),
-        ('{"request_id": 7, "type": "ping"}', None, "invalid_input"),
+        ('{"request_id": 7.5, "type": "ping"}', None, "invalid_input"),
+        ('{"request_id": true, "type": "ping"}', None, "invalid_input"),
+        ('{"request_id": 9007199254740992, "type": "ping"}', None, "invalid_input"),
+        ('{"request_id": 7, "type": "ping", "more": 1}', 7, "invalid_input"),
         ('{"request_id": "a", "type": "ping", "more": 1}', "a", "invalid_input"),
         ('{"request_id": "a", "type": "ping", "type": "ping"}', "a", "invalid_input"),
         ('{"request_id": "a", "type": "work.create", "payload":'
@@ -176,7 +195,7 @@ def test_errors_are_those_of_http(ws: Wired, http: httpx2.Client) -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_frame_is_answered_and_the_connection_stays(
-    ws: Wired, http: httpx2.Client, frame: str | bytes, request_id: str | None, code: str
+    ws: Wired, http: httpx2.Client, frame: str | bytes, request_id: str | int | None, code: str
 ) -> None:
     ws.connection.send(frame)
     answer = ws.hear()
@@ -261,6 +280,20 @@ def test_a_filter_lets_through_what_was_asked_for(ws: Wired, http: httpx2.Client
 
 
 @on_both_databases
+def test_a_subscription_begins_behind_an_event_by_its_id_too(ws: Wired) -> None:
+    first, second = create(ws), create(ws)
+    ws.get("subscribe", after=0)
+    one, two = ws.events(2)
+    assert [one["work_item_id"], two["work_item_id"]] == [first, second]
+    with_id = ws.get("subscribe", after=one["event_id"], types=None)["subscription"]
+    (heard,) = ws.events(1)
+    assert (heard["seq"], heard["subscription"]) == (two["seq"], with_id)
+    ws.get("subscribe", after="9" * 19)  # beyond the end of the log: from now on
+    assert ws.has_heard_nothing_more()
+    for wrong in ("x", "", "-1", "٣", "1" * 20):
+        assert ws.refused("subscribe", after=wrong) == ("invalid_input", 422)
+
+
 def test_a_resumed_subscription_has_no_gap_and_no_repeat(
     served: Served, http: httpx2.Client
 ) -> None:

@@ -1,5 +1,6 @@
 """Who may open a WebSocket, and what they may ask then."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -105,12 +106,14 @@ def test_a_token_comes_with_the_handshake(guarded: Served, token: Callable[..., 
 
 
 def test_a_wrong_token_is_refused_and_guessing_has_a_limit(
-    guarded: Served, token: Callable[..., str]
+    guarded: Served, token: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
     token("read")
     for _ in range(SETTINGS.auth_failures):
         assert status_and_code(guarded, bearer("rota_wrong")) == (401, "unauthenticated")
     assert status_and_code(guarded, bearer("rota_wrong")) == (429, "too_many_failures")
+    guarded.run(lambda: asyncio.sleep(0))  # after the refusals, of which none is an error of ours
+    assert [one.message for one in caplog.records if one.levelname == "ERROR"] == []
 
 
 def test_a_token_in_the_address_is_none(guarded: Served, token: Callable[..., str]) -> None:

@@ -77,6 +77,15 @@ def test_a_message_of_many_frames_is_read(served: Served) -> None:
         assert ws.answer("1")["ok"]
 
 
+def test_no_client_has_us_keep_a_window_of_memory_for_it(served: Served) -> None:
+    wish = b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), SECONDS) as raw:
+        raw.sendall(SHAKE.removesuffix(b"\r\n") + wish)
+        answer = raw.recv(1_000)
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert b"permessage-deflate" not in answer
+
+
 def test_who_pings_and_does_not_read_is_cut_off(served: Served) -> None:
     pings = frame(PING, b"x" * 125) * 500
 

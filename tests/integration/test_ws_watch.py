@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from rota.api import ApiSettings
 from rota.cli import feed
 from rota.cli.feed import NoFeed, follow
 from rota.model.errors import InvalidInput, Unauthenticated
@@ -114,6 +115,23 @@ def test_a_token_is_wanted_where_there_are_tokens(database: str) -> None:
         events = follow(served.url, f" {secret}\n", 0, {})
         assert next(events)["work_item_id"] == item
         events.close()
+
+
+def test_who_is_refused_for_now_hears_why(database: str) -> None:
+    said = list[str]()
+
+    def give_up(pause: float) -> None:
+        raise KeyboardInterrupt
+
+    with serve(database, ApiSettings(auth_failures=1)) as served:
+        served.run(lambda: served.ledger.tokens.create("t", ("read",)))
+        with pytest.raises(Unauthenticated):
+            next(follow(served.url, "rota_wrong", 0, {}))
+        with pytest.raises(KeyboardInterrupt):
+            next(follow(served.url, "rota_wrong", 0, {}, give_up, tell=said.append))
+        [told] = said
+        assert told.startswith(f"{served.url}: too many wrong tokens from this address; wait ")
+        assert told.endswith("; trying again")
 
 
 def test_a_server_without_a_feed_is_noticed(served: Served) -> None:

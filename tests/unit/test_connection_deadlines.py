@@ -118,6 +118,14 @@ def test_a_request_that_went_wrong_is_answered_once(client: Client) -> None:
     assert client.protocol.cycle.disconnected, "what its handler says is not sent"
 
 
+def test_who_was_turned_away_has_two_seconds_to_read_why(client: Client) -> None:
+    client.send(b"no HTTP at all\r\n\r\n")
+    assert client.transport.ended == "refused"
+    client.transport.ended = ""  # only our side of the connection has ended
+    assert client.after(1.9) == ""
+    assert client.after(0.2) == "cut"
+
+
 def test_a_server_that_stops_does_not_wait_for_half_a_request(client: Client) -> None:
     client.send(POST + b"{")
     client.protocol.shutdown()
@@ -136,8 +144,15 @@ def test_a_server_that_stops_answers_who_has_sent_all(client: Client) -> None:
     assert client.after(60) == ""
 
 
-async def test_who_pings_is_cut_once_too_much_of_the_answers_is_not_read() -> None:
-    loop, transport = Loop(), Transport()
+class Lingering(Transport):
+    """As a real one does, it first sends what was written, and that may take for ever."""
+
+    def close(self) -> None:
+        if not self.unsent:
+            super().close()
+
+
+async def opened(loop: Loop, transport: Transport) -> WsProtocol:
     protocol = WsProtocol(
         uvicorn.Config(app, **ws_options(1000), lifespan="off", log_config=None),
         ServerState(),
@@ -150,6 +165,28 @@ async def test_who_pings_is_cut_once_too_much_of_the_answers_is_not_read() -> No
         b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     )
     await protocol.send({"type": "websocket.accept"})
+    return protocol
+
+
+@pytest.mark.parametrize("how", ["the server ends it", "no answer to a ping"])
+async def test_a_websocket_whose_end_is_not_read_is_cut_after_a_grace(how: str) -> None:
+    loop, transport = Loop(), Lingering()
+    protocol = await opened(loop, transport)
+    transport.keeps = True
+    await protocol.send({"type": "websocket.send", "text": "nobody reads this"})
+    if how == "the server ends it":
+        await protocol.run_asgi()
+    else:
+        protocol.keepalive_timeout()
+    loop.advance(4.9)
+    assert transport.ended == "", "it may be slow"
+    loop.advance(0.2)
+    assert transport.ended == "cut"
+
+
+async def test_who_pings_is_cut_once_too_much_of_the_answers_is_not_read() -> None:
+    loop, transport = Loop(), Transport()
+    protocol = await opened(loop, transport)
     transport.keeps = True
     pings = (b"\x89\xfd" + bytes(4) + b"x" * 125) * 100
     for _ in range(1_000):

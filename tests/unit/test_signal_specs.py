@@ -165,6 +165,13 @@ def test_what_is_wrong_with_a_trigger_is_said_with_its_place(
     assert refused.value.details["field"] == field
 
 
+def test_a_kind_that_is_not_there_is_said_to_be_missing() -> None:
+    with pytest.raises(InvalidInput, match=r"^trigger\.kind: is missing; there are work_item"):
+        specs.condition({"to": ["failed"]}, None, NOW)
+    with pytest.raises(InvalidInput, match=r"^action\.kind: is missing; there are follow_up"):
+        action_specs.action({"title": "x"}, ANY_MOVE)
+
+
 @pytest.mark.parametrize(
     ("action", "field"),
     [

@@ -13,6 +13,7 @@ from rota.api.app import Api
 from rota.api.ws_limits import WsLimits
 from rota.app import open_ledger
 from rota.model.access import Caller, everyone
+from rota.model.errors import RotaError, StorageUnavailable, Unauthenticated
 
 SECONDS = 20.0
 
@@ -22,6 +23,8 @@ class Socket:
 
     def __init__(self, api: Api) -> None:
         self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.reads = asyncio.Event()
+        self.reads.set()
         self._heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._heard.put_nowait({"type": "websocket.connect"})
         scope = {
@@ -34,6 +37,7 @@ class Socket:
     async def _send(self, message: Any) -> None:
         self.sent.put_nowait(dict(message))
         if message["type"] == "websocket.close":
+            await self.reads.wait()
             self._heard.put_nowait({"type": "websocket.disconnect", "code": message["code"]})
 
     async def next(self) -> dict[str, Any]:
@@ -48,6 +52,7 @@ class SlowGate:
         self.asked = asyncio.Semaphore(0)
         self.is_waited_for = asyncio.Event()
         self.may_answer = asyncio.Event()
+        self.trouble: RotaError | None = None
 
     async def caller(self, *_: object) -> Caller:
         self.asked.release()
@@ -56,7 +61,11 @@ class SlowGate:
         await self.may_answer.wait()
         return everyone()
 
-    again = caller
+    async def again(self, *_: object) -> Caller:
+        if self.trouble is not None:
+            self.asked.release()
+            raise self.trouble
+        return await self.caller()
 
 
 @asynccontextmanager
@@ -129,3 +138,34 @@ async def test_a_stop_in_the_midst_of_looking_at_tokens_ends_all_connections(
             while (told := await one.next())["type"] != "websocket.close":
                 pass
             assert told["code"] == 1001
+
+
+async def test_a_database_that_does_not_answer_ends_nobody_and_a_revoked_token_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"recheck_seconds": 0.01}
+    async with serving(tmp_path, asyncio.Event(), monkeypatch, **limits) as (open_one, gate):
+        gate.may_answer.set()
+        socket = open_one()
+        assert (await socket.next())["type"] == "websocket.accept"
+        gate.trouble = StorageUnavailable("away")
+        await asked(gate, gate.asked._value + 3)
+        assert socket.sent.empty()
+        gate.trouble = Unauthenticated("revoked")
+        told = await socket.next()
+        assert (told["type"], told["code"]) == ("websocket.close", 1008)
+
+
+async def test_who_does_not_read_the_farewell_keeps_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping = asyncio.Event()
+    limits = {"farewell_seconds": 0.05}
+    async with serving(tmp_path, stopping, monkeypatch, **limits) as (open_one, gate):
+        gate.may_answer.set()
+        socket = open_one()
+        assert (await socket.next())["type"] == "websocket.accept"
+        socket.reads.clear()
+        stopping.set()
+        assert (await socket.next())["type"] == "websocket.close"
+        await asyncio.wait_for(socket.task, SECONDS)

@@ -291,7 +291,8 @@ class Api:
 
 def _unrouted(scope: Scope, found: Found) -> Reply:
     if not found.methods:
-        raise NotFound(f"there is nothing at {scope['path'][:200]!r}; see /docs")
+        bare = " (write it without the slash at its end)" if scope["path"].endswith("/") else ""
+        raise NotFound(f"there is nothing at {scope['path'][:200]!r}{bare}; see /docs")
     if scope["method"] == "OPTIONS":
         return empty_answer(204, {"allow": found.allow})
     raise MethodNotAllowed(

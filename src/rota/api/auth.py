@@ -150,9 +150,10 @@ class Gate:
         # worker with a revoked token would lock out the others on its machine.
         left = 0.0 if hashed in self._good else self._failures.left(address, now)
         if left:
+            wait = int(left) + 1
             raise TooManyFailures(
-                "too many wrong tokens from this address; wait and try again",
-                headers={"retry-after": str(int(left) + 1)},
+                f"too many wrong tokens from this address; wait {wait} s, and bring a right one",
+                headers={"retry-after": str(wait)},
             )
         try:
             return await self._ask(secret, hashed, now)

@@ -242,7 +242,7 @@ class ClaimWork(NextClaim, frozen=True):
 class Heartbeat(Strict, frozen=True):
     token: ClaimToken
     notes: Notes | None = None
-    progress: Annotated[str, Meta(max_length=LONGEST["progress"])] | None = None
+    progress: Annotated[str, Meta(max_length=LONGEST["progress"])] | int | float | None = None
 
 
 class CompleteOne(Strict, frozen=True):
@@ -250,6 +250,7 @@ class CompleteOne(Strict, frozen=True):
     token: ClaimToken | None = None
     outcome: OutcomeName = "success"
     notes: Notes | None = None
+    artifact_url: Url | None = None
     next: NextClaim | None = None
 
 
@@ -261,6 +262,7 @@ CompleteBatch = Annotated[tuple[CompleteOne, ...], Meta(min_length=1, max_length
 
 class Start(Strict, frozen=True):
     agent: AgentName | None = None
+    token: ClaimToken | None = None
     lease_seconds: LeaseSeconds | None = None
     notes: Notes | None = None
     reason: Why | None = None
@@ -324,6 +326,7 @@ class Release(Strict, frozen=True):
 
 
 class Requeue(Strict, frozen=True):
+    token: ClaimToken | None = None
     available_at: Moment | None = None
     notes: Notes | None = None
     reason: Why | None = None

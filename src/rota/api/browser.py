@@ -123,8 +123,10 @@ def _check_media_type(headers: Headers, *, form: bool) -> None:
     if form and media_type == FORM.encode():
         return
     if media_type not in _MEDIA_TYPES:
+        given = repr(media_type.decode("latin-1")[:80]) if media_type else "without a media type"
         raise UnsupportedMedia(
-            f"the body must be application/json, not {media_type.decode('latin-1')[:80]!r}"
+            f"the body must be application/json, not {given}; send it with"
+            " Content-Type: application/json"
         )
 
 

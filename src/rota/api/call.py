@@ -35,6 +35,7 @@ Q = TypeVar("Q")
 
 MAX_PARAMETERS = 200
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_UUID = re.compile(r"[0-9A-F]{8}-(?:[0-9A-F]{4}-){3}[0-9A-F]{12}")
 LONGEST_ID = 100
 
 
@@ -58,11 +59,12 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The path's parameter. Text that cannot be an id is not looked up in the database."""
+        """The path's parameter. Text that cannot be an id is not looked up in the database. A UUID
+        is the same in capitals, as some languages write it."""
         text = self.parameters[0]
         if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
             raise NotFound(f"there is no {text[:LONGEST_ID]!r} here", id=text[:LONGEST_ID])
-        return text
+        return text.lower() if _UUID.fullmatch(text) else text
 
     @property
     def wants_head(self) -> bool:
@@ -159,7 +161,9 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
 
 async def read_body(endpoint: "Endpoint", headers: Headers, receive: Receive, limit: int) -> Any:
     raw = await read_bytes(headers, receive, limit)
-    if not raw and endpoint.body_optional:
+    if not raw:
+        if not endpoint.body_optional:
+            raise BadJson("the body is empty; send JSON")
         raw = b"{}"
     return decode(endpoint.decoder, raw)
 

@@ -129,9 +129,14 @@ async def heartbeat_work(call: Call, body: Heartbeat) -> Answer:
     if call.caller.agents is not None:
         await demand_own(call, await call.ledger.views.item(call.id), body.token)
     claim = await call.ledger.queue.heartbeat(
-        call.id, body.token, notes=body.notes, progress=body.progress, actor=call.actor
+        call.id, body.token, notes=body.notes, progress=_progress(body.progress), actor=call.actor
     )
     return json_answer(wire.extended_of(claim))
+
+
+def _progress(told: str | float | None) -> str | None:
+    """Progress is told to people; a number is the same told by a program."""
+    return told if told is None or isinstance(told, str) else str(told)
 
 
 @endpoint("POST", "/work/complete", scope=WORK, tag=TAG, gives=list[schemas.Completed])
@@ -211,7 +216,15 @@ async def _own(call: Call, one: CompleteOne) -> Completion:
 
 def _completion(call: Call, one: CompleteOne, version: int | None = None) -> Completion:
     following = None if one.next is None else request_of(call, one.next)
-    return Completion(one.id, one.token, one.outcome, one.notes, version=version, next=following)
+    return Completion(
+        one.id,
+        one.token,
+        one.outcome,
+        one.notes,
+        version=version,
+        next=following,
+        artifact_url=one.artifact_url,
+    )
 
 
 ENDPOINTS = (claim_work, heartbeat_work, complete_batch)

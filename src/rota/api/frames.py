@@ -6,16 +6,24 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from rota.api.bodies import AgentName, EventName, Id, Strict
+from rota.api.bodies import AgentName, EventName, Id, Strict, whole
 from rota.api.schemas import Event, FieldError
 
-RequestId = Annotated[str, Meta(min_length=1, max_length=100)]
+# Many clients count their requests. Beyond these numbers JavaScript could not tell them apart.
+RequestId = (
+    Annotated[str, Meta(min_length=1, max_length=100)]
+    | Annotated[int, Meta(ge=-(2**53 - 1), le=2**53 - 1)]
+)
 TypeName = Annotated[str, Meta(min_length=1, max_length=100)]
-Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+LAST_SEQ = 2**63 - 1
+Sequence = Annotated[int, Meta(ge=0, le=LAST_SEQ)]
+EventId = Annotated[
+    str, Meta(max_length=19, pattern=whole("[0-9]+"), extra={"wrong": "is no event of ours"})
+]
 
 
 class Request(Strict, frozen=True):
-    """`payload` is read once `type` is known."""
+    """`payload` is read once `type` is known. Without one, or with null, it is empty."""
 
     request_id: RequestId
     type: TypeName
@@ -35,7 +43,7 @@ class Failure(Struct, frozen=True):
 class Refusal(Struct, frozen=True):
     """The answer to a request that was not carried out, or to a frame that was none."""
 
-    request_id: str | None
+    request_id: str | int | None
     type: str
     error: Failure
     ok: Literal[False] = False
@@ -72,8 +80,10 @@ class Ping(Strict, frozen=True):
 
 
 class Subscribe(Strict, frozen=True):
-    after: Sequence | None = None
-    types: Annotated[tuple[EventName, ...], Meta(max_length=100)] = ()
+    """`after` is the `seq` of an event, or its `event_id`."""
+
+    after: Sequence | EventId | None = None
+    types: Annotated[tuple[EventName, ...], Meta(max_length=100)] | None = ()
     work_item_id: Id | None = None
     project_id: Id | None = None
     agent: AgentName | None = None
@@ -154,9 +164,9 @@ def schema(kinds: Iterable[Kind]) -> dict[str, Any]:
 def _request(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     return _object(
         {
-            "request_id": {"type": "string", "minLength": 1, "maxLength": 100},
+            "request_id": msgspec.json.schema(RequestId),
             "type": {"const": name},
-            "payload": payload,
+            "payload": {"anyOf": [payload, {"type": "null"}]},
         },
         ("request_id", "type"),
     )
@@ -164,7 +174,7 @@ def _request(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answer(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
     fields = {
-        "request_id": {"type": "string"},
+        "request_id": {"type": ["string", "integer"]},
         "type": {"const": name},
         "ok": {"const": True},
         "result": result,

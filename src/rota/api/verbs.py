@@ -36,7 +36,8 @@ _BODIES: dict[Verb, tuple[Any, str]] = {
     Verb.START: (
         Start,
         "Start work on a dispatched item.\n\n"
-        "With `lease_seconds` the item is claimed, and the answer has the claim's token.",
+        "With `lease_seconds` the item is claimed, and the answer has the claim's token. A claim"
+        " has started its item already: with its `token` the answer is the item as it is.",
     ),
     Verb.COMPLETE: (
         Complete,

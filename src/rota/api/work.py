@@ -1,5 +1,6 @@
 """Items: submit, list, view, change, cancel."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ TAG = "work"
 _STEERING = frozenset(
     {"assigned_agent", "priority", "project_id", "blocked_by", "max_attempts", "available_at"}
 )
+_LOST_PLUS = re.compile(r"([T ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})$")
 _DESCRIBING = (
     "type", "description", "body", "payload", "priority", "labels", "project_id", "max_attempts",
     "available_at",
@@ -129,8 +131,8 @@ async def list_work(call: Call, query: WorkQuery) -> Answer:
         query.type,
         query.label,
         query.q,
-        query.since,
-        query.updated_since,
+        _moment(query.since),
+        _moment(query.updated_since),
         query.id_prefix,
         query.ready,
     )
@@ -188,6 +190,11 @@ async def change_work(call: Call, body: Change) -> Answer:
     )
     call.metrics.completions += target is Status.COMPLETED
     return item_answer(item)
+
+
+def _moment(text: str | None) -> str | None:
+    """In a query a plus sign that was not escaped is a space: 2026-05-01T19:42:33 00:00."""
+    return text and _LOST_PLUS.sub(r"\1+\2", text)
 
 
 def _target(name: str | None) -> Status | None:

@@ -17,6 +17,7 @@ from rota.api.frames import (
     Ping,
     Pong,
     Request,
+    RequestId,
     Resync,
     Subscribe,
     Subscribed,
@@ -301,7 +302,7 @@ class Connection:
         }  # fmt: skip
         await self._say(encode(frame).decode())
 
-    async def _refuse(self, request_id: str | None, kind: str, error: RotaError) -> None:
+    async def _refuse(self, request_id: str | int | None, kind: str, error: RotaError) -> None:
         document = problems.document(error)
         failure = {name: value for name, value in document.items() if name not in _HIDDEN}
         frame = {"request_id": request_id, "type": kind, "ok": False, "error": failure}
@@ -332,14 +333,18 @@ def _read(message: Message) -> Request:
     return request
 
 
-def _request_id(message: Message) -> str | None:
+def _request_id(message: Message) -> str | int | None:
     """The id as far as it can be read, so that the client knows which request was wrong."""
     try:
         loose = msgspec.json.decode(message.get("text") or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     found = loose.get("request_id") if isinstance(loose, dict) else None
-    return found if isinstance(found, str) and len(found) <= 100 else None
+    try:
+        given: str | int | None = msgspec.convert(found, RequestId | None)
+    except msgspec.ValidationError:
+        return None
+    return given
 
 
 def _payload(request: Request) -> Any:
@@ -347,6 +352,8 @@ def _payload(request: Request) -> Any:
         payload = msgspec.json.decode(request.payload)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadFrame(f"the payload is not JSON: {error}") from None
+    if payload is None:
+        return {}
     if not isinstance(payload, dict):
         raise InvalidInput("payload: has to be an object", field="payload")
     return payload

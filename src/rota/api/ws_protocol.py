@@ -70,6 +70,12 @@ class WsProtocol(WebSocketsSansIOProtocol):
 
     # end of the connection
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            # Refused, with an answer. uvicorn would log an error of ours: no handshake completed.
+            self.handshake_complete = True
+
     async def run_asgi(self) -> None:
         await super().run_asgi()
         self._cut_later()

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from rota.api.answers import Answer
 from rota.api.asgi import Headers
-from rota.api.bodies import Change, Id, Nothing, StatusName, Strict
+from rota.api.bodies import Change, Id, Nothing, StatusName, Strict, WorkQuery
 from rota.api.call import Call
 from rota.api.mistakes import invalid
 from rota.api.routing import Endpoint
@@ -80,7 +80,7 @@ def _of_work(routes: dict[str, Endpoint]) -> list[RequestType]:
     return [
         RequestType("work.create", (new,), Item, _created(create)),
         RequestType("work.get", (ItemNamed,), ItemDetail, _about(routes["show_work"])),
-        _paged("work.list", routes["list_work"], ItemPage),
+        _paged("work.list", routes["list_work"], ItemPage, _STATUSES),
         RequestType("work.claim", (claim.body,), Claimed, _claimed(claim)),
         RequestType("work.transition", transitions, ItemAndNext, _moved(routes)),
     ]
@@ -118,15 +118,24 @@ def _about(route: Endpoint) -> Run:
     return run
 
 
-def _paged(name: str, route: Endpoint, page: Any) -> RequestType:
+def _paged(name: str, route: Endpoint, page: Any, query: Any = None) -> RequestType:
     things = page.__struct_fields__[0]
 
     async def run(call: Call, payload: Payload) -> dict[str, Any]:
+        for several in route.lists & payload.keys():
+            payload[several] = _listed(payload[several])
         answer = await handed(call, route, payload)
         query = parse_qs(urlsplit(_header(answer, b"link").strip("<").partition(">")[0]).query)
         return {things: Raw(answer.body), "cursor": query.get("cursor", [None])[0]}
 
-    return RequestType(name, (route.query,), page, run)
+    return RequestType(name, (query or route.query,), page, run)
+
+
+def _listed(value: Any) -> Any:
+    """One value alone is a list of one; a query of `GET /work` has no brackets either."""
+    if value is None:
+        return ()
+    return value.split(",") if isinstance(value, str) else value
 
 
 def _created(route: Endpoint) -> Run:
@@ -208,6 +217,7 @@ def _with(name: str, body: Any, *fields: Any) -> Any:
     )
 
 
+_STATUSES = _with("WorkList", WorkQuery, ("status", tuple[StatusName, ...] | StatusName | None, ()))
 _VERSION = ("version", int | None, None)
 _BY_STATUS = _with("WorkChange", Change, ("work_item_id", Id), ("status", StatusName), _VERSION)
 

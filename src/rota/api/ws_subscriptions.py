@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rota.api.frames import (
+    LAST_SEQ,
     Auth,
     Ping,
     Pong,
@@ -61,7 +62,7 @@ class Subscription:
     async def run(self, feed: Feed, begun: Callable[[Subscribed], Awaitable[None]]) -> None:
         """Runs until cancelled or too slow. `begun` answers the request, before the first event."""
         asked, late = self.asked, lambda: self.too_slow(self)
-        async with feed.follow(_wanted(asked), asked.after, late) as reading:
+        async with feed.follow(_wanted(asked), _after(asked), late) as reading:
             self.after = reading.position
             await begun(Subscribed(self.id, self.after))
             try:
@@ -85,12 +86,17 @@ class Subscription:
             await asyncio.sleep(0)  # lets other tasks run, such as requests of clients
 
 
+def _after(asked: Subscribe) -> int | None:
+    return None if asked.after is None else min(int(asked.after), LAST_SEQ)
+
+
 def _wanted(asked: Subscribe) -> Wanted:
     known = sorted(EventType)
-    for kind in asked.types:
+    types = asked.types or ()
+    for kind in types:
         if kind not in known:
             raise InvalidInput(
                 f"types: {kind[:80]!r} is no event type; there are {', '.join(known)}",
                 field="types",
             )
-    return Wanted(asked.types, asked.work_item_id, asked.project_id, asked.agent)
+    return Wanted(types, asked.work_item_id, asked.project_id, asked.agent)

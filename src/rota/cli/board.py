@@ -1,6 +1,7 @@
 """The board in the terminal."""
 
 import asyncio
+import os
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -42,10 +43,16 @@ def board(
     from rota.terminal.filters import Filters
 
     wanted = Filters(**filters)
-    if once or session.as_json or not (sys.stdout.isatty() and sys.stdin.isatty()):
+    if once or session.as_json or not _has_screen():
         asyncio.run(_print(session, wanted, limit))
     else:
         asyncio.run(_show(session, _app(), wanted, light))
+
+
+def _has_screen() -> bool:
+    """A dumb terminal, such as an editor's, moves no cursor: it would be filled with rubbish."""
+    is_dumb = os.environ.get("TERM", "") in ("", "dumb", "unknown")
+    return sys.stdout.isatty() and sys.stdin.isatty() and not is_dumb
 
 
 def _app() -> "type[BoardApp]":

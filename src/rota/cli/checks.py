@@ -19,7 +19,7 @@ from rota.cli.findings import FAIL, OK, WARN, Finding, failed
 from rota.cli.fleet_checks import left_runs
 from rota.cli.source_checks import configuration, source_errors
 from rota.config import Settings, StateDir
-from rota.model.errors import InvalidInput, NoLedger, RotaError
+from rota.model.errors import InvalidInput, NoLedger, RotaError, Unauthenticated
 from rota.surroundings import environ
 
 if TYPE_CHECKING:
@@ -242,6 +242,7 @@ def server(settings: Settings) -> Iterator[Finding]:
         )  # fmt: skip
     elif answer.status == HTTPStatus.OK:
         yield Finding("server", OK, f"{running.url} answers, and takes changes")
+        yield from _not_let_in(running.url)
     else:
         wrong, _, advice = json.loads(answer.body)["detail"].partition("; ")
         yield Finding("server", FAIL, f"{running.url}: {wrong}", advice or None)
@@ -280,6 +281,21 @@ def _server_at(check: str, url: str, token: str | None) -> Finding:
     except RotaError as error:
         return Finding(check, FAIL, f"ROTA_URL: {error.message}", "correct ROTA_URL or ROTA_TOKEN")
     return Finding(check, OK, f"the server at {url} answers")
+
+
+def _not_let_in(url: str) -> Iterator[Finding]:
+    """Health is for everybody; a command that is typed here may need another token."""
+    from rota.client import SyncWorkQueueClient
+
+    try:
+        with SyncWorkQueueClient(url, timeout=_ANSWER_SECONDS) as client:
+            client.events(limit=1)
+    except Unauthenticated as error:
+        yield Finding(
+            "server", WARN, f"commands from here are refused: {error.message}", "correct ROTA_TOKEN"
+        )
+    except RotaError:
+        return  # what it may not do, or what passes, is told by the command that needs it
 
 
 def _health(url: str) -> "Answer | None":

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.cli.demo_fleet import FLEET, MORE, SAMPLES, create_projects, submit
+from rota.cli.parsing import Amount
 from rota.cli.session import Session, command
 from rota.cli.text import one_line
 from rota.config import StateDir
@@ -36,7 +37,7 @@ PAUSE_SECONDS = 5.0  # between items that come in later
 @click.option("--port", type=int, help="Port of the demo's server.  [default: 8080, or a free one]")
 @click.option(
     "--seconds",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=60,
     show_default=True,
     help="How long the demo runs.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.server_clock import Dated, theirs
 from rota.model.errors import NoLedger, StorageError, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -31,16 +32,17 @@ _BEGINS = re.compile(
 
 def connect(session: "Session") -> "SyncWorkQueueClient":
     from rota.client import SyncWorkQueueClient
+    from rota.client.plain import PlainTransport
 
     url = server_of(session)
-    if url is not None:
-        return SyncWorkQueueClient(url, actor=session.actor_name)
-    return SyncWorkQueueClient(actor=session.actor_name, transport=application(session))
+    way = application(session) if url is None else Dated(PlainTransport(url))
+    return SyncWorkQueueClient(actor=session.actor_name, transport=way)
 
 
 def server_of(session: "Session") -> str | None:
     """The server's address, or None where the database is opened. An option takes precedence over a
     variable, and a server over opening its database beside it."""
+    theirs.forget()
     if session.url and session.database:
         raise click.UsageError("--url asks a server and --db opens a database: use one of them")
     url = session.url

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from rota.cli.streams import Unwritten, prepared
-from rota.cli.text import one_line
+from rota.cli.text import one_line, shortened
 from rota.model.errors import RotaError
 
 OK, NEGATIVE, USAGE, UNAUTHENTICATED, FORBIDDEN, NETWORK, SERVER, CONFLICT, UNWRITTEN = range(9)
@@ -135,10 +135,20 @@ def _failure(error: Exception) -> Failure:
     if isinstance(error, RotaError):
         code = str(error.details.get("code", error.code))
         return Failure(code, error.message, error.details, exit_code_for(error))
-    if isinstance(error, FileNotFoundError) and is_nowhere():
-        return Failure("usage", GONE, {}, USAGE)
+    if isinstance(error, OSError) and (told := _of_a_path(error)):
+        return Failure("usage", told, {}, USAGE)
     traceback.print_exception(error)
     return Failure("internal", f"{type(error).__name__}: {error}", {}, SERVER)
+
+
+def _of_a_path(error: OSError) -> str:
+    """What the user can mend: another user's directory, a name that is too long. Empty if none."""
+    if isinstance(error, FileNotFoundError) and is_nowhere():
+        return GONE
+    if not isinstance(error.filename, str) or not error.strerror:
+        return ""
+    path = shortened(error.filename, 200)
+    return f"cannot use {path}: {error.strerror}; check the path and its permissions"
 
 
 def is_nowhere() -> bool:

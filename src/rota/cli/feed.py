@@ -33,7 +33,7 @@ class NoFeed(Exception):
 
 
 class _Broken(Exception):
-    pass
+    said = ""  # by a server that answers, and refuses for now
 
 
 def follow(
@@ -51,6 +51,7 @@ def follow(
     """
     attempt, retries = 0, Retries()
     while True:
+        told = f"{url} does not answer; trying again until it does"
         try:
             with _connected(url, token) as connection:
                 after = _subscribe(connection, after, wanted)
@@ -62,8 +63,10 @@ def follow(
                     yield event
         except _Broken as error:
             log.info("the event feed broke: %s", error)
+            if error.said:
+                told = f"{url}: {error.said}; trying again"
         if not attempt:
-            tell(f"{url} does not answer; trying again until it does")
+            tell(told)
         attempt += 1
         sleep(retries.pause(attempt))
 
@@ -91,7 +94,10 @@ def _connected(url: str, token: str | None) -> "Iterator[ClientConnection]":
         if answer.status_code in _REFUSED:
             raise error_of(Answer(answer.status_code, {}, bytes(answer.body or b""))) from None
         if answer.status_code in _PASSING:
-            raise _Broken(f"status {answer.status_code}") from None
+            broken = _Broken(f"status {answer.status_code}")
+            told = Answer(answer.status_code, {}, bytes(answer.body or b""))
+            broken.said = error_of(told).message
+            raise broken from None
         raise NoFeed from None
     except (OSError, TimeoutError, WebSocketException) as error:
         raise _Broken(str(error)) from None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli import issue_care, issue_deeds
-from rota.cli.parsing import Span
+from rota.cli.parsing import Amount, Span
 from rota.cli.session import config_option, group
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _firing = click.option(
 )
 _max_age = click.option(
     "--max-age-hours",
-    type=click.FloatRange(0),
+    type=Amount(0),
     help="Claims of other fleets are stale after this much silence.  [default: 4]",
 )
 

@@ -95,7 +95,7 @@ def sweep(
 ) -> None:
     swept = _swept(session, repos, max_age_hours, dry_run)
     session.output.table(swept.rows, _SWEPT, dry_run=dry_run, problems=swept.problems or None)
-    if not swept.rows:
+    if not swept.rows and not swept.problems:
         session.output.say("nothing is stale, and all labels are right")
     _leave(session, swept)
 
@@ -107,6 +107,7 @@ def stale(session: "Session", repos: "Sequence[str]", max_age_hours: float | Non
         session.output.table(rows, _STALE, problems=swept.problems or None)
         _leave(session, swept)
     else:
+        _tell(session, swept)
         session.output.negative([], "nothing_stale", "nothing is stale")
 
 
@@ -119,9 +120,13 @@ def _swept(
     return swept
 
 
-def _leave(session: "Session", swept: Sweeping) -> None:
+def _tell(session: "Session", swept: Sweeping) -> None:
     for problem in swept.problems:
         session.output.say(problem)
+
+
+def _leave(session: "Session", swept: Sweeping) -> None:
+    _tell(session, swept)
     if swept.exit_code:
         raise click.exceptions.Exit(swept.exit_code)
 

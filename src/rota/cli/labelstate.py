@@ -4,6 +4,7 @@ import click
 
 from rota import __version__
 from rota.cli import issue_care, issue_deeds
+from rota.cli.parsing import Amount
 from rota.cli.session import Group, Session, config_option, group, shared_options
 
 _issue = click.argument("name", metavar="REPO#N")
@@ -75,7 +76,7 @@ def dedup_check(session: Session, /, name: str) -> None:
 @click.argument("repos", metavar="[REPO]...", nargs=-1)
 @click.option(
     "--max-age-hours",
-    type=click.FloatRange(0),
+    type=Amount(0),
     help="Claims of other fleets are stale after this much silence.  [default: 4]",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")

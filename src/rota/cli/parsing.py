@@ -5,6 +5,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,18 @@ class Moment(click.ParamType[str]):
             self.fail(f"{error.message.removeprefix('time: ')}; or {example}", param, ctx)
         except OverflowError:
             self.fail(f"{text[:40]!r} is too far away", param, ctx)
+
+
+class Amount(click.FloatRange):
+    """A number within a range. `nan` is in none, though it compares with no limit."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        amount = float(super().convert(value, param, ctx))
+        if isnan(amount):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return amount
 
 
 class Text(click.ParamType[str]):

@@ -118,7 +118,7 @@ def _webhook(source: "Forge") -> Look | None:
 async def _adapter(source: "AnySource", settings: Settings) -> AsyncIterator[Look]:
     """For any other type: that it is known, and can be read without the ledger."""
     from rota.app import source_context
-    from rota.sources.port import FetchOptions
+    from rota.sources.port import FetchOptions, close
     from rota.sources.registry import get_work_source
 
     if source.type == "queue":
@@ -129,7 +129,7 @@ async def _adapter(source: "AnySource", settings: Settings) -> AsyncIterator[Loo
         found = await adapter.fetch_available_work(FetchOptions(limit=1))
         problems = await _problems(adapter)
     finally:
-        await adapter.aclose()
+        await close(adapter)
     yield OK, "it can be read" if found.items else "it can be read; nothing is available", None
     for message in problems[:_MOST_PROBLEMS]:
         yield FAIL, message, "correct the file; until then nobody is offered it"

@@ -77,17 +77,24 @@ def _total(widths: Iterable[int]) -> int:
 
 
 def _kept(strips: list[_Strip], width: int) -> list[_Strip]:
-    """Leave out spare columns, one by one, until the others have room."""
-    kept = list(strips)
+    """Leave out spare columns, one by one, until the others have room. Where the last of them was
+    wide, narrow ones that were left out before it fit again."""
     many = sum(one.column.folds for one in strips)
     easy = max(_EASY_PROSE, _EASY_LINE // max(many, 1))
-    for one in sorted(
-        (one for one in strips if one.column.spare), key=lambda one: one.column.spare
-    ):
-        if _total(other.width(prose=easy) for other in kept) <= width:
+
+    def fits(kept: Iterable[_Strip]) -> bool:
+        return _total(one.width(prose=easy) for one in kept) <= width
+
+    spare = sorted((one for one in strips if one.column.spare), key=lambda one: one.column.spare)
+    out: set[_Strip] = set()
+    for one in spare:
+        if fits(other for other in strips if other not in out):
             break
-        kept.remove(one)
-    return kept
+        out.add(one)
+    for one in reversed(spare):
+        if fits(other for other in strips if other is one or other not in out):
+            out.discard(one)
+    return [one for one in strips if one not in out]
 
 
 def _widths(strips: list[_Strip], width: int) -> list[int]:

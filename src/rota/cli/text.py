@@ -5,8 +5,9 @@ or hide a line; a bidirectional one could make a line look different from what i
 """
 
 import unicodedata
-from datetime import UTC, datetime
+from datetime import datetime
 
+from rota.cli.server_clock import theirs
 from rota.model.clock import in_zone
 
 # Joiners are part of the spelling in some languages and of many emoji.
@@ -39,7 +40,7 @@ def age(moment: str | None, now: datetime | None = None) -> str:
     """How long ago, in one number: 12s, 3m, 2h, 5d; with a plus if in the future."""
     if not moment:
         return ""
-    seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
+    seconds = ((now or theirs.now()) - datetime.fromisoformat(moment)).total_seconds()
     sign = "+" if seconds < 0 else ""
     return sign + span(abs(seconds))
 

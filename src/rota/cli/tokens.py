@@ -7,6 +7,7 @@ import click
 from rota.cli.output import column, time_column
 from rota.cli.parsing import Moment
 from rota.cli.session import group
+from rota.model.access import AGENT_PREFIX
 from rota.model.clock import SystemClock, to_text
 from rota.model.errors import NoLedger
 
@@ -27,7 +28,7 @@ _COLUMNS = [
 
 
 @token.member("create", example="rota token create smith --scope agent:smith --expires +90d")
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--scope",
     "scopes",
@@ -37,14 +38,16 @@ _COLUMNS = [
 )
 @click.option("--expires", "expires_at", type=Moment(), help="When it expires: ISO 8601, or +90d.")
 def create(
-    session: "Session", /, name: str, scopes: tuple[str, ...], expires_at: str | None
+    session: "Session", /, name: str | None, scopes: tuple[str, ...], expires_at: str | None
 ) -> None:
     """Create a token, and print its secret this once.
 
-    The ledger keeps only a hash of the secret. From the first token on, every request to a server
-    needs one: create the first with --scope admin, which may create others.
+    Without NAME, it is named after its first scope: smith for agent:smith. The ledger keeps only a
+    hash of the secret. From the first token on, every request to a server needs one: create the
+    first with --scope admin, which may create others.
     """
     is_managed = "admin" in scopes or _is_managed(session)
+    name = (scopes[0].removeprefix(AGENT_PREFIX) or scopes[0]) if name is None else name
     made = session.client.create_token(name, scopes, expires_at)
     if session.as_json:
         session.output.document(made)

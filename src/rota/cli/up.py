@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.parsing import Amount
 from rota.cli.session import command, config_option
 from rota.model.errors import InvalidInput
 
@@ -43,7 +44,7 @@ def _address(function: Any) -> Any:
 @click.option(
     "--drain",
     "drain_seconds",
-    type=click.FloatRange(0, 24 * 3600),
+    type=Amount(0, 24 * 3600),
     default=10.0,
     show_default=True,
     help="Seconds that runs have to end by themselves when the server stops.",

@@ -1,6 +1,7 @@
 """Following the event log, and bringing back what is stale."""
 
 import contextlib
+import sys
 from collections.abc import Generator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ def watch(
         session.output.waiting("events")
     events = _past(session, since or 0, wanted) if no_follow else _live(session, since, wanted)
     with contextlib.closing(events):  # close here, where a Ctrl-C is handled like any other
-        for event in islice(events, limit):
+        for event in islice(events, limit and min(limit, sys.maxsize)):
             session.output.stream(event, event_line(event))
 
 

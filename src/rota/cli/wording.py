@@ -4,12 +4,13 @@ import re
 
 import click
 
-from rota.model.errors import InvalidInput, RotaError, TransitionRefused
+from rota.model.errors import ClaimedByAnother, InvalidInput, RotaError, TransitionRefused
 from rota.model.status import RULES, Status, Verb
 
 _FIELD = re.compile(r"(?P<field>[A-Za-z_-]+)(?:\[\d+\])?: ")
 _NEED = re.compile(r"\bneeds (?P<field>[a-z_]+): ")
 _BEYOND = re.compile(r"([0-9.e+-]+) is out of range; use ([0-9.]+) to ([0-9.]+)")
+_CLAIMED = re.compile(r"give the claim's token, or force it.*")
 _WANTED = re.compile(r"; (?P<wanted>\w+) is not possible from there")
 
 # Fields whose option or argument has another name in some commands.
@@ -29,6 +30,10 @@ def reworded(error: RotaError, command: click.Command) -> RotaError:
     """The same error with another message."""
     if isinstance(error, TransitionRefused):
         error.message = _by_commands(error)
+    elif isinstance(error, ClaimedByAnother):
+        error.message = _CLAIMED.sub(
+            "show its token (--token), or take it away (--force)", error.message
+        )
     elif isinstance(error, InvalidInput) and "mistakes" not in error.details:
         error.message = _by_options(error.message, command)
     return error

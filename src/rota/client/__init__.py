@@ -27,8 +27,22 @@ if TYPE_CHECKING:
     from rota.client.errors import ServerFailed as ServerFailed
     from rota.client.errors import ServerUnavailable as ServerUnavailable
     from rota.client.retries import Retries as Retries
+    from rota.model.errors import BadCursor as BadCursor
+    from rota.model.errors import ClaimedByAnother as ClaimedByAnother
     from rota.model.errors import ClaimLost as ClaimLost
+    from rota.model.errors import Forbidden as Forbidden
+    from rota.model.errors import InReviewLimit as InReviewLimit
+    from rota.model.errors import InvalidInput as InvalidInput
+    from rota.model.errors import KeyReused as KeyReused
+    from rota.model.errors import MissingRequirement as MissingRequirement
+    from rota.model.errors import NoFreeSlot as NoFreeSlot
+    from rota.model.errors import NotFound as NotFound
+    from rota.model.errors import Refused as Refused
     from rota.model.errors import RotaError as RotaError
+    from rota.model.errors import StorageUnavailable as StorageUnavailable
+    from rota.model.errors import TransitionRefused as TransitionRefused
+    from rota.model.errors import Unauthenticated as Unauthenticated
+    from rota.model.errors import VersionMismatch as VersionMismatch
 
 # Imported on first use: the command line needs only one side, and asyncio is slow to import.
 _HOMES = {
@@ -42,13 +56,34 @@ _HOMES = {
     "ServerFailed": "errors:ServerFailed",
     "ServerUnavailable": "errors:ServerUnavailable",
     "Retries": "retries:Retries",
-    "ClaimLost": "errors:ClaimLost",
-    "RotaError": "errors:RotaError",
 }
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - the one list of names is above
+# The refusals that a caller of the API may want to catch.
+_REFUSALS = frozenset(
+    {
+        "BadCursor",
+        "ClaimLost",
+        "ClaimedByAnother",
+        "Forbidden",
+        "InReviewLimit",
+        "InvalidInput",
+        "KeyReused",
+        "MissingRequirement",
+        "NoFreeSlot",
+        "NotFound",
+        "Refused",
+        "RotaError",
+        "StorageUnavailable",
+        "TransitionRefused",
+        "Unauthenticated",
+        "VersionMismatch",
+    }
+)
+__all__ = sorted({*_HOMES, *_REFUSALS})  # noqa: PLE0605 - the one list of names is above
 
 
 def __getattr__(name: str) -> Any:
+    if name in _REFUSALS:
+        return getattr(import_module("rota.model.errors"), name)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")

@@ -28,6 +28,8 @@ class Retries:
     def again(self, attempt: int, error: RotaError, repeatable: bool) -> bool:
         if attempt >= self.attempts or not isinstance(error, PASSING):
             return False
+        if error.details.get("code") == "too_many_failures":
+            return False  # a wrong token does not become right while a person waits
         never_sent = isinstance(error, ConnectionFailed) and not error.sent
         return repeatable or never_sent
 

@@ -58,6 +58,12 @@ def read(path: Path) -> Reading:
 
 
 def _read_all(reading: Reading, connection: apsw.Connection, path: Path) -> None:
+    if "sha256" in _columns(connection, "schema_migrations"):
+        # It has the same tables and more; read here, it would lose claims, links and events.
+        raise InvalidInput(
+            f"{path} is a ledger of Rota; read a backup back with rota db restore, or merge it:"
+            " rota export --db FILE --output ledger.jsonl, then rota import rota ledger.jsonl"
+        )
     for table, columns in _NEEDED.items():
         lack = set(columns) - _columns(connection, table)
         if lack:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rota.model.clock import from_text, to_text
-from rota.model.status import RULES, Status, Verb
+from rota.model.status import Status, allowed_from
 from rota.model.work import MAX_PAGE, WorkItem
 from rota.queue import moves
 from rota.queue.explain_agents import kept_by_itself
@@ -28,6 +28,8 @@ class Explanation:
 def explain(tx: Transaction, item_id: str, scene: Scene) -> Explanation:
     item = moves.find(tx, item_id)
     obstacles = [*_holds(tx, item), *_blockers(tx, item), *_not_due(item, scene.now)]
+    if not allowed_from(item.status):
+        obstacles = []  # nothing is left that they could keep from happening
     if item.status in (Status.QUEUED, Status.DISPATCHED):
         return _waiting(tx, item, obstacles, scene)
     running = run_on(tx, item, scene)
@@ -116,12 +118,20 @@ def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
                     "blocked_by",
                     f"it waits for {link.blocker_id} ({link.blocker_status}):"
                     f" {link.blocker_description[:80]}",
-                    f"rota done {link.blocker_id}"
-                    if link.blocker_status in RULES[Verb.COMPLETE].sources
-                    else f"see what keeps that one: rota explain {link.blocker_id}",
+                    _way_past(link.blocker_id, link.blocker_status),
                 )
             )
     return reasons
+
+
+def _way_past(blocker_id: str, status: Status) -> str:
+    """Whoever works on a blocker completes it; a result in review may be accepted by anybody."""
+    match status:
+        case Status.IN_PROGRESS:
+            return f"wait for it; who works on it: rota explain {blocker_id}"
+        case Status.IN_REVIEW:
+            return f"rota done {blocker_id} accepts it"
+    return f"see what keeps that one: rota explain {blocker_id}"
 
 
 def _standing(  # noqa: PLR0911 - one for each status

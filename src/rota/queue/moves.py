@@ -87,6 +87,8 @@ _CLOSES_AS_RELEASED = frozenset({Verb.RELEASE, Verb.REOPEN})
 _ENTERS_WORK = frozenset({Verb.START, Verb.RESUME})
 # For an item with a source, these verbs are possible only through that source.
 _TAKES = frozenset({Verb.DISPATCH, *_ENTERS_WORK})
+# What a holder says of its work. Other verbs have no result that could be kept.
+_REPORTS = frozenset({Verb.COMPLETE, Verb.FAIL, Verb.BLOCK, Verb.HAND_OVER, Verb.RELEASE})
 _WAITS = frozenset({Status.QUEUED, Status.DISPATCHED, Status.BLOCKED})
 FORCED = "forced"  # in an event's data: somebody other than the holder ended the claim
 
@@ -307,6 +309,8 @@ def _refusal(tx: Transaction, order: Order, now: str) -> Moved | Lost:
         return _after_claim(tx, order, item, now)
     if order.version is not None and item.version != order.version:
         raise version_mismatch(item, order.version)
+    if order.verb is Verb.START and order.token is not None:
+        return Moved(item, repeated=True)  # the claim itself has started the item
     if item.source and order.verb in _TAKES and not order.through_source and item.status in _WAITS:
         raise _through_source(item)
     if item.status not in rule.sources:
@@ -333,8 +337,9 @@ def _through_source(item: WorkItem) -> Refused:
 def _after_claim(tx: Transaction, order: Order, item: WorkItem, now: str) -> Moved | Lost:
     """The token is not the live one: a repeated call, a late result, or an unknown token."""
     claim = tx.find_claim(item.id, order.token or "")
-    error = claim_lost(item, claim, kept=claim is not None)
-    if claim is None:
+    kept = claim is not None and order.verb in _REPORTS
+    error = claim_lost(item, claim, kept=kept)
+    if claim is None or not kept:
         raise error
     told = tx.events_of(item.id, MAX_PAGE)
     if _is_repeat(told, order, item, claim):

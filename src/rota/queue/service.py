@@ -351,6 +351,8 @@ def check_completions(entries: Sequence[Completion]) -> None:
     for index, entry in enumerate(entries):
         try:
             intake.check_optional(entry.notes, "notes")
+            if entry.artifact_url is not None:
+                intake.check_url(entry.artifact_url)
             moves.checked_outcome(entry.outcome)
         except InvalidInput as error:
             at, field = f"[{index}].", error.details["field"]
@@ -365,6 +367,7 @@ def _order_of(entry: Completion, actor: str | None, room: int) -> Order:
         token=entry.token,
         outcome=moves.checked_outcome(entry.outcome),
         notes=entry.notes,
+        artifact_url=entry.artifact_url,
         version=entry.version,
         next=entry.next,
     )

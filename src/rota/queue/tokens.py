@@ -22,6 +22,7 @@ PREFIX = "rota_"
 NOTE_SECONDS = 1.0
 # `last_used_at` is written at most this often, so that reading does not become writing.
 TOUCH_SECONDS = 60
+_ANOTHER = "whoever runs the server makes another: rota token create"
 
 
 class Tokens:
@@ -76,9 +77,9 @@ class Tokens:
         hashed = hash_secret(secret)
         token = await self._store.read(lambda tx: tx.find_token(hashed))
         if token is None or token.revoked_at is not None:
-            raise Unauthenticated("this token is not known here, or was revoked")
+            raise Unauthenticated(f"this token is not known here, or was revoked; {_ANOTHER}")
         if token.expires_at is not None and from_text(token.expires_at) <= moment:
-            raise Unauthenticated(f"this token expired at {token.expires_at}")
+            raise Unauthenticated(f"this token expired at {token.expires_at}; {_ANOTHER}")
         if self._worth_noting(token, moment.timestamp()):
             self._note_use(token.id, to_text(moment))
         return caller_of(token)

@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rota.model.clock import later, parse_time, to_text
-from rota.model.errors import IntervalParseError, InvalidInput
+from rota.model.errors import IntervalParseError, InvalidInput, MissingRequirement
 from rota.model.intervals import parse_interval
 from rota.model.runs import RunStatus
 from rota.model.signals import Condition, TriggerOn
@@ -39,6 +39,8 @@ def condition(spec: Mapping[str, Any], work_item_id: str | None, now: datetime) 
 
 def kind_of(spec: Mapping[str, Any], kinds: Any, field: str) -> Any:
     said = spec.get("kind")
+    if said is None:
+        raise MissingRequirement(f"{field}: is missing; there are {', '.join(kinds)}", field=field)
     try:
         return kinds(said)
     except ValueError:

@@ -1,10 +1,11 @@
 """One item as a few short lines."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from rota.cli.server_clock import theirs
 from rota.cli.text import age, one_line
 from rota.model.status import TERMINAL, Status
 
@@ -23,7 +24,7 @@ def card_lines(
 
 def facts_of(item: Json, now: datetime | None = None) -> list[str]:
     """The most important first, because the end may be cut off."""
-    now = now or datetime.now(UTC)
+    now = now or theirs.now()
     words = [
         f"P{item['priority']}",
         age(item["completed_at"] or item["updated_at"], now),

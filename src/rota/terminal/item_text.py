@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from rich.text import Text
 
+from rota.cli.server_clock import theirs
 from rota.cli.show import facts_of
 from rota.cli.text import lines, local_time, one_line, span
 
@@ -44,9 +45,7 @@ def countdown(item: Json, now: datetime | None = None) -> str:
     claim = item["claim"]
     if claim is None:
         return ""
-    left = (
-        datetime.fromisoformat(claim["expires_at"]) - (now or datetime.now(UTC))
-    ).total_seconds()
+    left = (datetime.fromisoformat(claim["expires_at"]) - (now or theirs.now())).total_seconds()
     ends = f"lapses in {clock(left)}" if left > 0 else "has lapsed"
     progress = f": {claim['progress']}" if claim["progress"] else ""
     return one_line(

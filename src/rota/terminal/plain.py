@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from rota.cli.server_clock import theirs
 from rota.cli.text import age, one_line, shortened
 from rota.terminal.board import Board, Column
 from rota.terminal.card import marks_of
@@ -33,7 +34,7 @@ def text_lines(
 ) -> Iterator[str]:
     """One column after another, one line for each item: its id first, to be copied. With a `width`,
     words are cut to it."""
-    moment = now or datetime.now(UTC)
+    moment = now or theirs.now()
     for place, column in enumerate(board.columns.values()):
         if place:
             yield ""

@@ -1,7 +1,9 @@
 """A transport that says whether the ledger can be reached, for a screen that shows it."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
+from rota.cli.server_clock import theirs
 from rota.client.transport import Answer, AsyncStream, AsyncTransport, Request, SyncTransport
 from rota.model.errors import RotaError
 
@@ -15,7 +17,10 @@ class Told:
         self.tell: Callable[[bool], None] = lambda there: None
 
     async def send(self, request: Request) -> Answer:
-        return await self._inner.send(request)
+        asked = datetime.now(UTC)
+        answer = await self._inner.send(request)
+        theirs.hear(answer.headers.get("date"), asked)
+        return answer
 
     async def open(self, request: Request) -> AsyncStream:
         if not request.path.startswith("/events"):

@@ -117,7 +117,7 @@ class VerbCalls(ItemCalls):
 
     def complete_many(self, entries: Sequence[Mapping[str, Any]]) -> list[Json]:
         """Complete `[{"id": …, "token": …, "notes": …}, …]`; one answer per entry, in order. An
-        entry may have `next`, as in `complete`."""
+        entry may have `artifact_url` and `next`, as in `complete`."""
         batch = [dict(entry) for entry in entries]
         fenced = all(entry.get("token") for entry in batch)
         return self._many("POST", "/work/complete", batch, repeatable=fenced)
