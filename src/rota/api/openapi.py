@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -90,6 +91,9 @@ def document(endpoints: Sequence[Endpoint], version: str, *, protected: bool) ->
         operation = _operation(one, body, gives)
         paths.setdefault(one.path, {})[one.method.lower()] = operation
     components["Problem"]["additionalProperties"] = True
+    for schema in components.values():  # before 3.13, Python leaves a docstring its indentation
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])
     return {
         "openapi": "3.1.0",
         "info": {
