@@ -289,6 +289,52 @@ def test_a_key_without_a_value_takes_a_default_back(write: Write) -> None:
     assert (smith.run.model, smith.work_source, smith.max_concurrent) == (None, None, 1)
 
 
+def test_a_key_without_a_value_removes_what_is_deep_in_a_layer_below(write: Write) -> None:
+    write(
+        "name: smith\nenv: {A: a, B: b}\nretry: {backoff: 5m}\n"
+        "schedules:\n  dawn: {type: cron, cron: '0 6 * * *', timezone: Europe/Rome}\n"
+        "  dusk: {type: cron, cron: '0 18 * * *'}\n",
+        "smith.yaml",
+    )
+    smith = agent(
+        write(
+            "agents:\n  - path: smith.yaml\n    overrides:\n      env: {A: }\n"
+            "      retry: {backoff: }\n      schedules: {dawn: {timezone: }, dusk: }\n"
+        )
+    )
+    (dawn,) = smith.schedules
+    assert (smith.run.env, smith.retry, dawn.timezone) == ({"B": "b"}, Retry(), "UTC")
+
+
+@pytest.mark.parametrize("name", ["version", *FLEET_KEYS, "sources"])
+def test_a_key_of_the_file_may_have_no_value(write: Write, name: str) -> None:
+    """As remains when everything below it is commented out."""
+    assert loaded(write(f"{name}:\n")).digest == loaded(write("")).digest
+
+
+def test_a_key_of_a_section_may_have_no_value(write: Write) -> None:
+    found = loaded(
+        write(
+            "web: {port: }\nbudgets: {per_day: }\nnotify: {channels: }\n"
+            "sources: [{type: github, repo: a/b, labels: }]\n"
+            "agents: [{name: smith, hooks: {after_run: }, retry: {max_attempts: },"
+            " schedules: {s: {type: interval, interval: 5m, enabled: , catch_up: }}}]\n"
+        )
+    )
+    (smith,) = found.fleet.agents
+    assert smith.schedules == (
+        Schedule("smith", "s", ScheduleType.INTERVAL, interval=timedelta(minutes=5)),
+    )
+
+
+def test_a_name_without_anything_below_it_is_a_mistake(write: Write) -> None:
+    """A schedule that lost its lines must not disappear unseen; nor a key that is misspelt."""
+    path = write("agents: [{name: smith, schedules: {s: }, env: {A: }, retry: {bakoff: }}]\n")
+    assert [one.split(": ")[1] for one in mistakes(path)] == [
+        "agents[0].schedules.s", "agents[0].env.A", "agents[0].retry.bakoff",
+    ]  # fmt: skip
+
+
 def test_a_directory_is_relative_to_the_file_that_names_it(write: Write, tmp_path: Path) -> None:
     write("name: own\nworking_directory: here\n", "agents/own.yaml")
     write("name: plain\n", "agents/plain.yaml")

@@ -89,25 +89,32 @@ _TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 def _check_size(path: Path, text: str) -> None:
     """Checks, from its tokens, how large the file would grow, before anything is built."""
-    depth = scalars = aliases = 0
-    for event, place in _events(path, text):
-        depth += event.endswith("StartEvent") - event.endswith("EndEvent")
+    around: list[str | None] = []  # the anchors of what is open
+    scalars = aliases = 0
+    for event, anchor, place in _events(path, text):
+        if event.endswith("StartEvent"):
+            around.append(anchor)
+        elif event.endswith("EndEvent"):
+            around.pop()
         scalars += event == "ScalarEvent"
         aliases += event == "AliasEvent"
-        if depth > DEEPEST:
+        if event == "AliasEvent" and anchor in around:  # the parser would make nothing of it
+            raise unreadable(path, f"*{anchor} cannot be within what it stands for", place)
+        if len(around) > DEEPEST:
             raise unreadable(path, _TOO_DEEP, place)
         if scalars * aliases > MOST_UNFOLDED:
             raise unreadable(path, "too many aliases (*) for a file of this size", place)
 
 
-def _events(path: Path, text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def _events(path: Path, text: str) -> Iterator[tuple[str, str | None, tuple[int, int]]]:
     from ruamel.yaml import YAML  # noqa: PLC0415
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     try:
         for event in YAML().parse(text):
             mark = event.start_mark
-            yield type(event).__name__, (mark.line + 1, mark.column + 1)
+            anchor = getattr(event, "anchor", None)
+            yield type(event).__name__, anchor, (mark.line + 1, mark.column + 1)
     except YAMLError:
         return  # reported when the file is read
 
