@@ -5,15 +5,23 @@ import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rota.client import SyncWorkQueueClient
+from rota.client import ClaimedItem, SyncWorkQueueClient, WorkQueueClient
+from rota.client.errors import ConnectionFailed
+from rota.client.worker_run import Equipment, WorkerRun
 from rota.model.clock import to_text
+from rota.model.fleet import AgentSpec, Limits
+from rota.model.runs import RunEnd, RunStatus
+from rota.runner.port import RunRequest
+from rota.testing.served import Served
 from tests.faults.processes import Process, Server, eventually, processes
 from tests.integration.runner_stage import processes_with
 from tests.integration.workers import Yard, heard
 
+Json = dict[str, Any]
 Start = Callable[..., Process]
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
@@ -278,6 +286,33 @@ def test_while_the_server_is_away_the_run_goes_on_and_its_result_is_kept(yard: Y
     assert heard(worker, "ended")["status"] == "succeeded"
     assert yard.item(item)["status"] == "completed"
     assert [line["text"] for line in yard.client.read_log(run)] == ["one", "two"]
+
+
+async def test_a_result_that_its_claim_did_not_outlive_is_kept_as_a_late_one(
+    served: Served, tmp_path: Path
+) -> None:
+    """The lease is over before the server could be told: it was away, for example."""
+
+    class Finished:
+        async def execute(self, _request: RunRequest) -> RunEnd:
+            await client.release(item.id, force=True, reason="taken away")
+            await client.claim("bob")
+            return RunEnd(RunStatus.SUCCEEDED, summary="mended")
+
+    class Away(WorkQueueClient):
+        async def end_run(self, run_id: str, end: Json) -> Json:
+            item.lease.lose()
+            raise ConnectionFailed(f"cannot end {run_id} as {end}", sent=False)
+
+    async with Away(served.url) as client:
+        await client.work_add("chore", "Mend the gate")
+        [data] = await client.claim("ann")
+        item = ClaimedItem(client, data, 300)
+        with_it = Equipment(client, AgentSpec("ann"), None, Finished(), tmp_path, Limits(), "box")
+        await WorkerRun(item, with_it).live(lambda _run: None)
+        shown = await client.work_get(item.id)
+    (late,) = shown["late_results"]
+    assert (shown["claim"]["agent"], late["payload"]["notes"]) == ("bob", "mended")
 
 
 # its end
