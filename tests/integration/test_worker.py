@@ -532,6 +532,14 @@ def test_a_worker_without_a_file_is_told_how_to_get_one(yard: Yard) -> None:
     )
 
 
+def test_a_worker_makes_no_ledger_to_wait_at(yard: Yard) -> None:
+    worker = yard.worker(database="mistyped.db")
+    (said,) = worker.hear_all()
+    assert worker.join() == 6
+    assert said["error"]["message"].startswith("there is no ledger at mistyped.db yet; `rota up`")
+    assert not (yard.path / "mistyped.db").exists()
+
+
 def test_a_worker_with_a_wrong_token_ends_and_says_so(yard: Yard) -> None:
     yard.client.create_token("boss", ["admin"])
     worker = yard.worker("--token", "rota_wrong")
