@@ -197,6 +197,14 @@ agents:
     )  # fmt: skip
 
 
+def test_a_number_is_given_to_a_process_as_it_is_written(write: Write) -> None:
+    """Not as YAML reads it: 3.10 is no 3.1, and an account number keeps its zeros."""
+    written = {"A": "3.10", "B": "012345", "C": "0x1F", "D": "-1_000", "E": "1e3", "F": "8080"}
+    text = ", ".join(f"{name}: {value}" for name, value in written.items())
+    smith = agent(write(f"agents: [{{name: smith, max_turns: 0x1F, env: {{{text}}}}}]"))
+    assert (smith.run.env, smith.run.max_turns) == (written, 31)
+
+
 def test_one_secret_may_serve_all_webhooks_of_an_agent(write: Write) -> None:
     smith = agent(
         write(

@@ -51,14 +51,14 @@ def _text(path: Path) -> str:
 
 
 def _content(path: Path, text: str) -> Any:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - only who has a file pays for reading it
+    # Only who has a file pays for reading it.
     from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning  # noqa: PLC0415
     from ruamel.yaml.reader import ReaderError  # noqa: PLC0415
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", YAMLWarning)  # an anchor that is used twice is fine
-            return YAML().load(text)
+            return _parser().load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -73,6 +73,28 @@ def _content(path: Path, text: str) -> Any:
         raise unreadable(path, _TOO_DEEP) from None
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise unreadable(path, f"cannot be read: {str(error)[:200]}") from None
+
+
+def _parser() -> Any:
+    """Its numbers know how they are written, if that is not how Python would write them."""
+    from ruamel.yaml import YAML  # noqa: PLC0415
+    from ruamel.yaml.constructor import RoundTripConstructor  # noqa: PLC0415
+
+    class Constructor(RoundTripConstructor):
+        pass
+
+    def number(self: Any, node: Any) -> Any:
+        made = usual[node.tag](self, node)
+        if type(made) not in (int, float):
+            made.written = node.value
+        return made
+
+    usual = dict(RoundTripConstructor.yaml_constructors)
+    for tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
+        Constructor.add_constructor(tag, number)
+    parser = YAML()
+    parser.Constructor = Constructor
+    return parser
 
 
 def _told(problem: str) -> str:
