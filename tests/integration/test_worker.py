@@ -171,6 +171,15 @@ def test_half_a_result_blocks_its_item(yard: Yard) -> None:
     assert (shown["status"], shown["notes"]) == ("blocked", "which of the two?")
 
 
+def test_an_answered_question_is_worked_on_though_the_attempts_are_used_up(yard: Yard) -> None:
+    yard.configure(attempts=1)
+    item = yard.add('RESULT {"outcome": "partial", "summary": "Which colour?"}')
+    for _ in range(2):
+        assert yard.once()["status"] == "partial"
+        assert yard.item(item)["status"] == "blocked"
+        yard.client.release(item, notes="Blue.")
+
+
 def test_behind_a_review_gate_a_worker_hands_over_and_rests_when_reviews_pile_up(
     yard: Yard,
 ) -> None:
