@@ -197,6 +197,19 @@ agents:
     )  # fmt: skip
 
 
+def test_a_chat_that_waits_for_work_gets_a_warning(write: Write) -> None:
+    agents = (
+        "  - {name: a, work_source: {type: queue}, schedules: {t: {type: chat}}}\n"
+        "  - {name: b, schedules: {t: {type: chat}}}\n"
+        "  - {name: c, work_source: {type: queue},"
+        " schedules: {t: {type: chat, work_source: {type: queue}}}}\n"
+        "  - {name: d, schedules: {t: {type: chat},"
+        " s: {type: interval, interval: 5m, work_source: {type: queue}}}}\n"
+    )
+    (warning,) = loaded(write(f"agents:\n{agents}")).warnings
+    assert "2:55: agents[0].schedules.t: its agent has a work_source" in warning
+
+
 def test_a_number_is_given_to_a_process_as_it_is_written(write: Write) -> None:
     """Not as YAML reads it: 3.10 is no 3.1, and an account number keeps its zeros."""
     written = {"A": "3.10", "B": "012345", "C": "0x1F", "D": "-1_000", "E": "1e3", "F": "8080"}

@@ -150,6 +150,7 @@ agents/keeper.yaml name
 agents/keeper.yaml working_directory
 agents/keeper.yaml work_source.cleanup_in_progress
 agents/keeper.yaml schedules.dusk.outputToFile
+agents/keeper.yaml schedules.talk
 agents/keeper.yaml chat
 agents/keeper.yaml hooks.after_run[1]
 agents/keeper.yaml hooks.after_run[2].when
