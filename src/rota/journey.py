@@ -101,7 +101,7 @@ class Journey:
     async def _execute(
         self, info: TriggerInfo, run: Run, taken: Taken | None, meter: Meter
     ) -> RunEnd:
-        if (over := not_to_begin(info.agent.retry, run.attempt)) is not None:
+        if (over := await not_to_begin(info.agent.retry, run, self.runs.before)) is not None:
             return over
         resumes = settings_for(info.agent, info.schedule).resume_session
         request = request_for(

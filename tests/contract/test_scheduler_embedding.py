@@ -28,6 +28,7 @@ from rota.scheduler import (
     TriggerInfo,
     TriggerOutcome,
     build_schedule_prompt,
+    calculate_next_trigger,
     get_agent_schedule_states,
     get_schedule_state,
     run_schedule,
@@ -270,6 +271,20 @@ async def test_states_are_read_and_changed(store: Store, clock: ManualClock) -> 
     assert (off.status, off.next_run_at) == (ScheduleStatus.DISABLED, None)
     with pytest.raises(InvalidInput, match="last_run_at"):
         await update_schedule_state(store, "ada", "daily", last_run_at="yesterday")
+
+
+async def test_a_time_may_be_one_that_the_scheduler_computed(
+    store: Store, clock: ManualClock
+) -> None:
+    async def work(_info: TriggerInfo) -> None:
+        pass
+
+    await run_schedule(agent=ADA, schedule=POLL, store=store, on_trigger=work, clock=clock)
+    at = calculate_next_trigger(clock.now(), "9m", now=clock.now())
+    changed = await update_schedule_state(
+        store, "ada", "poll", next_run_at=at, last_run_at=clock.now(), clock=clock
+    )
+    assert (changed.next_run_at, changed.last_run_at) == (clock.text(540), clock.text())
 
 
 @pytest.mark.parametrize("status", [ScheduleStatus.IDLE, "idle", "running"])

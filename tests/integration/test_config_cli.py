@@ -82,8 +82,9 @@ def test_what_init_writes_works(tmp_path: Path) -> None:
 def test_a_file_that_is_right_is_counted(here: Terminal) -> None:
     write(
         here,
-        "agents:\n  - {name: smith, schedules: {a: {type: chat}, b: {type: chat}},\n"
-        "     work_source: {type: queue}}\n  - {name: jones, work_source: {type: memory}}\n"
+        "agents:\n  - {name: smith, work_source: {type: queue}, schedules:\n"
+        "     {a: {type: interval, interval: 5m}, b: {type: cron, cron: '@daily'}}}\n"
+        "  - {name: jones, work_source: {type: memory}}\n"
         "sources: [{type: queue}]\n",
     )
     assert here.type("config", "check") == "ok      rota.yaml: 2 agents, 2 schedules, 2 sources\n"

@@ -123,6 +123,17 @@ async def test_what_a_reload_did_not_get_done_is_done_by_the_next(scene: Scene) 
     assert turn >= 10, "it writes at least five times, and each was cut short with either file"
 
 
+async def test_what_only_a_restart_changes_is_said_each_time(scene: Scene) -> None:
+    web = {"web": {"port": 9999, "enabled": False, "public_url": "https://rota.example.org"}}
+    scene.file.write_text(json.dumps(configuration(0) | web))
+    warning = f"{scene.file}: web.enabled, web.port: changes when the server restarts"
+    for changed in (True, False):
+        told = await scene.fleet.reload()
+        assert (told.changed, told.warnings) == (changed, [warning])
+    scene.write(0)
+    assert (await scene.fleet.reload()).warnings == []
+
+
 @pytest.mark.parametrize("turn", range(1, 5))
 @pytest.mark.parametrize("old", [2, 3])
 async def test_who_takes_a_file_back_that_was_half_in_force_gets_the_old_one_whole(

@@ -262,6 +262,30 @@ async def test_a_partial_result_waits_for_a_person(scene: Scene) -> None:
     assert "Half of it." in (stands.notes or "")
 
 
+@pytest.mark.parametrize(
+    ("end", "waits", "back"),
+    [
+        (RunEnd(RunStatus.PARTIAL, "Which colour?"), Status.BLOCKED, Verb.RELEASE),
+        (RunEnd(RunStatus.CANCELLED, error="not blue"), Status.BLOCKED, Verb.RELEASE),
+        (RunEnd(RunStatus.SUCCEEDED, "", ("https://git.test/o/r/pull/7",)), Status.IN_REVIEW,
+         Verb.REOPEN),
+    ],
+)  # fmt: skip
+async def test_what_people_send_back_is_worked_on_however_often_they_do(
+    scene: Scene, end: RunEnd, waits: Status, back: Verb
+) -> None:
+    item = await scene.add(max_attempts=2)
+    agent = AgentSpec("smith", work_source=QUEUE, retry=Retry(1), review_gate=True)
+    scene.actor.end = end
+    for times in range(1, 4):
+        await scene.travel(agent)
+        assert ((await scene.item(item)).status, len(scene.actor.told)) == (waits, times)
+        await scene.ledger.queue.apply(Order(back, item.id, "ada", notes="Blue, please."))
+    scene.actor.end = RunEnd(RunStatus.FAILED, error="no paint")
+    await scene.travel(agent)
+    assert (await scene.item(item)).status is Status.FAILED
+
+
 @pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.TIMED_OUT])
 async def test_a_failure_is_tried_again_later_until_the_attempts_are_used(
     scene: Scene, status: RunStatus

@@ -230,7 +230,7 @@ def test_what_herdctl_knew_is_taken_over_once(
         row["schedule"]: row["result"] for row in here.json("schedule", "import", ".herdctl")
     }
     assert results["ada/poll"] == results["ada/yearly"] == "imported"
-    assert "not a name" in results["ada/Strange Name"]
+    assert "not a name" in results["ada/strange name"]
     assert "last_run_at" in results["ada/broken"]
     assert "exploded" in results["ada/odd"]
     assert fleet() == [], "it ran elsewhere a moment ago"
@@ -242,6 +242,18 @@ def test_what_herdctl_knew_is_taken_over_once(
     assert fleet() == [None]
     after = {row["schedule"]: row["result"] for row in here.json("schedule", "import", ".herdctl")}
     assert after["ada/poll"] == "has run here already"
+
+
+def test_names_with_capitals_are_imported_as_the_configuration_calls_them(
+    here: ThisProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "state.yaml").write_text(
+        "agents: {Ada: {schedules: {Nightly: {status: disabled}}}}"
+    )
+    assert here.json("schedule", "import", "state.yaml") == [
+        {"schedule": "ada/nightly", "result": "imported"}
+    ]
+    assert here.json("schedule", "show", "ada/nightly")["status"] == "disabled"
 
 
 def test_a_file_that_is_no_state_is_refused(here: ThisProcess, tmp_path: Path) -> None:

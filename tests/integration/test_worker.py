@@ -5,15 +5,23 @@ import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rota.client import SyncWorkQueueClient
+from rota.client import ClaimedItem, SyncWorkQueueClient, WorkQueueClient
+from rota.client.errors import ConnectionFailed
+from rota.client.worker_run import Equipment, WorkerRun
 from rota.model.clock import to_text
+from rota.model.fleet import AgentSpec, Limits
+from rota.model.runs import RunEnd, RunStatus
+from rota.runner.port import RunRequest
+from rota.testing.served import Served
 from tests.faults.processes import Process, Server, eventually, processes
 from tests.integration.runner_stage import processes_with
 from tests.integration.workers import Yard, heard
 
+Json = dict[str, Any]
 Start = Callable[..., Process]
 on_both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
@@ -163,6 +171,15 @@ def test_half_a_result_blocks_its_item(yard: Yard) -> None:
     assert (shown["status"], shown["notes"]) == ("blocked", "which of the two?")
 
 
+def test_an_answered_question_is_worked_on_though_the_attempts_are_used_up(yard: Yard) -> None:
+    yard.configure(attempts=1)
+    item = yard.add('RESULT {"outcome": "partial", "summary": "Which colour?"}')
+    for _ in range(2):
+        assert yard.once()["status"] == "partial"
+        assert yard.item(item)["status"] == "blocked"
+        yard.client.release(item, notes="Blue.")
+
+
 def test_behind_a_review_gate_a_worker_hands_over_and_rests_when_reviews_pile_up(
     yard: Yard,
 ) -> None:
@@ -278,6 +295,33 @@ def test_while_the_server_is_away_the_run_goes_on_and_its_result_is_kept(yard: Y
     assert heard(worker, "ended")["status"] == "succeeded"
     assert yard.item(item)["status"] == "completed"
     assert [line["text"] for line in yard.client.read_log(run)] == ["one", "two"]
+
+
+async def test_a_result_that_its_claim_did_not_outlive_is_kept_as_a_late_one(
+    served: Served, tmp_path: Path
+) -> None:
+    """The lease is over before the server could be told: it was away, for example."""
+
+    class Finished:
+        async def execute(self, _request: RunRequest) -> RunEnd:
+            await client.release(item.id, force=True, reason="taken away")
+            await client.claim("bob")
+            return RunEnd(RunStatus.SUCCEEDED, summary="mended")
+
+    class Away(WorkQueueClient):
+        async def end_run(self, run_id: str, end: Json) -> Json:
+            item.lease.lose()
+            raise ConnectionFailed(f"cannot end {run_id} as {end}", sent=False)
+
+    async with Away(served.url) as client:
+        await client.work_add("chore", "Mend the gate")
+        [data] = await client.claim("ann")
+        item = ClaimedItem(client, data, 300)
+        with_it = Equipment(client, AgentSpec("ann"), None, Finished(), tmp_path, Limits(), "box")
+        await WorkerRun(item, with_it).live(lambda _run: None)
+        shown = await client.work_get(item.id)
+    (late,) = shown["late_results"]
+    assert (shown["claim"]["agent"], late["payload"]["notes"]) == ("bob", "mended")
 
 
 # its end
@@ -495,6 +539,14 @@ def test_a_worker_without_a_file_is_told_how_to_get_one(yard: Yard) -> None:
         "there is no rota.yaml here to say how 'ann' is run; `rota init` writes one, or name"
         " another with --config"
     )
+
+
+def test_a_worker_makes_no_ledger_to_wait_at(yard: Yard) -> None:
+    worker = yard.worker(database="mistyped.db")
+    (said,) = worker.hear_all()
+    assert worker.join() == 6
+    assert said["error"]["message"].startswith("there is no ledger at mistyped.db yet; `rota up`")
+    assert not (yard.path / "mistyped.db").exists()
 
 
 def test_a_worker_with_a_wrong_token_ends_and_says_so(yard: Yard) -> None:

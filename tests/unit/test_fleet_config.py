@@ -197,15 +197,43 @@ agents:
     )  # fmt: skip
 
 
+def test_a_chat_that_waits_for_work_gets_a_warning(write: Write) -> None:
+    agents = (
+        "  - {name: a, work_source: {type: queue}, schedules: {t: {type: chat}}}\n"
+        "  - {name: b, schedules: {t: {type: chat}}}\n"
+        "  - {name: c, work_source: {type: queue},"
+        " schedules: {t: {type: chat, work_source: {type: queue}}}}\n"
+        "  - {name: d, schedules: {t: {type: chat},"
+        " s: {type: interval, interval: 5m, work_source: {type: queue}}}}\n"
+    )
+    (warning,) = loaded(write(f"agents:\n{agents}")).warnings
+    assert "2:55: agents[0].schedules.t: its agent has a work_source" in warning
+
+
+def test_a_number_is_given_to_a_process_as_it_is_written(write: Write) -> None:
+    """Not as YAML reads it: 3.10 is no 3.1, and an account number keeps its zeros."""
+    written = {"A": "3.10", "B": "012345", "C": "0x1F", "D": "-1_000", "E": "1e3", "F": "8080"}
+    text = ", ".join(f"{name}: {value}" for name, value in written.items())
+    smith = agent(write(f"agents: [{{name: smith, max_turns: 0x1F, env: {{{text}}}}}]"))
+    assert (smith.run.env, smith.run.max_turns) == (written, 31)
+
+
 def test_one_secret_may_serve_all_webhooks_of_an_agent(write: Write) -> None:
     smith = agent(
         write(
             "defaults: {webhook_secret_env: ALL}\nagents:\n  - name: smith\n    schedules:\n"
-            "      a: {type: webhook}\n      b: {type: chat, secret_env: OWN}\n"
-            "      c: {type: interval, interval: 5m}\n"
+            "      a: {type: webhook}\n      b: {type: webhook, secret_env: OWN}\n"
+            "      c: {type: interval, interval: 5m}\n      d: {type: chat}\n"
         )
     )
-    assert [one.secret_env for one in smith.schedules] == ["ALL", "OWN", None]
+    assert [one.secret_env for one in smith.schedules] == ["ALL", "OWN", None, None]
+
+
+@pytest.mark.parametrize("schedule", ["{type: chat", "{type: interval, interval: 5m"])
+def test_a_secret_that_nothing_would_check_is_a_mistake(write: Write, schedule: str) -> None:
+    path = write(f"agents: [{{name: a, schedules: {{s: {schedule}, secret_env: OWN}}}}}}]")
+    with pytest.raises(InvalidInput, match="'secret_env' is for schedules of type webhook"):
+        loaded(path)
 
 
 @pytest.mark.parametrize("runtime", ["codex", "gemini", "claude"])
@@ -280,6 +308,52 @@ def test_a_key_without_a_value_takes_a_default_back(write: Write) -> None:
     )
     smith = agent(path)
     assert (smith.run.model, smith.work_source, smith.max_concurrent) == (None, None, 1)
+
+
+def test_a_key_without_a_value_removes_what_is_deep_in_a_layer_below(write: Write) -> None:
+    write(
+        "name: smith\nenv: {A: a, B: b}\nretry: {backoff: 5m}\n"
+        "schedules:\n  dawn: {type: cron, cron: '0 6 * * *', timezone: Europe/Rome}\n"
+        "  dusk: {type: cron, cron: '0 18 * * *'}\n",
+        "smith.yaml",
+    )
+    smith = agent(
+        write(
+            "agents:\n  - path: smith.yaml\n    overrides:\n      env: {A: }\n"
+            "      retry: {backoff: }\n      schedules: {dawn: {timezone: }, dusk: }\n"
+        )
+    )
+    (dawn,) = smith.schedules
+    assert (smith.run.env, smith.retry, dawn.timezone) == ({"B": "b"}, Retry(), "UTC")
+
+
+@pytest.mark.parametrize("name", ["version", *FLEET_KEYS, "sources"])
+def test_a_key_of_the_file_may_have_no_value(write: Write, name: str) -> None:
+    """As remains when everything below it is commented out."""
+    assert loaded(write(f"{name}:\n")).digest == loaded(write("")).digest
+
+
+def test_a_key_of_a_section_may_have_no_value(write: Write) -> None:
+    found = loaded(
+        write(
+            "web: {port: }\nbudgets: {per_day: }\nnotify: {channels: }\n"
+            "sources: [{type: github, repo: a/b, labels: }]\n"
+            "agents: [{name: smith, hooks: {after_run: }, retry: {max_attempts: },"
+            " schedules: {s: {type: interval, interval: 5m, enabled: , catch_up: }}}]\n"
+        )
+    )
+    (smith,) = found.fleet.agents
+    assert smith.schedules == (
+        Schedule("smith", "s", ScheduleType.INTERVAL, interval=timedelta(minutes=5)),
+    )
+
+
+def test_a_name_without_anything_below_it_is_a_mistake(write: Write) -> None:
+    """A schedule that lost its lines must not disappear unseen; nor a key that is misspelt."""
+    path = write("agents: [{name: smith, schedules: {s: }, env: {A: }, retry: {bakoff: }}]\n")
+    assert [one.split(": ")[1] for one in mistakes(path)] == [
+        "agents[0].schedules.s", "agents[0].env.A", "agents[0].retry.bakoff",
+    ]  # fmt: skip
 
 
 def test_a_directory_is_relative_to_the_file_that_names_it(write: Write, tmp_path: Path) -> None:

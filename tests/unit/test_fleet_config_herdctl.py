@@ -83,7 +83,7 @@ def test_schedules_are_taken_over(loaded: Loaded) -> None:
         "type": "github", "labels": {"ready": "urgent"}, "repo": "keepers/lamps",
     }  # fmt: skip
     assert (bell.type, talk.type) == (ScheduleType.WEBHOOK, ScheduleType.CHAT)
-    assert (bell.secret_env, talk.secret_env, rounds.secret_env) == ("LAMP_HOOK", "LAMP_HOOK", None)
+    assert (bell.secret_env, talk.secret_env, rounds.secret_env) == ("LAMP_HOOK", None, None)
 
 
 def test_hooks_are_taken_over(loaded: Loaded) -> None:
@@ -150,6 +150,7 @@ agents/keeper.yaml name
 agents/keeper.yaml working_directory
 agents/keeper.yaml work_source.cleanup_in_progress
 agents/keeper.yaml schedules.dusk.outputToFile
+agents/keeper.yaml schedules.talk
 agents/keeper.yaml chat
 agents/keeper.yaml hooks.after_run[1]
 agents/keeper.yaml hooks.after_run[2].when

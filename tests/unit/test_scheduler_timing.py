@@ -125,6 +125,13 @@ def test_an_interval_longer_than_the_calendar_ends_with_it() -> None:
     assert waking(endless, endless.after(NOW), NOW, 10, lambda: 1.0) == endless.after(NOW)
 
 
+@pytest.mark.parametrize("jitter", [0, 10])
+def test_the_next_trigger_of_such_an_interval_is_the_end_of_the_calendar(jitter: int) -> None:
+    ended = datetime(2026, 5, 1, tzinfo=UTC)
+    found = calculate_next_trigger(ended, "999999999d", jitter, now=ended, rng=lambda: 1.0)
+    assert found == datetime.max.replace(tzinfo=UTC)
+
+
 # what has been missed
 
 

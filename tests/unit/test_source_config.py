@@ -417,8 +417,10 @@ def test_a_file_that_unfolds_to_a_billion_entries_is_refused_at_once(write: Writ
 
 
 def test_a_structure_that_holds_itself_is_refused(write: Write) -> None:
-    assert mistakes(write("sources: &a [*a]\n"))
-    assert mistakes(write("sources: [&a {type: github, repo: a/b, labels: *a}]\n"))
+    why = "*a cannot be within what it stands for"
+    assert mistakes(write("sources: &a [*a]\n")) == [f"1:14: {why}"]
+    path = write("sources: [&a {type: github, repo: a/b, labels: *a}]\n")
+    assert mistakes(path) == [f"1:48: {why}"]
 
 
 def test_a_tag_runs_nothing(write: Write, tmp_path: Path) -> None:

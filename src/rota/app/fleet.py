@@ -77,6 +77,7 @@ class FleetAtWork:
         self._ledger = ledger
         self._everybody = loaded.fleet  # also those who are woken by other servers
         self._loaded = loaded if settings.agents else _without_agents(loaded)
+        self._web = loaded.web  # as the server was started
         self._crew = crew
         context = source_context(settings, ledger)
         self._context = replace(context, first_lease_seconds=FIRST_LEASE_SECONDS)
@@ -241,6 +242,7 @@ class FleetAtWork:
                 await self._scheduler.set_agents(self.fleet.agents)
                 await self._attend()
                 self._in_force = loaded.digest
+            warnings += self._only_at_the_start(loaded)
             log.info("configuration read", changed=changed, agents=len(self.fleet.agents))
         return Reloaded(
             changed,
@@ -248,6 +250,18 @@ class FleetAtWork:
             sorted(self._tendings),
             warnings,
         )
+
+    def _only_at_the_start(self, loaded: "Loaded") -> list[str]:
+        changed = [
+            f"web.{name}"
+            for name in ("enabled", "host", "port")
+            if getattr(loaded.web, name) != getattr(self._web, name)
+        ]
+        if not changed:
+            return []
+        warning = f"{self._settings.config}: {', '.join(changed)}: changes when the server restarts"
+        log.warning("configuration", says=warning)
+        return [warning]
 
     def _demand_file(self) -> None:
         """Editors replace files, and there is a moment without one: that is no wish to have no

@@ -103,6 +103,13 @@ def missing_file(database: str) -> Path | None:
     return None
 
 
+def no_ledger(path: Path) -> NoLedger:
+    return NoLedger(
+        f"there is no ledger at {path} yet; `rota up` makes one, and so does `rota add`; or name"
+        " another with --db or --state-dir"
+    )
+
+
 class Unmade:
     """A ledger that does not exist yet. A request that could begin a ledger creates it. One that
     reads, or names something, does not: in the wrong directory the user gets an error and leaves no
@@ -140,10 +147,7 @@ class Unmade:
 
     def _for(self, request: "Request") -> "InProcessTransport":
         if not _begins(request) and self._made is None and not self._is_there():
-            raise NoLedger(
-                f"there is no ledger at {self._path} yet; `rota up` makes one, and so does"
-                " `rota add`; or name another with --db or --state-dir"
-            )
+            raise no_ledger(self._path)
         return self._inner()
 
     def _is_there(self) -> bool:

@@ -73,7 +73,8 @@ def _schedules(agents: Mapping[Any, Any]) -> Iterator[tuple[str, str, Any]]:
         schedules = facts.get("schedules") if isinstance(facts, Mapping) else None
         if isinstance(schedules, Mapping):
             for name, state in schedules.items():
-                yield str(agent), str(name), state
+                # As the configuration does: names have small letters here.
+                yield str(agent).lower(), str(name).lower(), state
 
 
 def _known(agent: str, name: str, state: Any) -> Known:

@@ -98,14 +98,18 @@ def _configure_logging() -> None:
 
 def _server(session: "Session") -> str | None:
     """The server's address; None where the database itself is named."""
-    from rota.cli.destination import server_of
+    from rota.cli.destination import missing_file, no_ledger, server_of
 
     url = server_of(session)
-    if url is None and not (session.database or environ.get("DATABASE_URL")):
+    if url is not None:
+        return url
+    if not (session.database or environ.get("DATABASE_URL")):
         raise click.UsageError(
             "no server runs here; name one with --url or ROTA_URL, or a database with --db"
         )
-    return url
+    if (path := missing_file(session.settings.database)) is not None:
+        raise no_ledger(path)  # it would wait for ever for work in a new one
+    return None
 
 
 def _client(session: "Session", url: str | None, token: str | None) -> "WorkQueueClient":

@@ -109,7 +109,7 @@ class WorkerRun:
 
     async def _executed(self, run: Run, path: Path, meter: Meter) -> RunEnd:
         agent, schedule = self._with.agent, self._with.schedule
-        if (over := not_to_begin(agent.retry, run.attempt)) is not None:
+        if (over := await not_to_begin(agent.retry, run, self._before)) is not None:
             return over
         resumes = settings_for(agent, schedule).resume_session
         request = request_for(
@@ -128,6 +128,12 @@ class WorkerRun:
             meter,
             {RunStatus.CLAIM_LOST: self._lost(), RunStatus.CANCELLED: self._cancelled(run)},
         )
+
+    async def _before(self, run: Run) -> RunStatus | None:
+        with contextlib.suppress(RotaError):  # then it counts as one without a result
+            found = await self._client.list_runs(work_item_id=run.work_item_id, limit=2)
+            return next((RunStatus(one["status"]) for one in found if one["id"] < run.id), None)
+        return None
 
     async def _notes(self) -> list[Note]:
         """Notes that others have left on the item so far."""
@@ -176,16 +182,13 @@ class WorkerRun:
             review_gate=self._with.agent.review_gate,
             refusals=await self._refusals(run) if end.usage_limit else 0,
         )
-        if said is None or self._item.lost:
+        if said is None:
             return
-        try:
-            accepted = await self._deliver(said)
+        try:  # also if the lease is over by our own clock: the server keeps a late result
+            await self._deliver(said)
         except RotaError as error:
             log.error("the verdict on %s was refused: %s", self._item.id, error.message)  # noqa: TRY400
             await self._item.give_back("report_refused")
-            return
-        if not accepted:
-            log.warning("the verdict on %s came too late", self._item.id)
 
     async def _refusals(self, run: Run) -> int:
         with contextlib.suppress(RotaError):  # then it counts as the first

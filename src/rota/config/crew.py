@@ -141,6 +141,7 @@ class Crew:
         layers = with_repositories(layers)
         check_sources(layers, self._findings, self._types)
         self._warn_of_open_hooks(layers)
+        self._warn_of_deaf_chats(layers)
         config, wrong = self._sound(layers)
         name = stand.called(str(layers.get("name")))
         is_free = "name" not in layers or self._is_free(
@@ -234,6 +235,20 @@ class Crew:
                     schedules.places[name],
                     "its webhook is refused to everybody, for there is no secret to sign with; name"
                     " the variable that holds one as secret_env",
+                )
+
+    def _warn_of_deaf_chats(self, layers: PlacedMap) -> None:
+        schedules = layers.get("schedules")
+        if layers.get("work_source") is None or not isinstance(schedules, PlacedMap):
+            return
+        for name, one in schedules.items():
+            if not isinstance(one, PlacedMap) or one.get("type") != "chat":
+                continue
+            if one.get("work_source") is None:
+                self._findings.warning(
+                    schedules.places[name],
+                    "its agent has a work_source, so a message that comes when there is no work"
+                    " wakes nobody; write work_source at the schedules that take work instead",
                 )
 
     # nested fleets

@@ -51,14 +51,14 @@ def _text(path: Path) -> str:
 
 
 def _content(path: Path, text: str) -> Any:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - only who has a file pays for reading it
+    # Only who has a file pays for reading it.
     from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning  # noqa: PLC0415
     from ruamel.yaml.reader import ReaderError  # noqa: PLC0415
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", YAMLWarning)  # an anchor that is used twice is fine
-            return YAML().load(text)
+            return _parser().load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -75,6 +75,28 @@ def _content(path: Path, text: str) -> Any:
         raise unreadable(path, f"cannot be read: {str(error)[:200]}") from None
 
 
+def _parser() -> Any:
+    """Its numbers know how they are written, if that is not how Python would write them."""
+    from ruamel.yaml import YAML  # noqa: PLC0415
+    from ruamel.yaml.constructor import RoundTripConstructor  # noqa: PLC0415
+
+    class Constructor(RoundTripConstructor):
+        pass
+
+    def number(self: Any, node: Any) -> Any:
+        made = usual[node.tag](self, node)
+        if type(made) not in (int, float):
+            made.written = node.value
+        return made
+
+    usual = dict(RoundTripConstructor.yaml_constructors)
+    for tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
+        Constructor.add_constructor(tag, number)
+    parser = YAML()
+    parser.Constructor = Constructor
+    return parser
+
+
 def _told(problem: str) -> str:
     """Without the values of a duplicate key: one of them may be a secret."""
     return problem.partition(" with value ")[0]
@@ -89,25 +111,32 @@ _TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 def _check_size(path: Path, text: str) -> None:
     """Checks, from its tokens, how large the file would grow, before anything is built."""
-    depth = scalars = aliases = 0
-    for event, place in _events(path, text):
-        depth += event.endswith("StartEvent") - event.endswith("EndEvent")
+    around: list[str | None] = []  # the anchors of what is open
+    scalars = aliases = 0
+    for event, anchor, place in _events(path, text):
+        if event.endswith("StartEvent"):
+            around.append(anchor)
+        elif event.endswith("EndEvent"):
+            around.pop()
         scalars += event == "ScalarEvent"
         aliases += event == "AliasEvent"
-        if depth > DEEPEST:
+        if event == "AliasEvent" and anchor in around:  # the parser would make nothing of it
+            raise unreadable(path, f"*{anchor} cannot be within what it stands for", place)
+        if len(around) > DEEPEST:
             raise unreadable(path, _TOO_DEEP, place)
         if scalars * aliases > MOST_UNFOLDED:
             raise unreadable(path, "too many aliases (*) for a file of this size", place)
 
 
-def _events(path: Path, text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def _events(path: Path, text: str) -> Iterator[tuple[str, str | None, tuple[int, int]]]:
     from ruamel.yaml import YAML  # noqa: PLC0415
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     try:
         for event in YAML().parse(text):
             mark = event.start_mark
-            yield type(event).__name__, (mark.line + 1, mark.column + 1)
+            anchor = getattr(event, "anchor", None)
+            yield type(event).__name__, anchor, (mark.line + 1, mark.column + 1)
     except YAMLError:
         return  # reported when the file is read
 

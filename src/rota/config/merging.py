@@ -8,7 +8,8 @@ from rota.config.tree import PlacedMap
 def deep_merge(base: Any, override: Any) -> Any:
     """Mappings are merged key by key; any other value, also a list, replaces the one below.
 
-    So does a mapping of another `type`: the keys of a cron schedule do not fit an interval.
+    So does a mapping of another `type`: the keys of a cron schedule do not fit an interval. In a
+    file, `key:` without a value removes the one below.
     """
     if base is None or override is None:
         return base if override is None else override
@@ -20,6 +21,9 @@ def deep_merge(base: Any, override: Any) -> Any:
         merged.places.update(override.places)
     for name, value in override.items():
         below = merged.get(name)
+        if value is None and below is not None and isinstance(merged, PlacedMap):
+            merged.take(name)
+            continue
         both = isinstance(below, dict) and isinstance(value, dict)
         merged[name] = deep_merge(below, value) if both else value
     return merged

@@ -76,6 +76,15 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nothing(cls, given: Any) -> Any:
+        """`key:` without a value, as remains when all below it is commented out, says nothing."""
+        if not isinstance(given, dict):
+            return given
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        return {name: one for name, one in given.items() if one is not None or name not in known}
+
 
 class Labels(Section):
     """The labels that show the state of an issue. They must differ, also by more than case."""

@@ -129,6 +129,8 @@ class _Planting:
             return bool(node)
         if isinstance(node, str):
             return self._text(node, place)
+        if place.loc[-2:-1] == ("env",) and hasattr(node, "written"):
+            return node.written  # a variable is a text: 3.10 is no 3.1, and 007 no 7
         for kind in (bool, int, float):
             if isinstance(node, kind):
                 return kind(node)

@@ -156,6 +156,11 @@ class RunBook:
             lambda tx: tx.last_session(run.agent, run.schedule, run.work_item_id)
         )
 
+    async def before(self, run: Run) -> RunStatus | None:
+        """How the last run on the same item ended, of whichever agent."""
+        wanted = RunFilter(work_item_id=run.work_item_id, before=run.id)
+        return next((one.status for one in await self.find(wanted, 1)), None)
+
     def log(self, run_id: str) -> Path:
         return self._logs / f"{run_id}.jsonl"
 

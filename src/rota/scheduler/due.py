@@ -7,13 +7,13 @@ twice.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from rota.config.cron import next_cron_trigger
 from rota.model.clock import from_text, to_text
 from rota.model.intervals import written
 from rota.model.schedules import CatchUp, Schedule, ScheduleState, ScheduleType
-from rota.scheduler.interval import jitter
+from rota.scheduler.interval import jitter, later
 
 Rng = Callable[[], float]
 # The definition of a schedule that was imported and is not in any file read so far.
@@ -75,7 +75,7 @@ class Rhythm:
     def after(self, moment: datetime) -> datetime:
         """The first slot after a moment; for an interval, one interval later."""
         if self.interval is not None:
-            return _plus(moment, self.interval)
+            return later(moment, self.interval)
         return next_cron_trigger(self.cron or "", moment, self.timezone)
 
     def first(self, last_completed_at: datetime | None, now: datetime) -> datetime | None:
@@ -101,14 +101,6 @@ def first_slot(state: ScheduleState, now: datetime) -> str | None:
     ended = from_text(state.last_completed_at) if state.last_completed_at else None
     slot = rhythm.first(ended, now) if rhythm else None
     return to_text(slot) if slot else None
-
-
-def _plus(moment: datetime, span: timedelta) -> datetime:
-    """An interval may reach beyond Python's calendar; the result is then the calendar's end."""
-    return moment + min(span, _END - moment)
-
-
-_END = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +157,6 @@ def waking(
     if not percent or slot <= now:
         return max(slot, now)
     if rhythm.interval is not None:
-        return _plus(slot, jitter(rhythm.interval, percent, rng))
+        return later(slot, jitter(rhythm.interval, percent, rng))
     room = (rhythm.after(slot) - slot) / 2
     return slot + min(jitter(slot - now, percent, rng), room)

@@ -24,7 +24,12 @@ def calculate_next_trigger(
     if last_completed_at is None:
         return now
     drawn = rng.random if isinstance(rng, random.Random) else rng
-    return max(now, last_completed_at + span + jitter(span, jitter_percent, drawn))
+    return max(now, later(later(last_completed_at, span), jitter(span, jitter_percent, drawn)))
+
+
+def later(moment: datetime, span: timedelta) -> datetime:
+    """An interval may reach beyond Python's calendar; the result is then the calendar's end."""
+    return moment + min(span, datetime.max.replace(tzinfo=moment.tzinfo) - moment)
 
 
 def is_schedule_due(next_trigger: datetime, now: datetime | None = None) -> bool:

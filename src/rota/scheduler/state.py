@@ -42,8 +42,8 @@ async def update_schedule_state(
     name: str,
     *,
     status: ScheduleStatus | str | None = None,
-    last_run_at: str | None = None,
-    next_run_at: str | None = None,
+    last_run_at: str | datetime | None = None,
+    next_run_at: str | datetime | None = None,
     last_error: str | None = None,
     clock: Clock | None = None,
 ) -> ScheduleState:
@@ -104,7 +104,8 @@ def _demand_awake(state: ScheduleState, wanted: ScheduleStatus | None) -> None:
         raise Refused(f"{called} is disabled; say status='idle' with it to have it wake then")
 
 
-def _moment(text: str, field: str) -> str:
+def _moment(value: str | datetime, field: str) -> str:
+    text = value.isoformat() if isinstance(value, datetime) else value
     return to_text(parse_time(text, field))
 
 

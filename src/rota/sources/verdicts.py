@@ -1,6 +1,6 @@
 """What the end of a run means for its item: a result to report, or another attempt."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
@@ -48,10 +48,19 @@ _OUTCOMES: dict[RunStatus, WorkOutcome] = {
 }
 
 
-def not_to_begin(retry: Retry, attempt: int | None) -> RunEnd | None:
+# After such an end the item was handed to a person. That it comes again is their wish.
+_HANDED_OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.PARTIAL, RunStatus.CANCELLED})
+
+
+async def not_to_begin(
+    retry: Retry, run: Run, before: Callable[[Run], Awaitable[RunStatus | None]]
+) -> RunEnd | None:
     """The end of a run that must not start: the agent's attempts are used up, and the last of them
-    ended without a result, with its server or its lease."""
-    if attempt is None or attempt <= retry.max_attempts:
+    ended without a result, with its server or its lease. `before`: how the last run on its item
+    ended."""
+    if run.attempt is None or run.attempt <= retry.max_attempts:
+        return None
+    if await before(run) in _HANDED_OVER:
         return None
     why = f"not begun: retry.max_attempts of its agent is {retry.max_attempts}"
     return RunEnd(RunStatus.FAILED, error=f"{why}, and so many have ended without a result")
