@@ -297,6 +297,20 @@ async def test_the_second_failure_of_an_item_can_be_waited_for(scene: Scene) -> 
     assert await scene.processor.tick() == 1
 
 
+@pytest.mark.parametrize("more", [{"from": ["in_progress"]}, {"reason": ["release"]}])
+async def test_only_moves_that_the_signal_waits_for_count_toward_the_second_time(
+    scene: Scene, more: dict[str, Any]
+) -> None:
+    item = await scene.add()  # comes into queued too, from nowhere and for no reason
+    await scene.when({"kind": "work_item.status.transition", "to": "queued", "nth": 2, **more})
+    fired = []
+    for _ in range(2):
+        await bring_to(scene.queue, item.id, Status.IN_PROGRESS)
+        await scene.queue.apply(Order(Verb.RELEASE, item.id, "me"))
+        fired.append(await scene.processor.tick())
+    assert fired == [0, 1]
+
+
 async def test_an_item_that_failed_twice_can_be_held(scene: Scene) -> None:
     item = await scene.add()
     await scene.when({**FAILS, "nth": 2}, {"kind": "hold", "reason": "it failed twice"})

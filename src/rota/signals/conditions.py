@@ -89,7 +89,7 @@ def _moved(tx: Transaction, case: Case) -> Verdict:
     if why is not None:
         return Not(why)
     if condition.nth > 1:
-        times = tx.count_moves(event.work_item_id, condition.to, event.seq)
+        times = tx.count_moves(event.work_item_id, condition, event.seq)
         if times < condition.nth:
             return Not(f"this was time {times} of {condition.nth}")
     return Holds(event.seq)

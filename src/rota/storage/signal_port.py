@@ -106,8 +106,8 @@ class SignalVerbs(Protocol):
 
     # facts for conditions
     def has_moved_since(self, item_id: str, seq: int) -> bool: ...
-    def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
-        """How often the item entered one of these statuses, up to an event."""
+    def count_moves(self, item_id: str, condition: Condition, seq: int) -> int:
+        """How often the item has moved as the condition says, up to an event."""
 
     def gather(self, signal_id: str, condition: Condition) -> Gathering:
         """How many of the condition's items there are and how many are in its statuses (a missing

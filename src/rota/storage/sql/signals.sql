@@ -131,6 +131,8 @@ SELECT 1 FROM events WHERE work_item_id = :id AND seq > :seq AND to_status IS NO
 -- name: count_moves
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT value FROM json_each(:statuses))
+  AND (:origins = '[]' OR from_status IN (SELECT value FROM json_each(:origins)))
+  AND (:reasons = '[]' OR reason IN (SELECT value FROM json_each(:reasons)))
 
 -- fragment: open_firings
 -- The plus makes SQLite read all open firings, and not every firing that the signal ever had.

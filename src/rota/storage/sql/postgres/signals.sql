@@ -49,6 +49,9 @@ RETURNING seq
 -- name: count_moves
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb)))
+  AND (:origins = '[]'
+       OR from_status IN (SELECT jsonb_array_elements_text(CAST(:origins AS jsonb))))
+  AND (:reasons = '[]' OR reason IN (SELECT jsonb_array_elements_text(CAST(:reasons AS jsonb))))
 
 -- fragment: open_firings
 (WITH o AS MATERIALIZED (
