@@ -338,6 +338,24 @@ async def test_items_are_waited_for_together(scene: Scene, kind: str) -> None:
     assert counts == ([0, 0, 0, 1] if kind.endswith("all_in") else [0, 1, 0, 0])
 
 
+@pytest.mark.parametrize("already", [False, True], ids=["at the last move", "when it was made"])
+async def test_what_a_signal_of_an_item_does_when_others_are_through_is_done_to_its_item(
+    scene: Scene, already: bool
+) -> None:
+    item, first = await scene.add(), await scene.add()
+    if already:
+        await bring_to(scene.queue, first.id, Status.COMPLETED)
+    trigger = {"kind": "work_items.all_in", "items": [first.id], "in": ["completed"]}
+    await scene.when(trigger, {"kind": "dispatch", "agent": "ada"}, work_item_id=item.id)
+    assert await scene.processor.tick() == int(already)
+    if not already:
+        await bring_to(scene.queue, first.id, Status.COMPLETED)
+        assert await scene.processor.tick() == 1
+    assert (await scene.ledger.views.item(item.id)).status is Status.DISPATCHED
+    found = await scene.store.read(lambda tx: tx.events_after(0, 1000))
+    assert [one.work_item_id for one in found if one.type == EventType.SIGNAL_FIRED] == [item.id]
+
+
 @pytest.mark.parametrize("kind", ["work_items.all_in", "work_items.any_in"])
 @pytest.mark.parametrize("leased", [False, True], ids=["fresh", "leased"])
 async def test_a_firing_settles_the_causes_that_it_has_seen_and_no_others(
@@ -433,6 +451,21 @@ async def test_the_end_of_a_run_is_heard(scene: Scene) -> None:
     (told,) = await scene.events(EventType.SIGNAL_FIRED)
     made = await scene.ledger.views.item(told["work_item_id"])
     assert made.description == f"Look at {run.id}: no nails"
+
+
+async def test_a_run_on_another_item_does_not_fire_the_signal_of_an_item(scene: Scene) -> None:
+    mine, other = await scene.add(), await scene.add()
+    signal = await scene.when(
+        {"kind": "run.finished"}, {"kind": "hold"}, work_item_id=mine.id, max_fires=None
+    )
+    fired = []
+    for item in (other, None, mine):
+        run = await scene.ledger.runs.begin("ada", TriggerKind.MANUAL, item=item)
+        await scene.ledger.runs.end(run, RunEnd(RunStatus.FAILED))
+        fired.append(await scene.processor.tick())
+    assert fired == [0, 0, 1]
+    held = [(await scene.ledger.views.item(one.id)).hold_reason for one in (mine, other)]
+    assert held == [f"held by signal {signal.id}", None]
 
 
 # webhooks
@@ -617,6 +650,28 @@ async def test_a_loop_is_stopped_and_recorded(scene: Scene) -> None:
         item = await scene.ledger.views.item(told["work_item_id"])
     assert fired == 3
     assert "a loop" in (await scene.firings(signal))[-1][1]
+    assert len(await scene.events(EventType.SIGNAL_STOPPED)) == 1
+
+
+async def test_a_loop_through_other_items_than_the_signals_own_is_stopped(scene: Scene) -> None:
+    project = await scene.queue.create_project("garden")
+    await scene.when(
+        {"kind": "work_items.all_in", "project_id": project.id, "in": ["completed"]},
+        {"kind": "submit", "project_id": project.id},
+        work_item_id=(await scene.add()).id,
+        max_fires=None,
+        max_depth=2,
+    )
+    item, fired = await scene.add(project_id=project.id), 0
+    await scene.processor.tick()
+    while fired < 10:
+        await bring_to(scene.queue, item.id, Status.COMPLETED)
+        if not await scene.processor.tick():
+            break
+        fired += 1
+        told = (await scene.events(EventType.SIGNAL_FIRED))[-1]
+        item = await scene.ledger.views.item(told["work_item_id"])
+    assert fired == 3
     assert len(await scene.events(EventType.SIGNAL_STOPPED)) == 1
 
 

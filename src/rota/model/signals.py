@@ -142,7 +142,7 @@ class FiringFacts:
     signal: Signal
     event: Event | None
     item: WorkItem | None
-    is_descendant: bool  # a signal made the item
+    is_descendant: bool  # a signal made the item that caused the firing
 
 
 @dataclass(frozen=True, slots=True)

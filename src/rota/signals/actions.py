@@ -80,7 +80,8 @@ def _submit(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
     if isinstance(answer, Exception):
         raise answer
     item_id = answer.items[0].id
-    tx.put_lineage(item_id, parent.id if parent else None, occasion.signal.id)
+    # By its cause, which may be another item than the signal's own: so loops are counted.
+    tx.put_lineage(item_id, occasion.firing.work_item_id, occasion.signal.id)
     return {"work_item_id": item_id, "enqueued_job_id": item_id}
 
 

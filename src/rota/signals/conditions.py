@@ -45,6 +45,8 @@ def keys(condition: Condition, work_item_id: str | None) -> list[str]:
             return ["source.event:"]
         case TriggerOn.ALL_IN | TriggerOn.ANY_IN if condition.items:
             return [f"item:{one}:{to}" for one in condition.items for to in condition.to]
+        case TriggerOn.ALL_IN | TriggerOn.ANY_IN:
+            return [f"project:{condition.project_id}:{to}" for to in condition.to]
     if work_item_id is not None:
         place = f"item:{work_item_id}"
     elif condition.project_id is not None:
@@ -58,7 +60,7 @@ def keys(condition: Condition, work_item_id: str | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is to be judged; `item` is the item of the event, or else of the signal."""
+    """What is to be judged; `item` is the signal's own item, or else that of the event."""
 
     signal: Signal
     firing: FiringRecord
@@ -76,7 +78,7 @@ def judge(tx: Transaction, case: Case) -> Verdict:
         case TriggerOn.TIME:
             return _in_time(tx, case)
         case TriggerOn.RUN_FINISHED:
-            return _ran(case.signal.condition, case.event)
+            return _ran(case.signal, case.event)
         case TriggerOn.SOURCE_EVENT:
             return _heard(case.signal.condition, case.event)
 
@@ -158,9 +160,12 @@ def _still(
     return Not("it has moved on since") if moved else None
 
 
-def _ran(condition: Condition, event: Event | None) -> Verdict:
+def _ran(signal: Signal, event: Event | None) -> Verdict:
+    condition = signal.condition
     if event is None:
         return Not("the event is not there")
+    if signal.work_item_id not in (None, event.work_item_id):
+        return Not("it was not on this item")
     if condition.outcomes and event.reason not in condition.outcomes:
         return Not(f"it ended as {event.reason}")
     if condition.schedule is not None and event.data.get("schedule") != condition.schedule:

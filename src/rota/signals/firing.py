@@ -109,6 +109,6 @@ def _told(
         kind,
         now,
         actor=SIGNALS,
-        work_item_id=firing.work_item_id or signal.work_item_id,
+        work_item_id=signal.work_item_id or firing.work_item_id,
         data={name: value for name, value in known.items() if value is not None},
     )

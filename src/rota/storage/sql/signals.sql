@@ -85,12 +85,13 @@ RETURNING @firing
 SELECT @firing FROM work_signal_firings WHERE id = :id
 
 -- name: firing_facts
--- The signal of a firing, its event, its item, and whether a signal made that item.
+-- The signal of a firing, its event, the item that the action is about, and whether a signal made
+-- the item that caused the firing.
 SELECT @signal_s, @event_e, @item_w,
-  EXISTS (SELECT 1 FROM signal_lineage l WHERE l.work_item_id = w.id)
+  EXISTS (SELECT 1 FROM signal_lineage l WHERE l.work_item_id = :item)
 FROM work_signals s
 LEFT JOIN events e ON e.seq = :seq
-LEFT JOIN work_items w ON w.id = coalesce(:item, s.work_item_id)
+LEFT JOIN work_items w ON w.id = coalesce(s.work_item_id, :item)
 WHERE s.id = :id
 
 -- name: end_firing
