@@ -747,6 +747,31 @@ async def test_a_notification_waits_in_the_outbox_with_a_stable_id(scene: Scene)
     assert letter.payload["text"] == f"{item.id} failed"
 
 
+@pytest.mark.parametrize("then", [None, {"kind": "follow_up", "title": "Water the roses"}])
+async def test_what_follows_where_there_is_no_item_is_a_new_item(
+    scene: Scene, then: dict[str, Any] | None
+) -> None:
+    await scene.when({"kind": "time", "after": "1h"}, then, name="roses")
+    scene.clock.advance(3601)
+    assert await scene.processor.tick() == 1
+    (told,) = await scene.events(EventType.SIGNAL_FIRED)
+    made = await scene.ledger.views.item(told["work_item_id"])
+    assert made.description == ("Water the roses" if then else "Follow up: roses")
+
+
+@pytest.mark.parametrize("then", [{"kind": "hold"}, {"kind": "release"}])
+async def test_a_run_without_an_item_does_not_fire_what_needs_one(
+    scene: Scene, then: dict[str, Any]
+) -> None:
+    signal = await scene.when({"kind": "run.finished"}, then)
+    run = await scene.ledger.runs.begin("ada", TriggerKind.MANUAL)
+    await scene.ledger.runs.end(run, RunEnd(RunStatus.FAILED))
+    assert await scene.processor.tick() == 0
+    why = f"there is no item that {then['kind']} could be about"
+    assert await scene.firings(signal) == [(FiringStatus.SKIPPED, why)]
+    assert await scene.signals.test(scene.signals.read({"kind": "run.finished"}, then)) == []
+
+
 async def test_a_text_from_outside_is_not_looked_into_for_more_places(scene: Scene) -> None:
     item = await scene.add("{event.reason}")
     await scene.when(FAILS, {"kind": "submit", "title": "On {item.description}"})

@@ -36,6 +36,9 @@ class ActionKind(StrEnum):
     NOTIFY = "notify"  # a webhook
 
 
+NEEDS_ITEM = frozenset({ActionKind.DISPATCH, ActionKind.HOLD, ActionKind.RELEASE})
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Checked when the signal is made, so that evaluating it cannot fail on bad input."""

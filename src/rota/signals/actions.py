@@ -45,17 +45,17 @@ def perform(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
 
 
 def _item(occasion: Occasion) -> WorkItem:
+    """Of an action that needs one: `judge` lets no other pass."""
     if occasion.item is None:
         raise NotFound(f"there is no item that {occasion.signal.action.kind} could be about")
     return occasion.item
 
 
 def _follow_up(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
-    """An item that has ended gets no follow-up; a new item is submitted instead."""
-    item = _item(occasion)
-    if item.status in TERMINAL:
+    """Without an item, or for one that has ended, a new item is submitted instead."""
+    item, action = occasion.item, occasion.signal.action
+    if item is None or item.status in TERMINAL:
         return _submit(tx, occasion)
-    action = occasion.signal.action
     made = FollowUp(
         occasion.ids.new(),
         item.id,

@@ -7,7 +7,7 @@ from typing import Any
 
 from rota.model.clock import from_text, to_text
 from rota.model.events import Event
-from rota.model.signals import Condition, FiringRecord, Signal, TriggerOn
+from rota.model.signals import NEEDS_ITEM, Condition, FiringRecord, Signal, TriggerOn
 from rota.model.work import WorkItem
 from rota.storage.port import Transaction
 
@@ -70,6 +70,9 @@ class Case:
 
 
 def judge(tx: Transaction, case: Case) -> Verdict:
+    kind = case.signal.action.kind
+    if case.item is None and kind in NEEDS_ITEM:
+        return Not(f"there is no item that {kind} could be about")
     match case.signal.condition.kind:
         case TriggerOn.TRANSITION:
             return _moved(tx, case)

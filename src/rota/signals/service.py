@@ -262,7 +262,8 @@ def _fires(tx: Transaction, signal: Signal, event: Event) -> bool:
     firing = FiringRecord(
         "", signal.id, "", event.seq, event.work_item_id, FiringStatus.QUEUED, 0, "", ""
     )
-    item = tx.get_item(event.work_item_id) if event.work_item_id else None
+    about = signal.work_item_id or event.work_item_id
+    item = tx.get_item(about) if about else None
     case = Case(signal, firing, event, item, signal.created_at)
     return isinstance(judge(tx, case), Holds)
 
