@@ -37,7 +37,6 @@ from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.actions import NOTIFY
 from rota.signals.declared import declared, warnings_of
-from rota.signals.notifying import Notifier
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.tending import Tending
@@ -84,10 +83,9 @@ class FleetAtWork:
         self._runner = self._make_runner(clock)
         self._signals = signals
         self._home = state.home()
-        self._notifier = Notifier(environ, settings.hook_hosts)
         self._courier = self._make_courier(clock)
         couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {
-            NOTIFY: self._told_by_signal,
+            NOTIFY: self._courier.signal,
             NOTIFICATION: self._courier,
         }
         self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
@@ -338,10 +336,6 @@ class FleetAtWork:
         """No file is no wish to hear of nothing, either."""
         if self._loaded.files:
             await self._notices.forget()
-
-    async def _told_by_signal(self, entry: OutboxEntry) -> None:
-        tell = self._courier.signal if entry.payload.get("channel") else self._notifier
-        await tell(entry)
 
     async def _dismiss(self, tending: Tending) -> None:
         await self._crew.dismiss(tending)

@@ -1,7 +1,7 @@
 """Delivers a message to its channel. An error says whether another attempt makes sense, and reveals
 no secret."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -24,6 +24,9 @@ from rota.notify.quiet import quiet_until
 from rota.notify.secrets import Secrets
 from rota.runner.addresses import Allowed
 from rota.runner.process import Nursery
+from rota.runner.redaction import Redactor
+
+_OF_THE_DELIVERY = frozenset({"url", "channel", "name"})  # of a signal's facts: not to be told
 
 
 class Courier:
@@ -54,7 +57,26 @@ class Courier:
         await self.send(entry.payload["channel"], Message.of(entry.id, entry.payload["notices"]))
 
     async def signal(self, entry: OutboxEntry) -> None:
-        """A notification that a signal asks for; it also waits until quiet hours are over."""
+        """A notification that a signal asks for, to an address or a channel."""
+        tell = self._signal_channel if entry.payload.get("channel") else self._signal_address
+        await tell(entry)
+
+    async def _signal_address(self, entry: OutboxEntry) -> None:
+        """Not to the hosts that only channels may reach: anybody who may make signals names the
+        address."""
+        from rota.notify.web import post  # noqa: PLC0415
+
+        facts = {
+            name: one for name, one in entry.payload.items() if name not in _OF_THE_DELIVERY
+        } | {"id": entry.id, "type": "work.signal.fired"}
+        redactor = Redactor(self._environ)
+        allowed = Allowed.of(self._hosts)
+        await _judged(
+            post(entry.payload["url"], redactor.value(facts), entry.id, allowed), redactor
+        )
+
+    async def _signal_channel(self, entry: OutboxEntry) -> None:
+        """It also waits until quiet hours are over."""
         now = self._clock.now()
         if end := quiet_until(self._quiet_hours(), now):
             wait = (end - now).total_seconds()
@@ -84,15 +106,7 @@ class Courier:
         clean = Message.of(
             message.id, secrets.redactor.value([one.facts for one in message.notices])
         )
-        try:
-            return secrets.redactor.text(await self._send(channel, clean, secrets, allowed))
-        except DeliveryFailed as error:
-            said = secrets.redactor.text(error.message)
-            raise DeliveryFailed(said, final=error.final, after=error.after) from None
-        except Forbidden as error:
-            raise DeliveryFailed(secrets.redactor.text(error.message), final=True) from None
-        except InvalidInput as error:
-            raise DeliveryFailed(secrets.redactor.text(error.message)) from None
+        return await _judged(self._send(channel, clean, secrets, allowed), secrets.redactor)
 
     async def _send(
         self, channel: AnyChannel, message: Message, secrets: Secrets, allowed: Allowed
@@ -111,6 +125,18 @@ class Courier:
                 return await call(channel, message, self._environ, self._nursery, self._place)
             case _:
                 assert_never(channel)
+
+
+async def _judged(sending: Awaitable[str], redactor: Redactor) -> str:
+    try:
+        return redactor.text(await sending)
+    except DeliveryFailed as error:
+        said = redactor.text(error.message)
+        raise DeliveryFailed(said, final=error.final, after=error.after) from None
+    except Forbidden as error:
+        raise DeliveryFailed(redactor.text(error.message), final=True) from None
+    except InvalidInput as error:
+        raise DeliveryFailed(redactor.text(error.message)) from None
 
 
 def trial_facts(name: str, public_url: str) -> dict[str, Any]:
