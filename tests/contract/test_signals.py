@@ -818,6 +818,26 @@ async def test_a_follow_up_whose_lease_has_lapsed_is_another_s(scene: Scene) -> 
     assert await scene.signals.take_follow_up("eve", follow_up_id=taken.id) is not None
 
 
+@pytest.mark.parametrize("cancelled", [False, True], ids=["completed", "cancelled"])
+async def test_a_follow_up_whose_lease_has_lapsed_can_be_ended_by_a_person(
+    scene: Scene, cancelled: bool
+) -> None:
+    item = await scene.add()
+    await scene.when(BLOCKS, work_item_id=item.id)
+    await scene.block(item)
+    await scene.processor.tick()
+    gone = await scene.signals.take_follow_up("ada", lease_seconds=60)
+    assert gone is not None
+    scene.clock.advance(59)
+    with pytest.raises(ClaimLost, match="is with 'ada' until"):
+        await scene.signals.complete_follow_up(gone.id, cancelled=cancelled)
+    scene.clock.advance(1)
+    done = await scene.signals.complete_follow_up(gone.id, cancelled=cancelled, actor="eve")
+    assert done.status is (FollowUpStatus.CANCELLED if cancelled else FollowUpStatus.COMPLETED)
+    with pytest.raises(Refused):
+        await scene.signals.complete_follow_up(gone.id, token=gone.lease_token)
+
+
 # configuration
 
 

@@ -153,7 +153,7 @@ class SignalVerbs(Protocol):
         outcome: str | None = None,
         notes: str | None = None,
     ) -> FollowUp | None:
-        """With the token of the lease, or without a token while the follow-up is open; otherwise
-        None."""
+        """With the token of the lease, or without a token while nobody holds it, because it is open
+        or its lease has lapsed; otherwise None."""
 
     def release_follow_up(self, follow_up_id: str, token: str) -> bool: ...

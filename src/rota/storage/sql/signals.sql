@@ -205,7 +205,8 @@ WHERE id = :id AND status = 'leased' AND lease_token = :token RETURNING @follow_
 UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
   notes = coalesce(:notes, notes), lease_token = NULL, lease_expires_at = NULL
 WHERE id = :id AND ((status = 'leased' AND lease_token = :token)
-                    OR (status = 'open' AND :token = ''))
+                    OR (:token = '' AND (status = 'open'
+                                         OR (status = 'leased' AND lease_expires_at <= :now))))
 RETURNING @follow_up
 
 -- name: release_follow_up

@@ -102,5 +102,6 @@ RETURNING @follow_up
 UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
   notes = coalesce(:notes, notes), lease_token = NULL, lease_expires_at = NULL
 WHERE id = :id AND ((status = 'leased' AND lease_token = :token)
-                    OR (status = 'open' AND CAST(:token AS text) = ''))
+                    OR (CAST(:token AS text) = ''
+                        AND (status = 'open' OR (status = 'leased' AND lease_expires_at <= :now))))
 RETURNING @follow_up
