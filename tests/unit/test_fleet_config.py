@@ -201,11 +201,19 @@ def test_one_secret_may_serve_all_webhooks_of_an_agent(write: Write) -> None:
     smith = agent(
         write(
             "defaults: {webhook_secret_env: ALL}\nagents:\n  - name: smith\n    schedules:\n"
-            "      a: {type: webhook}\n      b: {type: chat, secret_env: OWN}\n"
-            "      c: {type: interval, interval: 5m}\n"
+            "      a: {type: webhook}\n      b: {type: webhook, secret_env: OWN}\n"
+            "      c: {type: interval, interval: 5m}\n      d: {type: chat}\n"
         )
     )
-    assert [one.secret_env for one in smith.schedules] == ["ALL", "OWN", None]
+    assert [one.secret_env for one in smith.schedules] == ["ALL", "OWN", None, None]
+
+
+def test_a_secret_that_would_sign_nothing_is_refused(write: Write) -> None:
+    path = write(
+        "agents:\n  - name: smith\n    schedules:\n      talk: {type: chat, secret_env: TALK}\n"
+    )
+    with pytest.raises(InvalidInput, match="'secret_env' is for schedules of type webhook"):
+        loaded(path)
 
 
 @pytest.mark.parametrize("runtime", ["codex", "gemini", "claude"])

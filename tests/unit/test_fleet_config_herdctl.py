@@ -83,7 +83,7 @@ def test_schedules_are_taken_over(loaded: Loaded) -> None:
         "type": "github", "labels": {"ready": "urgent"}, "repo": "keepers/lamps",
     }  # fmt: skip
     assert (bell.type, talk.type) == (ScheduleType.WEBHOOK, ScheduleType.CHAT)
-    assert (bell.secret_env, talk.secret_env, rounds.secret_env) == ("LAMP_HOOK", "LAMP_HOOK", None)
+    assert (bell.secret_env, talk.secret_env, rounds.secret_env) == ("LAMP_HOOK", None, None)
 
 
 def test_hooks_are_taken_over(loaded: Loaded) -> None:

@@ -214,8 +214,7 @@ class AgentSettings(Section):
     )
     webhook_secret_env: SecretName | None = Field(
         None,
-        description="The `secret_env` of the agent's schedules of type `webhook` and `chat` that"
-        " name none.",
+        description="The `secret_env` of the agent's schedules of type `webhook` that name none.",
     )
     schedules: dict[Name, ScheduleConfig] = Field(
         default_factory=dict, description="When the agent wakes: schedules by name."

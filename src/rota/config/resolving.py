@@ -105,7 +105,6 @@ def _system_prompt(config: AgentConfig) -> str | None:
 
 
 def _schedule(agent: str, name: str, config: ScheduleConfig, secret: str | None) -> Schedule:
-    from_outside = config.type in ("webhook", "chat")
     return Schedule(
         agent=agent,
         name=name,
@@ -120,7 +119,7 @@ def _schedule(agent: str, name: str, config: ScheduleConfig, secret: str | None)
         work_source=plain(config.work_source),
         resume_session=config.resume_session,
         timeout=config.timeout,
-        secret_env=config.secret_env or (secret if from_outside else None),
+        secret_env=config.secret_env or (secret if config.type == "webhook" else None),
     )
 
 

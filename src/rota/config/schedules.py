@@ -63,8 +63,8 @@ class ScheduleConfig(Section):
     )
     secret_env: SecretName | None = Field(
         None,
-        description="Of `webhook` and `chat`: the environment variable with the secret that signs"
-        " requests. Default: the agent's `webhook_secret_env`.",
+        description="Of `webhook`: the environment variable with the secret that signs requests."
+        " Default: the agent's `webhook_secret_env`.",
     )
 
     @model_validator(mode="after")
@@ -77,8 +77,6 @@ class ScheduleConfig(Section):
                 raise ValueError(f"'{kind}' is missing; write for example {kind}: {example}")
             if self.type != kind and said is not None:
                 raise ValueError(f"'{kind}' belongs to schedules of type {kind}, not {self.type}")
-        if self.secret_env is not None and self.type not in ("webhook", "chat"):
-            raise ValueError(
-                f"'secret_env' is for schedules of type webhook or chat, not {self.type}"
-            )
+        if self.secret_env is not None and self.type != "webhook":
+            raise ValueError(f"'secret_env' is for schedules of type webhook, not {self.type}")
         return self
