@@ -221,10 +221,8 @@ def test_an_address_with_a_password_is_refused_and_nothing_of_it_is_repeated(url
 def test_a_signal_that_could_never_have_the_item_it_needs_is_refused(
     trigger: dict[str, Any], then: dict[str, Any]
 ) -> None:
-    with pytest.raises(
-        InvalidInput, match=f"^action.kind: {then['kind']} needs an item"
-    ) as refused:
+    with pytest.raises(InvalidInput, match=f"^work_item_id: {then['kind']} needs it") as refused:
         read_signal(trigger, then, NOW)
-    assert refused.value.details["field"] == "action.kind"
+    assert refused.value.details["field"] == "work_item_id"
     read_signal(trigger, then, NOW, work_item_id="some")
     read_signal({"kind": "time", "after": "1h", "in": ["blocked"]}, then, NOW)

@@ -49,7 +49,7 @@ def _demand_item(new: NewSignal) -> None:
     )
     if is_about_none and new.work_item_id is None and kind in NEEDS_ITEM:
         raise InvalidInput(
-            f"action.kind: {kind} needs an item, and this trigger has none; give work_item_id, or"
-            " choose another action",
-            field="action.kind",
+            f"work_item_id: {kind} needs it, for this trigger is about no item; or choose another"
+            " action",
+            field="work_item_id",
         )
