@@ -23,10 +23,10 @@ from rota.model.access import CONFIGURATION
 from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, SchedulerShutdownError
 from rota.model.fleet import Fleet
+from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry
 from rota.model.wanted import WorkWanted
 from rota.notify import Courier, Notices
-from rota.notify.gathering import NOTIFICATION
 from rota.notify.reading import Plan
 from rota.queue.ledger import Ledger
 from rota.queue.recovery import Recovery
@@ -85,10 +85,17 @@ class FleetAtWork:
         self._home = state.home()
         self._courier = self._make_courier(clock)
         couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {
-            NOTIFY: self._courier.signal,
+            NOTIFY: self._courier.post,
             NOTIFICATION: self._courier,
         }
-        self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
+        self._outbox = Outbox(
+            store,
+            ledger,
+            self._sources,
+            clock,
+            couriers,
+            channels=lambda: self._loaded.notify.channels,
+        )
         self._notices = Notices(store, clock, self._plan(), self._home)
         self._notifies = False
         self.signals = SignalScheduler(store, owner=node, clock=clock)

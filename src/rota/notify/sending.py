@@ -54,16 +54,13 @@ class Courier:
         self._nursery.close()
 
     async def __call__(self, entry: OutboxEntry) -> None:
-        await self.send(entry.payload["channel"], Message.of(entry.id, entry.payload["notices"]))
+        """Notices by the rules, or what a signal tells a channel."""
+        notices = entry.payload.get("notices") or [self._by_signal(entry.payload)]
+        await self.send(entry.payload["channel"], Message.of(entry.id, notices))
 
-    async def signal(self, entry: OutboxEntry) -> None:
-        """A notification that a signal asks for, to an address or a channel."""
-        tell = self._signal_channel if entry.payload.get("channel") else self._signal_address
-        await tell(entry)
-
-    async def _signal_address(self, entry: OutboxEntry) -> None:
-        """Not to the hosts that only channels may reach: anybody who may make signals names the
-        address."""
+    async def post(self, entry: OutboxEntry) -> None:
+        """To an address that a signal names. Not to the hosts that only channels may reach: anybody
+        who may make signals names the address."""
         from rota.notify.web import post  # noqa: PLC0415
 
         facts = {
@@ -75,21 +72,19 @@ class Courier:
             post(entry.payload["url"], redactor.value(facts), entry.id, allowed), redactor
         )
 
-    async def _signal_channel(self, entry: OutboxEntry) -> None:
-        """It also waits until quiet hours are over."""
+    def _by_signal(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """It waits until quiet hours are over."""
         now = self._clock.now()
         if end := quiet_until(self._quiet_hours(), now):
             wait = (end - now).total_seconds()
             raise DeliveryFailed("it waits until quiet hours are over", after=wait)
-        facts = entry.payload
-        told = {
+        return {
             "happening": "signal_fired",
             "title": f"Signal: {facts.get('title') or facts.get('name') or 'it has fired'}",
             "why": facts.get("text"),
             "url": None,
             **{name: facts.get(name) for name in ("signal_id", "firing_id", "work_item_id")},
         }
-        await self.send(facts["channel"], Message.of(entry.id, [told]))
 
     def _quiet_hours(self) -> QuietHours | None:
         hours = self._config().quiet_hours

@@ -7,6 +7,7 @@ from typing import Any
 from rota.model.clock import IdFactory
 from rota.model.errors import NotFound, Refused
 from rota.model.events import Event
+from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry
 from rota.model.schedules import Trigger, TriggerKind
 from rota.model.signals import Action, ActionKind, FiringRecord, FollowUp, FollowUpStatus, Signal
@@ -19,7 +20,7 @@ from rota.scheduler.service import insert_asked
 from rota.signals.action_specs import PLACE
 from rota.storage.port import Topic, Transaction
 
-NOTIFY = "notify"
+NOTIFY = "notify"  # to an address
 DEFAULT_TYPE = "follow_up"
 
 
@@ -153,9 +154,10 @@ def _notify(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
         "firing_id": occasion.firing.id,
         "work_item_id": occasion.item.id if occasion.item else None,
     }
-    entry = OutboxEntry(
-        f"notify-{occasion.firing.id}", NOTIFY, None, occasion.firing.id, facts, occasion.now
+    kind, subject = (
+        (NOTIFICATION, action.channel) if action.channel else (NOTIFY, occasion.firing.id)
     )
+    entry = OutboxEntry(f"notify-{occasion.firing.id}", kind, None, subject, facts, occasion.now)
     tx.post(entry)
     tx.wake(Topic.POST)
     return {"outbox_id": entry.id}
