@@ -416,6 +416,17 @@ async def test_a_moment_is_waited_for(scene: Scene) -> None:
     assert (await scene.ledger.views.item(item.id)).hold_reason is not None
 
 
+async def test_a_moment_comes_once_however_often_its_signal_may_fire(scene: Scene) -> None:
+    at = scene.clock.text(60)
+    signals = [
+        await scene.when({"kind": "time", **moment}, max_fires=None)
+        for moment in ({"at": at}, {"after": "1m"})
+    ]
+    scene.clock.advance(61)
+    assert await scene.processor.tick() == 2
+    assert [await scene.status(one) for one in signals] == [SignalStatus.FIRED] * 2
+
+
 async def test_an_item_that_stays_in_a_status_is_noticed(scene: Scene) -> None:
     waits, goes = await scene.add(), await scene.add()
     signal = await scene.when({"kind": "time", "after": "2h", "in": ["blocked"]}, max_fires=None)

@@ -61,6 +61,11 @@ class Condition:
     fields: dict[str, Any] = field(default_factory=dict)
     nth: int = 1  # of transitions: from the item's n-th of this kind on
 
+    @property
+    def is_moment(self) -> bool:
+        """It comes once, and is about no item."""
+        return self.kind is TriggerOn.TIME and not self.while_in
+
 
 @dataclass(frozen=True, slots=True)
 class Action:

@@ -49,7 +49,9 @@ def fire_taken(
         return _skip(tx, firing, owner, now, verdict.why)
     if facts.is_descendant and _loops(tx, signal, firing):
         return _stop(tx, signal, firing, owner, now)
-    last = signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
+    last = signal.condition.is_moment or (
+        signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
+    )
     made = perform(tx, Occasion(signal, firing, event, item, now, ids))
     ended = replace(firing, status=FiringStatus.ENQUEUED, error=None, result=made)
     told = _fired(signal, firing, event, made, now)

@@ -44,9 +44,7 @@ def read_signal(
 def _demand_item(new: NewSignal) -> None:
     """Moments and webhooks are about no item; the other triggers are, or may be."""
     about, kind = new.condition, new.action.kind
-    is_about_none = about.kind is TriggerOn.SOURCE_EVENT or (
-        about.kind is TriggerOn.TIME and not about.while_in
-    )
+    is_about_none = about.is_moment or about.kind is TriggerOn.SOURCE_EVENT
     if is_about_none and new.work_item_id is None and kind in NEEDS_ITEM:
         raise InvalidInput(
             f"work_item_id: {kind} needs it, for this trigger is about no item; or choose another"
