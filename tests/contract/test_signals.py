@@ -479,6 +479,28 @@ async def test_a_run_on_another_item_does_not_fire_the_signal_of_an_item(scene: 
     assert held == [f"held by signal {signal.id}", None]
 
 
+async def test_every_event_about_an_item_names_its_project(scene: Scene) -> None:
+    project = await scene.queue.create_project("garden")
+    item = await scene.add(project_id=project.id)
+    await scene.when(BLOCKS, work_item_id=item.id)
+    failing = await scene.when(BLOCKS, {"kind": "dispatch", "agent": "ada"}, work_item_id=item.id)
+    run = await scene.ledger.runs.begin("ada", TriggerKind.MANUAL, item=item)
+    await scene.block(item)
+    for _ in range(MOST_ATTEMPTS):
+        await scene.processor.tick()
+        scene.clock.advance(600)
+    await scene.ledger.runs.end(run, RunEnd(RunStatus.FAILED))
+    [task] = await scene.signals.follow_ups()
+    await scene.signals.complete_follow_up(task.id)
+    await scene.signals.cancel(failing.id)
+    found = await scene.store.read(lambda tx: tx.events_after(0, 1000))
+    about = [one for one in found if one.work_item_id == item.id]
+    assert {EventType.SIGNAL_CREATED, EventType.SIGNAL_FIRED, EventType.SIGNAL_STOPPED,
+            EventType.SIGNAL_CANCELLED, EventType.FOLLOW_UP_COMPLETED, EventType.RUN_STARTED,
+            EventType.RUN_FINISHED} <= {one.type for one in about}  # fmt: skip
+    assert {one.type for one in about if one.project_id != project.id} == set()
+
+
 # webhooks
 
 

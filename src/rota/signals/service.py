@@ -1,7 +1,7 @@
 """Signals for the faces: make, read, cancel, retry; and follow-ups: take, complete."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from rota.model.signals import (
 from rota.model.work import MAX_PAGE, check_name
 from rota.queue.claiming import check_lease
 from rota.queue.declarations import may_go
+from rota.queue.enrolment import project_of
 from rota.queue.intake import check_optional
 from rota.signals.conditions import Case, Holds, judge, keys
 from rota.signals.making import cancel, demand_what_it_names, insert, signal_of
@@ -227,7 +228,8 @@ class Signals:
             )
             if ended is None:
                 raise _refusal(tx, follow_up_id)
-            tx.append([_follow_up_event(ended, actor, now)])
+            told = _follow_up_event(ended, actor, now)
+            tx.append([replace(told, project_id=project_of(tx, ended.work_item_id))])
             tx.wake(Topic.EVENTS)
             return ended
 

@@ -42,8 +42,8 @@ WITH fired AS (
     processed_at = :now, lease_owner = NULL, lease_expires_at = NULL
   FROM fired WHERE f.id = :id AND f.status = 'processing' AND f.lease_owner = :owner RETURNING f.id
 )
-INSERT INTO events (type, occurred_at, actor, work_item_id, data)
-SELECT :type, :now, :actor, :work_item_id, :data FROM fired CROSS JOIN ended
+INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, data)
+SELECT :type, :now, :actor, :work_item_id, :project_id, :data FROM fired CROSS JOIN ended
 RETURNING seq
 
 -- name: count_moves
