@@ -15,18 +15,18 @@ from rota.model.claims import ClaimRequest
 from rota.model.clock import to_text
 from rota.model.errors import DeliveryFailed, InvalidInput
 from rota.model.fleet import AgentSpec, Breaker, Budget, Fleet, Limits
+from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
 from rota.model.status import Verb
 from rota.model.work import NewItem, WorkItem
 from rota.notify import Notices
-from rota.notify.gathering import NOTIFICATION
 from rota.notify.reading import POSITION, Plan
 from rota.queue import Ledger
 from rota.queue.moves import Order
 from rota.signals import Signals, SignalScheduler
 from rota.sources.manager import WorkSourceManager
-from rota.sources.outbox import MOST_ATTEMPTS, TAKEN_SECONDS, Outbox
+from rota.sources.outbox import LEFT_SECONDS, LOOK_SECONDS, MOST_ATTEMPTS, TAKEN_SECONDS, Outbox
 from rota.sources.registry import SourceContext
 from rota.storage.port import Store
 from rota.testing.clock import ManualClock
@@ -224,7 +224,7 @@ async def test_a_signal_can_name_a_channel_or_an_address_but_not_both(
     await one.block()
     await SignalScheduler(store, owner="here", clock=clock).tick()
     [letter] = await one.waiting()
-    assert (letter.kind, letter.payload["channel"]) == ("notify", "desk")
+    assert (letter.kind, letter.subject) == (NOTIFICATION, "desk")
     assert letter.payload["title"] == "Mend the gate!"
 
 
@@ -442,6 +442,38 @@ async def test_what_a_dead_server_was_delivering_is_delivered_by_another(
     clock.advance(TAKEN_SECONDS)
     await heir.outbox.tick()
     assert desk.heard == [taken.id]
+
+
+async def test_a_server_leaves_messages_to_the_server_that_has_their_channel(
+    server: Opened, clock: ManualClock, desk: Desk
+) -> None:
+    one = await server()
+    sources = WorkSourceManager(SourceContext(ledger=one.ledger, clock=clock))
+
+    def outbox(deliver: Desk, *channels: str) -> Outbox:
+        couriers = {NOTIFICATION: deliver, "notify": deliver}
+        return Outbox(one.store, one.ledger, sources, clock, couriers, channels=lambda: channels)
+
+    without = Desk(error=DeliveryFailed("there is no channel 'desk'"))
+    having, lacking = outbox(desk, "desk", "other"), outbox(without)
+    await one.block("first")
+    await one.notices.tick()
+    assert await lacking.tick() == LOOK_SECONDS, "nothing here is for this server"
+    assert without.heard == []
+    await having.tick()
+    assert len(desk.heard) == 1
+    # If nobody has the channel, somebody says so.
+    await one.block("second")
+    await one.notices.tick()
+    clock.advance(LEFT_SECONDS)
+    await lacking.tick()
+    [waits] = await one.waiting()
+    assert (waits.attempts, waits.error) == (1, "there is no channel 'desk'")
+    # What goes to an address can be delivered by any server.
+    address = OutboxEntry("notify-1", "notify", None, "firing", {}, clock.text())
+    await one.store.transact(lambda tx: tx.post(address))
+    await lacking.tick()
+    assert without.heard == [waits.id, "notify-1"]
 
 
 async def test_reports_of_runs_do_not_queue_behind_notifications(server: Opened) -> None:

@@ -297,6 +297,20 @@ async def test_the_second_failure_of_an_item_can_be_waited_for(scene: Scene) -> 
     assert await scene.processor.tick() == 1
 
 
+@pytest.mark.parametrize("more", [{"from": ["in_progress"]}, {"reason": ["release"]}])
+async def test_only_moves_that_the_signal_waits_for_count_toward_the_second_time(
+    scene: Scene, more: dict[str, Any]
+) -> None:
+    item = await scene.add()  # comes into queued too, from nowhere and for no reason
+    await scene.when({"kind": "work_item.status.transition", "to": "queued", "nth": 2, **more})
+    fired = []
+    for _ in range(2):
+        await bring_to(scene.queue, item.id, Status.IN_PROGRESS)
+        await scene.queue.apply(Order(Verb.RELEASE, item.id, "me"))
+        fired.append(await scene.processor.tick())
+    assert fired == [0, 1]
+
+
 async def test_an_item_that_failed_twice_can_be_held(scene: Scene) -> None:
     item = await scene.add()
     await scene.when({**FAILS, "nth": 2}, {"kind": "hold", "reason": "it failed twice"})
@@ -322,6 +336,24 @@ async def test_items_are_waited_for_together(scene: Scene, kind: str) -> None:
         await bring_to(scene.queue, item.id, Status.COMPLETED)
         counts.append(await scene.processor.tick())
     assert counts == ([0, 0, 0, 1] if kind.endswith("all_in") else [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize("already", [False, True], ids=["at the last move", "when it was made"])
+async def test_what_a_signal_of_an_item_does_when_others_are_through_is_done_to_its_item(
+    scene: Scene, already: bool
+) -> None:
+    item, first = await scene.add(), await scene.add()
+    if already:
+        await bring_to(scene.queue, first.id, Status.COMPLETED)
+    trigger = {"kind": "work_items.all_in", "items": [first.id], "in": ["completed"]}
+    await scene.when(trigger, {"kind": "dispatch", "agent": "ada"}, work_item_id=item.id)
+    assert await scene.processor.tick() == int(already)
+    if not already:
+        await bring_to(scene.queue, first.id, Status.COMPLETED)
+        assert await scene.processor.tick() == 1
+    assert (await scene.ledger.views.item(item.id)).status is Status.DISPATCHED
+    found = await scene.store.read(lambda tx: tx.events_after(0, 1000))
+    assert [one.work_item_id for one in found if one.type == EventType.SIGNAL_FIRED] == [item.id]
 
 
 @pytest.mark.parametrize("kind", ["work_items.all_in", "work_items.any_in"])
@@ -384,6 +416,17 @@ async def test_a_moment_is_waited_for(scene: Scene) -> None:
     assert (await scene.ledger.views.item(item.id)).hold_reason is not None
 
 
+async def test_a_moment_comes_once_however_often_its_signal_may_fire(scene: Scene) -> None:
+    at = scene.clock.text(60)
+    signals = [
+        await scene.when({"kind": "time", **moment}, max_fires=None)
+        for moment in ({"at": at}, {"after": "1m"})
+    ]
+    scene.clock.advance(61)
+    assert await scene.processor.tick() == 2
+    assert [await scene.status(one) for one in signals] == [SignalStatus.FIRED] * 2
+
+
 async def test_an_item_that_stays_in_a_status_is_noticed(scene: Scene) -> None:
     waits, goes = await scene.add(), await scene.add()
     signal = await scene.when({"kind": "time", "after": "2h", "in": ["blocked"]}, max_fires=None)
@@ -419,6 +462,43 @@ async def test_the_end_of_a_run_is_heard(scene: Scene) -> None:
     (told,) = await scene.events(EventType.SIGNAL_FIRED)
     made = await scene.ledger.views.item(told["work_item_id"])
     assert made.description == f"Look at {run.id}: no nails"
+
+
+async def test_a_run_on_another_item_does_not_fire_the_signal_of_an_item(scene: Scene) -> None:
+    mine, other = await scene.add(), await scene.add()
+    signal = await scene.when(
+        {"kind": "run.finished"}, {"kind": "hold"}, work_item_id=mine.id, max_fires=None
+    )
+    fired = []
+    for item in (other, None, mine):
+        run = await scene.ledger.runs.begin("ada", TriggerKind.MANUAL, item=item)
+        await scene.ledger.runs.end(run, RunEnd(RunStatus.FAILED))
+        fired.append(await scene.processor.tick())
+    assert fired == [0, 0, 1]
+    held = [(await scene.ledger.views.item(one.id)).hold_reason for one in (mine, other)]
+    assert held == [f"held by signal {signal.id}", None]
+
+
+async def test_every_event_about_an_item_names_its_project(scene: Scene) -> None:
+    project = await scene.queue.create_project("garden")
+    item = await scene.add(project_id=project.id)
+    await scene.when(BLOCKS, work_item_id=item.id)
+    failing = await scene.when(BLOCKS, {"kind": "dispatch", "agent": "ada"}, work_item_id=item.id)
+    run = await scene.ledger.runs.begin("ada", TriggerKind.MANUAL, item=item)
+    await scene.block(item)
+    for _ in range(MOST_ATTEMPTS):
+        await scene.processor.tick()
+        scene.clock.advance(600)
+    await scene.ledger.runs.end(run, RunEnd(RunStatus.FAILED))
+    [task] = await scene.signals.follow_ups()
+    await scene.signals.complete_follow_up(task.id)
+    await scene.signals.cancel(failing.id)
+    found = await scene.store.read(lambda tx: tx.events_after(0, 1000))
+    about = [one for one in found if one.work_item_id == item.id]
+    assert {EventType.SIGNAL_CREATED, EventType.SIGNAL_FIRED, EventType.SIGNAL_STOPPED,
+            EventType.SIGNAL_CANCELLED, EventType.FOLLOW_UP_COMPLETED, EventType.RUN_STARTED,
+            EventType.RUN_FINISHED} <= {one.type for one in about}  # fmt: skip
+    assert {one.type for one in about if one.project_id != project.id} == set()
 
 
 # webhooks
@@ -606,6 +686,28 @@ async def test_a_loop_is_stopped_and_recorded(scene: Scene) -> None:
     assert len(await scene.events(EventType.SIGNAL_STOPPED)) == 1
 
 
+async def test_a_loop_through_other_items_than_the_signals_own_is_stopped(scene: Scene) -> None:
+    project = await scene.queue.create_project("garden")
+    await scene.when(
+        {"kind": "work_items.all_in", "project_id": project.id, "in": ["completed"]},
+        {"kind": "submit", "project_id": project.id},
+        work_item_id=(await scene.add()).id,
+        max_fires=None,
+        max_depth=2,
+    )
+    item, fired = await scene.add(project_id=project.id), 0
+    await scene.processor.tick()
+    while fired < 10:
+        await bring_to(scene.queue, item.id, Status.COMPLETED)
+        if not await scene.processor.tick():
+            break
+        fired += 1
+        told = (await scene.events(EventType.SIGNAL_FIRED))[-1]
+        item = await scene.ledger.views.item(told["work_item_id"])
+    assert fired == 3
+    assert len(await scene.events(EventType.SIGNAL_STOPPED)) == 1
+
+
 async def test_a_cancelled_or_expired_signal_does_not_fire(scene: Scene) -> None:
     cancelled = await scene.when(FAILS)
     expired = await scene.when(FAILS, expires_at=scene.clock.text(60))
@@ -678,6 +780,31 @@ async def test_a_notification_waits_in_the_outbox_with_a_stable_id(scene: Scene)
     assert letter.payload["text"] == f"{item.id} failed"
 
 
+@pytest.mark.parametrize("then", [None, {"kind": "follow_up", "title": "Water the roses"}])
+async def test_what_follows_where_there_is_no_item_is_a_new_item(
+    scene: Scene, then: dict[str, Any] | None
+) -> None:
+    await scene.when({"kind": "time", "after": "1h"}, then, name="roses")
+    scene.clock.advance(3601)
+    assert await scene.processor.tick() == 1
+    (told,) = await scene.events(EventType.SIGNAL_FIRED)
+    made = await scene.ledger.views.item(told["work_item_id"])
+    assert made.description == ("Water the roses" if then else "Follow up: roses")
+
+
+@pytest.mark.parametrize("then", [{"kind": "hold"}, {"kind": "release"}])
+async def test_a_run_without_an_item_does_not_fire_what_needs_one(
+    scene: Scene, then: dict[str, Any]
+) -> None:
+    signal = await scene.when({"kind": "run.finished"}, then)
+    run = await scene.ledger.runs.begin("ada", TriggerKind.MANUAL)
+    await scene.ledger.runs.end(run, RunEnd(RunStatus.FAILED))
+    assert await scene.processor.tick() == 0
+    why = f"there is no item that {then['kind']} could be about"
+    assert await scene.firings(signal) == [(FiringStatus.SKIPPED, why)]
+    assert await scene.signals.test(scene.signals.read({"kind": "run.finished"}, then)) == []
+
+
 async def test_a_text_from_outside_is_not_looked_into_for_more_places(scene: Scene) -> None:
     item = await scene.add("{event.reason}")
     await scene.when(FAILS, {"kind": "submit", "title": "On {item.description}"})
@@ -722,6 +849,26 @@ async def test_a_follow_up_whose_lease_has_lapsed_is_another_s(scene: Scene) -> 
         await scene.signals.complete_follow_up(late.id, token=late.lease_token)
     await scene.signals.release_follow_up(taken.id, taken.lease_token or "")
     assert await scene.signals.take_follow_up("eve", follow_up_id=taken.id) is not None
+
+
+@pytest.mark.parametrize("cancelled", [False, True], ids=["completed", "cancelled"])
+async def test_a_follow_up_whose_lease_has_lapsed_can_be_ended_by_a_person(
+    scene: Scene, cancelled: bool
+) -> None:
+    item = await scene.add()
+    await scene.when(BLOCKS, work_item_id=item.id)
+    await scene.block(item)
+    await scene.processor.tick()
+    gone = await scene.signals.take_follow_up("ada", lease_seconds=60)
+    assert gone is not None
+    scene.clock.advance(59)
+    with pytest.raises(ClaimLost, match="is with 'ada' until"):
+        await scene.signals.complete_follow_up(gone.id, cancelled=cancelled)
+    scene.clock.advance(1)
+    done = await scene.signals.complete_follow_up(gone.id, cancelled=cancelled, actor="eve")
+    assert done.status is (FollowUpStatus.CANCELLED if cancelled else FollowUpStatus.COMPLETED)
+    with pytest.raises(Refused):
+        await scene.signals.complete_follow_up(gone.id, token=gone.lease_token)
 
 
 # configuration

@@ -166,6 +166,20 @@ async def test_an_item_is_taken_kept_and_completed_over_http(served: Served, mod
         assert [one["code"] for one in why["reasons"]] == ["nobody_asked"]
 
 
+async def test_progress_may_be_a_number_as_by_http(served: Served) -> None:
+    item = an_item(served)
+    async with by_http(served) as agent:
+        await agent.call("work_progress", id=item, progress=0.5)
+        assert (await agent.call("work_show", id=item))["item"]["notes"] == "0.5"
+        taken = await agent.call("work_claim", agent="smith", id=item)
+        await agent.call("work_progress", id=item, token=taken["claim"]["token"], progress=50)
+        shown = httpx2.get(f"{served.url}/work/{item}").json()
+        assert shown["claim"]["progress"] == "50"
+        listed = await agent.client.list_tools()
+    (tool,) = (one for one in listed.tools if one.name == "work_progress")
+    assert tool.input_schema["properties"]["progress"]["type"] == "string"
+
+
 async def test_all_other_moves_have_their_tool(served: Served) -> None:
     async with by_http(served) as agent:
         added = await agent.call("work_add", description="Paint it", priority=2, labels=["red"])

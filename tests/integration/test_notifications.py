@@ -24,9 +24,10 @@ from rota.cli.root import rota
 from rota.config import StateDir
 from rota.config.notify import NotifyConfig
 from rota.model.errors import DeliveryFailed
+from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry
 from rota.notify import Courier
-from rota.notify.gathering import NOTIFICATION, letter
+from rota.notify.gathering import letter
 from rota.notify.messages import Message
 from rota.queue.ledger import Ledger
 from rota.sources.manager import WorkSourceManager
@@ -396,19 +397,67 @@ async def test_faults_of_a_program() -> None:
 
 async def test_a_signal_tells_a_channel_but_not_in_quiet_hours() -> None:
     payload = {"url": None, "channel": "c", "title": "It broke", "text": "again", "firing_id": "f"}
-    entry = OutboxEntry("notify-f", "notify", None, "f", payload, "")
+    entry = OutboxEntry("notify-f", NOTIFICATION, None, "c", payload, "")
     async with web_receiver() as receiver:
         channel = {"type": "webhook", "url": receiver.url}
-        await courier(channel).signal(entry)
+        await courier(channel)(entry)
         [heard] = receiver.heard
         assert heard.json["id"] == "notify-f"
         assert heard.json["notices"][0]["title"] == "Signal: It broke"
         quiet = {"from": "11:00", "to": "13:00"}
         with pytest.raises(DeliveryFailed) as waits:
-            await courier(channel, quiet_hours=quiet).signal(entry)
+            await courier(channel, quiet_hours=quiet)(entry)
         assert waits.value.after == 3600.0
-        await courier(channel, quiet_hours={**quiet, "except": ["signal_fired"]}).signal(entry)
+        await courier(channel, quiet_hours={**quiet, "except": ["signal_fired"]})(entry)
         assert len(receiver.heard) == 2
+
+
+# signals that name an address
+
+
+def to_address(url: str, text: str = "again") -> OutboxEntry:
+    payload = {"url": url, "channel": None, "name": None, "title": "It broke", "text": text}
+    return OutboxEntry("notify-f", "notify", None, "f", {**payload, "firing_id": "f"}, "")
+
+
+async def test_a_signal_tells_an_address_what_happened_and_no_secret() -> None:
+    environ = {"API_TOKEN": CANARY}
+    async with web_receiver() as receiver:
+        one = courier({"type": "command", "argv": ["true"]}, environ)
+        await one.post(to_address(receiver.url, f"with {CANARY}"))
+        [heard] = receiver.heard
+    assert heard.headers["x-rota-delivery"] == "notify-f"
+    told = {"id": "notify-f", "type": "work.signal.fired", "firing_id": "f"}
+    assert heard.json == {**told, "title": "It broke", "text": "with [hidden]"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "final", "after"),
+    [
+        (Answer(404), True, None),
+        (Answer(302, headers={"Location": "http://127.0.0.1:1/"}), True, None),
+        (Answer(503), False, None),
+        (Answer(429, headers={"Retry-After": "3600"}), False, 3600.0),
+    ],
+    ids=["gone", "moved", "broken", "busy"],
+)
+async def test_an_address_that_will_never_accept_a_signal_is_given_up(
+    answer: Answer, final: bool, after: float | None
+) -> None:
+    async with web_receiver(answer) as receiver:
+        one = courier({"type": "command", "argv": ["true"]})
+        with pytest.raises(DeliveryFailed) as failed:
+            await one.post(to_address(receiver.url))
+    assert (failed.value.final, failed.value.after) == (final, after)
+
+
+async def test_hosts_that_channels_may_reach_are_not_open_to_signals() -> None:
+    async with web_receiver() as receiver:
+        one = courier({"type": "command", "argv": ["true"]}, hosts=(), allow_hosts=["127.0.0.0/8"])
+        with pytest.raises(DeliveryFailed, match="not on the public internet") as failed:
+            await one.post(to_address(receiver.url))
+        assert failed.value.final
+        assert receiver.heard == []
 
 
 # the command

@@ -229,6 +229,10 @@ def test_what_is_wrong_is_usage_and_nothing_is_stored(here: Terminal, tmp_path: 
         ("--on-status failed --of-agent a --item b", "--item: one item needs no --project, "),
         ("--on-status failed --then dispatch", "--agent: --then dispatch needs it\n"),
         ("--on-status failed --then dispatch --agent A!", "--agent: 'A!' is not a name; "),
+        (
+            "--after 2h --then hold",
+            "--item: --then hold needs it, for this trigger is about no item; or choose another",
+        ),
         ("--on-status failed --then notify", "--to: --then notify needs it, or --channel\n"),
         ("--on-status failed --then notify --to ftp://x", "--to: 'ftp://x' is not an http"),
         (

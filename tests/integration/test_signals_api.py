@@ -108,6 +108,20 @@ def test_a_signal_fires_and_tells_what_followed(
     assert told["payload"]["enqueued_job_id"] == follows["id"]
 
 
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [({"title": "{item.type} failed"}, "chore failed"), ({"body": "no"}, "no"), ({}, "gate")],
+)
+def test_what_a_waiting_notification_of_a_signal_says_is_listed(
+    http: httpx2.Client, served: Served, tick: Tick, action: Json, says: str
+) -> None:
+    to = {"kind": "notify", "url": "https://example.org/hook"}
+    made(http, FAILS, {**to, **action}, name="gate")
+    bring(served, an_item(http), Status.FAILED)
+    assert tick() == 1
+    assert [one["says"] for one in http.get("/outbox").json()] == [says]
+
+
 @on_both_databases
 def test_signals_are_listed_by_age_page_by_page(http: httpx2.Client, clock: ManualClock) -> None:
     item, ids = an_item(http), []

@@ -13,6 +13,7 @@ from rota.api import signal_specs
 from rota.model.errors import InvalidInput
 from rota.model.signals import ActionKind, Condition, TriggerOn
 from rota.signals import action_specs, specs
+from rota.signals.reading import read_signal
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ITEM = "0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f"
@@ -211,3 +212,17 @@ def test_an_address_with_a_password_is_refused_and_nothing_of_it_is_repeated(url
     with pytest.raises(InvalidInput, match="name a channel instead") as refused:
         action_specs.action({"kind": "notify", "url": url}, ANY_MOVE)
     assert "canary" not in str((refused.value.message, refused.value.details))
+
+
+@pytest.mark.parametrize(
+    "then", [{"kind": "hold"}, {"kind": "release"}, {"kind": "dispatch", "agent": "ada"}]
+)
+@pytest.mark.parametrize("trigger", [{"kind": "time", "after": "1h"}, {"kind": "source.event"}])
+def test_a_signal_that_could_never_have_the_item_it_needs_is_refused(
+    trigger: dict[str, Any], then: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInput, match=f"^work_item_id: {then['kind']} needs it") as refused:
+        read_signal(trigger, then, NOW)
+    assert refused.value.details["field"] == "work_item_id"
+    read_signal(trigger, then, NOW, work_item_id="some")
+    read_signal({"kind": "time", "after": "1h", "in": ["blocked"]}, then, NOW)

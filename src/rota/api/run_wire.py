@@ -183,7 +183,7 @@ def _says(payload: dict[str, Any]) -> str:
     if notices := payload.get("notices"):
         more = f" and {len(notices) - 1} more" if len(notices) > 1 else ""
         return f"{notices[0]['title']}{more}"
-    return ""
+    return next((said for name in ("title", "text", "name") if (said := payload.get(name))), "")
 
 
 def end_of(body: EndRun, status: RunStatus) -> RunEnd:

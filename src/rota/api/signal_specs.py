@@ -96,7 +96,8 @@ class TimeTrigger(_Spec, frozen=True, tag=TriggerOn.TIME.value, rename={"in_": "
 
 
 class RunTrigger(_Spec, frozen=True, tag=TriggerOn.RUN_FINISHED.value):
-    """A run has ended with one of these outcomes, or with any."""
+    """A run has ended with one of these outcomes, or with any: on the signal's own item, if it has
+    one."""
 
     outcome: Ends = ()
     agent: AgentName | None = None

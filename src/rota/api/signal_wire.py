@@ -47,7 +47,8 @@ FollowUpStatusName = Annotated[
 
 
 class NewSignal(Strict, frozen=True):
-    """`max_fires` null: the signal fires as often as its trigger happens. Without `action`, it
+    """`work_item_id`: what follows is done to this item; without it, to the item that moved last.
+    `max_fires` null: the signal fires as often as its trigger happens. Without `action`, it
     makes a follow-up or, if the item has ended, a new item."""
 
     trigger: TriggerSpec

@@ -23,10 +23,10 @@ from rota.model.access import CONFIGURATION
 from rota.model.clock import Clock
 from rota.model.errors import InvalidInput, SchedulerShutdownError
 from rota.model.fleet import Fleet
+from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry
 from rota.model.wanted import WorkWanted
 from rota.notify import Courier, Notices
-from rota.notify.gathering import NOTIFICATION
 from rota.notify.reading import Plan
 from rota.queue.ledger import Ledger
 from rota.queue.recovery import Recovery
@@ -37,7 +37,6 @@ from rota.scheduler import Scheduler, TriggerInfo, TriggerOutcome
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.actions import NOTIFY
 from rota.signals.declared import declared, warnings_of
-from rota.signals.notifying import Notifier
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.tending import Tending
@@ -85,13 +84,19 @@ class FleetAtWork:
         self._runner = self._make_runner(clock)
         self._signals = signals
         self._home = state.home()
-        self._notifier = Notifier(environ, settings.hook_hosts)
         self._courier = self._make_courier(clock)
         couriers: dict[str, Callable[[OutboxEntry], Awaitable[None]]] = {
-            NOTIFY: self._told_by_signal,
+            NOTIFY: self._courier.post,
             NOTIFICATION: self._courier,
         }
-        self._outbox = Outbox(store, ledger, self._sources, clock, couriers)
+        self._outbox = Outbox(
+            store,
+            ledger,
+            self._sources,
+            clock,
+            couriers,
+            channels=lambda: self._loaded.notify.channels,
+        )
         self._notices = Notices(store, clock, self._plan(), self._home)
         self._notifies = False
         self.signals = SignalScheduler(store, owner=node, clock=clock)
@@ -352,10 +357,6 @@ class FleetAtWork:
         """No file is no wish to hear of nothing, either."""
         if self._loaded.files:
             await self._notices.forget()
-
-    async def _told_by_signal(self, entry: OutboxEntry) -> None:
-        tell = self._courier.signal if entry.payload.get("channel") else self._notifier
-        await tell(entry)
 
     async def _dismiss(self, tending: Tending) -> None:
         await self._crew.dismiss(tending)

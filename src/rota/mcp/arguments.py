@@ -64,7 +64,9 @@ class Claim(Arguments, frozen=True):
 class Progress(Arguments, frozen=True):
     id: Id
     token: Token = None
-    progress: Annotated[str | None, Meta(description="How far you are, in a few words.")] = None
+    progress: Annotated[
+        str | int | float | None, Meta(description="How far you are, in a few words.")
+    ] = None
     notes: Annotated[str | None, Meta(description="A lasting note on the item.")] = None
 
 

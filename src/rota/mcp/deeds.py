@@ -53,13 +53,14 @@ async def explain(seat: Seat, wanted: arguments.Show) -> Json:
 async def progress(seat: Seat, said: arguments.Progress) -> Json:
     """A heartbeat if there is a claim; otherwise a note."""
     token = await seat.token(said.id, said.token)
+    far = None if said.progress is None else str(said.progress)
     if token is None:
-        if not (said.notes or said.progress):
+        if not (said.notes or far):
             raise MissingRequirement("say how far it is: notes or progress", field="notes")
-        item = await seat.client.note(said.id, said.notes or said.progress or "")
+        item = await seat.client.note(said.id, said.notes or far or "")
         return {"id": item["id"], "status": item["status"]}
     try:
-        kept = await seat.client.heartbeat(said.id, token, said.notes, said.progress)
+        kept = await seat.client.heartbeat(said.id, token, said.notes, far)
     except ClaimLost:
         seat.holdings.forget(said.id, token)
         raise

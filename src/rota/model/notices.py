@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+NOTIFICATION = "notification"  # the kind of letters to a channel, which is their subject
+
 
 class Happening(StrEnum):
     BLOCKED = "blocked"

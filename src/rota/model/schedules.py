@@ -72,7 +72,7 @@ class Schedule:
     work_source: dict[str, object] | None = None  # instead of the agent's
     resume_session: bool | None = None  # None: as the agent
     timeout: timedelta | None = None
-    secret_env: str | None = None  # webhook and chat: the variable with the signing secret
+    secret_env: str | None = None  # of a webhook: the variable with the signing secret
 
 
 @dataclass(frozen=True, slots=True)

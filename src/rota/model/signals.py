@@ -36,6 +36,9 @@ class ActionKind(StrEnum):
     NOTIFY = "notify"  # a webhook
 
 
+NEEDS_ITEM = frozenset({ActionKind.DISPATCH, ActionKind.HOLD, ActionKind.RELEASE})
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Checked when the signal is made, so that evaluating it cannot fail on bad input."""
@@ -57,6 +60,11 @@ class Condition:
     source: str | None = None  # of source.event
     fields: dict[str, Any] = field(default_factory=dict)
     nth: int = 1  # of transitions: from the item's n-th of this kind on
+
+    @property
+    def is_moment(self) -> bool:
+        """It comes once, and is about no item."""
+        return self.kind is TriggerOn.TIME and not self.while_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,7 @@ class FiringFacts:
     signal: Signal
     event: Event | None
     item: WorkItem | None
-    is_descendant: bool  # a signal made the item
+    is_descendant: bool  # a signal made the item that caused the firing
 
 
 @dataclass(frozen=True, slots=True)

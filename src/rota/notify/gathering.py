@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any
 
 from rota.model.clock import to_text
+from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry
 from rota.storage.port import Topic, Transaction
 
-NOTIFICATION = "notification"
 MOST_TOGETHER = 200
 
 

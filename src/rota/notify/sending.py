@@ -1,7 +1,7 @@
 """Delivers a message to its channel. An error says whether another attempt makes sense, and reveals
 no secret."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -24,6 +24,9 @@ from rota.notify.quiet import quiet_until
 from rota.notify.secrets import Secrets
 from rota.runner.addresses import Allowed
 from rota.runner.process import Nursery
+from rota.runner.redaction import Redactor
+
+_OF_THE_DELIVERY = frozenset({"url", "channel", "name"})  # of a signal's facts: not to be told
 
 
 class Courier:
@@ -51,23 +54,37 @@ class Courier:
         self._nursery.close()
 
     async def __call__(self, entry: OutboxEntry) -> None:
-        await self.send(entry.payload["channel"], Message.of(entry.id, entry.payload["notices"]))
+        """Notices by the rules, or what a signal tells a channel."""
+        notices = entry.payload.get("notices") or [self._by_signal(entry.payload)]
+        await self.send(entry.payload["channel"], Message.of(entry.id, notices))
 
-    async def signal(self, entry: OutboxEntry) -> None:
-        """A notification that a signal asks for; it also waits until quiet hours are over."""
+    async def post(self, entry: OutboxEntry) -> None:
+        """To an address that a signal names. Not to the hosts that only channels may reach: anybody
+        who may make signals names the address."""
+        from rota.notify.web import post  # noqa: PLC0415
+
+        facts = {
+            name: one for name, one in entry.payload.items() if name not in _OF_THE_DELIVERY
+        } | {"id": entry.id, "type": "work.signal.fired"}
+        redactor = Redactor(self._environ)
+        allowed = Allowed.of(self._hosts)
+        await _judged(
+            post(entry.payload["url"], redactor.value(facts), entry.id, allowed), redactor
+        )
+
+    def _by_signal(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """It waits until quiet hours are over."""
         now = self._clock.now()
         if end := quiet_until(self._quiet_hours(), now):
             wait = (end - now).total_seconds()
             raise DeliveryFailed("it waits until quiet hours are over", after=wait)
-        facts = entry.payload
-        told = {
+        return {
             "happening": "signal_fired",
             "title": f"Signal: {facts.get('title') or facts.get('name') or 'it has fired'}",
             "why": facts.get("text"),
             "url": None,
             **{name: facts.get(name) for name in ("signal_id", "firing_id", "work_item_id")},
         }
-        await self.send(facts["channel"], Message.of(entry.id, [told]))
 
     def _quiet_hours(self) -> QuietHours | None:
         hours = self._config().quiet_hours
@@ -84,15 +101,7 @@ class Courier:
         clean = Message.of(
             message.id, secrets.redactor.value([one.facts for one in message.notices])
         )
-        try:
-            return secrets.redactor.text(await self._send(channel, clean, secrets, allowed))
-        except DeliveryFailed as error:
-            said = secrets.redactor.text(error.message)
-            raise DeliveryFailed(said, final=error.final, after=error.after) from None
-        except Forbidden as error:
-            raise DeliveryFailed(secrets.redactor.text(error.message), final=True) from None
-        except InvalidInput as error:
-            raise DeliveryFailed(secrets.redactor.text(error.message)) from None
+        return await _judged(self._send(channel, clean, secrets, allowed), secrets.redactor)
 
     async def _send(
         self, channel: AnyChannel, message: Message, secrets: Secrets, allowed: Allowed
@@ -111,6 +120,18 @@ class Courier:
                 return await call(channel, message, self._environ, self._nursery, self._place)
             case _:
                 assert_never(channel)
+
+
+async def _judged(sending: Awaitable[str], redactor: Redactor) -> str:
+    try:
+        return redactor.text(await sending)
+    except DeliveryFailed as error:
+        said = redactor.text(error.message)
+        raise DeliveryFailed(said, final=error.final, after=error.after) from None
+    except Forbidden as error:
+        raise DeliveryFailed(redactor.text(error.message), final=True) from None
+    except InvalidInput as error:
+        raise DeliveryFailed(redactor.text(error.message)) from None
 
 
 def trial_facts(name: str, public_url: str) -> dict[str, Any]:

@@ -36,6 +36,12 @@ async def tell(channel: WebChannel, message: Message, secrets: Secrets, allowed:
     return judged(await send(Posting(url, body, headers, seconds), allowed))
 
 
+async def post(url: str, facts: Mapping[str, Any], delivery: str, allowed: Allowed) -> str:
+    """To an address that is no channel."""
+    body = json.dumps(facts, ensure_ascii=False).encode()
+    return judged(await send(Posting(url, body, {DELIVERY: delivery}), allowed))
+
+
 def judged(reply: Reply) -> str:
     """An answer that will not change is final; a temporary one is not."""
     if reply.ok:

@@ -92,3 +92,9 @@ def change_agent(tx: Transaction, wanted: AgentChange, actor: str | None, now: s
     tx.append([NewEvent(EventType.AGENT_UPDATED, now, actor, agent=agent.name, data=data)])
     tx.wake(Topic.READY)
     return agent
+
+
+def project_of(tx: Transaction, item_id: str | None) -> str | None:
+    """The project of an item, for an event about it."""
+    item = tx.get_item(item_id) if item_id is not None else None
+    return item.project_id if item is not None else None

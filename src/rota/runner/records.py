@@ -16,6 +16,7 @@ from rota.model.fleet import AgentSpec
 from rota.model.runs import AgentLimits, OutboxEntry, Run, RunEnd, RunFilter, RunStatus, Tally
 from rota.model.schedules import TriggerKind
 from rota.model.work import MAX_PAGE, WorkItem
+from rota.queue.enrolment import project_of
 from rota.runner import admission
 from rota.scheduler.presence import unseen
 from rota.storage.port import Store, Transaction
@@ -134,7 +135,7 @@ class RunBook:
             ended = tx.end_run(run.id, end, to_text(now), seconds)
             if ended is None:
                 return None
-            events = [_finished(ended)]
+            events = [_finished(tx, ended)]
             if agent is not None:
                 before = tx.lock_limits(agent.name) or AgentLimits(agent.name)
                 after = admission.after(before, agent, end, now)
@@ -266,7 +267,7 @@ class RunBook:
                 for run in dead
                 if (one := tx.end_run(run.id, lost, now, lasted[run.id])) is not None
             ]
-            tx.append([_finished(run) for run in ended])
+            tx.append([_finished(tx, run) for run in ended])
             return ended
 
         return await self._store.transact(body)
@@ -289,7 +290,7 @@ class RunBook:
 
 def _insert(tx: Transaction, run: Run) -> None:
     tx.insert_run(run)
-    tx.append([_event(EventType.RUN_STARTED, run, {"trigger": str(run.trigger)})])
+    tx.append([_event(tx, EventType.RUN_STARTED, run, {"trigger": str(run.trigger)})])
 
 
 def _insert_once(tx: Transaction, run: Run) -> None:
@@ -301,7 +302,7 @@ def _seconds(run: Run, now: str) -> float:
     return max(0.0, (from_text(now) - from_text(run.started_at)).total_seconds())
 
 
-def _finished(run: Run) -> NewEvent:
+def _finished(tx: Transaction, run: Run) -> NewEvent:
     data = {
         "status": str(run.status),
         "summary": run.summary,
@@ -309,17 +310,22 @@ def _finished(run: Run) -> NewEvent:
         "seconds": run.seconds,
         "cost_usd": run.cost_usd,
     }
-    return _event(EventType.RUN_FINISHED, run, data, run.status)
+    return _event(tx, EventType.RUN_FINISHED, run, data, run.status)
 
 
 def _event(
-    kind: EventType, run: Run, data: Mapping[str, object], reason: str | None = None
+    tx: Transaction,
+    kind: EventType,
+    run: Run,
+    data: Mapping[str, object],
+    reason: str | None = None,
 ) -> NewEvent:
     return NewEvent(
         kind,
         run.ended_at or run.started_at,
         actor=run.agent,
         work_item_id=run.work_item_id,
+        project_id=project_of(tx, run.work_item_id),
         agent=run.agent,
         reason=reason,
         epoch=run.epoch,

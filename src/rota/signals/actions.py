@@ -7,6 +7,7 @@ from typing import Any
 from rota.model.clock import IdFactory
 from rota.model.errors import NotFound, Refused
 from rota.model.events import Event
+from rota.model.notices import NOTIFICATION
 from rota.model.runs import OutboxEntry
 from rota.model.schedules import Trigger, TriggerKind
 from rota.model.signals import Action, ActionKind, FiringRecord, FollowUp, FollowUpStatus, Signal
@@ -19,7 +20,7 @@ from rota.scheduler.service import insert_asked
 from rota.signals.action_specs import PLACE
 from rota.storage.port import Topic, Transaction
 
-NOTIFY = "notify"
+NOTIFY = "notify"  # to an address
 DEFAULT_TYPE = "follow_up"
 
 
@@ -45,17 +46,17 @@ def perform(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
 
 
 def _item(occasion: Occasion) -> WorkItem:
+    """Of an action that needs one: `judge` lets no other pass."""
     if occasion.item is None:
         raise NotFound(f"there is no item that {occasion.signal.action.kind} could be about")
     return occasion.item
 
 
 def _follow_up(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
-    """An item that has ended gets no follow-up; a new item is submitted instead."""
-    item = _item(occasion)
-    if item.status in TERMINAL:
+    """Without an item, or for one that has ended, a new item is submitted instead."""
+    item, action = occasion.item, occasion.signal.action
+    if item is None or item.status in TERMINAL:
         return _submit(tx, occasion)
-    action = occasion.signal.action
     made = FollowUp(
         occasion.ids.new(),
         item.id,
@@ -80,7 +81,8 @@ def _submit(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
     if isinstance(answer, Exception):
         raise answer
     item_id = answer.items[0].id
-    tx.put_lineage(item_id, parent.id if parent else None, occasion.signal.id)
+    # By its cause, which may be another item than the signal's own: so loops are counted.
+    tx.put_lineage(item_id, occasion.firing.work_item_id, occasion.signal.id)
     return {"work_item_id": item_id, "enqueued_job_id": item_id}
 
 
@@ -152,9 +154,10 @@ def _notify(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
         "firing_id": occasion.firing.id,
         "work_item_id": occasion.item.id if occasion.item else None,
     }
-    entry = OutboxEntry(
-        f"notify-{occasion.firing.id}", NOTIFY, None, occasion.firing.id, facts, occasion.now
+    kind, subject = (
+        (NOTIFICATION, action.channel) if action.channel else (NOTIFY, occasion.firing.id)
     )
+    entry = OutboxEntry(f"notify-{occasion.firing.id}", kind, None, subject, facts, occasion.now)
     tx.post(entry)
     tx.wake(Topic.POST)
     return {"outbox_id": entry.id}

@@ -7,7 +7,7 @@ from typing import Any
 
 from rota.model.clock import from_text, to_text
 from rota.model.events import Event
-from rota.model.signals import Condition, FiringRecord, Signal, TriggerOn
+from rota.model.signals import NEEDS_ITEM, Condition, FiringRecord, Signal, TriggerOn
 from rota.model.work import WorkItem
 from rota.storage.port import Transaction
 
@@ -45,6 +45,8 @@ def keys(condition: Condition, work_item_id: str | None) -> list[str]:
             return ["source.event:"]
         case TriggerOn.ALL_IN | TriggerOn.ANY_IN if condition.items:
             return [f"item:{one}:{to}" for one in condition.items for to in condition.to]
+        case TriggerOn.ALL_IN | TriggerOn.ANY_IN:
+            return [f"project:{condition.project_id}:{to}" for to in condition.to]
     if work_item_id is not None:
         place = f"item:{work_item_id}"
     elif condition.project_id is not None:
@@ -58,7 +60,7 @@ def keys(condition: Condition, work_item_id: str | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is to be judged; `item` is the item of the event, or else of the signal."""
+    """What is to be judged; `item` is the signal's own item, or else that of the event."""
 
     signal: Signal
     firing: FiringRecord
@@ -68,6 +70,9 @@ class Case:
 
 
 def judge(tx: Transaction, case: Case) -> Verdict:
+    kind = case.signal.action.kind
+    if case.item is None and kind in NEEDS_ITEM:
+        return Not(f"there is no item that {kind} could be about")
     match case.signal.condition.kind:
         case TriggerOn.TRANSITION:
             return _moved(tx, case)
@@ -76,7 +81,7 @@ def judge(tx: Transaction, case: Case) -> Verdict:
         case TriggerOn.TIME:
             return _in_time(tx, case)
         case TriggerOn.RUN_FINISHED:
-            return _ran(case.signal.condition, case.event)
+            return _ran(case.signal, case.event)
         case TriggerOn.SOURCE_EVENT:
             return _heard(case.signal.condition, case.event)
 
@@ -89,7 +94,7 @@ def _moved(tx: Transaction, case: Case) -> Verdict:
     if why is not None:
         return Not(why)
     if condition.nth > 1:
-        times = tx.count_moves(event.work_item_id, condition.to, event.seq)
+        times = tx.count_moves(event.work_item_id, condition, event.seq)
         if times < condition.nth:
             return Not(f"this was time {times} of {condition.nth}")
     return Holds(event.seq)
@@ -158,9 +163,12 @@ def _still(
     return Not("it has moved on since") if moved else None
 
 
-def _ran(condition: Condition, event: Event | None) -> Verdict:
+def _ran(signal: Signal, event: Event | None) -> Verdict:
+    condition = signal.condition
     if event is None:
         return Not("the event is not there")
+    if signal.work_item_id not in (None, event.work_item_id):
+        return Not("it was not on this item")
     if condition.outcomes and event.reason not in condition.outcomes:
         return Not(f"it ended as {event.reason}")
     if condition.schedule is not None and event.data.get("schedule") != condition.schedule:

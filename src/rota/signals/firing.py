@@ -7,6 +7,7 @@ from rota.model.access import SIGNALS
 from rota.model.clock import IdFactory
 from rota.model.events import Event, EventType, NewEvent
 from rota.model.signals import FiringRecord, FiringStatus, Signal, SignalStatus
+from rota.queue.enrolment import project_of
 from rota.signals.actions import Occasion, perform
 from rota.signals.conditions import SEEN_BEFORE, Case, Not, Waits, judge
 from rota.storage.port import RunAgain, Topic, Transaction
@@ -49,10 +50,13 @@ def fire_taken(
         return _skip(tx, firing, owner, now, verdict.why)
     if facts.is_descendant and _loops(tx, signal, firing):
         return _stop(tx, signal, firing, owner, now)
-    last = signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
+    last = signal.condition.is_moment or (
+        signal.max_fires is not None and signal.fires + 1 >= signal.max_fires
+    )
     made = perform(tx, Occasion(signal, firing, event, item, now, ids))
     ended = replace(firing, status=FiringStatus.ENQUEUED, error=None, result=made)
     told = _fired(signal, firing, event, made, now)
+    told = replace(told, project_id=item.project_id if item else None)
     if not tx.conclude_firing(signal, ended, told, verdict.seq, last=last):
         raise RunAgain
     tx.skip_firings(verdict.seen - {firing.id}, SEEN_BEFORE, now)
@@ -79,8 +83,7 @@ def _stop(
         f" {signal.max_depth} deep; narrow its condition, or raise max_depth"
     )
     tx.end_firing(replace(firing, status=FiringStatus.SKIPPED, error=why), owner, now)
-    tx.append([_told(EventType.SIGNAL_STOPPED, signal, firing, now, {"error": why})])
-    tx.wake(Topic.EVENTS)
+    _tell_stopped(tx, signal, firing, now, why)
     return FiringStatus.SKIPPED
 
 
@@ -90,8 +93,15 @@ def give_up(tx: Transaction, firing: FiringRecord, owner: str, now: str, error: 
         return
     signal = tx.get_signal(firing.signal_id)
     if signal is not None:
-        tx.append([_told(EventType.SIGNAL_STOPPED, signal, firing, now, {"error": error})])
-        tx.wake(Topic.EVENTS)
+        _tell_stopped(tx, signal, firing, now, error)
+
+
+def _tell_stopped(
+    tx: Transaction, signal: Signal, firing: FiringRecord, now: str, error: str
+) -> None:
+    told = _told(EventType.SIGNAL_STOPPED, signal, firing, now, {"error": error})
+    tx.append([replace(told, project_id=project_of(tx, told.work_item_id))])
+    tx.wake(Topic.EVENTS)
 
 
 def _fired(
@@ -109,6 +119,6 @@ def _told(
         kind,
         now,
         actor=SIGNALS,
-        work_item_id=firing.work_item_id or signal.work_item_id,
+        work_item_id=signal.work_item_id or firing.work_item_id,
         data={name: value for name, value in known.items() if value is not None},
     )

@@ -12,6 +12,7 @@ from rota.model.signals import (
     SignalStatus,
     TriggerOn,
 )
+from rota.queue.enrolment import project_of
 from rota.signals.conditions import keys
 from rota.storage.port import Topic, Transaction
 
@@ -57,7 +58,7 @@ def insert(tx: Transaction, signal: Signal, now: str) -> Signal:
                 now,
             )
         )
-    tx.append([event_of(EventType.SIGNAL_CREATED, signal, signal.created_by, now)])
+    tx.append([event_of(tx, EventType.SIGNAL_CREATED, signal, signal.created_by, now)])
     tx.wake(Topic.EVENTS)
     return signal
 
@@ -66,7 +67,7 @@ def cancel(tx: Transaction, signal: Signal, actor: str | None, now: str) -> bool
     """False when the signal is not active."""
     if not tx.end_signal(signal.id, SignalStatus.CANCELLED, now):
         return False
-    tx.append([event_of(EventType.SIGNAL_CANCELLED, signal, actor, now)])
+    tx.append([event_of(tx, EventType.SIGNAL_CANCELLED, signal, actor, now)])
     tx.wake(Topic.EVENTS)
     return True
 
@@ -114,12 +115,15 @@ def _demand_schedule(tx: Transaction, action: Action, since: str) -> None:
         )
 
 
-def event_of(kind: EventType, signal: Signal, actor: str | None, now: str) -> NewEvent:
+def event_of(
+    tx: Transaction, kind: EventType, signal: Signal, actor: str | None, now: str
+) -> NewEvent:
     data = {"signal_id": signal.id, "name": signal.name, "kind": str(signal.condition.kind)}
     return NewEvent(
         kind,
         now,
         actor=actor,
         work_item_id=signal.work_item_id,
+        project_id=signal.condition.project_id or project_of(tx, signal.work_item_id),
         data={name: value for name, value in data.items() if value is not None},
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from rota.model.clock import to_text
 from rota.model.errors import InvalidInput
-from rota.model.signals import NewSignal
+from rota.model.signals import NEEDS_ITEM, NewSignal, TriggerOn
 from rota.model.work import check_name
 from rota.queue.intake import check_moment
 from rota.signals import action_specs, specs
@@ -22,6 +22,7 @@ def read_signal(
     """`facts` are the other fields of `NewSignal`."""
     about = specs.condition(trigger, facts.get("work_item_id"), now)
     new = NewSignal(about, action_specs.action(action, about), **facts)
+    _demand_item(new)
     # A signal in a file may have fired long ago and still be in the file.
     if about.at is not None and about.at <= to_text(now) and not new.configured:
         raise InvalidInput(
@@ -38,3 +39,15 @@ def read_signal(
     if expires is not None and expires <= to_text(now):
         raise InvalidInput(f"expires_at: {expires} is in the past", field="expires_at")
     return replace(new, expires_at=expires)
+
+
+def _demand_item(new: NewSignal) -> None:
+    """Moments and webhooks are about no item; the other triggers are, or may be."""
+    about, kind = new.condition, new.action.kind
+    is_about_none = about.is_moment or about.kind is TriggerOn.SOURCE_EVENT
+    if is_about_none and new.work_item_id is None and kind in NEEDS_ITEM:
+        raise InvalidInput(
+            f"work_item_id: {kind} needs it, for this trigger is about no item; or choose another"
+            " action",
+            field="work_item_id",
+        )

@@ -1,7 +1,7 @@
 """Signals for the faces: make, read, cancel, retry; and follow-ups: take, complete."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from rota.model.signals import (
 from rota.model.work import MAX_PAGE, check_name
 from rota.queue.claiming import check_lease
 from rota.queue.declarations import may_go
+from rota.queue.enrolment import project_of
 from rota.queue.intake import check_optional
 from rota.signals.conditions import Case, Holds, judge, keys
 from rota.signals.making import cancel, demand_what_it_names, insert, signal_of
@@ -227,7 +228,8 @@ class Signals:
             )
             if ended is None:
                 raise _refusal(tx, follow_up_id)
-            tx.append([_follow_up_event(ended, actor, now)])
+            told = _follow_up_event(ended, actor, now)
+            tx.append([replace(told, project_id=project_of(tx, ended.work_item_id))])
             tx.wake(Topic.EVENTS)
             return ended
 
@@ -262,7 +264,8 @@ def _fires(tx: Transaction, signal: Signal, event: Event) -> bool:
     firing = FiringRecord(
         "", signal.id, "", event.seq, event.work_item_id, FiringStatus.QUEUED, 0, "", ""
     )
-    item = tx.get_item(event.work_item_id) if event.work_item_id else None
+    about = signal.work_item_id or event.work_item_id
+    item = tx.get_item(about) if about else None
     case = Case(signal, firing, event, item, signal.created_at)
     return isinstance(judge(tx, case), Holds)
 

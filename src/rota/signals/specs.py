@@ -52,15 +52,8 @@ def kind_of(spec: Mapping[str, Any], kinds: Any, field: str) -> Any:
 def demand_known(spec: Mapping[str, Any], known: frozenset[str], field: str) -> None:
     for name in spec:
         if name != "kind" and name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = (
-                f"; did you mean {near[0]!r}?"
-                if near
-                else f"; known are {', '.join(sorted(known))}"
-            )
-            raise InvalidInput(
-                f"{field}.{str(name)[:80]}: unknown key{hint}", field=f"{field}.{str(name)[:80]}"
-            )
+            place = f"{field}.{str(name)[:80]}"
+            raise InvalidInput(f"{place}: unknown key{meant(str(name), known)}", field=place)
 
 
 def meant(unknown: str, known: Collection[str]) -> str:
@@ -155,7 +148,7 @@ def _fan_in(
     return Condition(kind, statuses, items=items, project_id=project)
 
 
-def _time(kind: TriggerOn, spec: Mapping[str, Any], item: str | None, now: datetime) -> Condition:
+def _time(kind: TriggerOn, spec: Mapping[str, Any], _item: str | None, now: datetime) -> Condition:
     after = text(spec, "after")
     statuses = _statuses(spec, "in")
     filters = _filters(spec)
@@ -168,12 +161,8 @@ def _time(kind: TriggerOn, spec: Mapping[str, Any], item: str | None, now: datet
     if spec.get("timezone") is not None:
         raise InvalidInput("trigger.timezone: goes with at", field="trigger.timezone")
     seconds = _seconds(after, now)
-    if not statuses and (item is not None or any(filters.values())):
-        if any(filters.values()):
-            raise InvalidInput(
-                "trigger.in: say in which status: in: [in_review]", field="trigger.in"
-            )
-        return Condition(kind, after_seconds=seconds)
+    if not statuses and any(filters.values()):
+        raise InvalidInput("trigger.in: say in which status: in: [in_review]", field="trigger.in")
     return Condition(kind, statuses, after_seconds=seconds, while_in=bool(statuses), **filters)
 
 

@@ -7,7 +7,7 @@ While a report waits, the item's claim is kept alive, so that nobody does the wo
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -45,6 +45,7 @@ LONGEST_PAUSE = 600.0  # shorter than the default lease, which every attempt ext
 LONGEST_WISH = 24 * 3600.0  # of a receiver that asks for a pause
 MOST_ATTEMPTS = 24
 LOOK_SECONDS = 30.0
+LEFT_SECONDS = 60.0  # how long letters are left to a server that has their channel
 AT_ONCE = 20
 PATIENCE_SECONDS = 5.0
 KEPT_DAYS = 30
@@ -86,9 +87,13 @@ class Outbox:
         manager: WorkSourceManager,
         clock: Clock,
         couriers: Mapping[str, Courier] = MappingProxyType({}),
+        *,
+        channels: Callable[[], Collection[str] | None] = lambda: None,
     ) -> None:
-        """`couriers` deliver every other kind of entry."""
+        """`couriers` deliver every other kind of entry. `channels` are those of this server's file:
+        letters to other channels are left to the server that has them."""
         self._couriers = couriers
+        self._channels = channels
         self._store = store
         self._ledger = ledger
         self._manager = manager
@@ -122,12 +127,20 @@ class Outbox:
         self.woken.look()
         now, until = self._window()
         room = AT_ONCE - len(self._under_way)
-        due = await self._store.transact(lambda tx: tx.take_post(now, until, room)) if room else []
+        due = await self._take(now, until, room) if room else []
         self._under_way |= {asyncio.create_task(self._try(entry)) for entry in due}
         await self._wait_for_answers()
         if len(due) == room:
             return 0.0
         return await self._pause()
+
+    async def _take(self, now: str, until: str, room: int) -> list[OutboxEntry]:
+        """What no other server has taken for a while is tried here, so that its error is seen."""
+        left_over = to_text(self._clock.now() - timedelta(seconds=LEFT_SECONDS))
+        mine = self._channels()
+        return await self._store.transact(
+            lambda tx: tx.take_post(now, until, room, mine, left_over)
+        )
 
     async def _wait_for_answers(self) -> None:
         """But not for long: a slow receiver must not delay the others."""
@@ -146,7 +159,8 @@ class Outbox:
         self._under_way.clear()
 
     async def _pause(self) -> float:
-        following = await self._store.read(lambda tx: tx.next_post())
+        mine = self._channels()
+        following = await self._store.read(lambda tx: tx.next_post(mine))
         if following is None:
             return LOOK_SECONDS
         ahead = (from_text(following) - self._clock.now()).total_seconds()

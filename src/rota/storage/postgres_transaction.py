@@ -139,6 +139,7 @@ class PostgresTransaction(SqlTransaction):
                 now=told.occurred_at,
                 actor=told.actor,
                 work_item_id=told.work_item_id,
+                project_id=told.project_id,
                 data=encode(told.data),
             )
         )

@@ -1,6 +1,6 @@
 """What may be asked of a database about runs, the limits of agents, and the outbox."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from rota.model.agents import Slot
@@ -78,14 +78,22 @@ class RunVerbs(Protocol):
     def post(self, entry: OutboxEntry) -> None:
         """Add an entry; does nothing when the id exists already."""
 
-    def take_post(self, now: str, until: str, limit: int) -> list[OutboxEntry]:
-        """Take due entries and count an attempt; nobody else gets them before `until`."""
+    def take_post(
+        self,
+        now: str,
+        until: str,
+        limit: int,
+        channels: Collection[str] | None = None,
+        left_over: str = "",
+    ) -> list[OutboxEntry]:
+        """Take due entries and count an attempt; nobody else gets them before `until`. Those to
+        other channels than `channels` only if they have been due since `left_over`."""
 
     def take_letter(self, entry_id: str, now: str, until: str) -> OutboxEntry | None:
         """Take one entry, if it is due: not delivered, not given up, and not taken."""
 
-    def next_post(self) -> str | None:
-        """When the earliest entry is due."""
+    def next_post(self, channels: Collection[str] | None = None) -> str | None:
+        """When the earliest entry is due, without those to other channels than `channels`."""
 
     def delivered(self, entry_id: str, now: str) -> None: ...
     def postpone(self, entry_id: str, until: str, error: str) -> None: ...

@@ -1,7 +1,7 @@
 """The verbs about runs, limits and the outbox; the statements are in sql/runs.sql."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rota.model.agents import Slot
 from rota.model.runs import (
@@ -153,16 +153,30 @@ class RunStatements(Primitives):
             next_attempt_at=entry.next_attempt_at or entry.created_at,
         )
 
-    def take_post(self, now: str, until: str, limit: int) -> list[OutboxEntry]:
-        taken = self._rows("take_post", now=now, until=until, want=limit)
+    def take_post(
+        self,
+        now: str,
+        until: str,
+        limit: int,
+        channels: Collection[str] | None = None,
+        left_over: str = "",
+    ) -> list[OutboxEntry]:
+        taken = self._rows(
+            "take_post",
+            now=now,
+            until=until,
+            want=limit,
+            left_over=left_over,
+            **_deliverable(channels),
+        )
         return sorted((letter_of(row) for row in taken), key=lambda one: one.id)
 
     def take_letter(self, entry_id: str, now: str, until: str) -> OutboxEntry | None:
         row = self._one("take_letter", id=entry_id, now=now, until=until)
         return letter_of(row) if row else None
 
-    def next_post(self) -> str | None:
-        return self._value("next_post")
+    def next_post(self, channels: Collection[str] | None = None) -> str | None:
+        return self._value("next_post", **_deliverable(channels))
 
     def delivered(self, entry_id: str, now: str) -> None:
         self._do("delivered", id=entry_id, now=now)
@@ -192,6 +206,10 @@ class RunStatements(Primitives):
 
     def forget_post(self, before: str) -> int:
         return self._changed("forget_post", before=before)
+
+
+def _deliverable(channels: Collection[str] | None) -> dict[str, object]:
+    return {"everything": int(channels is None), "channels": encode(sorted(channels or ()))}
 
 
 def _conditions(wanted: RunFilter) -> tuple[list[str], dict[str, object]]:

@@ -106,8 +106,8 @@ class SignalVerbs(Protocol):
 
     # facts for conditions
     def has_moved_since(self, item_id: str, seq: int) -> bool: ...
-    def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
-        """How often the item entered one of these statuses, up to an event."""
+    def count_moves(self, item_id: str, condition: Condition, seq: int) -> int:
+        """How often the item has moved as the condition says, up to an event."""
 
     def gather(self, signal_id: str, condition: Condition) -> Gathering:
         """How many of the condition's items there are and how many are in its statuses (a missing
@@ -153,7 +153,7 @@ class SignalVerbs(Protocol):
         outcome: str | None = None,
         notes: str | None = None,
     ) -> FollowUp | None:
-        """With the token of the lease, or without a token while the follow-up is open; otherwise
-        None."""
+        """With the token of the lease, or without a token while nobody holds it, because it is open
+        or its lease has lapsed; otherwise None."""
 
     def release_follow_up(self, follow_up_id: str, token: str) -> bool: ...

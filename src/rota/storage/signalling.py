@@ -208,8 +208,15 @@ class SignalStatements(EventStatements):
     def has_moved_since(self, item_id: str, seq: int) -> bool:
         return bool(self._rows("has_moved_since", id=item_id, seq=seq))
 
-    def count_moves(self, item_id: str, to: Sequence[str], seq: int) -> int:
-        return self._count("count_moves", id=item_id, statuses=encode(list(to)), seq=seq)
+    def count_moves(self, item_id: str, condition: Condition, seq: int) -> int:
+        return self._count(
+            "count_moves",
+            id=item_id,
+            statuses=encode(list(condition.to)),
+            origins=encode(list(condition.from_)),
+            reasons=encode(list(condition.reasons)),
+            seq=seq,
+        )
 
     def gather(self, signal_id: str, condition: Condition) -> Gathering:
         statuses, items = encode(list(condition.to)), encode(list(condition.items))

@@ -126,11 +126,14 @@ INSERT INTO outbox (id, kind, agent, subject, payload, created_at, next_attempt_
 VALUES (:id, :kind, :agent, :subject, :payload, :created_at, :next_attempt_at)
 ON CONFLICT (id) DO NOTHING
 
+-- fragment: deliverable
+(kind <> 'notification' OR :everything = 1 OR subject IN (SELECT value FROM json_each(:channels)))
+
 -- name: take_post
 -- Reports first: items wait for them, and a receiver of notifications may be slow.
 UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN (
   SELECT id FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
-    AND next_attempt_at <= :now
+    AND next_attempt_at <= :now AND (next_attempt_at <= :left_over OR @deliverable)
   ORDER BY kind <> 'report', next_attempt_at LIMIT :want)
 RETURNING @letter
 
@@ -141,6 +144,7 @@ RETURNING @letter
 
 -- name: next_post
 SELECT min(next_attempt_at) FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
+  AND @deliverable
 
 -- name: delivered
 UPDATE outbox SET delivered_at = :now, error = NULL WHERE id = :id AND failed_at IS NULL

@@ -85,12 +85,13 @@ RETURNING @firing
 SELECT @firing FROM work_signal_firings WHERE id = :id
 
 -- name: firing_facts
--- The signal of a firing, its event, its item, and whether a signal made that item.
+-- The signal of a firing, its event, the item that the action is about, and whether a signal made
+-- the item that caused the firing.
 SELECT @signal_s, @event_e, @item_w,
-  EXISTS (SELECT 1 FROM signal_lineage l WHERE l.work_item_id = w.id)
+  EXISTS (SELECT 1 FROM signal_lineage l WHERE l.work_item_id = :item)
 FROM work_signals s
 LEFT JOIN events e ON e.seq = :seq
-LEFT JOIN work_items w ON w.id = coalesce(:item, s.work_item_id)
+LEFT JOIN work_items w ON w.id = coalesce(s.work_item_id, :item)
 WHERE s.id = :id
 
 -- name: end_firing
@@ -131,6 +132,8 @@ SELECT 1 FROM events WHERE work_item_id = :id AND seq > :seq AND to_status IS NO
 -- name: count_moves
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT value FROM json_each(:statuses))
+  AND (:origins = '[]' OR from_status IN (SELECT value FROM json_each(:origins)))
+  AND (:reasons = '[]' OR reason IN (SELECT value FROM json_each(:reasons)))
 
 -- fragment: open_firings
 -- The plus makes SQLite read all open firings, and not every firing that the signal ever had.
@@ -202,7 +205,8 @@ WHERE id = :id AND status = 'leased' AND lease_token = :token RETURNING @follow_
 UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
   notes = coalesce(:notes, notes), lease_token = NULL, lease_expires_at = NULL
 WHERE id = :id AND ((status = 'leased' AND lease_token = :token)
-                    OR (status = 'open' AND :token = ''))
+                    OR (:token = '' AND (status = 'open'
+                                         OR (status = 'leased' AND lease_expires_at <= :now))))
 RETURNING @follow_up
 
 -- name: release_follow_up

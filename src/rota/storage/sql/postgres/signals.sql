@@ -42,13 +42,16 @@ WITH fired AS (
     processed_at = :now, lease_owner = NULL, lease_expires_at = NULL
   FROM fired WHERE f.id = :id AND f.status = 'processing' AND f.lease_owner = :owner RETURNING f.id
 )
-INSERT INTO events (type, occurred_at, actor, work_item_id, data)
-SELECT :type, :now, :actor, :work_item_id, :data FROM fired CROSS JOIN ended
+INSERT INTO events (type, occurred_at, actor, work_item_id, project_id, data)
+SELECT :type, :now, :actor, :work_item_id, :project_id, :data FROM fired CROSS JOIN ended
 RETURNING seq
 
 -- name: count_moves
 SELECT count(*) FROM events WHERE work_item_id = :id AND seq <= :seq
   AND to_status IN (SELECT jsonb_array_elements_text(CAST(:statuses AS jsonb)))
+  AND (:origins = '[]'
+       OR from_status IN (SELECT jsonb_array_elements_text(CAST(:origins AS jsonb))))
+  AND (:reasons = '[]' OR reason IN (SELECT jsonb_array_elements_text(CAST(:reasons AS jsonb))))
 
 -- fragment: open_firings
 (WITH o AS MATERIALIZED (
@@ -99,5 +102,6 @@ RETURNING @follow_up
 UPDATE work_item_tasks SET status = :status, completed_at = :now, outcome = :outcome,
   notes = coalesce(:notes, notes), lease_token = NULL, lease_expires_at = NULL
 WHERE id = :id AND ((status = 'leased' AND lease_token = :token)
-                    OR (status = 'open' AND CAST(:token AS text) = ''))
+                    OR (CAST(:token AS text) = ''
+                        AND (status = 'open' OR (status = 'leased' AND lease_expires_at <= :now))))
 RETURNING @follow_up
