@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 import pytest
@@ -250,6 +251,30 @@ def test_a_database_that_postgres_does_not_have_is_named(postgres_url: str) -> N
     demand_one_clear_line(done, "does not exist")
 
 
+@pytest.mark.parametrize(
+    ("setting", "problem", "advice"),
+    [
+        ("default_transaction_read_only=on", "is read-only", "connect to the primary server"),
+        ("role=pg_read_all_data", "permission denied for table", "grant this one its rights"),
+    ],
+)
+def test_a_postgres_that_takes_no_changes_is_told_by_commands_and_by_the_doctor(
+    postgres_url: str, tmp_path: Path, setting: str, problem: str, advice: str
+) -> None:
+    url = f"{postgres_url}?options=-c%20{quote(setting)}"
+    assert rota("--db", postgres_url, "add", "before").returncode == 0
+    demand_one_clear_line(rota("--db", url, "add", "during"), problem, advice)
+    demand_doctor_fails(rota("--db", url, "--state-dir", str(tmp_path), "doctor"), problem, advice)
+
+
+def demand_doctor_fails(done: Any, problem: str, advice: str) -> None:
+    lines = done.stdout.splitlines()
+    [at] = [n for n, line in enumerate(lines) if line.startswith("fail    database: ")]
+    assert problem in lines[at]
+    assert advice in lines[at + 1]
+    assert done.returncode == 1
+
+
 # locked by another process
 
 LOCK = """
@@ -293,6 +318,8 @@ async def test_a_locked_database_is_told_after_a_moment_and_works_when_it_is_fre
             assert sum(counts.values()) == 1  # reads go on, and nothing was stored
             done = rota("--db", str(path), "add", "--type", "chore", "x", program=IMPATIENT)
             demand_one_clear_line(done, "another process has held its lock")
+            done = rota("--db", str(path), "doctor", program=IMPATIENT)
+            demand_doctor_fails(done, "another process has held its lock", "try again")
             free()
             await ledger.queue.submit(NewItem("chore", "x"))
         counts = await store.read(lambda tx: tx.count_by_status())
