@@ -238,6 +238,19 @@ async def test_a_database_of_a_newer_version_is_named(path: Path) -> None:
         demand_one_clear_line(rota("--db", str(path), *command), "0999_later", "newer Rota")
 
 
+async def test_what_a_command_logs_of_an_unexpected_error_holds_nothing_that_was_entered(
+    path: Path,
+) -> None:
+    await filled(path, 1)
+    lite = apsw.Connection(str(path))
+    lite.execute("DROP TABLE idempotency_keys")
+    lite.close()
+    done = rota("--db", str(path), "add", "Call the number 555-0100")
+    assert done.returncode == 6
+    assert "no such table: idempotency_keys" in done.stderr
+    assert "555-0100" not in done.stderr
+
+
 def test_a_postgres_that_is_not_there_is_named(tmp_path: Path) -> None:
     url = "postgresql://someone:secret@127.0.0.1:1/rota"
     for command in (["list"], ["up", "--port", "0", "--state-dir", str(tmp_path / "s")]):
