@@ -178,16 +178,30 @@ async def test_naming_an_agent_pins_the_item_and_naming_nobody_frees_it(queue: W
 
 
 @pytest.mark.parametrize(
-    "status", [s for s in Status if s not in (Status.QUEUED, Status.CANCELLED)]
+    ("status", "advice"),
+    [
+        (Status.DISPATCHED, "release it before naming another agent"),
+        (Status.IN_PROGRESS, "release it before naming another agent"),
+        (Status.BLOCKED, "release it before naming another agent"),
+        (Status.IN_REVIEW, "reopen it before naming another agent"),
+        (Status.FAILED, "retry it before naming another agent"),
+        (Status.COMPLETED, "this status is final"),
+    ],
 )
 async def test_work_in_hand_is_not_given_to_another(
-    queue: WorkQueue, views: Views, status: Status
+    queue: WorkQueue, views: Views, status: Status, advice: str
 ) -> None:
     item = await bring_to(queue, status)
     for other in ("bob", None):
-        with pytest.raises(Refused, match="release it"):
+        with pytest.raises(Refused, match=advice):
             await queue.change(patch(item), None, {"assigned_agent": other})
     assert await views.item(item.id) == item
+
+
+async def test_what_was_cancelled_before_it_had_an_agent_gets_none(queue: WorkQueue) -> None:
+    item = await bring_to(queue, Status.CANCELLED)
+    with pytest.raises(Refused, match="is cancelled; this status is final"):
+        await queue.change(patch(item), None, {"assigned_agent": "bob"})
 
 
 async def test_a_patch_at_a_version_that_has_passed(queue: WorkQueue, views: Views) -> None:

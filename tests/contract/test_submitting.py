@@ -89,6 +89,9 @@ async def test_what_cannot_be_right_does_not_enter(
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         await queue.submit_many([new(), bad])
+    assert refused.value.details["field"] == f"[1].{field}"
+    with pytest.raises(InvalidInput) as refused:
+        await queue.submit(bad)
     assert refused.value.details["field"] == field
     assert await everything(views) == []
 

@@ -182,10 +182,18 @@ def test_a_batch_is_stored_whole_or_not_at_all(http: httpx2.Client) -> None:
     stored = http.post("/work/batch", json=[good, {**good, "priority": 1}])
     assert stored.status_code == 201
     assert [item["priority"] for item in stored.json()] == [3, 1]
-    refused = http.post("/work/batch", json=[good, {**good, "project_id": "nowhere"}])
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "project_id")
-    wrong = http.post("/work/batch", json=[good, {**good, "priority": 9}])
-    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "[1].priority")
+    wrong: dict[str, Any] = {
+        "project_id": "nowhere",
+        "blocked_by": ["nothing"],
+        "available_at": "soon",
+        "body": "\x00",
+        "priority": 9,
+    }
+    for field, value in wrong.items():
+        refused = http.post("/work/batch", json=[good, {**good, field: value}])
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, f"[1].{field}")
+        alone = http.post("/work", json={**good, field: value})
+        assert (alone.status_code, alone.json()["errors"][0]["field"]) == (422, field)
     assert len(http.get("/work").json()) == 2
 
 

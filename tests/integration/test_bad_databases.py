@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 import pytest
@@ -237,6 +238,19 @@ async def test_a_database_of_a_newer_version_is_named(path: Path) -> None:
         demand_one_clear_line(rota("--db", str(path), *command), "0999_later", "newer Rota")
 
 
+async def test_what_a_command_logs_of_an_unexpected_error_holds_nothing_that_was_entered(
+    path: Path,
+) -> None:
+    await filled(path, 1)
+    lite = apsw.Connection(str(path))
+    lite.execute("DROP TABLE idempotency_keys")
+    lite.close()
+    done = rota("--db", str(path), "add", "Call the number 555-0100")
+    assert done.returncode == 6
+    assert "no such table: idempotency_keys" in done.stderr
+    assert "555-0100" not in done.stderr
+
+
 def test_a_postgres_that_is_not_there_is_named(tmp_path: Path) -> None:
     url = "postgresql://someone:secret@127.0.0.1:1/rota"
     for command in (["list"], ["up", "--port", "0", "--state-dir", str(tmp_path / "s")]):
@@ -248,6 +262,30 @@ def test_a_postgres_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_database_that_postgres_does_not_have_is_named(postgres_url: str) -> None:
     done = rota("--db", postgres_url + "_not", "list")
     demand_one_clear_line(done, "does not exist")
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem", "advice"),
+    [
+        ("default_transaction_read_only=on", "is read-only", "connect to the primary server"),
+        ("role=pg_read_all_data", "permission denied for table", "grant this one its rights"),
+    ],
+)
+def test_a_postgres_that_takes_no_changes_is_told_by_commands_and_by_the_doctor(
+    postgres_url: str, tmp_path: Path, setting: str, problem: str, advice: str
+) -> None:
+    url = f"{postgres_url}?options=-c%20{quote(setting)}"
+    assert rota("--db", postgres_url, "add", "before").returncode == 0
+    demand_one_clear_line(rota("--db", url, "add", "during"), problem, advice)
+    demand_doctor_fails(rota("--db", url, "--state-dir", str(tmp_path), "doctor"), problem, advice)
+
+
+def demand_doctor_fails(done: Any, problem: str, advice: str) -> None:
+    lines = done.stdout.splitlines()
+    [at] = [n for n, line in enumerate(lines) if line.startswith("fail    database: ")]
+    assert problem in lines[at]
+    assert advice in lines[at + 1]
+    assert done.returncode == 1
 
 
 # locked by another process
@@ -293,6 +331,8 @@ async def test_a_locked_database_is_told_after_a_moment_and_works_when_it_is_fre
             assert sum(counts.values()) == 1  # reads go on, and nothing was stored
             done = rota("--db", str(path), "add", "--type", "chore", "x", program=IMPATIENT)
             demand_one_clear_line(done, "another process has held its lock")
+            done = rota("--db", str(path), "doctor", program=IMPATIENT)
+            demand_doctor_fails(done, "another process has held its lock", "try again")
             free()
             await ledger.queue.submit(NewItem("chore", "x"))
         counts = await store.read(lambda tx: tx.count_by_status())

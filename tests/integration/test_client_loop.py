@@ -637,6 +637,74 @@ async def taken_by(bob: WorkQueueClient) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.parametrize("how", ["cancelled", "stopped"])
+@pytest.mark.parametrize("call", ["/claim", "/complete"])
+async def test_what_is_claimed_in_the_moment_in_which_the_loop_ends_is_given_back(
+    client: WorkQueueClient, call: str, how: str
+) -> None:
+    ids = await add(client, "One", "Two")
+    on_its_way, arrived = asyncio.Event(), asyncio.Event()
+
+    async def late(answer: Answer) -> Answer:
+        on_its_way.set()
+        await arrived.wait()
+        return answer
+
+    changed(client, (call, late))
+    work = client.work(agent="ann", lease_seconds=60)
+
+    async def worker() -> None:
+        async for _ in work:
+            pass
+
+    task = asyncio.ensure_future(worker())
+    await asyncio.wait_for(on_its_way.wait(), 30)
+    if how == "cancelled":
+        task.cancel()
+    else:
+        work.stop_taking()
+    for _ in range(20):  # turns of the event loop, in which the end is noticed everywhere
+        await asyncio.sleep(0)
+    arrived.set()
+    await asyncio.wait({task}, timeout=30)
+    assert task.cancelled() == (how == "cancelled")
+    statuses = [(await client.work_get(one))["status"] for one in ids]
+    assert statuses == (["queued", "queued"] if call == "/claim" else ["completed", "queued"])
+    for one in ids:
+        assert (await client.work_get(one))["attempts"] == int(one == ids[0] and call != "/claim")
+
+
+async def test_a_loop_that_is_cancelled_just_when_its_answer_comes_keeps_nothing(
+    client: WorkQueueClient,
+) -> None:
+    [item_id] = await add(client, "One", max_attempts=50)
+    on_its_way, arrived = asyncio.Event(), asyncio.Event()
+
+    async def late(answer: Answer) -> Answer:
+        on_its_way.set()
+        await arrived.wait()
+        return answer
+
+    async def worker() -> None:
+        async with client.work(agent="ann", lease_seconds=60) as work:
+            async for _ in work:
+                await asyncio.sleep(60)
+
+    turns = 12  # of the event loop; by then the body has begun
+    changed(client, *[("/claim", late)] * turns)
+    for turn in range(turns):
+        on_its_way.clear()
+        arrived.clear()
+        task = asyncio.ensure_future(worker())
+        await asyncio.wait_for(on_its_way.wait(), 30)
+        arrived.set()
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=30)
+        assert (await client.work_get(item_id))["status"] == "queued", turn
+
+
 async def test_a_body_begins_only_while_its_lease_holds_however_late_the_answer_came(
     client: WorkQueueClient, bob: WorkQueueClient
 ) -> None:
@@ -685,6 +753,33 @@ async def test_a_worker_runs_nothing_whose_lease_was_over_when_the_answer_came(
     assert [path for path, _ in asked] == ["claim", "heartbeat"]
     assert worker.runs == 0
     assert await client.list_runs(work_item_id=item_id) == []
+
+
+async def test_what_a_worker_claims_in_the_moment_in_which_it_stops_is_given_back(
+    client: WorkQueueClient, tmp_path: Path
+) -> None:
+    class Never:
+        async def execute(self, request: Any) -> Any:
+            pytest.fail("it has stopped")
+
+    stop, arrived = asyncio.Event(), asyncio.Event()
+
+    async def late(answer: Answer) -> Answer:
+        stop.set()
+        await arrived.wait()
+        return answer
+
+    [item_id] = await add(client, "One")
+    changed(client, ("/claim", late))
+    of_ann = Equipment(client, AgentSpec("ann"), None, Never(), tmp_path, Limits(), "here")
+    working = asyncio.ensure_future(Worker(of_ann).work(stop, asyncio.Event(), 30.0))
+    await asyncio.wait_for(stop.wait(), 30)
+    for _ in range(20):  # turns of the event loop, in which the worker notices it
+        await asyncio.sleep(0)
+    arrived.set()
+    await asyncio.wait_for(working, 30)
+    back = await client.work_get(item_id)
+    assert (back["status"], back["attempts"]) == ("queued", 0)
 
 
 async def test_an_item_whose_body_failed_and_could_not_be_given_back_is_not_kept(

@@ -166,6 +166,16 @@ def test_a_header_of_which_one_counts_is_not_given_twice(served: Served, header:
     assert header.partition(b":")[0] in answer
 
 
+def test_spaces_around_the_value_of_a_header_are_no_part_of_it(served: Served) -> None:
+    length = b"Content-Length: %d\r\n" % len(WORK)
+    spaced = (
+        POST + b"Connection: close\r\nIdempotency-Key: \t one \t \r\n" + length + b"\r\n" + WORK
+    )
+    plain = POST + b"Connection: close\r\nIdempotency-Key:one\r\n" + length + b"\r\n" + WORK
+    assert statuses(told(served, spaced)) == [201]
+    assert statuses(told(served, plain)) == [200]
+
+
 def test_other_headers_may_come_several_times(served: Served) -> None:
     answer = told(served, GET + b"Accept: a/b\r\nAccept: c/d\r\nConnection: close\r\n\r\n")
     assert statuses(answer) == [200]

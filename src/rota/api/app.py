@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -304,8 +303,10 @@ def _unrouted(scope: Scope, found: Found) -> Reply:
 def _log_internal(error: Exception, scope: Scope) -> None:
     import structlog  # noqa: PLC0415 - costs the CLI 300 ms that it almost never needs
 
-    if not structlog.is_configured():  # a CLI command; its answer goes to stdout
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    from rota.config.logs import configure_logging  # noqa: PLC0415
+
+    if not structlog.is_configured():  # a CLI command
+        configure_logging()
     structlog.get_logger().error(
         "internal error", method=scope.get("method"), path=scope["path"], exc_info=error
     )

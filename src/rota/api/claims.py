@@ -149,7 +149,7 @@ async def complete_batch(call: Call, body: CompleteBatch) -> Answer:
     completing = _all_completed(call, body)
     takes = any(one.next is not None for one in body)
     answers = await (unless_gone(completing, call.receive) if takes else completing)
-    call.metrics.completions += sum(one.item is not None for one in answers)
+    call.metrics.completions += sum(one.is_fresh for one in answers)
     call.metrics.claims += sum(len(one.next.items) for one in answers if one.next is not None)
     call.metrics.conflicts += sum(isinstance(one.error, ClaimLost) for one in answers)
     return json_answer([wire.completed_of(one) for one in answers])

@@ -133,6 +133,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._awaited, self._begun, self._since = Awaited.HEAD, True, self.loop.time()
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value.rstrip(b" \t"))  # the parser leaves spaces at the end
+
     def on_headers_complete(self) -> None:
         self._demand_a_fair_head()
         self._unread = 0

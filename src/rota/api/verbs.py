@@ -93,7 +93,7 @@ def _verb(verb: Verb) -> Endpoint:
             await demand_project(call, body.next, "next.")
         moving = carry_out(call, order, call.ledger.queue.apply)
         moved = await (moving if order.next is None else unless_gone(moving, call.receive))
-        call.metrics.completions += verb is Verb.COMPLETE
+        call.metrics.completions += verb is Verb.COMPLETE and not moved.repeated
         call.metrics.claims += moved.claim is not None
         headers = {"etag": f'"{moved.item.version}"'}
         if moved.next is None:

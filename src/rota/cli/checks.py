@@ -159,12 +159,26 @@ def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:
             "rota db upgrade", lambda: upgrade_now(settings.database),
         )  # fmt: skip
     else:
-        yield Finding(
-            "database", OK, f"it opens and its schema is current ({found['bytes']} bytes)"
-        )
+        yield _takes_changes(settings, found["bytes"])
         yield from _clock_against(settings)
         yield from left_runs(settings)
         yield from source_errors(settings.database)
+
+
+def _takes_changes(settings: Settings, size: int) -> Finding:
+    """A ledger that can be read may still be locked, read-only, or closed to this role."""
+    try:
+        asyncio.run(_write(settings.database))
+    except RotaError as error:
+        return failed("database", error)
+    return Finding("database", OK, f"it takes changes, and its schema is current ({size} bytes)")
+
+
+async def _write(database: str) -> None:
+    from rota.app import open_ledger
+
+    async with open_ledger(database) as ledger:
+        await ledger.writes.try_again()
 
 
 def _clock_against(settings: Settings) -> Iterator[Finding]:

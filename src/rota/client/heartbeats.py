@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 
 from rota.client.errors import error_of
+from rota.client.forks import renewed_in_children
 from rota.client.lease import Lease, clock
 from rota.client.transport import Request, SyncTransport
 from rota.model.errors import ClaimLost, NotFound
@@ -27,11 +28,15 @@ class Heartbeats:
     def __init__(self, transport: SyncTransport, headers: Mapping[str, str]) -> None:
         self._transport = transport
         self._headers = headers
+        self._closed = False
+        self.begin_anew()
+        renewed_in_children(self)
+
+    def begin_anew(self) -> None:
         self._changed = threading.Condition()
         self._due: dict[Lease, float] = {}  # every held lease, with the time of its next heartbeat
         self._asked: set[Lease] = set()  # leases whose heartbeat is under way
         self._threads: set[threading.Thread] = set()
-        self._closed = False
 
     def hold(self, lease: Lease) -> None:
         with self._changed:

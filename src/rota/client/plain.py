@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 
 from rota.client.errors import ConnectionFailed
+from rota.client.forks import renewed_in_children
 from rota.client.transport import CONNECT_SECONDS, Address, Answer, Request, address_of
 
 _IDLE_KEPT = 4
@@ -18,6 +19,11 @@ class PlainTransport:
         self._address = address_of(url)
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
+        renewed_in_children(self)
+
+    def begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self.close()  # the parent process still has them open
 
     def send(self, request: Request) -> Answer:
         connection = self._connected(request.timeout)

@@ -133,7 +133,7 @@ class Worker:
         while not self._stop.is_set():
             began = clock()
             try:
-                found = await runtime.unless(self._news, self._claim())
+                found = await runtime.unless(self._news, self._claim(), self._unwanted)
             except (*PASSING, ServerFailed) as error:
                 if self._once:
                     raise
@@ -147,6 +147,12 @@ class Worker:
                 await runtime.pause(self._stop, _SHORTEST_POLL)
             return None
         return None
+
+    async def _unwanted(self, claimed: list[Json]) -> None:
+        """Give back what was claimed while this worker stopped asking."""
+        for data in claimed:
+            item = ClaimedItem(self._client, data, self._lease_seconds)
+            await item.give_back("shut_down", counted=False)
 
     async def _claim(self) -> list[Json]:
         return await self._client.claim(

@@ -142,7 +142,7 @@ class Finished:
         """Raises the error, if there is one."""
         if self.item is None:
             raise self.error or AssertionError("an answer has an item or an error")
-        return Moved(self.item, next=self.next)
+        return Moved(self.item, repeated=not self.is_fresh, next=self.next)
 
 
 def finish_and_take(

@@ -135,16 +135,24 @@ def _columns(tx: Transaction, item: WorkItem, wanted: Patch, now: str) -> dict[s
         columns["deferred"] = int((edits["available_at"] or "") > now)
     if "assigned_agent" in edits:
         if edits["assigned_agent"] != item.assigned_agent and item.status is not Status.QUEUED:
-            raise Refused(
-                f"{item.id} is {item.status} with '{item.assigned_agent}'; release it before"
-                " naming another agent",
-                status=item.status,
-            )
+            raise _stays_with_its_agent(item)
         if wanted.target is Status.DISPATCHED:
             del columns["assigned_agent"]  # the dispatch itself names the agent
         else:
             columns["pinned"] = int(edits["assigned_agent"] is not None)
     return columns
+
+
+def _stays_with_its_agent(item: WorkItem) -> Refused:
+    back = verb_for(item.status, Status.QUEUED)
+    if back is None:
+        why = f"{item.id} is {item.status}; this status is final, and its agent no longer changes"
+    else:
+        why = (
+            f"{item.id} is {item.status} with '{item.assigned_agent}'; {back} it before naming"
+            " another agent"
+        )
+    return Refused(why, status=item.status)
 
 
 def demand_project(tx: Transaction, project_id: str | None) -> None:

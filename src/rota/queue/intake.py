@@ -58,6 +58,12 @@ def checked(item: NewItem) -> NewItem:
     )
 
 
+def in_batch(error: InvalidInput, index: int) -> InvalidInput:
+    """The error of one entry of a batch; it says which one."""
+    place = f"[{index}]."
+    return InvalidInput(f"{place}{error.message}", field=f"{place}{error.details['field']}")
+
+
 def check_optional(value: str | None, field: str) -> str | None:
     return value if value is None else check_text(value, field, LONGEST[field], empty=True)
 

@@ -82,7 +82,7 @@ class WorkQueue:
     # submit
 
     async def submit(self, item: NewItem, *, actor: str | None = None) -> WorkItem:
-        return (await self.submit_many([item], actor=actor)).items[0]
+        return (await self.submit_many([item], actor=actor, alone=True)).items[0]
 
     async def submit_many(
         self,
@@ -96,11 +96,12 @@ class WorkQueue:
         is another request than a batch of one."""
         if not 1 <= len(items) <= MAX_BATCH:
             raise InvalidInput(f"a batch has 1 to {MAX_BATCH} items; this one has {len(items)}")
-        checked = [intake.checked(item) for item in items]
+        checked = [_checked_entry(item, None if alone else at) for at, item in enumerate(items)]
         if key is not None:
             check_text(key, "Idempotency-Key", 255)
         request_hash = _hash_of(items, alone) if key is not None else ""
-        return await self._submitting.ask(submitting.Submission(checked, actor, key, request_hash))
+        call = submitting.Submission(checked, actor, key, request_hash, alone)
+        return await self._submitting.ask(call)
 
     def _submit_all(
         self, tx: Transaction, calls: Sequence[submitting.Submission]
@@ -345,6 +346,15 @@ def _check_next(order: Order) -> None:
         )
 
 
+def _checked_entry(item: NewItem, index: int | None) -> NewItem:
+    try:
+        return intake.checked(item)
+    except InvalidInput as error:
+        if index is None:
+            raise
+        raise intake.in_batch(error, index) from None
+
+
 def check_completions(entries: Sequence[Completion]) -> None:
     if not 1 <= len(entries) <= MAX_BATCH:
         raise InvalidInput(f"a batch has 1 to {MAX_BATCH} entries; this has {len(entries)}")
@@ -355,8 +365,7 @@ def check_completions(entries: Sequence[Completion]) -> None:
                 intake.check_url(entry.artifact_url)
             moves.checked_outcome(entry.outcome)
         except InvalidInput as error:
-            at, field = f"[{index}].", error.details["field"]
-            raise InvalidInput(f"{at}{error.message}", field=f"{at}{field}") from None
+            raise intake.in_batch(error, index) from None
 
 
 def _order_of(entry: Completion, actor: str | None, room: int) -> Order:

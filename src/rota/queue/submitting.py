@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rota.model.clock import IdFactory
 from rota.model.errors import InvalidInput, KeyReused, RotaError
 from rota.model.work import NewItem, WorkItem
-from rota.queue import claiming
+from rota.queue import claiming, intake
 from rota.storage.port import RunAgain, Topic, Transaction
 
 Fresh = tuple[str, NewItem]  # an item with its id
@@ -19,6 +19,7 @@ class Submission(NamedTuple):
     actor: str | None
     key: str | None = None
     request_hash: str = ""
+    alone: bool = False  # no batch: an error need not say which entry it is about
 
 
 class Submitted(NamedTuple):
@@ -57,15 +58,19 @@ def _without_writing(tx: Transaction, call: Submission) -> Submitted | RotaError
                 " key for new work"
             )
         return Submitted(tx.get_items(kept[1]), repeated=True)
-    for item in call.items:
-        if item.project_id is not None and tx.get_project(item.project_id) is None:
-            return InvalidInput(
-                f"project_id: there is no project {item.project_id[:100]!r}", field="project_id"
-            )
-        for blocker in item.blocked_by:
-            if tx.get_item(blocker) is None:
-                return _no_blocker(blocker)
+    for index, item in enumerate(call.items):
+        if (missing := _missing(tx, item)) is not None:
+            return missing if call.alone else intake.in_batch(missing, index)
     return None
+
+
+def _missing(tx: Transaction, item: NewItem) -> InvalidInput | None:
+    """The refusal of an item that names something that does not exist."""
+    if item.project_id is not None and tx.get_project(item.project_id) is None:
+        return InvalidInput(
+            f"project_id: there is no project {item.project_id[:100]!r}", field="project_id"
+        )
+    return next((_no_blocker(one) for one in item.blocked_by if tx.get_item(one) is None), None)
 
 
 def _store(

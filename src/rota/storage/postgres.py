@@ -384,18 +384,31 @@ def _gave_up(error: Exception) -> RotaError:
     return StorageBusy("too much contention for this change; try again")
 
 
+# The first that fits counts; some of these errors are operational errors too.
+_UNAVAILABLE: tuple[tuple[type[psycopg.Error], str], ...] = (
+    (errors.DiskFull, "{url}: the disk is full; free some space and try again"),
+    (errors.ReadOnlySqlTransaction, "{url} is read-only; connect to the primary server"),
+    (
+        errors.InsufficientPrivilege,
+        "{url}: {text}; connect as the role that owns the ledger, or grant this one its rights",
+    ),
+    (
+        psycopg.OperationalError,
+        "{url} cannot be reached: {text}; check that it runs, and that DATABASE_URL is right",
+    ),
+    (psycopg.InterfaceError, "{url} cannot be reached: {text}; try again"),
+)
+
+
 def _translate(error: Exception, url: str) -> RotaError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, psycopg.DataError | UnicodeEncodeError):
         return InvalidInput(f"a value that no database can hold: {text}")
-    if isinstance(error, errors.DiskFull):
-        return StorageUnavailable(f"{url}: the disk is full; free some space and try again")
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StorageUnavailable(f"{url} is read-only; connect to the primary server")
     if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
         return StorageBusy(f"{url}: the server has ended the statement ({text}); try again")
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return StorageUnavailable(f"{url} cannot be reached: {text}")
+    for kind, message in _UNAVAILABLE:
+        if isinstance(error, kind):
+            return StorageUnavailable(message.format(url=url, text=text))
     return StorageError(f"{url}: {text}")
 
 

@@ -9,12 +9,15 @@ from rota.client.lease import Lease
 from rota.client.transport import AsyncTransport
 
 T = TypeVar("T")
+Unheard = Callable[[T], Coroutine[Any, Any, None]]  # takes what nobody waits for any more
 
 Event = asyncio.Event
 sleep = asyncio.sleep
 
 # A long poll is cancelled when the loop is stopped, so it may be as long as the server allows.
 POLL_SECONDS = 30.0
+# For the answer of a call that is cancelled. The end of an idle loop takes so much longer.
+LAST_ANSWER_SECONDS = 0.2
 SHUT_DOWN = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
 
@@ -30,18 +33,43 @@ async def pause(event: Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
 
 
-async def unless(stop: Event, call: Coroutine[Any, Any, T]) -> T | None:
-    """The result of the call; None when `stop` is set first, and the call is cancelled."""
+async def heard(call: Coroutine[Any, Any, T], unheard: Unheard[T]) -> T:
+    """The result of the call. If the caller is cancelled, `unheard` gets the result."""
+    calling = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait({calling})
+    except asyncio.CancelledError:
+        await _give_up(calling, unheard)
+        raise
+    return calling.result()
+
+
+async def unless(stop: Event, call: Coroutine[Any, Any, T], unheard: Unheard[T]) -> T | None:
+    """The same, or None when `stop` is set first; then, too, `unheard` gets the result."""
     calling = asyncio.ensure_future(call)
     stopping = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({calling, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        return calling.result() if calling.done() else None
+        if calling.done():
+            return calling.result()
+        await _give_up(calling, unheard)
+    except asyncio.CancelledError:
+        await _give_up(calling, unheard)
+        raise
     finally:
         stopping.cancel()
-        if not calling.done():
-            calling.cancel()
-            await asyncio.wait({calling})
+    return None
+
+
+async def _give_up(calling: "asyncio.Future[T]", unheard: Unheard[T]) -> None:
+    """Cancel the call, but not at once: its answer may be on its way."""
+    try:
+        await asyncio.wait({calling}, timeout=LAST_ANSWER_SECONDS)
+    finally:
+        calling.cancel()
+    await asyncio.wait({calling})
+    if not calling.cancelled() and calling.exception() is None:
+        await unheard(calling.result())
 
 
 async def attended(body: Coroutine[Any, Any, object], lease: Lease) -> None:

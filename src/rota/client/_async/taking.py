@@ -112,7 +112,7 @@ class Taking(ABC, Generic[H]):
         while not self._stop.is_set():
             began = clock()
             try:
-                claimed = await runtime.unless(self._stop, self._claim())
+                claimed = await runtime.unless(self._stop, self._claim(), self._unwanted)
             except (*PASSING, ServerFailed) as error:
                 attempt += 1
                 log.warning("no claim, the server is asked again: %s", error.message)
@@ -143,7 +143,7 @@ class Taking(ABC, Generic[H]):
         try:
             if item.verdict is not None or item.lost:
                 return None
-            following = await self._completed(item)
+            following = await runtime.heard(self._completed(item), self._unwanted)
         finally:
             self._end(item)
         return await self._begun(following[0], asked_at) if following else None
@@ -168,6 +168,12 @@ class Taking(ABC, Generic[H]):
             return item
         await self._put_back(item, "shut_down" if ours else ANSWER_LATE, counted=False)
         return None
+
+    async def _unwanted(self, claimed: list[Json]) -> None:
+        """Give back what was claimed while the loop ended. Nobody knows of it, and it would have to
+        wait until its lease is over."""
+        for data in claimed:
+            await self._put_back(self._made(data, clock()), "shut_down", counted=False)
 
     async def _put_back(self, item: H, reason: str, **fields: bool) -> None:
         try:

@@ -33,7 +33,12 @@ def pause(event: Event, seconds: float) -> None:
     event.wait(seconds)
 
 
-def unless(stop: Event, answer: T) -> T | None:
+def heard(answer: T, unheard: Callable[[T], None]) -> T:
+    """The answer; a thread that waits for it is not cancelled."""
+    return answer
+
+
+def unless(stop: Event, answer: T, unheard: Callable[[T], None]) -> T | None:
     """The answer; a call that was made cannot be given up any more."""
     return answer
 

@@ -114,7 +114,7 @@ class Taking(ABC, Generic[H]):
         while not self._stop.is_set():
             began = clock()
             try:
-                claimed = runtime.unless(self._stop, self._claim())
+                claimed = runtime.unless(self._stop, self._claim(), self._unwanted)
             except (*PASSING, ServerFailed) as error:
                 attempt += 1
                 log.warning("no claim, the server is asked again: %s", error.message)
@@ -145,7 +145,7 @@ class Taking(ABC, Generic[H]):
         try:
             if item.verdict is not None or item.lost:
                 return None
-            following = self._completed(item)
+            following = runtime.heard(self._completed(item), self._unwanted)
         finally:
             self._end(item)
         return self._begun(following[0], asked_at) if following else None
@@ -170,6 +170,12 @@ class Taking(ABC, Generic[H]):
             return item
         self._put_back(item, "shut_down" if ours else ANSWER_LATE, counted=False)
         return None
+
+    def _unwanted(self, claimed: list[Json]) -> None:
+        """Give back what was claimed while the loop ended. Nobody knows of it, and it would have to
+        wait until its lease is over."""
+        for data in claimed:
+            self._put_back(self._made(data, clock()), "shut_down", counted=False)
 
     def _put_back(self, item: H, reason: str, **fields: bool) -> None:
         try:
