@@ -8,15 +8,18 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import click
 import pytest
 
 from rota.app import open_queue
 from rota.cli.ending import _EXIT_CODES, SERVER
 from rota.cli.root import SECTIONS, rota
+from rota.client._sync import runtime
 from rota.model import errors
 from rota.model.errors import RotaError
 from rota.model.work import NewItem
+from rota.storage import sqlite
 from tests.acceptance.terminal import ThisProcess
 
 
@@ -632,3 +635,16 @@ def test_the_same_key_adds_an_item_once(here: ThisProcess) -> None:
     first = here.type("add", "Once", "--key", "k")
     assert here.type("add", "Once", "--key", "k") == first
     assert here.json("add", "Another", "--key", "k", code=7)["code"] == "idempotency_key_reused"
+
+
+def test_a_command_waits_once_for_a_lock_on_the_ledger(
+    here: ThisProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.type("add", "First")
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(runtime, "sleep", lambda seconds: pytest.fail("it is tried again"))
+    holder = apsw.Connection(str(tmp_path / ".rota" / "rota.db"))
+    holder.execute("BEGIN IMMEDIATE")
+    done = here.run("add", "Second")
+    holder.close()
+    assert (done.returncode, "has held its lock for too long" in done.stderr) == (SERVER, True)

@@ -33,10 +33,13 @@ _BEGINS = re.compile(
 def connect(session: "Session") -> "SyncWorkQueueClient":
     from rota.client import SyncWorkQueueClient
     from rota.client.plain import PlainTransport
+    from rota.client.retries import NO_RETRIES, Retries
 
     url = server_of(session)
     way = application(session) if url is None else Dated(PlainTransport(url))
-    return SyncWorkQueueClient(actor=session.actor_name, transport=way)
+    # A database that we open ourselves has waited for its locks before it gives up.
+    retries = NO_RETRIES if url is None else Retries()
+    return SyncWorkQueueClient(actor=session.actor_name, transport=way, retries=retries)
 
 
 def server_of(session: "Session") -> str | None:
