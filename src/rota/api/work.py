@@ -34,8 +34,8 @@ _DESCRIBING = (
 )  # fmt: skip
 
 
-def item_answer(item: WorkItem, status: int = 200) -> Answer:
-    return json_answer(wire.item_of(item), status, {"etag": f'"{item.version}"'})
+def item_answer(item: WorkItem) -> Answer:
+    return json_answer(wire.item_of(item), 200, {"etag": f'"{item.version}"'})
 
 
 def _new(body: NewWork) -> NewItem:

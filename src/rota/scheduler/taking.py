@@ -85,10 +85,10 @@ class _Room:
         return None
 
 
-def take_due(tx: Transaction, taker: Taker, beyond: Place = HEAD, limit: int = PAGE) -> Taken:
-    page = tx.due_schedules(taker.text, beyond, limit)
+def take_due(tx: Transaction, taker: Taker, beyond: Place = HEAD) -> Taken:
+    page = tx.due_schedules(taker.text, beyond, PAGE)
     ours = [row for row in page if (row.agent, row.name) in taker.roster.schedules]
-    foreign, more = _foreign_until(page, taker.roster, beyond), len(page) == limit
+    foreign, more = _foreign_until(page, taker.roster, beyond), len(page) == PAGE
     if not ours:
         return Taken(more=more, foreign_until=foreign)
     room = _Room.now(tx, {row.agent for row in ours})
@@ -166,10 +166,10 @@ def _trigger(row: DueSchedule, slot: datetime, taker: Taker) -> Trigger:
     )
 
 
-def take_waiting(tx: Transaction, taker: Taker, after: str = "", limit: int = PAGE) -> Taken:
+def take_waiting(tx: Transaction, taker: Taker, after: str = "") -> Taken:
     """Triggers that people, webhooks and chats request wait until there is room."""
-    page = tx.waiting_triggers(taker.roster.agents, limit, after)
-    more, last_id = len(page) == limit, page[-1].id if page else ""
+    page = tx.waiting_triggers(taker.roster.agents, PAGE, after)
+    more, last_id = len(page) == PAGE, page[-1].id if page else ""
     ours = [one for one in page if (one.agent, one.schedule) in taker.roster.schedules]
     if not ours:
         return Taken(more=more, last_id=last_id)
