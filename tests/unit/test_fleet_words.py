@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from rota.app import fleet
 from rota.model.runs import in_a_row
 from rota.runner.orphans import Orphan
+from rota.runner.workspace import Removed
 
 
 def test_one_failure_is_no_row() -> None:
@@ -27,3 +28,18 @@ async def test_what_was_left_running_is_logged_by_its_run_and_number(
     (told,) = logged
     assert (told["run"], told["pid"]) == ("the-run", 2840)
     assert "Orphan" not in str(told)
+
+
+async def test_a_worktree_that_was_left_is_logged_with_where_its_commits_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cleaned(*_: object, **__: object) -> tuple[Removed, ...]:
+        return (Removed(tmp_path / "tree", "rota/recovered/the-run"),)
+
+    monkeypatch.setattr(fleet, "end_orphans", lambda _: ())
+    monkeypatch.setattr(fleet, "clean_worktrees", cleaned)
+    bare: Any = SimpleNamespace(_settings=SimpleNamespace(state_dir=tmp_path))
+    with capture_logs() as logged:
+        await fleet.FleetAtWork._tidy(cast(fleet.FleetAtWork, bare))
+    (told,) = logged
+    assert (told["worktree"], told["commits"]) == (f"{tmp_path}/tree", "rota/recovered/the-run")
