@@ -41,7 +41,6 @@ class SkipReason(StrEnum):
     BREAKER_OPEN = "breaker_open"
     USAGE_LIMIT = "usage_limit"
     IN_REVIEW_LIMIT = "in_review_limit"
-    SHUTTING_DOWN = "shutting_down"
 
 
 class ScheduleStatus(StrEnum):
