@@ -133,4 +133,3 @@ class ScheduleCheck:
     schedule: str
     should_trigger: bool
     skip_reason: SkipReason | None = None
-    detail: str | None = None

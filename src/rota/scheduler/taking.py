@@ -50,7 +50,6 @@ class Taker:
 @dataclass(frozen=True, slots=True)
 class Taken:
     triggers: tuple[Trigger, ...] = ()
-    checks: tuple[ScheduleCheck, ...] = ()  # schedules that were due and not triggered
     more: bool = False  # the page was full
     # Up to this place there are only schedules that this node does not know.
     foreign_until: Place = HEAD
@@ -92,19 +91,17 @@ def take_due(tx: Transaction, taker: Taker, beyond: Place = HEAD) -> Taken:
     if not ours:
         return Taken(more=more, foreign_until=foreign)
     room = _Room.now(tx, {row.agent for row in ours})
-    steps, triggers, checks = [], [], []
+    steps, triggers = [], []
     for row in ours:
         step, trigger = _decide(row, taker, room)
         steps.append(step)
         if trigger is not None:
             triggers.append(trigger)
-        elif step.skip is not None:
-            checks.append(ScheduleCheck(row.agent, row.name, False, step.skip))
     new = tx.insert_triggers(triggers)
     run_before = {(one.agent, one.schedule) for one in triggers if one.id not in new}
     tx.advance_schedules([_uncounted(step, run_before) for step in steps], taker.text)
     fired = tuple(one for one in triggers if one.id in new)
-    return Taken(fired, tuple(checks), more, foreign)
+    return Taken(fired, more, foreign)
 
 
 def _foreign_until(page: list[DueSchedule], roster: Roster, beyond: Place) -> Place:
