@@ -2,16 +2,14 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rota.model.clock import from_text
 from rota.testing.tracker import FaultKind, TrackerStub
-from tests.acceptance.fleet_site import Site, site
+from tests.acceptance.fleet_site import Site
 from tests.acceptance.terminal import Terminal
 
 REPO = "ada/engine"
@@ -68,12 +66,6 @@ class Forge:
 
     def labels(self, number: int) -> set[str]:
         return set(self.look(number)["labels"])
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

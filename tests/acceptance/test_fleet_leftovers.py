@@ -1,17 +1,8 @@
 """What earlier walks of the fleet have stumbled over."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.acceptance.fleet_site import Site, site
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
+from tests.acceptance.fleet_site import Site
 
 
 def test_a_second_server_leaves_the_first_ones_announcement_alone(place: Site) -> None:

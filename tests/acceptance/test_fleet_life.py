@@ -2,19 +2,10 @@
 
 import json
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.acceptance.fleet_site import Site, schedule, site
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
-
+from tests.acceptance.fleet_site import Site, schedule
 
 # kill -9
 

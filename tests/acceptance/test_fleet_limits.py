@@ -1,19 +1,9 @@
 """What keeps agents from running is said wherever somebody would look."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.acceptance.fleet_site import Site, schedule, site
+from tests.acceptance.fleet_site import Site, schedule
 from tests.acceptance.terminal import Terminal
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
 
 
 def await_skip(place: Site, reason: str, agent: str = "smith") -> Any:

@@ -1,12 +1,10 @@
 """What is wrong with a `rota.yaml` is said with its place, before anything is touched."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
-from tests.acceptance.fleet_site import Site, site
+from tests.acceptance.fleet_site import Site
 from tests.acceptance.terminal import Terminal
 
 AGENT = """\
@@ -60,12 +58,6 @@ MISTAKES = {
         AGENT + f"    default_prompt: {'x' * 1_000_000}\n", "", "larger|characters",
     ),
 }  # fmt: skip
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.parametrize("name", MISTAKES)

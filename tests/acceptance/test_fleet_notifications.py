@@ -1,21 +1,11 @@
 """`rota up` tells people what happened, also what happened while it was dead."""
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.acceptance.fleet_site import Site, site, whole_lines
+from tests.acceptance.fleet_site import Site, whole_lines
 
 KEEPS = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
 
 
 def heard(place: Site) -> list[Any]:

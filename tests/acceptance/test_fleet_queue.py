@@ -3,19 +3,11 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.acceptance.fleet_site import QUEUE, Site, schedule, site
+from tests.acceptance.fleet_site import QUEUE, Site, schedule
 from tests.acceptance.terminal import Terminal
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as made:
-        yield made
 
 
 def test_an_item_is_done_by_the_agent_that_its_schedule_wakes(place: Site) -> None:

@@ -21,6 +21,7 @@ from rota.storage.statements import load_statements
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
 from tests.contract.spelling import to_psycopg
+from tests.contract.sqlite_steps import steps
 
 NOW = ManualClock().text()
 WANT = 5
@@ -297,23 +298,6 @@ def sqlite_plan(connection: apsw.Connection, statement: Statement) -> list[str]:
     return [str(row[3]) for row in rows]
 
 
-def steps(connection: apsw.Connection, statement: Statement) -> int:
-    """How many instructions of SQLite's machine it takes."""
-    counted = 0
-
-    def profile(event: dict[str, Any]) -> None:
-        nonlocal counted
-        counted += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
-
-    connection.execute("SAVEPOINT looking")
-    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile)
-    connection.execute(*statement).fetchall()
-    connection.trace_v2(0)
-    connection.execute("ROLLBACK TO looking")
-    connection.execute("RELEASE looking")
-    return counted
-
-
 @pytest.mark.parametrize(("ask", "index"), ALL.values(), ids=ALL.keys())
 def test_sqlite_reads_the_index(
     databases: dict[int, apsw.Connection],
@@ -349,14 +333,14 @@ def test_sqlite_works_as_hard_with_fifty_times_the_items(
     databases: dict[int, apsw.Connection], name: str
 ) -> None:
     for statement in ALL[name][0]("sqlite"):
-        few, many = (steps(databases[count], statement) for count in (FEW, MANY))
+        few, many = (steps(databases[count], *statement) for count in (FEW, MANY))
         assert 0 < many <= 1.5 * few + 100, name
 
 
 def test_sqlite_begins_with_the_rarest_label(databases: dict[int, apsw.Connection]) -> None:
     ((text, values),) = claim(labels=2)("sqlite")
     rare_last, rare_first = (
-        steps(databases[MANY], (text, values | {"label_0": first, "label_1": second}))
+        steps(databases[MANY], text, values | {"label_0": first, "label_1": second})
         for first, second in (("red", "rare"), ("rare", "red"))
     )
     assert max(rare_last, rare_first) < 500  # hundreds of ready items are red

@@ -62,7 +62,8 @@ async def test_a_silent_node_of_another_place_keeps_what_its_claim_keeps(
     (claimed,) = (await ledger.queue.claim(ClaimRequest("ada"))).items
     node = Node("old", place, 1, clock.text(), clock.text())
     await store.transact(lambda tx: tx.put_node(node))
-    run = await ledger.runs.begin("ada", TriggerKind.MANUAL, item=claimed.item, node="old")
+    there = Ledger.on(store, clock, node="old").runs
+    run = await there.begin("ada", TriggerKind.MANUAL, item=claimed.item)
     clock.advance(120)
     await store.transact(lambda tx: tx.end_node("old", clock.text()))
 
@@ -134,7 +135,8 @@ async def test_a_run_over_which_the_clock_was_put_back_took_no_time(
 ) -> None:
     """And gives nothing back to a budget."""
     run = await ledger.runs.begin("ada", TriggerKind.MANUAL)
-    left = await ledger.runs.begin("ada", TriggerKind.MANUAL, node="old")
+    there = Ledger.on(store, clock, node="old").runs
+    left = await there.begin("ada", TriggerKind.MANUAL)
     ahead = Node("old", "here", 1, clock.text(), clock.text(900))
     clock.advance(-3600)
     ended_now = await ledger.runs.end(run, FAILED)
@@ -150,7 +152,8 @@ async def test_a_lost_run_lasted_until_its_server_was_last_seen(
 ) -> None:
     """What it costs of a budget ends there: nobody ran anything while no server was up."""
     begun_at = clock.text()
-    run = await ledger.runs.begin("ada", TriggerKind.MANUAL, node="old")
+    there = Ledger.on(store, clock, node="old").runs
+    run = await there.begin("ada", TriggerKind.MANUAL)
     clock.advance(5)
     node = Node("old", "here", 1, begun_at, clock.text())
     await store.transact(lambda tx: tx.put_node(node))
@@ -169,7 +172,7 @@ async def test_a_run_says_since_when_its_server_is_not_seen(
             lambda tx, name=name: tx.put_node(Node(name, name, 1, clock.text(), clock.text()))
         )
     begun_there = {
-        name: await runs.begin("ada", TriggerKind.MANUAL, node=name)
+        name: await Ledger.on(store, clock, node=name).runs.begin("ada", TriggerKind.MANUAL)
         for name in ("alive", "silent", "left", "a worker elsewhere")
     }
 
@@ -177,7 +180,7 @@ async def test_a_run_says_since_when_its_server_is_not_seen(
         found = {name: (await runs.get(run.id)).unseen_since for name, run in those.items()}
         return {name: since for name, since in found.items() if since}
 
-    over = await runs.begin("ada", TriggerKind.MANUAL, node="left")
+    over = await Ledger.on(store, clock, node="left").runs.begin("ada", TriggerKind.MANUAL)
     await runs.end(over, FAILED)
     since = clock.text()
     clock.advance(15)

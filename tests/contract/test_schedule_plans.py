@@ -19,6 +19,7 @@ from rota.storage.statements import load_statements
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
 from tests.contract.spelling import to_psycopg
+from tests.contract.sqlite_steps import steps
 
 CLOCK = ManualClock()
 NOW = CLOCK.text()
@@ -99,23 +100,6 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, ap
     yield opened
     for connection in opened.values():
         connection.close()
-
-
-def steps(connection: apsw.Connection, statement: str, values: dict[str, Any]) -> int:
-    """How many instructions of SQLite's machine it takes."""
-    counted = 0
-
-    def profile(event: dict[str, Any]) -> None:
-        nonlocal counted
-        counted += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
-
-    connection.execute("SAVEPOINT looking")
-    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile)
-    connection.execute(statement, values).fetchall()
-    connection.trace_v2(0)
-    connection.execute("ROLLBACK TO looking")
-    connection.execute("RELEASE looking")
-    return counted
 
 
 @pytest.mark.parametrize("name", CHECK)

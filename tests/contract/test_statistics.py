@@ -37,6 +37,7 @@ from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
 from rota.testing.standing import order
 from tests.contract.spelling import to_psycopg
+from tests.contract.sqlite_steps import steps
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -394,20 +395,6 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
     yield opened
     for connection, _ in opened.values():
         connection.close()
-
-
-def steps(connection: apsw.Connection, statement: str, values: dict[str, Any]) -> int:
-    """How many instructions of SQLite's machine it takes."""
-    counted = 0
-
-    def profile(event: dict[str, Any]) -> None:
-        nonlocal counted
-        counted += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
-
-    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile)
-    connection.execute(statement, values).fetchall()
-    connection.trace_v2(0)
-    return counted
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -121,11 +121,10 @@ def sleeping(env: dict[str, str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **env})
 
 
-async def test_runs_of_other_servers_and_living_runs_are_not_touched(tmp_path: Path) -> None:
+async def test_runs_of_other_servers_are_not_touched(tmp_path: Path) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     marks = {
         "dead": {RUN_ID: "dead", RUN_ROOT: str(mine)},
-        "alive": {RUN_ID: "alive", RUN_ROOT: str(mine)},
         "other": {RUN_ID: "dead", RUN_ROOT: str(other)},
         "unmarked": {RUN_ROOT: str(mine)},
         "longer": {RUN_ID: "dead", RUN_ROOT: f"{mine}2"},
@@ -133,11 +132,11 @@ async def test_runs_of_other_servers_and_living_runs_are_not_touched(tmp_path: P
     processes = {name: sleeping(env) for name, env in marks.items()}
     try:
         reaped = asyncio.create_task(asyncio.to_thread(processes["dead"].wait))
-        ended = await asyncio.to_thread(end_orphans, mine, ["alive"])
+        ended = await asyncio.to_thread(end_orphans, mine)
         await reaped
         assert [(one.pid, one.run_id) for one in ended] == [(processes["dead"].pid, "dead")]
         assert {name for name, one in processes.items() if one.poll() is None} == {
-            *("alive", "other", "unmarked", "longer")
+            *("other", "unmarked", "longer")
         }
     finally:
         for process in processes.values():

@@ -1,7 +1,7 @@
-"""A server on a real port, and a client for it."""
+"""A server on a real port, and clients for it."""
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 from rota.app import make_store, open_ledger
+from rota.client import SyncWorkQueueClient, WorkQueueClient
 from rota.queue.ledger import Ledger
+from rota.signals import SignalScheduler
 from rota.testing.clock import ManualClock
 from rota.testing.postgres import PostgresServer
 from rota.testing.served import Served, serve
@@ -79,3 +81,22 @@ def served(database: str, clock: ManualClock, tmp_path: Path) -> Iterator[Served
 def http(served: Served) -> Iterator[httpx2.Client]:
     with httpx2.Client(base_url=served.url, timeout=30) as client:
         yield client
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[WorkQueueClient]:
+    async with WorkQueueClient(served.url) as client:
+        yield client
+
+
+@pytest.fixture
+def sync_client(served: Served) -> Iterator[SyncWorkQueueClient]:
+    with SyncWorkQueueClient(served.url) as client:
+        yield client
+
+
+@pytest.fixture
+def tick(served: Served, clock: ManualClock) -> Callable[[], int]:
+    """Everything that is due fires; how many did."""
+    processor = SignalScheduler(served.store, owner="test", clock=clock)
+    return lambda: served.run(processor.tick)

@@ -1,7 +1,7 @@
 """The claim loop of follow-ups: taken, kept, ended or given back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,18 +24,6 @@ BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
 @pytest.fixture
 def clock() -> SystemClock:
     return SystemClock()  # heartbeats are sent in real time, so leases run in it too
-
-
-@pytest.fixture
-async def client(served: Served) -> AsyncIterator[WorkQueueClient]:
-    async with WorkQueueClient(served.url) as client:
-        yield client
-
-
-@pytest.fixture
-def sync_client(served: Served) -> Iterator[SyncWorkQueueClient]:
-    with SyncWorkQueueClient(served.url) as client:
-        yield client
 
 
 @pytest.fixture

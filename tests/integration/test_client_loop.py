@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +35,6 @@ LEASE = 3.0
 @pytest.fixture
 def clock() -> SystemClock:
     return SystemClock()  # heartbeats are sent in real time, so leases run in it too
-
-
-@pytest.fixture
-async def client(served: Served) -> AsyncIterator[WorkQueueClient]:
-    async with WorkQueueClient(served.url) as client:
-        yield client
-
-
-@pytest.fixture
-def sync_client(served: Served) -> Iterator[SyncWorkQueueClient]:
-    with SyncWorkQueueClient(served.url) as client:
-        yield client
 
 
 async def add(client: WorkQueueClient, *descriptions: str, **fields: Any) -> list[str]:

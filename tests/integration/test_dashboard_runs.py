@@ -15,6 +15,7 @@ from rota.dashboard.run_logs import LINES_SHOWN
 from rota.dashboard.runs import RUNS_A_PAGE
 from rota.model.runs import Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
+from rota.queue.ledger import Ledger
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
@@ -298,9 +299,8 @@ def test_what_has_ended_is_not_followed(served: Served, look: Callable[..., Mark
 def test_a_log_on_another_node_is_said_to_be_there(
     served: Served, look: Callable[..., Markup]
 ) -> None:
-    run = served.run(
-        lambda: served.ledger.runs.begin("ann", TriggerKind.SCHEDULE, node="other-node")
-    )
+    there = Ledger.on(served.store, node="other-node").runs
+    run = served.run(lambda: there.begin("ann", TriggerKind.SCHEDULE))
     page = look(f"/ui/runs/{run.id}")
     assert "on the node other-node" in page.by_id("log-empty").text
     assert "data-run" not in page.by_id("log-head").attributes
@@ -311,9 +311,9 @@ def test_a_run_whose_server_is_gone_says_so(
     served: Served, clock: ManualClock, look: Callable[..., Markup]
 ) -> None:
     node = Node("other-node", "there:/", 1, clock.text(), clock.text())
-    store = served.ledger.queue._store
-    served.run(lambda: store.transact(lambda tx: tx.put_node(node)))
-    run = served.run(lambda: served.ledger.runs.begin("ann", TriggerKind.SCHEDULE, node=node.id))
+    served.run(lambda: served.store.transact(lambda tx: tx.put_node(node)))
+    there = Ledger.on(served.store, clock, node=node.id).runs
+    run = served.run(lambda: there.begin("ann", TriggerKind.SCHEDULE))
     words = "its server has not been seen since"
     assert words not in look(f"/ui/runs/{run.id}").by_id("run").text
     clock.advance(60)

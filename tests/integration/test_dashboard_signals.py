@@ -15,7 +15,6 @@ from rota.dashboard import signals as signals_page
 from rota.dashboard.errors import error_page
 from rota.model.signals import SignalStatus
 from rota.model.status import Status
-from rota.signals import SignalScheduler
 from rota.signals.processor import MOST_ATTEMPTS
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
@@ -38,12 +37,6 @@ def served(database: str, clock: ManualClock, tmp_path: Path) -> Iterator[Served
         endpoints=lambda signals: dashboard_endpoints(signals=signals), error_page=error_page,
     ) as made:  # fmt: skip
         yield made
-
-
-@pytest.fixture
-def tick(served: Served, clock: ManualClock) -> Tick:
-    processor = SignalScheduler(served.store, owner="test", clock=clock)
-    return lambda: served.run(processor.tick)
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ import pytest
 from rota.claims.comments import OPERATOR_FLEET
 from rota.claims.pauses import PausedRepos
 from rota.claims.pickup import Asker, Obstacle
-from rota.claims.port import Account, Issue
+from rota.claims.port import Issue
 from rota.claims.protocol import CommentClaims, Grant, Refusal
-from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, NotFound, Refused
+from rota.model.errors import InvalidInput, IssueNotFound, MalformedReference, Refused
 from rota.sources.desk import Held
 from rota.sources.operators import Operators
 from rota.sources.port import WorkResult
 from rota.testing.tracker import Control, TrackerStub
-from tests.integration.tended import ADA, BOT, EVE, LOGINS, REPO, Tended, build, tended
+from tests.integration.tended import ADA, BOT, LOGINS, REPO, Tended, build, tended
 
 HOLD = "do-not-pickup"
 PR = "https://example.org/ada/engine/pull/9"
@@ -359,14 +359,6 @@ async def test_an_edit_after_an_approval_needs_a_new_one(scene: Tended, control:
     assert refused.obstacle is Obstacle.UNTRUSTED
     await ada.approve(number)
     assert isinstance(await desk.take(number, "lucius"), Held)
-
-
-async def test_whois_tells_the_number(scene: Tended) -> None:
-    ada = await person(scene)
-    assert await ada.me() == Account(ADA, "ada")
-    assert await ada.whois("eve") == Account(EVE, "eve")
-    with pytest.raises(NotFound, match="knows nobody called 'nobody'"):
-        await ada.whois("nobody")
 
 
 # looking

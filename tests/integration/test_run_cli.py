@@ -15,6 +15,7 @@ from rota.model.fleet import AgentSpec, Breaker
 from rota.model.runs import OutboxEntry, Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
 from rota.model.work import NewItem
+from rota.queue.ledger import Ledger
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served
@@ -26,8 +27,9 @@ def here(tmp_path: Path, served: Served) -> Terminal:
     return ThisProcess(tmp_path, {"ROTA_URL": served.url})
 
 
-def a_run(served: Served, agent: str = "ann", **facts: Any) -> Run:
-    return served.run(lambda: served.ledger.runs.begin(agent, TriggerKind.SCHEDULE, **facts))
+def a_run(served: Served, agent: str = "ann", *, node: str = "", **facts: Any) -> Run:
+    runs = Ledger.on(served.store, served.ledger.clock, node=node).runs
+    return served.run(lambda: runs.begin(agent, TriggerKind.SCHEDULE, **facts))
 
 
 def finish(served: Served, run: Run, status: RunStatus = RunStatus.SUCCEEDED, **how: Any) -> None:
@@ -42,11 +44,12 @@ def write(served: Served, run: Run, *lines: dict[str, Any]) -> None:
 
 
 def post(served: Served, entry: OutboxEntry, *, bury: bool = False) -> None:
-    store = served.ledger.queue._store
-    served.run(lambda: store.transact(lambda tx: tx.post(entry)))
+    served.run(lambda: served.store.transact(lambda tx: tx.post(entry)))
     if bury:
         served.run(
-            lambda: store.transact(lambda tx: tx.bury(entry.id, entry.created_at, "no answer"))
+            lambda: served.store.transact(
+                lambda tx: tx.bury(entry.id, entry.created_at, "no answer")
+            )
         )
 
 
@@ -152,8 +155,7 @@ def test_without_a_server_runs_are_read_from_the_database(
 def left_behind(served: Served, clock: ManualClock, **facts: Any) -> Run:
     """A run whose server was killed a minute ago."""
     node = Node("node-7", "here:/", 1, clock.text(), clock.text())
-    store = served.ledger.queue._store
-    served.run(lambda: store.transact(lambda tx: tx.put_node(node)))
+    served.run(lambda: served.store.transact(lambda tx: tx.put_node(node)))
     run = a_run(served, node=node.id, **facts)
     clock.advance(60)
     return run

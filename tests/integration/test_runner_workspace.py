@@ -398,9 +398,8 @@ async def test_a_worktree_that_cannot_be_looked_at_does_not_keep_the_others_from
 
 async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: Stage) -> None:
     state = stage.path / "state"
-    for name in ("crashed", "alive"):
-        git(stage.place, "worktree", "add", "-q", "--detach", str(state / "worktrees" / name))
     lost = state / "worktrees" / "crashed"
+    git(stage.place, "worktree", "add", "-q", "--detach", str(lost))
     (lost / "sub" / "file").write_text("precious")
     git(lost, "commit", "-qam", "not pushed")
     (state / "worktrees" / "half-made").mkdir()
@@ -409,18 +408,17 @@ async def test_what_a_crashed_server_left_is_removed_at_the_next_start(stage: St
     (state / "worktrees" / "link").symlink_to(elsewhere)
     (state / "worktrees" / f"deleted-by-hand{KEPT}").touch()
 
-    removed = await clean_worktrees(state, ["alive"], environ=ENVIRON)
+    removed = await clean_worktrees(state, environ=ENVIRON)
 
     assert {(one.path.name, one.ref) for one in removed} == {
         ("crashed", "rota/recovered/crashed"),
         ("half-made", None),
     }
-    assert sorted(path.name for path in (state / "worktrees").iterdir()) == [
-        *("alive", f"deleted-by-hand{KEPT}", "link")
-    ]
+    left = sorted(path.name for path in (state / "worktrees").iterdir())
+    assert left == [f"deleted-by-hand{KEPT}", "link"]
     assert elsewhere.exists()
     assert git(stage.place, "show", "rota/recovered/crashed:sub/file") == "precious"
-    assert len(trees(stage)) == 2
+    assert len(trees(stage)) == 1
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from rota.app import open_ledger
 from rota.model.fleet import AgentSpec
 from rota.model.runs import Run, RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
+from rota.queue.ledger import Ledger
 from rota.storage.schedule_port import Node
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
@@ -299,9 +300,9 @@ def test_whoever_follows_the_log_of_a_dead_server_is_told_once(
     http: httpx2.Client, served: Served, clock: ManualClock
 ) -> None:
     node = Node("node-7", "here:/", 1, clock.text(), clock.text())
-    store = served.ledger.queue._store
-    served.run(lambda: store.transact(lambda tx: tx.put_node(node)))
-    run = own_run(served, node=node.id)
+    served.run(lambda: served.store.transact(lambda tx: tx.put_node(node)))
+    there = Ledger.on(served.store, clock, node=node.id).runs
+    run = served.run(lambda: there.begin("ann", TriggerKind.SCHEDULE))
     where, follow = f"/runs/{run.id}/log", {"follow": "true"}
     with (
         written(served, run) as write,
@@ -326,7 +327,8 @@ def test_whoever_follows_the_log_of_a_dead_server_is_told_once(
 def test_a_log_that_lies_on_another_node_is_not_an_empty_one(
     http: httpx2.Client, served: Served
 ) -> None:
-    run = own_run(served, node="node-7")
+    there = Ledger.on(served.store, node="node-7").runs
+    run = served.run(lambda: there.begin("ann", TriggerKind.SCHEDULE))
     answer = http.get(f"/runs/{run.id}/log")
     assert code(answer) == (404, "not_found")
     assert answer.json()["node"] == "node-7"

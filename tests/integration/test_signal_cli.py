@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from rota.model.status import Status
-from rota.signals import SignalScheduler
 from rota.signals.processor import MOST_ATTEMPTS
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served
@@ -21,12 +20,6 @@ Tick = Callable[[], int]
 @pytest.fixture
 def here(tmp_path: Path, served: Served) -> Terminal:
     return ThisProcess(tmp_path, {"ROTA_URL": served.url, "ROTA_ACTOR": "me"})
-
-
-@pytest.fixture
-def tick(served: Served, clock: ManualClock) -> Tick:
-    processor = SignalScheduler(served.store, owner="test", clock=clock)
-    return lambda: served.run(processor.tick)
 
 
 def an_item(here: Terminal) -> str:

@@ -8,7 +8,6 @@ import pytest
 
 from rota.model.status import Status, Verb
 from rota.queue.moves import Order
-from rota.signals import SignalScheduler
 from rota.signals.processor import MOST_ATTEMPTS
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served
@@ -21,13 +20,6 @@ Asks = Callable[..., httpx2.Client]
 
 FAILS = {"kind": "work_item.status.transition", "to": ["failed"]}
 BLOCKS = {"kind": "work_item.status.transition", "to": ["blocked"]}
-
-
-@pytest.fixture
-def tick(served: Served, clock: ManualClock) -> Tick:
-    """Everything that is due fires; how many did."""
-    processor = SignalScheduler(served.store, owner="test", clock=clock)
-    return lambda: served.run(processor.tick)
 
 
 @pytest.fixture

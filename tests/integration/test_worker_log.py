@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,6 @@ from rota.model.schedules import TriggerKind
 from rota.testing.served import Served
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-async def client(served: Served) -> AsyncIterator[WorkQueueClient]:
-    async with WorkQueueClient(served.url) as client:
-        yield client
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rota import __version__
 from rota.api import (
     care,
     claims,
@@ -95,7 +96,7 @@ def create_app(
         *endpoints,
     ]
     sockets = Sockets(gate, feed, ours, stopping=stopping, limits=ws)
-    ours += [*doc_endpoints(ours, settings.version, gate), *socket_endpoints(sockets)]
+    ours += [*doc_endpoints(ours, __version__, gate), *socket_endpoints(sockets)]
     return Api(
         ledger, settings, gate, Routes(ours), sockets, mounts=mounts, stopping=stopping,
         error_page=error_page,

@@ -1,6 +1,7 @@
 """The ASGI interface as this face uses it, and helpers that watch a connection."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, TypeVar
 
@@ -11,6 +12,8 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = dict[bytes, bytes]
 T = TypeVar("T")
+
+FAREWELL_SECONDS = 1.0
 
 
 class ClientGone(Exception):
@@ -47,6 +50,31 @@ async def has_gone(receive: Receive) -> bool:
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
     return False
+
+
+def chunk(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def pumped(
+    pump: Coroutine[Any, Any, None],
+    receive: Receive,
+    send: Send,
+    stopping: asyncio.Event,
+    until_refused: Coroutine[Any, Any, None],
+    *,
+    passing: type[Exception],
+) -> None:
+    """Run `pump`, which sends a stream, until one of the ends of `attend`. A `passing` error is
+    suppressed: the reader reconnects and resumes from there."""
+    pumping = asyncio.ensure_future(pump)
+    gone = await attend(pumping, receive, stopping, until_refused)
+    if not gone:
+        with contextlib.suppress(TimeoutError):  # the reader does not read
+            await asyncio.wait_for(send(chunk(b"", more=False)), FAREWELL_SECONDS)
+    if not pumping.cancelled():
+        with contextlib.suppress(passing):
+            pumping.result()
 
 
 async def attend(

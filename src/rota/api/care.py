@@ -2,6 +2,7 @@
 
 import asyncio
 
+from rota import __version__
 from rota.api import schemas, wire
 from rota.api.answers import Answer, json_answer
 from rota.api.call import Call
@@ -38,7 +39,7 @@ async def health(call: Call) -> Answer:
         raise StorageUnavailable(
             "the database answers and stores nothing; the server's log says why", database=kind
         )
-    return json_answer(schemas.Health("ok", call.settings.version, kind))
+    return json_answer(schemas.Health("ok", __version__, kind))
 
 
 @endpoint("GET", "/metrics", scope=READ, tag=TAG, gives=str, media_type=PROMETHEUS)
@@ -47,9 +48,7 @@ async def metrics(call: Call) -> Answer:
     counts = {str(status): count for status, count in (await call.ledger.views.counts()).items()}
     kind = database_kind(call.ledger.database)
     sources, vitals = await call.ledger.outside.states(), await call.ledger.figures.vitals()
-    text = await asyncio.to_thread(
-        call.metrics.render, counts, call.settings.version, kind, sources, vitals
-    )
+    text = await asyncio.to_thread(call.metrics.render, counts, __version__, kind, sources, vitals)
     return Answer(200, text, PROMETHEUS.encode())
 
 

@@ -1,7 +1,6 @@
 """The event log, as pages or as a stream that can be resumed without a gap."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
@@ -12,7 +11,7 @@ from msgspec import UNSET
 
 from rota.api import schemas, wire
 from rota.api.answers import Answer, Beginning, Reply, encode, raw, raw_headers
-from rota.api.asgi import Receive, Send, attend
+from rota.api.asgi import Receive, Send, chunk, pumped
 from rota.api.bodies import EventQuery
 from rota.api.call import Call
 from rota.api.pages import page_answer
@@ -23,7 +22,6 @@ from rota.model.errors import InvalidInput, StorageError
 from rota.model.events import Event
 
 STREAM = b"text/event-stream"
-FAREWELL_SECONDS = 1.0
 
 
 def written(event: Event) -> str:
@@ -112,29 +110,23 @@ class EventStream:
     status: int = 200
 
     async def deliver(self, receive: Receive, send: Send) -> None:
-        pump = asyncio.ensure_future(self._pump(send))
-        gone = await attend(pump, receive, self.stopping, self.until_refused())
-        if not gone:
-            with contextlib.suppress(TimeoutError):  # the reader does not read
-                await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)
-        if not pump.cancelled():
-            with contextlib.suppress(StorageError):  # the reader reconnects and resumes from there
-                pump.result()
+        ends = self.stopping, self.until_refused()
+        await pumped(self._pump(send), receive, send, *ends, passing=StorageError)
 
     async def _pump(self, send: Send) -> None:
         headers = raw_headers(STREAM, None)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async with self.follow as reading:
             # An id without data: a reader that disconnects before the first event resumes here.
-            await send(_chunk(b"retry: 2000\nid: %d\n\n" % reading.position))
+            await send(chunk(b"retry: 2000\nid: %d\n\n" % reading.position))
             quiet_since = time.monotonic()
             while True:
                 left = quiet_since + self.heartbeat_seconds - time.monotonic()
                 page = await self._next(reading, left)
                 if page:
-                    await reading.hand_out(send(_chunk(b"".join(map(_frame, page)))))
+                    await reading.hand_out(send(chunk(b"".join(map(_frame, page)))))
                 elif left <= 0:
-                    await send(_chunk(b": still here\n\n"))
+                    await send(chunk(b": still here\n\n"))
                 if page or left <= 0:
                     quiet_since = time.monotonic()
 
@@ -149,10 +141,6 @@ class EventStream:
 def _frame(entry: Entry) -> bytes:
     event = entry.event
     return f"id: {event.seq}\nevent: {event.type}\ndata: {entry.text}\n\n".encode()
-
-
-def _chunk(body: bytes, *, more: bool = True) -> dict[str, object]:
-    return {"type": "http.response.body", "body": body, "more_body": more}
 
 
 _EVENT_ENDPOINTS = (list_events,)

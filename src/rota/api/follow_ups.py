@@ -3,7 +3,8 @@
 from rota.api import signal_wire as wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
-from rota.api.pages import page_answer
+from rota.api.mistakes import status_named
+from rota.api.pages import id_cursor, page_answer
 from rota.api.routing import Endpoint, endpoint, given
 from rota.api.signal_wire import (
     CancelFollowUp,
@@ -12,8 +13,6 @@ from rota.api.signal_wire import (
     FollowUpQuery,
     HeartbeatFollowUp,
     ReleaseFollowUp,
-    place_of,
-    status_of,
 )
 from rota.model.access import READ, WORK
 from rota.model.signals import FollowUp, FollowUpStatus
@@ -31,11 +30,11 @@ async def list_follow_ups(signals: Signals, call: Call, query: FollowUpQuery) ->
 
     With `agent`, only those that this agent may claim.
     """
-    status = status_of(FollowUpStatus, query.status)
+    status = None if query.status is None else status_named(FollowUpStatus, query.status)
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[FollowUp], bool]:
         found = await signals.follow_ups(
-            status, query.work_item_id, query.agent, limit, after=place_of(cursor)
+            status, query.work_item_id, query.agent, limit, after=id_cursor(cursor)
         )
         return found, len(found) == limit
 

@@ -12,13 +12,16 @@ from the value and from what the model expects there. A type may bring its own w
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from rota.model.errors import InvalidInput, MissingRequirement
+
+S = TypeVar("S", bound=StrEnum)
 
 # msgspec's form of a place: "Expected `int`, got `str` - at `$.priority`".
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
@@ -55,6 +58,18 @@ def invalid(
         return MissingRequirement(f"{field}: is missing{hint}", field=field)
     said = _not_known(forms) if named else _said(forms, _value_at(given, steps))
     return InvalidInput(f"{field}: {said}"[:_LONGEST_DETAIL], field=field)
+
+
+def status_named(kind: type[S], name: str) -> S:
+    try:
+        return kind(name)
+    except ValueError:
+        known = [str(one) for one in kind]
+        raise InvalidInput(
+            f"status: {name[:40]!r} is unknown; there are {', '.join(known)}",
+            field="status",
+            allowed=known,
+        ) from None
 
 
 def loosely(raw: bytes | str) -> Any:

@@ -1,17 +1,31 @@
 """Lists, page by page. A page ends at its limit, or before its answer becomes too large: an item
 may have most of a megabyte."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rota.api.answers import Answer, encode, json_answer, raw
 from rota.api.bodies import PageQuery
 from rota.api.call import Call
+from rota.model.errors import BadCursor
 
 T = TypeVar("T")
 
 MOST_BYTES = 4 * 1024 * 1024
 PIECE = 100  # rows read at a time; at most one piece is read in vain
+_ID = re.compile("[0-9a-f-]{36}")
+
+
+def id_cursor(cursor: str | None) -> str | None:
+    """The id after which a page begins."""
+    if cursor is not None and not _ID.fullmatch(cursor):
+        raise bad_cursor()
+    return cursor
+
+
+def bad_cursor() -> BadCursor:
+    return BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
 
 
 async def page_answer(

@@ -1,7 +1,6 @@
 """The log of a run as an answer: what is there, and what is added until the run has ended."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -11,9 +10,9 @@ from typing import Any
 import msgspec
 
 from rota.api.answers import raw_headers
-from rota.api.asgi import Receive, Send, attend
+from rota.api.asgi import Receive, Send, chunk, pumped
 from rota.api.call import Call
-from rota.api.events import FAREWELL_SECONDS, STREAM
+from rota.api.events import STREAM
 from rota.api.run_wire import LogQuery
 from rota.model.errors import RotaError
 from rota.model.runs import Run
@@ -67,14 +66,8 @@ class LogStream:
         return STREAM if self.as_events else NDJSON.encode()
 
     async def deliver(self, receive: Receive, send: Send) -> None:
-        pump = asyncio.ensure_future(self._pump(send))
-        gone = await attend(pump, receive, self.stopping, self.until_refused())
-        if not gone:
-            with contextlib.suppress(TimeoutError):  # the reader does not read
-                await asyncio.wait_for(send(_chunk(b"", more=False)), FAREWELL_SECONDS)
-        if not pump.cancelled():
-            with contextlib.suppress(RotaError):  # the reader reconnects and resumes from there
-                pump.result()
+        ends = self.stopping, self.until_refused()
+        await pumped(self._pump(send), receive, send, *ends, passing=RotaError)
 
     async def _pump(self, send: Send) -> None:
         headers = raw_headers(self.media_type, None)
@@ -122,7 +115,7 @@ class LogStream:
             await self._say(send, b"".join(waiting))
 
     async def _say(self, send: Send, body: bytes) -> None:
-        await send(_chunk(body))
+        await send(chunk(body))
         self._spoke_at = time.monotonic()
 
 
@@ -146,7 +139,3 @@ def _farewell(seen: str) -> bytes:
         " server starts again (rota up)"
     )
     return msgspec.json.encode({"ts": seen, "stream": "rota", "text": text, "gone": True})
-
-
-def _chunk(body: bytes, *, more: bool = True) -> dict[str, object]:
-    return {"type": "http.response.body", "body": body, "more_body": more}

@@ -1,7 +1,6 @@
 """Runs: viewed and cancelled by people, begun and ended by workers on other machines."""
 
 import asyncio
-import re
 from dataclasses import replace
 
 import msgspec
@@ -9,7 +8,8 @@ import msgspec
 from rota.api import run_wire as wire
 from rota.api.answers import Answer, Beginning, Reply, empty_answer, json_answer
 from rota.api.call import Call
-from rota.api.pages import page_answer
+from rota.api.mistakes import status_named
+from rota.api.pages import bad_cursor, id_cursor, page_answer
 from rota.api.permits import demand_own
 from rota.api.routing import endpoint
 from rota.api.run_log import NDJSON, LogStream
@@ -17,7 +17,7 @@ from rota.api.run_wire import BeginRun, EndRun, LogQuery, PieceQuery, PostQuery,
 from rota.model.access import DISPATCH, READ, WORK
 from rota.model.claims import Claim
 from rota.model.clock import parse_time, to_text
-from rota.model.errors import BadCursor, InvalidInput, NotFound, Refused
+from rota.model.errors import InvalidInput, NotFound, Refused
 from rota.model.runs import FIRST_POST, OutboxEntry, PostPlace, Run, RunFilter, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.work import WorkItem, check_text
@@ -27,8 +27,6 @@ TAG = "runs"
 # Of a log that a worker sends. The worker's own limit (`output_limit`) is usually lower.
 LARGEST_LOG = 64 * 1024 * 1024
 WORKER = "worker:"  # prefix of a worker's name, so that it cannot pass for a server
-
-_CURSOR = re.compile("[0-9a-f-]{36}")
 
 
 # for people
@@ -40,13 +38,12 @@ async def list_runs(call: Call, query: RunQuery) -> Answer:
 
     Name several statuses by repeating `status` or with commas.
     """
-    if query.cursor is not None and not _CURSOR.fullmatch(query.cursor):
-        raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
+    start = id_cursor(query.cursor)
     wanted = RunFilter(
         query.agent,
         query.schedule,
         query.work_item_id,
-        tuple(_status(name) for name in query.status),
+        tuple(status_named(RunStatus, name) for name in query.status),
     )
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[Run], bool]:
@@ -54,20 +51,8 @@ async def list_runs(call: Call, query: RunQuery) -> Answer:
         return found, len(found) == limit
 
     return await page_answer(
-        call, query.limit, query.cursor, ask, written=wire.run_of, place=lambda run: run.id
+        call, query.limit, start, ask, written=wire.run_of, place=lambda run: run.id
     )
-
-
-def _status(name: str) -> RunStatus:
-    try:
-        return RunStatus(name)
-    except ValueError:
-        known = [str(one) for one in RunStatus]
-        raise InvalidInput(
-            f"status: {name[:40]!r} is unknown; there are {', '.join(known)}",
-            field="status",
-            allowed=known,
-        ) from None
 
 
 @endpoint("GET", "/runs/{id}", scope=READ, tag=TAG, gives=wire.Run)
@@ -183,7 +168,7 @@ async def _own(call: Call) -> Run:
 
 
 def _ending(name: str) -> RunStatus:
-    status = _status(name)
+    status = status_named(RunStatus, name)
     if not status.ended:
         raise InvalidInput("status: a run that has ended is not running", field="status")
     return status
@@ -229,7 +214,7 @@ async def list_outbox(call: Call, query: PostQuery) -> Answer:
 def _post_place(cursor: str) -> PostPlace:
     at, slash, entry_id = cursor.partition("/")
     if not (slash and cursor.isprintable()):
-        raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
+        raise bad_cursor()
     return at, entry_id
 
 

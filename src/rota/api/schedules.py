@@ -7,12 +7,12 @@ from rota.api import schedule_hooks
 from rota.api import schedule_wire as wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
+from rota.api.pages import bad_cursor
 from rota.api.routing import endpoint
 from rota.api.schedule_hooks import TAG, named
 from rota.api.schedule_wire import Restore, ScheduleQuery, TriggerNow
 from rota.model.access import ADMIN, DISPATCH, READ
 from rota.model.clock import to_text
-from rota.model.errors import BadCursor
 from rota.model.runs import Run
 from rota.model.schedules import ScheduleState
 from rota.model.work import NAME
@@ -51,7 +51,7 @@ async def last_runs(
 def _place(cursor: str) -> tuple[str, str]:
     agent, _, name = cursor.partition("/")
     if not NAME.fullmatch(agent) or not NAME.fullmatch(name):
-        raise BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
+        raise bad_cursor()
     return agent, name
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from rota import __version__
 from rota.config.settings import is_loopback
 
 RECHECK_SECONDS = 10.0  # a revoked token is noticed by then, also on a stream
@@ -11,7 +10,6 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    version: str = __version__
     host: str = "127.0.0.1"  # the address that the server is bound to
     insecure: bool = False  # open without tokens also beyond loopback
     trusted: bool = False  # the caller is this process: no tokens, no browser checks

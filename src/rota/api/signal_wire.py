@@ -3,8 +3,7 @@
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -20,17 +19,14 @@ from rota.api.bodies import (
     Strict,
     Wanted,
 )
+from rota.api.pages import bad_cursor
 from rota.api.signal_specs import Action, ActionSpec, Trigger, TriggerSpec, action_of, trigger_of
 from rota.model import signals
 from rota.model.claims import DEFAULT_LEASE_SECONDS
-from rota.model.errors import BadCursor, InvalidInput
 from rota.model.signals import FiringStatus, FollowUpStatus, SignalStatus
 
-S = TypeVar("S", bound=StrEnum)
-
-_PLACE = re.compile("[0-9a-f-]{36}")
 _MADE_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{15}Z")
-_FIRING = re.compile(rf"{_PLACE.pattern}:[^\0]+")
+_FIRING = re.compile(r"[0-9a-f-]{36}:[^\0]+")
 
 SignalStatusName = Annotated[
     str, Meta(extra_json_schema={"enum": [str(one) for one in SignalStatus]})
@@ -110,13 +106,6 @@ class ReleaseFollowUp(Strict, frozen=True):
     token: ClaimToken
 
 
-def place_of(cursor: str | None) -> str | None:
-    """The id after which a page begins."""
-    if cursor is not None and not _PLACE.fullmatch(cursor):
-        raise _bad_cursor()
-    return cursor
-
-
 def firing_cursor(firing: signals.FiringRecord) -> str:
     """Ids of firings do not ascend, so the cursor begins with the time."""
     return urlsafe_b64encode(f"{firing.created_at} {firing.id}".encode()).decode().rstrip("=")
@@ -129,29 +118,11 @@ def firing_place(cursor: str | None) -> tuple[str, str] | None:
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except ValueError:
-        raise _bad_cursor() from None
+        raise bad_cursor() from None
     created_at, _, last = text.partition(" ")
     if not _MADE_AT.fullmatch(created_at) or not _FIRING.fullmatch(last):
-        raise _bad_cursor()
+        raise bad_cursor()
     return created_at, last
-
-
-def _bad_cursor() -> BadCursor:
-    return BadCursor("cursor: not one of ours; take it from the Link header", field="cursor")
-
-
-def status_of(kind: type[S], name: str | None) -> S | None:
-    if name is None:
-        return None
-    try:
-        return kind(name)
-    except ValueError:
-        known = [str(one) for one in kind]
-        raise InvalidInput(
-            f"status: {name[:40]!r} is unknown; there are {', '.join(known)}",
-            field="status",
-            allowed=known,
-        ) from None
 
 
 # out

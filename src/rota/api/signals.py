@@ -5,7 +5,8 @@ from rota.api import signal_wire as wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.call import Call
 from rota.api.follow_ups import follow_up_endpoints
-from rota.api.pages import page_answer
+from rota.api.mistakes import status_named
+from rota.api.pages import id_cursor, page_answer
 from rota.api.routing import Endpoint, endpoint, given
 from rota.api.signal_wire import (
     FiringQuery,
@@ -13,8 +14,6 @@ from rota.api.signal_wire import (
     SignalQuery,
     firing_cursor,
     firing_place,
-    place_of,
-    status_of,
 )
 from rota.api.wire import event_of
 from rota.model import signals as model
@@ -46,10 +45,10 @@ async def create_signal(signals: Signals, call: Call, body: NewSignal) -> Answer
 )  # fmt: skip
 async def list_signals(signals: Signals, call: Call, query: SignalQuery) -> Answer:
     """List signals by age."""
-    status = status_of(SignalStatus, query.status)
+    status = None if query.status is None else status_named(SignalStatus, query.status)
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[model.Signal], bool]:
-        place = place_of(cursor)
+        place = id_cursor(cursor)
         found = await signals.find(status, query.work_item_id, after=place, limit=limit)
         return found, len(found) == limit
 
@@ -92,7 +91,7 @@ async def test_signal(signals: Signals, call: Call, body: NewSignal) -> Answer:
 )  # fmt: skip
 async def list_firings(signals: Signals, call: Call, query: FiringQuery) -> Answer:
     """List firings with a status, oldest first; by default those that failed."""
-    status = status_of(FiringStatus, query.status) or FiringStatus.FAILED
+    status = status_named(FiringStatus, query.status)
 
     async def ask(limit: int, cursor: str | None) -> tuple[list[model.FiringRecord], bool]:
         found = await signals.firings(status, limit, after=firing_place(cursor))

@@ -10,6 +10,7 @@ from rota.api import schemas, wire
 from rota.api.answers import Answer, empty_answer, json_answer
 from rota.api.bodies import Change, NewBatch, NewWork, WorkQuery
 from rota.api.call import Call
+from rota.api.mistakes import status_named
 from rota.api.pages import page_answer
 from rota.api.permits import carry_out
 from rota.api.routing import endpoint
@@ -34,8 +35,8 @@ _DESCRIBING = (
 )  # fmt: skip
 
 
-def item_answer(item: WorkItem, status: int = 200) -> Answer:
-    return json_answer(wire.item_of(item), status, {"etag": f'"{item.version}"'})
+def item_answer(item: WorkItem) -> Answer:
+    return json_answer(wire.item_of(item), 200, {"etag": f'"{item.version}"'})
 
 
 def _new(body: NewWork) -> NewItem:
@@ -177,7 +178,7 @@ async def change_work(call: Call, body: Change) -> Answer:
 
     If the status machine has no move to that status, the answer is 409 with `allowed`.
     """
-    target = _target(body.status)
+    target = None if body.status is None else status_named(Status, body.status)
     changes = _changes(body, target)
     if _STEERING & changes.keys() or (body.blocked_by is not msgspec.UNSET):
         call.caller.demand(DISPATCH)
@@ -195,20 +196,6 @@ async def change_work(call: Call, body: Change) -> Answer:
 def _moment(text: str | None) -> str | None:
     """In a query a plus sign that was not escaped is a space: 2026-05-01T19:42:33 00:00."""
     return text and _LOST_PLUS.sub(r"\1+\2", text)
-
-
-def _target(name: str | None) -> Status | None:
-    if name is None:
-        return None
-    try:
-        return Status(name)
-    except ValueError:
-        known = [str(one) for one in Status]
-        raise InvalidInput(
-            f"status: {name[:40]!r} is unknown; there are {', '.join(known)}",
-            field="status",
-            allowed=known,
-        ) from None
 
 
 def _names_agent(target: Status | None) -> bool:

@@ -199,7 +199,8 @@ class FleetAtWork:
                 "ended what a dead server had left running", run=orphan.run_id, pid=orphan.pid
             )
         for removed in await clean_worktrees(state_dir, environ=environ):
-            log.warning("removed what a dead server had left", worktree=str(removed))
+            where, commits = str(removed.path), removed.ref
+            log.warning("removed what a dead server had left", worktree=where, commits=commits)
 
     async def drain(self) -> None:
         """Let runs come to their end, until the deadline; what is left is given back."""

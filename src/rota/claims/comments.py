@@ -136,9 +136,6 @@ def entries(comments: Iterable[Comment], believed: Believed) -> list[Entry]:
     return [found[number] for number in sorted(found)]
 
 
-FIRING_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
-
-
 def firing_id(now: datetime, random: int) -> str:
     """`YYYYmmdd-HHMMSS-` and four hex digits."""
     return f"{now:%Y%m%d-%H%M%S}-{random & 0xFFFF:04x}"

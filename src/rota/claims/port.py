@@ -79,7 +79,6 @@ class Ref:
     """A git reference outside branches and tags, with the message of its own commit."""
 
     name: str
-    sha: str
     message: str
     created_at: datetime
 

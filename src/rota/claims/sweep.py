@@ -37,7 +37,6 @@ class Finding:
     deed: Deed
     codename: str = ""
     firing_id: str = ""
-    claim_id: int | None = None
     age_hours: float = 0.0
 
 
@@ -141,7 +140,6 @@ class Sweep:
             deed,
             holder.codename,
             holder.firing_id,
-            holder.id,
             self._age(standing.heard or holder) / 3600,
         )
 

@@ -7,7 +7,7 @@ import click
 from rota.cli.item_ids import ItemId
 from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
-from rota.cli.parsing import Span, Text
+from rota.cli.parsing import Span, Text, limit_option
 from rota.cli.session import group
 from rota.cli.text import local_time, shortened
 from rota.model.signals import FollowUpStatus
@@ -48,13 +48,7 @@ _COLUMNS = [
 )
 @click.option("--item", "work_item_id", type=ItemId(), help="Only follow-ups of this item.")
 @click.option("--agent", help="Only follow-ups that this agent may claim.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=50,
-    show_default=True,
-    help="Show at most this many.",
-)
+@limit_option()
 def list_follow_ups(session: "Session", /, limit: int, **filters: Any) -> None:
     """List follow-ups by age.
 
@@ -64,11 +58,7 @@ def list_follow_ups(session: "Session", /, limit: int, **filters: Any) -> None:
     found = session.client.follow_ups(**filters, limit=limit + 1)
     if not found:
         demand_item(session, filters["work_item_id"])
-    session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
-    if not found:
-        session.output.say("no follow-ups")
-    elif len(found) > limit:
-        session.output.say(f"there are more; see them with --limit {limit * 10}")
+    session.output.page(found, limit, _COLUMNS, "no follow-ups")
 
 
 @follow_up.member("claim", example="rota follow-up claim --agent smith --lease 15m")

@@ -7,7 +7,7 @@ import click
 
 from rota.cli.columns import ITEMS
 from rota.cli.item_ids import ItemId
-from rota.cli.parsing import JsonValue, Moment, Priority, Text
+from rota.cli.parsing import JsonValue, Moment, Priority, Text, limit_option
 from rota.cli.project_names import ProjectName
 from rota.cli.session import command
 from rota.model.status import Status
@@ -51,16 +51,6 @@ def add(session: "Session", /, description: str, kind: str, key: str | None, **f
         print(item["id"])
 
 
-def _limit(function: Any) -> Any:
-    return click.option(
-        "--limit",
-        type=click.IntRange(1, 100_000),
-        default=50,
-        show_default=True,
-        help="Show at most this many.",
-    )(function)
-
-
 @command("list", example="rota list --status in_progress --status blocked --since 2h")
 @click.option(
     "--status",
@@ -79,16 +69,11 @@ def _limit(function: Any) -> Any:
     help="Only items created since: ISO 8601 or 2h; with only final statuses, ended since.",
 )
 @click.option("--updated-since", type=Moment(past=True), help="Only items changed since.")
-@_limit
+@limit_option()
 def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
     """List items by priority and age."""
     found = list(islice(session.client.work_each(**filters, limit=limit + 1), limit + 1))
-    more = len(found) > limit
-    session.output.table(found[:limit], ITEMS, more=more)
-    if not found:
-        session.output.say("no items")
-    elif more:
-        session.output.say(f"there are more; see them with --limit {limit * 10}")
+    session.output.page(found, limit, ITEMS, "no items")
 
 
 @command("ready", example="rota ready --agent smith")
@@ -96,7 +81,7 @@ def list_items(session: "Session", /, limit: int, **filters: Any) -> None:
 @click.option("--project", "project_id", type=ProjectName(), help="Only items of this project.")
 @click.option("--type", help="Only items of this type.")
 @click.option("--label", help="Only items with this label.")
-@_limit
+@limit_option()
 def ready(session: "Session", /, agent: str | None, limit: int, **filters: Any) -> None:
     """List the items that can be claimed now.
 

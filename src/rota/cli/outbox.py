@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.cli.output import column, time_column
+from rota.cli.parsing import limit_option
 from rota.cli.session import group
 
 if TYPE_CHECKING:
@@ -30,13 +31,7 @@ _COLUMNS = [
 
 @outbox.member("list", example="rota outbox list --buried")
 @click.option("--buried", is_flag=True, help="List what was given up instead.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Show at most this many.",
-)
+@limit_option(most=1000)
 def list_outbox(session: "Session", /, buried: bool, limit: int) -> None:
     """List what still has to reach a source or a channel.
 

@@ -82,6 +82,15 @@ class Output:
             for row in rows:
                 print("\t".join(one_line(_filled(one.value(row))) for one in columns))
 
+    def page(self, found: Sequence[Json], limit: int, columns: Sequence[Column], none: str) -> None:
+        """`found` has one row beyond the limit if there is more; `none` is said if it is empty."""
+        more = len(found) > limit
+        self.table(found[:limit], columns, more=more)
+        if not found:
+            self.say(none)
+        elif more:
+            self.say(f"there are more; see them with --limit {limit * 10}")
+
     def facts(self, data: Json, facts: Iterable[tuple[str, object]], **meta: Any) -> None:
         """One thing, as lines of name and value, without empty values."""
         if self.as_json:

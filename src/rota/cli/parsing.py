@@ -4,10 +4,11 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +19,8 @@ from rota.model.work import Priority as Level
 if TYPE_CHECKING:
     from rota.client import SyncWorkQueueClient
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 NONE = "none"  # empties a field: --agent none
 
 # Texts that are only stored may be empty. File names may contain bytes that are not UTF-8.
@@ -26,6 +29,16 @@ _PATHS = frozenset({"path", "output", "target", "file"})
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+
+
+def limit_option(default: int = 50, most: int = 100_000) -> Callable[[F], F]:
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default=True,
+        help="Show at most this many.",
+    )
 
 
 class LookedUp(click.ParamType[str], ABC):

@@ -7,6 +7,7 @@ import click
 from rota.cli.item_ids import ItemId
 from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
+from rota.cli.parsing import limit_option
 from rota.cli.session import group
 from rota.cli.text import lines, local_time, one_line, shortened, span
 from rota.model.runs import RunStatus
@@ -66,13 +67,7 @@ _COLUMNS = [
     type=click.Choice(STATUSES),
     help="Only runs with this status; repeatable.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=50,
-    show_default=True,
-    help="Show at most this many.",
-)
+@limit_option()
 def list_runs(session: "Session", /, limit: int, **filters: Any) -> None:
     """List runs, newest first.
 
@@ -82,11 +77,7 @@ def list_runs(session: "Session", /, limit: int, **filters: Any) -> None:
     found = session.client.list_runs(**filters, limit=limit + 1)
     if not found:
         demand_item(session, filters["work_item_id"])
-    session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
-    if not found:
-        session.output.say("no runs")
-    elif len(found) > limit:
-        session.output.say(f"there are more; see them with --limit {limit * 10}")
+    session.output.page(found, limit, _COLUMNS, "no runs")
 
 
 @run.member("show", example="rota run show 0190b6f4-6a3e-7c1e-8d3f-5a1b2c3d4e5f")

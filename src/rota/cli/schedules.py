@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.output import Column, Json, column
-from rota.cli.parsing import Span
+from rota.cli.parsing import Span, limit_option
 from rota.cli.session import group
 from rota.cli.text import age, local_time, one_line, shortened
 from rota.model.schedules import ScheduleType
@@ -72,13 +72,7 @@ _COLUMNS = [
 
 @schedule.member("list", example="rota schedule list --agent smith")
 @click.option("--agent", help="Only schedules of this agent.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=200,
-    show_default=True,
-    help="Show at most this many.",
-)
+@limit_option(200)
 def list_schedules(session: "Session", /, agent: str | None, limit: int) -> None:
     """List schedules by agent and name.
 
@@ -87,11 +81,7 @@ def list_schedules(session: "Session", /, agent: str | None, limit: int) -> None
     began within the last day, or since the last look if that is longer ago.
     """
     found = session.client.list_schedules(agent=agent, limit=limit + 1)
-    session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
-    if not found:
-        session.output.say("no schedules; `rota up` reads them from rota.yaml")
-    elif len(found) > limit:
-        session.output.say(f"there are more; see them with --limit {limit * 10}")
+    session.output.page(found, limit, _COLUMNS, "no schedules; `rota up` reads them from rota.yaml")
 
 
 @schedule.member("show", example="rota schedule show smith/morning")

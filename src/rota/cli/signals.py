@@ -8,6 +8,7 @@ from rota.cli.columns import event_line
 from rota.cli.item_ids import ItemId
 from rota.cli.known import demand_item
 from rota.cli.output import Column, Json, column, time_column
+from rota.cli.parsing import limit_option
 from rota.cli.session import group
 from rota.cli.signal_specs import body_of, in_words, signal_options
 from rota.cli.signal_wording import told_by_options
@@ -110,13 +111,7 @@ def test(session: "Session", /, **options: Any) -> None:
 )
 @click.option("--item", "work_item_id", type=ItemId(), help="Only signals of this item.")
 @click.option("--failed", is_flag=True, help="List firings that failed for good instead.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=50,
-    show_default=True,
-    help="Show at most this many.",
-)
+@limit_option()
 def list_signals(session: "Session", /, failed: bool, limit: int, **filters: Any) -> None:
     """List signals by age, or firings that failed.
 
@@ -129,11 +124,7 @@ def list_signals(session: "Session", /, failed: bool, limit: int, **filters: Any
     found = session.client.list_signals(**filters, limit=limit + 1)
     if not found:
         demand_item(session, filters["work_item_id"])
-    session.output.table(found[:limit], _COLUMNS, more=len(found) > limit)
-    if not found:
-        session.output.say("no signals")
-    elif len(found) > limit:
-        session.output.say(f"there are more; see them with --limit {limit * 10}")
+    session.output.page(found, limit, _COLUMNS, "no signals")
 
 
 def _list_failed(session: "Session", limit: int) -> None:

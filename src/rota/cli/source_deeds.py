@@ -126,10 +126,12 @@ def _ledger_id(found: "NextWorkItem") -> str | None:
 async def _is_trusted(errand: Errand) -> bool:
     """Our own ledger and folders are trusted. A repository is if strangers cannot write there. For
     a source from another package nobody can say."""
+    from rota.runner.telling import OUR_OWN
+
     desk = await _desk(errand)
     if desk is not None:
         return not (await desk.keeper.gate.is_required() or await desk.tracker.is_public())
-    return errand.who.work_source["type"] in ("queue", *_SHORT_LIVED)
+    return errand.who.work_source["type"] in OUR_OWN
 
 
 def _show(session: "Session", found: "NextWorkItem", prompt: str | None) -> None:

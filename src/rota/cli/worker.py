@@ -252,7 +252,9 @@ async def _tidy(session: "Session", home: "Path") -> None:
             f"ended what a dead worker had left running: process {orphan.pid} of run"
             f" {orphan.run_id}"
         )
-    await clean_worktrees(home, environ=environ)
+    for removed in await clean_worktrees(home, environ=environ):
+        kept = f"; its commits are kept on {removed.ref}" if removed.ref else ""
+        session.output.say(f"removed what a dead worker had left: {removed.path}{kept}")
 
 
 def _node(home: "Path") -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,19 +19,14 @@ LONGEST_LINE = 1_000_000  # bytes; a longer line is replaced by a notice
 LOOK_SECONDS = 0.5
 AWAY_SECONDS = 2.0
 
-Pause = Callable[[float], Awaitable[None]]
-
 
 class LogShipping:
     """After a line that was left out, offsets in the two logs differ."""
 
-    def __init__(
-        self, client: "WorkQueueClient", run_id: str, path: Path, *, pause: Pause = asyncio.sleep
-    ) -> None:
+    def __init__(self, client: "WorkQueueClient", run_id: str, path: Path) -> None:
         self._client = client
         self._run_id = run_id
         self._path = path
-        self._pause = pause
         self._read = 0  # offset in the local file
         self._sent = 0  # offset in the server's log
         self._refused = False
@@ -44,10 +38,10 @@ class LogShipping:
                 sent = await self.step()
             except PASSING as error:
                 log.info("the log of run %s waits: %s", self._run_id, error.message)
-                await self._pause(AWAY_SECONDS)
+                await asyncio.sleep(AWAY_SECONDS)
                 continue
             if not sent:
-                await self._pause(LOOK_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def finish(self) -> bool:
         """Send all that is left; False when the server does not have all of it."""

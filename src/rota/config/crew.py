@@ -50,7 +50,6 @@ ONLY_IN_THE_FIRST_FILE = ("sources", "budgets", "signals", "notify", "web")
 @dataclass(frozen=True, slots=True)
 class Member:
     spec: AgentSpec
-    place: Place
     shown: dict[str, Any]
 
 
@@ -154,7 +153,7 @@ class Crew:
         if is_free and not wrong:
             data = {"name": name} | config.model_dump(mode="json")
             data |= {"name": name, "working_directory": str(directory)}
-            self.members.append(Member(spec, place, shown(data, {**layers, "name": name})))
+            self.members.append(Member(spec, shown(data, {**layers, "name": name})))
         self._warn(spec, layers, wrong)
 
     def _sound(self, layers: PlacedMap) -> tuple[AgentConfig | None, frozenset[str]]:

@@ -94,16 +94,16 @@ def _loaded(
         name=head.fleet.name,
         agents=tuple(one.spec for one in crew.members),
         budget=budget(head.budgets),
-        warnings=tuple(one.text for one in findings.told_warnings(files.names)),
     )
+    warnings = findings.told_warnings(files.names)
     return Loaded(
         fleet=fleet,
         sources=config.sources,
         web=head.web,
         signals=_signals(head, tree),
         notify=head.notify,
-        warnings=fleet.warnings,
-        remarks=tuple(one.told() for one in findings.told_warnings(files.names)),
+        warnings=tuple(one.text for one in warnings),
+        remarks=tuple(one.told() for one in warnings),
         files=tuple(files.names),
         digest=_digest(fleet, config.sources, head),
         shown=_shown(head, config, crew, tree),

@@ -232,7 +232,7 @@ async def _around(call: Call, item: WorkItem) -> dict[str, Any]:
 
 
 async def _log(call: Call, runs: list[Run]) -> LogEnd:
-    return await log_of(call, runs[0]) if runs else LogEnd([], 0, 0)
+    return await log_of(call, runs[0]) if runs else LogEnd([], 0)
 
 
 def _source_address(item: WorkItem) -> str | None:

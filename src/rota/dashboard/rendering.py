@@ -150,10 +150,8 @@ def render(template: str, values: Mapping[str, Any]) -> bytes:
     return environment().get_template(template).render(**values).encode()
 
 
-async def page(
-    call: Call, template: str, here: str, /, *, status: int = 200, **values: Any
-) -> Answer:
-    return Answer(status, render(template, await shell(call, here) | values), HTML)
+async def page(call: Call, template: str, here: str, /, **values: Any) -> Answer:
+    return Answer(200, render(template, await shell(call, here) | values), HTML)
 
 
 def fragment(template: str, **values: Any) -> Answer:

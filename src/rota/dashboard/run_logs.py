@@ -41,7 +41,6 @@ class LogEnd:
 
     lines: list[LogLine]
     start: int
-    size: int
     elsewhere: str | None = None  # the node that has the log
     absence: str = SAID_NOTHING  # why a run that has ended has no lines
 
@@ -54,7 +53,7 @@ async def log_of(call: Call, run: Run) -> LogEnd:
     path = call.ledger.runs.log(run.id)
     foreign = run.node != call.ledger.runs.node and run.trigger is not TriggerKind.WORKER
     if foreign and not path.exists():
-        return LogEnd([], 0, 0, run.node)
+        return LogEnd([], 0, run.node)
     end = await asyncio.to_thread(_end, path, zone_of(call))
     return replace(end, absence=REMOVED) if end.absence == NOT_HERE and _is_old(call, run) else end
 
@@ -72,12 +71,12 @@ def _end(path: Path, zone: tzinfo) -> LogEnd:
             file.seek(start)
             data = file.read(size - start)
     except OSError:
-        return LogEnd([], 0, 0, absence=NOT_HERE)
+        return LogEnd([], 0, absence=NOT_HERE)
     if start:  # probably in the middle of a line
         behind = data.find(b"\n") + 1
         start, data = start + behind, data[behind:]
     whole = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
-    return LogEnd([_line(one, zone) for one in whole[-LINES_SHOWN:]], start, size)
+    return LogEnd([_line(one, zone) for one in whole[-LINES_SHOWN:]], start)
 
 
 def _line(raw: bytes, zone: tzinfo) -> LogLine:

@@ -8,12 +8,12 @@ from msgspec import Meta
 from rota.api.answers import Answer
 from rota.api.bodies import Strict, Wanted
 from rota.api.call import Call
+from rota.api.mistakes import status_named
 from rota.api.routing import endpoint
 from rota.dashboard.markdown import web_address
 from rota.dashboard.rendering import page
 from rota.dashboard.run_logs import log_of
 from rota.model.access import DISPATCH, READ
-from rota.model.errors import InvalidInput
 from rota.model.runs import Run, RunFilter, RunStatus
 
 RUNS_A_PAGE = 50
@@ -32,7 +32,7 @@ class RunsQuery(Strict, frozen=True):
 @endpoint("GET", "/ui/runs", scope=READ, tag="dashboard", hidden=True)
 async def runs(call: Call, query: RunsQuery) -> Answer:
     """Runs, newest first."""
-    statuses = tuple(_status(name) for name in query.status)
+    statuses = tuple(status_named(RunStatus, name) for name in query.status)
     wanted = RunFilter(query.agent, query.schedule, query.item, statuses, query.cursor)
     found = await call.ledger.runs.find(wanted, RUNS_A_PAGE + 1)
     shown = found[:RUNS_A_PAGE]
@@ -45,15 +45,6 @@ async def runs(call: Call, query: RunsQuery) -> Answer:
         newest=_address(query) if query.cursor else None,
         is_filtered=bool(query.agent or query.schedule or query.item or statuses),
     )  # fmt: skip
-
-
-def _status(name: str) -> RunStatus:
-    try:
-        return RunStatus(name)
-    except ValueError:
-        raise InvalidInput(
-            f"status: {name[:40]!r} is unknown; there are {', '.join(RunStatus)}", field="status"
-        ) from None
 
 
 def _address(query: RunsQuery, last: Run | None = None) -> str:

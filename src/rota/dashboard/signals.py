@@ -10,8 +10,8 @@ from msgspec import Meta
 from rota.api.answers import Answer
 from rota.api.bodies import Strict
 from rota.api.call import Call
+from rota.api.pages import id_cursor
 from rota.api.routing import Endpoint, endpoint
-from rota.api.signal_wire import place_of
 from rota.dashboard.rendering import page, zone_of
 from rota.dashboard.signal_words import waits_for, will_do
 from rota.model.access import DISPATCH, READ, WORK
@@ -52,7 +52,7 @@ def signal_pages(signals: Signals) -> tuple[Endpoint, ...]:
     async def signals_page(call: Call, query: SignalsQuery) -> Answer:
         """Signals, the newest first; firings that failed; and follow-ups that are open."""
         show = _show(query.show)
-        before = place_of(query.before)
+        before = id_cursor(query.before)
         found = [] if show is Show.FAILED else await _page_of(signals, show, before)
         shown = found[:SIGNALS_A_PAGE]
         failed = await signals.failed(MOST_FAILED + 1)

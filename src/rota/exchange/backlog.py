@@ -5,7 +5,6 @@ from typing import Any
 
 from rota.exchange.incoming import Incoming, Reading, Standing, file_text
 from rota.model.errors import InvalidInput
-from rota.model.work import Priority
 from rota.sources.markdown.frontmatter import BadFrontMatter, parse, split
 
 TOOL = "backlog"
@@ -19,12 +18,6 @@ _KNOWN = frozenset(
         "parent_task_id", "ordinal",
     }
 )  # fmt: skip
-_PRIORITIES = {
-    "critical": Priority.CRITICAL,
-    "high": Priority.HIGH,
-    "medium": Priority.MEDIUM,
-    "low": Priority.LOW,
-}
 _OPEN = ("to do", "todo", "open", "ready", "backlog", "")
 _DONE = ("done", "completed", "closed")
 _MOST_FILES = 20_000
@@ -74,7 +67,7 @@ def _read_one(reading: Reading, file: Path) -> None:
             reading.text(key, facts, "title") or key,
             type=reading.text(key, facts, "type") or "task",
             body=text.body.strip() or None,
-            priority=_priority(reading, key, facts.get("priority")),
+            priority=reading.priority(key, facts.get("priority")),
             labels=reading.labels(key, facts.get("labels")),
             agent=reading.agent(key, facts.get("assignee")),
             created_by=reading.text(key, facts, "reporter"),
@@ -98,13 +91,6 @@ def _needs(reading: Reading, key: str, value: Any) -> list[str]:
         reading.note(key, "dependencies", "this is no list")
         return []
     return [_key(one) for one in value]
-
-
-def _priority(reading: Reading, key: str, value: Any) -> int:
-    word = str(value or "medium").lower()
-    if word not in _PRIORITIES:
-        reading.note(key, "priority", f"{word[:20]!r} is not known; medium was taken")
-    return _PRIORITIES.get(word, Priority.MEDIUM)
 
 
 def _standing(

@@ -14,6 +14,12 @@ from rota.model.work import MAX_BLOCKERS, MAX_LABELS, NAME, Priority
 
 LARGEST_FILE = 64 * 1024 * 1024
 _LONGEST_LABEL = 100
+_PRIORITIES = {
+    "critical": Priority.CRITICAL,
+    "high": Priority.HIGH,
+    "medium": Priority.MEDIUM,
+    "low": Priority.LOW,
+}
 
 
 class Standing(StrEnum):
@@ -130,6 +136,13 @@ class Reading:
             return names[0]
         self.note(key, "assignee", f"{names[0][:64]!r} cannot be the name of an agent")
         return None
+
+    def priority(self, key: str, value: Any) -> int:
+        """By its name."""
+        known = _PRIORITIES.get(str(value or "medium").lower())
+        if known is None:
+            self.note(key, "priority", f"{str(value)[:20]!r} is not known; medium was taken")
+        return known or Priority.MEDIUM
 
     def moment(self, key: str, record: Mapping[str, Any], name: str) -> str | None:
         value = record.get(name)

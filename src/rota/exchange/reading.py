@@ -33,7 +33,6 @@ class Checked:
     path: Path
     records: int
     sha256: str
-    header: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def open_file(path: Path) -> BinaryIO:
 def check(path: Path) -> Checked:
     """Raises `InvalidInput` for anything but a complete export."""
     with open_file(path) as file:
-        header = _header(path, file.readline(LONGEST_LINE + 1))
+        _demand_header(path, file.readline(LONGEST_LINE + 1))
         end = _end(path, file)
         file.seek(0)
         digest, records = _digest(lines(file, path))
@@ -83,7 +82,7 @@ def check(path: Path) -> Checked:
             f" {digest[:12]}…; export again",
             file=str(path),
         )
-    return Checked(path, records, digest, header)
+    return Checked(path, records, digest)
 
 
 def _digest(given: Iterator[bytes]) -> tuple[str, int]:
@@ -96,7 +95,7 @@ def _digest(given: Iterator[bytes]) -> tuple[str, int]:
     return digest.hexdigest(), max(total - 2, 0)
 
 
-def _header(path: Path, line: bytes) -> dict[str, Any]:
+def _demand_header(path: Path, line: bytes) -> None:
     if not line:
         raise InvalidInput(f"{path} is empty", file=str(path))
     try:
@@ -107,7 +106,6 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
         raise unreadable(
             path, 1, "this is no export of Rota; for files of other tools see `rota import --help`"
         )
-    return header
 
 
 def _end(path: Path, file: BinaryIO) -> dict[str, Any]:

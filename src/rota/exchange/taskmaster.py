@@ -6,7 +6,6 @@ from typing import Any
 
 from rota.exchange.incoming import Incoming, Reading, Standing, file_text, json_text, sections
 from rota.model.errors import InvalidInput
-from rota.model.work import Priority
 
 TOOL = "taskmaster"
 _DEFAULT_TAG = "master"
@@ -16,12 +15,6 @@ _KNOWN = frozenset(
         "dependencies", "subtasks", "labels", "parentTaskId", "parentId", "updatedAt", "createdAt",
     }
 )  # fmt: skip
-_PRIORITIES = {
-    "critical": Priority.CRITICAL,
-    "high": Priority.HIGH,
-    "medium": Priority.MEDIUM,
-    "low": Priority.LOW,
-}
 _STANDINGS = {
     "pending": Standing.OPEN,
     "in-progress": Standing.OPEN,
@@ -83,7 +76,7 @@ def _read_one(reading: Reading, tag: str, task: Any, parent: str | None) -> str:
                 ("Details", reading.text(key, task, "details")),
                 ("Test strategy", reading.text(key, task, "testStrategy")),
             ),
-            priority=_priority(reading, key, task.get("priority")),
+            priority=reading.priority(key, task.get("priority")),
             labels=(*reading.labels(key, task.get("labels")), *_tag_label(tag)),
             agent=reading.agent(key, task.get("assignee")),
             # A task is done when its subtasks are.
@@ -122,15 +115,6 @@ def _needs(
         for one in given
         if isinstance(one, int | str)
     ]
-
-
-def _priority(reading: Reading, key: str, value: Any) -> int:
-    if value in (None, ""):
-        return Priority.MEDIUM
-    if str(value).lower() in _PRIORITIES:
-        return _PRIORITIES[str(value).lower()]
-    reading.note(key, "priority", f"{str(value)[:20]!r} is not known; medium was taken")
-    return Priority.MEDIUM
 
 
 def _standing(reading: Reading, key: str, task: dict[str, Any]) -> tuple[Standing, str | None]:

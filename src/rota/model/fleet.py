@@ -147,7 +147,6 @@ class Fleet:
     name: str | None = None
     agents: tuple[AgentSpec, ...] = ()
     budget: Budget = field(default_factory=Budget)  # of all agents together
-    warnings: tuple[str, ...] = ()  # about keys that are understood but have no effect
 
     def agent(self, name: str) -> AgentSpec | None:
         return next((one for one in self.agents if one.name == name), None)

@@ -41,7 +41,6 @@ class SkipReason(StrEnum):
     BREAKER_OPEN = "breaker_open"
     USAGE_LIMIT = "usage_limit"
     IN_REVIEW_LIMIT = "in_review_limit"
-    SHUTTING_DOWN = "shutting_down"
 
 
 class ScheduleStatus(StrEnum):
@@ -134,4 +133,3 @@ class ScheduleCheck:
     schedule: str
     should_trigger: bool
     skip_reason: SkipReason | None = None
-    detail: str | None = None

@@ -10,7 +10,7 @@ from rota.model.errors import DeliveryFailed
 from rota.notify.messages import Message, one_line
 from rota.runner.environment import inherited
 from rota.runner.execution import Order, Stop, run_program
-from rota.runner.output import LastLines, Lines
+from rota.runner.output import LastWords
 from rota.runner.process import Nursery, Program
 from rota.runner.results import ended_by
 
@@ -27,26 +27,19 @@ async def call(
     nursery: Nursery,
     place: Path,
 ) -> str:
-    words, lines = LastLines(ROOM), Lines()
-
-    def hear(data: bytes) -> None:
-        for line in lines.feed(data):
-            words.add(line)
-
+    words = LastWords(ROOM)
     order = Order(
         program=Program(arguments(channel, message), place, inherited(environ, _DESKTOP)),
         stdin=json.dumps(message.facts(), ensure_ascii=False).encode() + b"\n",
-        out=hear,
-        err=hear,
+        out=words.hear,
+        err=words.hear,
         seconds=channel.timeout.total_seconds(),
     )
     finished = await run_program(nursery, order, Stop())
-    for line in lines.finish():
-        words.add(line)
     if finished.stopped is not None:
         raise DeliveryFailed(finished.stopped.why)
     if finished.exit_code != 0:
-        said = one_line(words.text, 300)
+        said = one_line(words.finish(), 300)
         raise DeliveryFailed(ended_by(finished.exit_code) + (f": {said}" if said else ""))
     return "it ended with exit code 0"
 

@@ -19,7 +19,7 @@ from rota.model.status import Outcome, Status
 from rota.model.work import MAX_BATCH, NewItem, WorkItem, check_name, check_text
 from rota.queue import moves, sweeper
 from rota.queue.intake import LONGEST, check_labels
-from rota.queue.moves import Lost, Moved, Order
+from rota.queue.moves import Lease, Lost, Moved, Order
 from rota.storage.port import Finish, Take, Transaction
 
 # A wake-up can be lost (a broken LISTEN connection, a crash between commit and NOTIFY), so waiting
@@ -55,6 +55,14 @@ def check_lease(seconds: float) -> None:
             f"lease_seconds: {seconds} is out of range; use 1 to {MAX_LEASE_SECONDS}",
             field="lease_seconds",
         )
+
+
+def lease(ids: IdFactory, seconds: float, first: float | None = None) -> Lease:
+    """`first` is how long it holds until its first heartbeat, if that is shorter."""
+    check_lease(seconds)
+    first = min(first or seconds, seconds)
+    check_lease(first)
+    return Lease(ids.token(), seconds, first)
 
 
 def expiry(moment: datetime, seconds: float) -> str:

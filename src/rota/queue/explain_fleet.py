@@ -29,10 +29,6 @@ def nowhere() -> None:
     return None
 
 
-def unknown() -> Fleet:
-    return Fleet()
-
-
 @dataclass(frozen=True, slots=True)
 class Scene:
     """The time of an explanation, and what is known beside the ledger."""
@@ -64,7 +60,7 @@ def waits_for(tx: Transaction, item: WorkItem, scene: Scene, *, ready: bool) -> 
     """Empty if no schedules are known: agents then ask for work by themselves. `ready`: nothing
     about the item itself keeps it from being taken."""
     known = tx.schedule_states(item.assigned_agent, None, MOST_SCHEDULES, silent_since(scene.now))
-    lookers = [one for one in map(_Looker.of, known) if one is not None and one.is_kind_of(item)]
+    lookers = [one for one in map(_Looker.of, known) if one and one.wanted.is_kind_of(item)]
     found = [one for one in lookers if one.wanted.fits(item)]
     if not found:
         whole = len(known) < MOST_SCHEDULES
@@ -95,9 +91,6 @@ class _Looker:
         knows its agent."""
         rests = state.enabled and state.type.by_clock and state.next_run_at is None
         return None if state.source is None or rests else cls(state, WorkWanted.read(state.source))
-
-    def is_kind_of(self, item: WorkItem) -> bool:
-        return self.wanted.is_kind_of(item)
 
 
 @dataclass(frozen=True, slots=True)

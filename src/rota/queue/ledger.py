@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rota.model.clock import Clock, SystemClock
 from rota.model.fleet import Fleet
-from rota.queue.explain_fleet import Deserted, nowhere, unknown
+from rota.queue.explain_fleet import Deserted, nowhere
 from rota.queue.outside import OutsideWork
 from rota.queue.postbox import Postbox
 from rota.queue.service import WorkQueue
@@ -46,7 +46,7 @@ class Ledger:
         node: str = "",
         logs: Path = Path(".rota/runs"),
         deserted: Deserted = nowhere,
-        fleet: Callable[[], Fleet] = unknown,
+        fleet: Callable[[], Fleet] = Fleet,
     ) -> "Ledger":
         """`node` is the node that runs agents here, if any; `logs` is where their output goes;
         `deserted` names a place of servers that has none now; `fleet` is what the file says."""

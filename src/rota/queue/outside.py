@@ -24,7 +24,6 @@ from rota.model.work import NewItem, WorkItem, check_name, check_text
 from rota.queue import claiming, collecting, hearing, intake, mirroring
 from rota.queue.hearing import Heard
 from rota.queue.intake import LONGEST
-from rota.queue.moves import Lease
 from rota.storage.port import Store, Transaction
 
 WorkEnd = Literal["success", "failure", "partial"]
@@ -64,10 +63,7 @@ class OutsideWork:
         check_name(agent, "agent")
         _check_firing(firing)
         mirroring.reference(item)
-        claiming.check_lease(lease_seconds)
-        first = min(first_lease_seconds or lease_seconds, lease_seconds)
-        claiming.check_lease(first)
-        lease = Lease(self._ids.token(), lease_seconds, first)
+        lease = claiming.lease(self._ids, lease_seconds, first_lease_seconds)
         wanted = collecting.Collection(intake.checked(item), agent, lease, firing, cleared)
         # The clock is read inside the body: the lease begins when the transaction runs.
         return await self._store.transact(

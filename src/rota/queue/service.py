@@ -153,12 +153,8 @@ class WorkQueue:
         return order._replace(outcome=outcome, available_at=available_at)
 
     def lease(self, seconds: float, first: float | None = None) -> moves.Lease:
-        """A lease to put into an order that starts an item; `first` is how long it holds until its
-        first heartbeat, if that is shorter."""
-        claiming.check_lease(seconds)
-        first = min(first or seconds, seconds)
-        claiming.check_lease(first)
-        return moves.Lease(self._ids.token(), seconds, first)
+        """A lease to put into an order that starts an item; see `claiming.lease`."""
+        return claiming.lease(self._ids, seconds, first)
 
     async def complete(
         self,

@@ -1,8 +1,5 @@
 """Reads for all faces: lists, one item with its history, events, counts."""
 
-import base64
-import binascii
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +8,7 @@ from typing import Any
 from rota.model.agents import AgentLoad
 from rota.model.claims import Claim
 from rota.model.clock import Clock, SystemClock, to_text
+from rota.model.cursors import pack, unpack
 from rota.model.errors import BadCursor, InvalidInput, NotFound
 from rota.model.events import Event, EventFilter, EventType
 from rota.model.fleet import Fleet
@@ -19,7 +17,7 @@ from rota.model.status import TERMINAL, Status
 from rota.model.work import MAX_PAGE, Dispatch, ItemFilter, Link, Project, WorkItem, check_text
 from rota.queue import explain, explain_agents, intake, moves
 from rota.queue.explain import Explanation
-from rota.queue.explain_fleet import Deserted, Scene, nowhere, unknown
+from rota.queue.explain_fleet import Deserted, Scene, nowhere
 from rota.queue.obstacles import is_run_by_the_fleet
 from rota.queue.reasons import Reason
 from rota.storage.port import Store, Topic, Transaction
@@ -97,7 +95,7 @@ class Views:
         clock: Clock | None = None,
         *,
         deserted: Deserted = nowhere,
-        fleet: Callable[[], Fleet] = unknown,
+        fleet: Callable[[], Fleet] = Fleet,
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
@@ -134,7 +132,7 @@ class Views:
         found = await self._store.read(lambda tx: tx.list_items(wanted), long=True)
         page = found[: query.limit]
         more = len(found) > query.limit
-        return Page(page, _pack(["e", page[-1].completed_at, page[-1].id]) if more else None)
+        return Page(page, pack(["e", page[-1].completed_at, page[-1].id]) if more else None)
 
     async def tally(self, query: Query, most: int) -> dict[Status, int]:
         """The number of items in each of the statuses, counted up to `most`."""
@@ -183,12 +181,12 @@ class Views:
         )
 
     async def explain(self, item_id: str) -> Explanation:
-        scene = Scene(to_text(self._clock.now()), self._deserted, self._fleet())
+        scene = Scene(self._now(), self._deserted, self._fleet())
         return await self._store.read(lambda tx: explain.explain(tx, item_id, scene))
 
     async def refusals(self, agents: Sequence[str]) -> dict[str, list[Reason]]:
         """By agent: why a run would be refused, if one were requested now."""
-        now, fleet = to_text(self._clock.now()), self._fleet()
+        now, fleet = self._now(), self._fleet()
 
         def body(tx: Transaction) -> dict[str, list[Reason]]:
             return {name: explain_agents.refusals(tx, name, now, fleet) for name in agents}
@@ -208,7 +206,7 @@ class Views:
             after = _text(_read_cursor(cursor, "p", 1)[0])
         found = await self._store.read(lambda tx: tx.list_projects(after, limit + 1))
         page = found[:limit]
-        return ProjectPage(page, _pack(["p", page[-1].id]) if len(found) > limit else None)
+        return ProjectPage(page, pack(["p", page[-1].id]) if len(found) > limit else None)
 
     async def agents(self) -> list[AgentLoad]:
         return await self._store.read(lambda tx: tx.agent_loads(), long=True)
@@ -326,16 +324,12 @@ def _check_limit(limit: int) -> None:
         raise InvalidInput(f"limit: {limit} is out of range; use 1 to {MAX_PAGE}", field="limit")
 
 
-# Cursors: the sort key of the last item shown, encoded so that clients do not rely on its form.
+# Cursors: the sort key of the last item shown.
 
 
 def place_of(item: WorkItem, *, by_age: bool) -> str:
     """The cursor of the page after this item."""
-    return _pack(["a" if by_age else "w", item.priority, item.id])
-
-
-def _pack(parts: list[Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
+    return pack(["a" if by_age else "w", item.priority, item.id])
 
 
 def _position(cursor: str, by_age: bool) -> tuple[int, str]:
@@ -357,11 +351,7 @@ def _text(part: Any) -> str:
 
 
 def _read_cursor(cursor: str, kind: str, length: int) -> list[Any]:
-    try:
-        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
-        parts = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, UnicodeError, RecursionError):
-        raise _bad_cursor() from None
+    parts = unpack(cursor)
     if not isinstance(parts, list) or len(parts) != length + 1 or parts[0] != kind:
         raise _bad_cursor()
     return parts[1:]

@@ -14,7 +14,7 @@ from rota.runner.environment import inherited
 from rota.runner.execution import Finished, Order, Stop, run_program
 from rota.runner.logs import RunLog
 from rota.runner.orphans import RUN_ID, RUN_ROOT
-from rota.runner.output import LastLines, Lines
+from rota.runner.output import LastWords
 from rota.runner.port import RunRequest
 from rota.runner.process import Nursery, Program
 from rota.runner.results import ended_by
@@ -101,7 +101,7 @@ class Hooks:
         """A command line goes to the shell as its author wrote it. Facts about the run are on
         stdin, and never in the line."""
         argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
-        words = Words(hook.name, self._log)
+        words = LastWords(LONGEST_WORDS, self._log.redactor)
         order = Order(
             program=Program(argv, self._here.place, self._environ(event), self._here.grace),
             stdin=body,
@@ -110,8 +110,9 @@ class Hooks:
             seconds=hook.timeout.total_seconds(),
         )
         finished = await run_program(self._here.nursery, order, Stop())
-        words.finish()
-        if (why := _failure(finished, words.last.text)) is not None:
+        if said := words.finish():
+            self._log.say(said, type="hook", hook=hook.name)
+        if (why := _failure(finished, said)) is not None:
             raise InvalidInput(why)
 
     def _environ(self, event: str) -> dict[str, str]:
@@ -139,23 +140,3 @@ def _marked(end: RunEnd, hook: Hook, said: str) -> RunEnd:
     if hook.continue_on_error or end.status in _ERRORS:
         return end
     return replace(end, status=RunStatus.FAILED, error=end.error or said)
-
-
-class Words:
-    """The end of a hook's output, for the run's log."""
-
-    def __init__(self, name: str, log: RunLog) -> None:
-        self._name = name
-        self._log = log
-        self._lines = Lines(log.redactor)
-        self.last = LastLines(LONGEST_WORDS, log.redactor)
-
-    def hear(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
-            self.last.add(line)
-
-    def finish(self) -> None:
-        for line in self._lines.finish():
-            self.last.add(line)
-        if text := self.last.text:
-            self._log.say(text, type="hook", hook=self._name)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,25 +28,20 @@ class Orphan:
     run_id: str
 
 
-def end_orphans(
-    root: Path, alive: Collection[str] = (), *, grace: float = GRACE
-) -> tuple[Orphan, ...]:
+def end_orphans(root: Path, *, grace: float = GRACE) -> tuple[Orphan, ...]:
     """End the processes that runs of this directory have left, and return them.
 
-    Called before the first run is started. Processes of other directories, of the runs in `alive`,
-    and the caller with its ancestors are left alone. Blocks: at most the grace and a few seconds,
-    and not at all when there is nothing to end.
+    Called before the first run is started. Processes of other directories, and the caller with
+    its ancestors, are left alone. Blocks: at most the grace and a few seconds, and not at all when
+    there is nothing to end.
     """
-    return _end(lambda env: _is_left(env, str(root.resolve()), alive), grace)
+    mark = str(root.resolve())
+    return _end(lambda env: bool(env.get(RUN_ID)) and env.get(RUN_ROOT) == mark, grace)
 
 
 def end_run(run_id: str, root: str, grace: float = 0.0) -> tuple[Orphan, ...]:
     """End all processes that carry the marks of this run."""
     return _end(lambda env: (env.get(RUN_ID), env.get(RUN_ROOT)) == (run_id, root), grace)
-
-
-def _is_left(env: Mapping[str, str], root: str, alive: Collection[str]) -> bool:
-    return env.get(RUN_ROOT) == root and env.get(RUN_ID, "") not in {*alive, ""}
 
 
 def _end(wanted: Callable[[Mapping[str, str]], bool], grace: float) -> tuple[Orphan, ...]:

@@ -86,6 +86,23 @@ class LastLines:
         return self._redactor.text("\n".join(self._lines)).strip()
 
 
+class LastWords:
+    """The end of a program's output, in whatever pieces it comes."""
+
+    def __init__(self, size: int, redactor: Redactor = NOTHING) -> None:
+        self._lines = Lines(redactor)
+        self._last = LastLines(size, redactor)
+
+    def hear(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._last.add(line)
+
+    def finish(self) -> str:
+        for line in self._lines.finish():
+            self._last.add(line)
+        return self._last.text
+
+
 async def read_to_end(handle: int, heard: Callable[[bytes], None]) -> None:
     """Until no process can write to this pipe any more. Owns the handle."""
     loop = asyncio.get_running_loop()

@@ -50,7 +50,6 @@ class RunBook:
         trigger_id: str | None = None,
         item: WorkItem | None = None,
         title: str | None = None,
-        node: str | None = None,
     ) -> Run:
         run = Run(
             self._ids.new(),
@@ -58,7 +57,7 @@ class RunBook:
             schedule,
             trigger,
             trigger_id,
-            node or self._node,
+            self._node,
             item.id if item else None,
             item.epoch if item else None,
             title or (item.description if item else None),
@@ -66,8 +65,7 @@ class RunBook:
             self._now(),
         )
         await self._enter(run)
-        if run.node == self._node:  # a worker elsewhere asks by itself
-            self._asked[run.id] = asyncio.Event()
+        self._asked[run.id] = asyncio.Event()
         return run
 
     async def _enter(self, run: Run) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,11 +191,11 @@ class Workspaces:
             if _is_there(repository):
                 await self._git.run(repository, "worktree", "prune")
 
-    async def clean(self, alive: Collection[str] = ()) -> tuple[Removed, ...]:
+    async def clean(self) -> tuple[Removed, ...]:
         """Remove worktrees that crashed servers have left. Those kept on purpose stay, and so do
         those with commits that cannot be kept."""
         removed = []
-        for worktree in self._leftovers(alive):
+        for worktree in self._leftovers():
             try:
                 place = Place(worktree, worktree, _repository_of(worktree))
                 done = await self.remove(place, "recovered")
@@ -207,20 +207,18 @@ class Workspaces:
             removed.append(done or Removed(worktree))
         return tuple(removed)
 
-    def _leftovers(self, alive: Collection[str]) -> Iterator[Path]:
+    def _leftovers(self) -> Iterator[Path]:
         if not self._directory.is_dir():
             return
         for path in sorted(self._directory.iterdir()):
             kept = path.with_name(path.name + KEPT).exists()
-            if path.is_dir() and not path.is_symlink() and not kept and path.name not in alive:
+            if path.is_dir() and not path.is_symlink() and not kept:
                 yield path
 
 
-async def clean_worktrees(
-    directory: Path, alive: Collection[str] = (), *, environ: Mapping[str, str]
-) -> tuple[Removed, ...]:
+async def clean_worktrees(directory: Path, *, environ: Mapping[str, str]) -> tuple[Removed, ...]:
     """Called at the start of a server, with its runner's directory."""
-    return await Workspaces(worktrees_in(directory), environ).clean(alive)
+    return await Workspaces(worktrees_in(directory), environ).clean()
 
 
 def worktrees_in(directory: Path) -> Path:

@@ -1,6 +1,6 @@
 """Brings the ledger's schedules in line with the configuration, here and on other nodes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from rota.model.clock import from_text, to_text
@@ -11,17 +11,7 @@ from rota.storage.port import Transaction
 from rota.storage.schedule_port import RESTS, Advance, Standing
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
-    """How many schedules were new or changed, and how many were dropped."""
-
-    changed: int = 0
-    dropped: int = 0
-
-
-def sync(
-    tx: Transaction, roster: Roster, node: str, now: datetime, rng: Rng | None = None
-) -> Synced:
+def sync(tx: Transaction, roster: Roster, node: str, now: datetime, rng: Rng | None = None) -> None:
     """Agents that this node does not know belong to other nodes and are left alone. A schedule that
     is not in our file but that another living node has is not dropped: its file may be newer.
 
@@ -38,7 +28,6 @@ def sync(
         gone = [name for name in gone if not others.may_have(name)]
     tx.put_schedules(changed)
     tx.drop_schedules(gone, to_text(now))
-    return Synced(len(changed), len(gone))
 
 
 def let_others_rest(tx: Transaction, roster: Roster, node: str) -> None:

@@ -50,7 +50,6 @@ class Taker:
 @dataclass(frozen=True, slots=True)
 class Taken:
     triggers: tuple[Trigger, ...] = ()
-    checks: tuple[ScheduleCheck, ...] = ()  # schedules that were due and not triggered
     more: bool = False  # the page was full
     # Up to this place there are only schedules that this node does not know.
     foreign_until: Place = HEAD
@@ -85,26 +84,24 @@ class _Room:
         return None
 
 
-def take_due(tx: Transaction, taker: Taker, beyond: Place = HEAD, limit: int = PAGE) -> Taken:
-    page = tx.due_schedules(taker.text, beyond, limit)
+def take_due(tx: Transaction, taker: Taker, beyond: Place = HEAD) -> Taken:
+    page = tx.due_schedules(taker.text, beyond, PAGE)
     ours = [row for row in page if (row.agent, row.name) in taker.roster.schedules]
-    foreign, more = _foreign_until(page, taker.roster, beyond), len(page) == limit
+    foreign, more = _foreign_until(page, taker.roster, beyond), len(page) == PAGE
     if not ours:
         return Taken(more=more, foreign_until=foreign)
     room = _Room.now(tx, {row.agent for row in ours})
-    steps, triggers, checks = [], [], []
+    steps, triggers = [], []
     for row in ours:
         step, trigger = _decide(row, taker, room)
         steps.append(step)
         if trigger is not None:
             triggers.append(trigger)
-        elif step.skip is not None:
-            checks.append(ScheduleCheck(row.agent, row.name, False, step.skip))
     new = tx.insert_triggers(triggers)
     run_before = {(one.agent, one.schedule) for one in triggers if one.id not in new}
     tx.advance_schedules([_uncounted(step, run_before) for step in steps], taker.text)
     fired = tuple(one for one in triggers if one.id in new)
-    return Taken(fired, tuple(checks), more, foreign)
+    return Taken(fired, more, foreign)
 
 
 def _foreign_until(page: list[DueSchedule], roster: Roster, beyond: Place) -> Place:
@@ -166,10 +163,10 @@ def _trigger(row: DueSchedule, slot: datetime, taker: Taker) -> Trigger:
     )
 
 
-def take_waiting(tx: Transaction, taker: Taker, after: str = "", limit: int = PAGE) -> Taken:
+def take_waiting(tx: Transaction, taker: Taker, after: str = "") -> Taken:
     """Triggers that people, webhooks and chats request wait until there is room."""
-    page = tx.waiting_triggers(taker.roster.agents, limit, after)
-    more, last_id = len(page) == limit, page[-1].id if page else ""
+    page = tx.waiting_triggers(taker.roster.agents, PAGE, after)
+    more, last_id = len(page) == PAGE, page[-1].id if page else ""
     ours = [one for one in page if (one.agent, one.schedule) in taker.roster.schedules]
     if not ours:
         return Taken(more=more, last_id=last_id)

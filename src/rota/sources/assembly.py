@@ -45,23 +45,20 @@ def make_tracker(
         "on_warning": partial(_warn, settings.repo),
         **(given or {}),
     }
+    kind: type[GitHubTracker | GiteaTracker]
     if isinstance(settings, GitHubSource):
-        return GitHubTracker(
-            settings.repo,
-            token_env=settings.auth.token_env,
-            api_url=settings.api_url,
-            account_id=settings.auth.account_id,
-            **connection,
-        )
-    if isinstance(settings, GiteaSource):
-        return GiteaTracker(
-            settings.repo,
-            token_env=settings.auth.token_env,
-            api_url=settings.api_url,
-            account_id=settings.auth.account_id,
-            **connection,
-        )
-    raise InvalidInput(f"no tracker is known for {type(settings).__name__}")
+        kind = GitHubTracker
+    elif isinstance(settings, GiteaSource):
+        kind = GiteaTracker
+    else:
+        raise InvalidInput(f"no tracker is known for {type(settings).__name__}")
+    return kind(
+        settings.repo,
+        token_env=settings.auth.token_env,
+        api_url=settings.api_url,
+        account_id=settings.auth.account_id,
+        **connection,
+    )
 
 
 def _warn(repo: str, info: RateLimitInfo) -> None:

@@ -25,6 +25,7 @@ from rota.sources.port import (
     ReleaseResult,
     WorkItem,
     WorkResult,
+    refused,
 )
 from rota.sources.registry import SourceContext
 from rota.sources.rights import explained
@@ -115,13 +116,13 @@ class ForgeWorkSource:
             async with explained(desk.tracker):
                 answer = await desk.take(number, self._agent)
         except IssueNotFound as error:
-            return _refused(ClaimFailureReason.NOT_FOUND, error.message)
+            return refused(ClaimFailureReason.NOT_FOUND, error.message)
         except TrackerError as error:
-            return _refused(_reason_of(error), error.message)
+            return refused(_reason_of(error), error.message)
         if isinstance(answer, Refusal):
             if answer.obstacle is Obstacle.WAITS:
                 self._waiting[number] = desk.pace.elapsed() + WAITS_SECONDS
-            return _refused(_reason(answer), answer.message)
+            return refused(_reason(answer), answer.message)
         return self._claimed(desk, answer)
 
     def _claimed(self, desk: IssueDesk, held: Held) -> ClaimResult:
@@ -177,10 +178,6 @@ async def _judged(desk: IssueDesk, issue: Issue) -> Objection | str | None:
         return await desk.keeper.judge(issue)
     except IssueNotFound as error:
         return error.message
-
-
-def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
-    return ClaimResult(False, reason=reason, message=message)
 
 
 def _reason(refusal: Refusal) -> ClaimFailureReason:

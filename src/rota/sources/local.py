@@ -16,6 +16,7 @@ from rota.model import work
 from rota.model.agents import Agent, AgentLoad, room_for_reviews
 from rota.model.claims import DEFAULT_LEASE_SECONDS, Claim
 from rota.model.clock import to_text
+from rota.model.cursors import pack
 from rota.model.errors import (
     ClaimLost,
     MalformedReference,
@@ -42,10 +43,9 @@ from rota.sources.local_mapping import (
     ledger_id_of,
     notes_of,
     read_cursor,
-    refused,
     verb_of,
 )
-from rota.sources.paging import check_limit, fits, pack
+from rota.sources.paging import check_limit, fits
 from rota.sources.port import (
     ClaimFailureReason,
     ClaimResult,
@@ -55,6 +55,7 @@ from rota.sources.port import (
     ReleaseResult,
     WorkItem,
     WorkResult,
+    refused,
 )
 from rota.sources.registry import SourceContext
 

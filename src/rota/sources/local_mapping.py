@@ -7,12 +7,13 @@ from uuid import UUID
 
 from rota.model import work
 from rota.model.clock import from_text
+from rota.model.cursors import unpack
 from rota.model.errors import InvalidInput, MalformedReference
 from rota.model.status import Verb
 from rota.model.work import Priority, storable
 from rota.queue.intake import LONGEST, check_url
-from rota.sources.paging import bad_cursor, unpack
-from rota.sources.port import ClaimFailureReason, ClaimResult, WorkItem, WorkResult
+from rota.sources.paging import bad_cursor
+from rota.sources.port import WorkItem, WorkResult
 from rota.sources.reports import pull_request
 from rota.sources.titles import one_line
 
@@ -29,10 +30,6 @@ def verb_of(result: WorkResult) -> Verb:
             return Verb.BLOCK
         case _:
             assert_never(result.outcome)
-
-
-def refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
-    return ClaimResult(False, reason=reason, message=message)
 
 
 def ledger_id_of(work_item_id: str) -> str:

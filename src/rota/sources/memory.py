@@ -27,6 +27,7 @@ from rota.sources.port import (
     WorkItem,
     WorkOutcome,
     WorkResult,
+    refused,
 )
 from rota.sources.registry import SourceContext
 from rota.sources.titles import one_line
@@ -109,11 +110,11 @@ class MemoryWorkSource:
     async def claim_work(self, work_item_id: str) -> ClaimResult:
         entry = self.place.entries.get(work_item_id)
         if entry is None:
-            return _refused(ClaimFailureReason.NOT_FOUND, f"there is no {work_item_id[:100]!r}")
+            return refused(ClaimFailureReason.NOT_FOUND, f"there is no {work_item_id[:100]!r}")
         if entry.status is Status.IN_PROGRESS:
-            return _refused(ClaimFailureReason.ALREADY_CLAIMED, "another has claimed it")
+            return refused(ClaimFailureReason.ALREADY_CLAIMED, "another has claimed it")
         if entry.status is not Status.QUEUED:
-            return _refused(ClaimFailureReason.INVALID_STATE, f"it is {entry.status}")
+            return refused(ClaimFailureReason.INVALID_STATE, f"it is {entry.status}")
         entry.status = Status.IN_PROGRESS
         entry.agent = self.agent
         entry.token = self._tokens[work_item_id] = self.place.ids.token()
@@ -164,10 +165,6 @@ class MemoryWorkSource:
 
     def _touch(self, entry: Entry) -> None:
         entry.item = replace(entry.item, updated_at=self.place.clock.now())
-
-
-def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
-    return ClaimResult(False, reason=reason, message=message)
 
 
 def create(config: Mapping[str, Any], context: SourceContext) -> MemoryWorkSource:

@@ -16,7 +16,6 @@ from rota.claims.protocol import Claimant, CommentClaims, Grant, Refusal
 from rota.model.errors import (
     InvalidInput,
     MalformedReference,
-    NotFound,
     Refused,
     WorkSourceError,
 )
@@ -237,13 +236,6 @@ class Operators:
                 reference=f"{self._tracker.repo}#{number}",
             )
         return issue
-
-    async def whois(self, login: str) -> Account:
-        """The id to put into `trusted`."""
-        found = await self._tracker.find_account(login)
-        if found is None:
-            raise NotFound(f"{self._tracker.host} knows nobody called {login[:100]!r}")
-        return found
 
 
 def _without(issue: Issue, labels: Iterable[str]) -> Issue:

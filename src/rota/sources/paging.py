@@ -1,11 +1,9 @@
 """Filters, order and cursors for sources that hold all of their items."""
 
-import base64
-import binascii
-import json
 from collections.abc import Iterable
 
 from rota.model.clock import to_text
+from rota.model.cursors import pack, unpack
 from rota.model.errors import BadCursor, InvalidInput
 from rota.sources.port import FetchOptions, FetchResult, WorkItem
 
@@ -44,19 +42,6 @@ def _position(cursor: str) -> Key:
         case [int() as priority, str() as created_at, int() as length, str() as item_id]:
             return priority, created_at, length, item_id
     raise bad_cursor()
-
-
-def pack(parts: Iterable[object]) -> str:
-    text = json.dumps(list(parts), separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def unpack(cursor: str) -> object:
-    try:
-        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
-        return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, UnicodeError, RecursionError):
-        raise bad_cursor() from None
 
 
 def bad_cursor() -> BadCursor:

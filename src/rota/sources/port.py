@@ -136,6 +136,10 @@ class WorkSource(Protocol):
         """An adapter that has nothing to close may leave this out."""
 
 
+def refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
+    return ClaimResult(False, reason=reason, message=message)
+
+
 async def close(source: WorkSource) -> None:
     aclose = getattr(source, "aclose", None)
     if aclose is not None:

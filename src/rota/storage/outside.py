@@ -20,7 +20,7 @@ from rota.storage.rows import encode, item_of, reference_of, source_claim_of
 _NOTABLE = frozenset(StateNote.__annotations__) - {"requests"}
 
 
-class OutsideVerbs(Primitives):
+class OutsideStatements(Primitives):
     # items
 
     def outside_item(self, source: str, source_ref: str) -> WorkItem | None:

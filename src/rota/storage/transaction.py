@@ -14,7 +14,7 @@ from rota.storage.declaring import DeclarationStatements
 from rota.storage.events import EventStatements
 from rota.storage.exchanging import ExchangeStatements
 from rota.storage.noticing import NoticeStatements
-from rota.storage.outside import OutsideVerbs
+from rota.storage.outside import OutsideStatements
 from rota.storage.port import Edit, Move, Topic
 from rota.storage.records import RecordStatements
 from rota.storage.rows import NEW_ITEM_FIELDS, STATUS, encode, item_of, link_of, new_item_row
@@ -37,7 +37,7 @@ _EDITABLE = frozenset(
 class SqlTransaction(
     RecordStatements,
     ClaimStatements,
-    OutsideVerbs,
+    OutsideStatements,
     ScheduleStatements,
     RunStatements,
     SignalStatements,

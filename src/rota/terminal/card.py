@@ -14,17 +14,15 @@ Json = dict[str, Any]
 _TITLE_LINES = 2
 
 
-def card_lines(
-    item: Json, width: int, most: int, now: datetime | None = None
-) -> tuple[list[list[str]], list[list[str]]]:
+def card_lines(item: Json, width: int, most: int) -> tuple[list[list[str]], list[list[str]]]:
     """The words of the title and of the facts, together no more than fit on a card."""
     title = wrapped(one_line(item["description"]).split(" "), width, _TITLE_LINES)
-    return title, wrapped(facts_of(item, now), width, most - len(title))
+    return title, wrapped(facts_of(item), width, most - len(title))
 
 
-def facts_of(item: Json, now: datetime | None = None) -> list[str]:
+def facts_of(item: Json) -> list[str]:
     """The most important first, because the end may be cut off."""
-    now = now or theirs.now()
+    now = theirs.now()
     words = [
         f"P{item['priority']}",
         age(item["completed_at"] or item["updated_at"], now),

@@ -40,12 +40,12 @@ def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tup
     yield "Payload", "" if payload is None else json.dumps(payload, indent=2, ensure_ascii=False)
 
 
-def countdown(item: Json, now: datetime | None = None) -> str:
+def countdown(item: Json) -> str:
     """Who holds the claim, and when it lapses without a heartbeat."""
     claim = item["claim"]
     if claim is None:
         return ""
-    left = (datetime.fromisoformat(claim["expires_at"]) - (now or theirs.now())).total_seconds()
+    left = (datetime.fromisoformat(claim["expires_at"]) - theirs.now()).total_seconds()
     ends = f"lapses in {clock(left)}" if left > 0 else "has lapsed"
     progress = f": {claim['progress']}" if claim["progress"] else ""
     return one_line(

@@ -29,17 +29,15 @@ def document(board: Board) -> Json:
     return {"filters": board.filters.query(), "columns": columns}
 
 
-def text_lines(
-    board: Board, now: datetime | None = None, width: int | None = None
-) -> Iterator[str]:
+def text_lines(board: Board, width: int | None = None) -> Iterator[str]:
     """One column after another, one line for each item: its id first, to be copied. With a `width`,
     words are cut to it."""
-    moment = now or theirs.now()
+    now = theirs.now()
     for place, column in enumerate(board.columns.values()):
         if place:
             yield ""
         yield f"{column.title} {column.count}"
-        yield from _table([_row(item, moment) for item in column.items], width)
+        yield from _table([_row(item, now) for item in column.items], width)
         if column.has_more:
             yield f"  … and more: {_list(column)}"
 

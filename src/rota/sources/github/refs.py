@@ -77,7 +77,7 @@ class GitRefs:
             known = self._client.mapped(_commit_of, answer)
             if len(self._commits) < MAX_COMMITS:
                 self._commits[sha] = known
-        return Ref(f"refs/{name}", sha, *known)
+        return Ref(f"refs/{name}", *known)
 
     async def _new_commit(self, message: str) -> str:
         """A repeated request makes two commits, but only one of them gets a reference."""

@@ -28,6 +28,7 @@ from rota.sources.port import (
     ReleaseResult,
     WorkItem,
     WorkResult,
+    refused,
 )
 from rota.sources.registry import SourceContext
 
@@ -91,15 +92,15 @@ class MarkdownWorkSource:
             stem = stem_of(work_item_id)
             answer = await asyncio.to_thread(self._custody.claim, stem, self._claim())
         except MalformedReference as error:
-            return _refused(ClaimFailureReason.NOT_FOUND, error.message)
+            return refused(ClaimFailureReason.NOT_FOUND, error.message)
         except WorkSourceError as error:
-            return _refused(ClaimFailureReason.SOURCE_ERROR, error.message)
+            return refused(ClaimFailureReason.SOURCE_ERROR, error.message)
         except PermissionError as error:
-            return _refused(ClaimFailureReason.PERMISSION_DENIED, str(error))
+            return refused(ClaimFailureReason.PERMISSION_DENIED, str(error))
         except OSError as error:
-            return _refused(ClaimFailureReason.SOURCE_ERROR, str(error))
+            return refused(ClaimFailureReason.SOURCE_ERROR, str(error))
         if isinstance(answer, Denial):
-            return _refused(answer.reason, answer.message)
+            return refused(answer.reason, answer.message)
         self._held[stem] = answer
         self._keep_alive()
         return ClaimResult(True, await self.get_work(work_item_id), claim=answer.name)
@@ -241,10 +242,6 @@ def _say(folder: Path, problems: Iterable[Problem]) -> None:
     for one in sorted(now - _said.get(folder, frozenset()), key=lambda one: one.name):
         log.warning("file is not offered", folder=str(folder), file=one.name, why=one.message)
     _said[folder] = now
-
-
-def _refused(reason: ClaimFailureReason, message: str) -> ClaimResult:
-    return ClaimResult(False, reason=reason, message=message)
 
 
 def _recorded(result: WorkResult) -> dict[str, Any]:

@@ -111,9 +111,8 @@ class Repository:
         full = f"refs/{name}"
         if full in self.refs:
             return False
-        self._ids += 1
         stamp = BEGINNING + timedelta(seconds=int(self.time.now))
-        self.refs[full] = (self.time.now, Ref(full, f"{self._ids:040x}", message, stamp))
+        self.refs[full] = (self.time.now, Ref(full, message, stamp))
         self._wrote(by, int(name.split("/")[2]), "ref", f"{name} {message}")
         return True
 
