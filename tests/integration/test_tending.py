@@ -924,6 +924,37 @@ async def test_a_smaller_id_that_comes_late_makes_claims_more_patient(
     assert (await scene.desk()).claims.times.settle == 20, "also after a restart"
 
 
+async def test_desks_that_are_open_already_become_more_patient_too(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    for title in ("Mend the mill", "Oil the hinge"):
+        control.issue(REPO, title, labels=["ready"])
+    early = control.comment(REPO, 1, marker(Kind.ALIVE, claim=1), user="north")
+    desk, elsewhere = await scene.desk(), scene.tending()
+    await desk.take(1, "lucius")
+    await elsewhere.tick()
+    tending.tracker.hidden = {early}  # type: ignore[attr-defined]
+    await tick_later(scene, tending, 100)
+    tending.tracker.hidden = set()  # type: ignore[attr-defined]
+    await tick_later(scene, tending, LOOK)
+    assert (await scene.source_state()).settle_seconds == 20
+    began = scene.time.seconds
+    assert isinstance(await desk.take(2, "second"), Held)
+    assert scene.time.seconds - began >= 20
+    await tick_later(scene, elsewhere, LOOK)
+    assert elsewhere.vigil.times.settle == 20, "another server trusts its looks for less long"
+
+
+async def test_an_end_is_as_patient_as_a_claim(scene: Tended, control: Control) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    desk = await scene.desk()
+    await desk.take(1, "lucius")
+    await scene.ledger.outside.note_state(scene.source, settle_seconds=40)
+    began = scene.time.seconds
+    await desk.finish(1, "lucius", WorkResult("success", "Mended."))
+    assert scene.time.seconds - began >= 40
+
+
 async def test_a_claim_that_is_beaten_late_is_lost_and_noted(
     scene: Tended, control: Control, tending: Tending
 ) -> None:

@@ -120,6 +120,17 @@ class IssueDesk:
         # How runs ended, where there is no ledger.
         self._told: dict[tuple[int, str], tuple[str | None, WorkOutcome]] = {}
 
+    async def learn_times(self) -> None:
+        """A tracker that was once seen to be slower than configured, by whichever process, is
+        treated as slow from then on."""
+        if self.ledger is None or not isinstance(self.claims, CommentClaims):
+            return
+        log = self.claims.log
+        for state in await self.ledger.outside.states():
+            if state.source == self.tracker.source:
+                settle = max(log.times.settle, state.settle_seconds or 0.0)
+                log.times = replace(log.times, settle=settle)
+
     # take
 
     async def listed(self) -> list[Issue]:
@@ -150,6 +161,7 @@ class IssueDesk:
         """Raises `IssueNotFound` and `TrackerError`; the ledger then keeps no claim."""
         if (taken := await self._taken_by_us(number)) is not None:
             return taken
+        await self.learn_times()
         issue = await self.tracker.issue(number)
         refused = await self.keeper.judge(issue, await self.claims.standing(number))
         if refused is not None:
@@ -295,6 +307,7 @@ class IssueDesk:
             await self._keep_late(number, codename, result)
             raise
         await self._beat(held, codename)
+        await self.learn_times()
         if not await self._end_on_tracker(held, result):
             await self._lost(held, codename, result)
         await self._record(held, codename, result)
