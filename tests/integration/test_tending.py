@@ -17,6 +17,7 @@ from rota.api import ApiSettings, create_app
 from rota.claims.comments import Kind, marker
 from rota.claims.pauses import PausedRepos
 from rota.claims.pickup import Obstacle
+from rota.claims.port import Comment
 from rota.claims.protocol import CommentClaims, Refusal
 from rota.claims.sweep import Deed
 from rota.model.errors import ClaimLost, StorageUnavailable, WorkSourceError
@@ -953,6 +954,43 @@ async def test_an_end_is_as_patient_as_a_claim(scene: Tended, control: Control) 
     began = scene.time.seconds
     await desk.finish(1, "lucius", WorkResult("success", "Mended."))
     assert scene.time.seconds - began >= 40
+
+
+class Slow:
+    """A tracker that shows no claim before a moment."""
+
+    def __init__(self, scene: Tended, until: float) -> None:
+        self._tracker, self._scene, self._until = scene.tracker(scene.settings()), scene, until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracker, name)
+
+    async def comments(self, number: int) -> list[Comment]:
+        found: list[Comment] = await self._tracker.comments(number)
+        shows = self._scene.time.seconds >= self._until
+        return [one for one in found if shows or "agent-claim" not in one.body]
+
+
+@pytest.mark.parametrize(("seconds", "settle"), [(17, 20), (9, None)])
+async def test_our_own_claim_that_is_seen_late_makes_claims_more_patient(
+    scene: Tended, control: Control, seconds: float, settle: float | None
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    slow = Slow(scene, scene.time.seconds + seconds)
+    desk = await open_desk(
+        scene.settings(), scene.context(scene.ledger), tracker=slow, pace=scene.time.pace
+    )
+    with capture_logs() as logs:
+        held = await desk.take(1, "lucius")
+    assert isinstance(held, Held)
+    states = {state.source: state for state in await scene.ledger.outside.states()}
+    if settle is None:
+        assert (states, desk.claims.times.settle) == ({}, 10)
+        return
+    state = states[scene.source]
+    assert (state.settle_seconds, desk.claims.times.settle) == (settle, settle)
+    assert f"claim {held.grant.claim_id} could not be read" in (state.warning or "")
+    assert [one["log_level"] for one in logs if "slower" in one["event"]] == ["error"]
 
 
 async def test_a_claim_that_is_beaten_late_is_lost_and_noted(

@@ -42,6 +42,7 @@ class Grant:
     claimant: Claimant
     smaller: frozenset[int] | None = None  # ids below it that could be read when it was granted
     deadline: float = 0.0  # by `Pace.elapsed`: how long the work may go on without a first look
+    unseen: float = 0.0  # how many seconds after its post our own claim could still not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class _Seen:
     began: float  # when the read began
     log: list[Entry]
     own: Entry
+    unseen: float  # how many seconds after our post the last read began that did not show it
 
 
 Judge = Callable[[Issue, Standing, Asker], Awaitable[Objection | None]]
@@ -173,10 +175,10 @@ class CommentClaims:
         self, number: int, claimant: Claimant, posted: float, asker: Asker
     ) -> _Seen | None:
         """A revoked holder works until its next look shows the revocation: so wait for that."""
-        seen = await self._read_with_own(number, claimant)
+        seen = await self._read_with_own(number, claimant, posted)
         while seen is not None and (wait := self._until_stopped(seen, posted, asker)) > 0:
             await self._pace.sleep(min(wait, self.times.poll))
-            seen = await self._read_with_own(number, claimant)
+            seen = await self._read_with_own(number, claimant, posted)
         return seen
 
     def _until_stopped(self, seen: _Seen, posted: float, asker: Asker) -> float:
@@ -193,8 +195,9 @@ class CommentClaims:
         grace = max((grace_of(one, self.times.grace) for one in taken), default=self.times.grace)
         return grace - before - (self._pace.elapsed() - posted)
 
-    async def _read_with_own(self, number: int, claimant: Claimant) -> _Seen | None:
+    async def _read_with_own(self, number: int, claimant: Claimant, posted: float) -> _Seen | None:
         """A log that lacks our own claim may lack other entries too, so it is read again."""
+        unseen = 0.0
         for again in range(READS_FOR_OWN_CLAIM + 1):
             if again:
                 await self._pace.sleep(self.times.settle / 2)
@@ -202,7 +205,8 @@ class CommentClaims:
             log = await self.log.read(number)
             own = _own(log, claimant)
             if own is not None:
-                return _Seen(began, log, own)
+                return _Seen(began, log, own, unseen)
+            unseen = began - posted
         return None
 
     async def _verdict(
@@ -212,7 +216,8 @@ class CommentClaims:
         if not holds(seen.log, claim_id, self.times.grace):
             return _lost(standing)
         deadline = seen.began + self.times.trust_in_a_poll
-        grant = Grant(number, claim_id, claimant, _below(seen.log, claim_id), deadline)
+        below = _below(seen.log, claim_id)
+        grant = Grant(number, claim_id, claimant, below, deadline, seen.unseen)
         if standing.suspects:
             return await self._give_up(
                 grant.number, grant.claim_id, grant.claimant, "suspected-at-once"
