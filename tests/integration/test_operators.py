@@ -244,6 +244,35 @@ async def test_what_a_person_gives_back_is_ready_again(scene: Tended, mode: str)
     assert isinstance(await (await scene.desk(claim_mode=mode)).take(1, "lucius"), Held)
 
 
+async def test_what_was_not_offered_to_agents_is_not_when_it_is_given_back(
+    scene: Tended, control: Control, mode: str
+) -> None:
+    control.label(REPO, 1, remove=["ready"])
+    ada = await person(scene, claim_mode=mode, trusted=[BOT])
+    bot = await person(scene, "bot", claim_mode=mode)
+    await ada.claim(1)
+    assert await ada.release(1) is True
+    assert scene.labels() == {"bug", "agent:managed"}
+    await ada.claim(1)
+    assert isinstance(await bot.claim(1, force=True), Grant)
+    assert await ada.release(1, force=True) is True
+    assert scene.labels() == {"bug", "agent:managed"}, "by force neither"
+    await scene.tending(claim_mode=mode).tick()
+    assert scene.labels() == {"bug", "agent:managed"}, "nor by a sweep"
+    control.label(REPO, 1, add=["ready"])
+    assert isinstance(await (await scene.desk(claim_mode=mode)).take(1, "lucius"), Held)
+
+
+async def test_what_agents_have_failed_on_is_theirs_again_when_a_person_gives_it_back(
+    scene: Tended, control: Control
+) -> None:
+    control.label(REPO, 1, add=["agent:failed"], remove=["ready"])
+    ada = await person(scene)
+    await ada.claim(1)
+    assert await ada.release(1) is True
+    assert scene.stages() == {"ready"}
+
+
 async def test_what_somebody_else_holds_is_not_released_without_force(
     scene: Tended, mode: str
 ) -> None:

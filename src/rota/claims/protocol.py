@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rota.claims.comments import Entry, Kind
+from rota.claims.comments import NOT_READY, Entry, Kind
 from rota.claims.fold import Standing, grace_of, holds
 from rota.claims.labels import LabelSet
 from rota.claims.log import ClaimLog
@@ -127,7 +127,7 @@ class CommentClaims:
         refused = await self._judge(first, await self.log.standing(number), asker)
         if refused is not None:
             return Refusal(refused, refused.message)
-        entry = await self._enter(number, claimant)
+        entry = await self._enter(first, claimant)
         if entry is None:
             return Refusal(message="the tracker did not say whether the claim stands; given up")
         if _nonce(entry) != claimant.nonce:
@@ -136,9 +136,9 @@ class CommentClaims:
             await entered(entry.id)
         return await self._await_verdict(number, entry.id, claimant, entered, asker)
 
-    async def _enter(self, number: int, claimant: Claimant) -> Entry | None:
+    async def _enter(self, issue: Issue, claimant: Claimant) -> Entry | None:
         return await self.log.append(
-            number,
+            issue.number,
             Kind.CLAIM,
             f"`{claimant.codename}` is working on this issue.",
             fleet=claimant.fleet,
@@ -147,6 +147,7 @@ class CommentClaims:
             nonce=claimant.nonce,
             ts=self._ts(),
             grace=f"{self.times.grace:.6f}".rstrip("0").rstrip("."),
+            ready=None if self._labels.has_stage(issue.labels) else NOT_READY,
         )
 
     async def _await_verdict(
