@@ -232,6 +232,16 @@ async def test_by_labels_alone_a_person_is_told_to_hold(scene: Tended) -> None:
     assert scene.labels() == {"ready", "bug"}
 
 
+async def test_by_labels_alone_nobody_is_named_and_no_force_is_advised(
+    scene: Tended, control: Control
+) -> None:
+    control.label(REPO, 1, add=["agent-working"], remove=["ready"])
+    status = await (await person(scene, claim_mode="labels")).status(1)
+    assert (status.in_flight, status.reason) == (True, "already_claimed")
+    assert (status.holder, status.latest_claim) == (None, None)
+    assert status.message == "it carries the label 'agent-working'; take it off if nobody works"
+
+
 # giving it back
 
 

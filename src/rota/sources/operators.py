@@ -76,7 +76,8 @@ class Operators:
     def _status(self, issue: Issue, standing: Standing, refused: Objection | None) -> IssueStatus:
         carried = {label.lower() for label in issue.labels}
         labels = labels_for(issue, standing, self._labels)
-        holder = standing.holder
+        # Labels alone say that somebody holds it, and nothing else.
+        holder = standing.holder if standing.holder is not None and standing.holder.id else None
         last = holder or standing.done or standing.ended
         return IssueStatus(
             repo=self._tracker.repo,
@@ -85,7 +86,7 @@ class Operators:
             url=issue.url,
             state="OPEN" if issue.is_open else "CLOSED",
             labels=list(issue.labels),
-            in_flight=holder is not None or labels.in_flight.lower() in carried,
+            in_flight=standing.holder is not None or labels.in_flight.lower() in carried,
             pr_open=standing.done is not None or labels.pr_open.lower() in carried,
             do_not_pickup=labels.hold.lower() in carried,
             needs_human_scope="needs:human-scope" in carried,
