@@ -198,6 +198,24 @@ async def test_by_force_it_is_and_the_agent_hears_of_it(scene: Tended, mode: str
     assert scene.labels() == {"bug", "agent-working", "agent:managed", HOLD}
 
 
+async def test_force_that_would_not_get_the_issue_takes_it_from_nobody(
+    scene: Tended, control: Control
+) -> None:
+    held = await scene.take()
+    ada = await person(scene)
+    control.edit(REPO, 1, state="closed")
+    before = scene.comments()
+    refused = await ada.claim(1, force=True)
+    assert isinstance(refused, Refusal)
+    assert (refused.obstacle, scene.comments()) == (Obstacle.CLOSED, before)
+    control.edit(REPO, 1, state="open")
+    control.clock(advance=2)
+    control.edit_comment(REPO, held.grant.claim_id, before[0])
+    refused = await ada.claim(1, force=True)
+    assert isinstance(refused, Refusal)
+    assert (refused.obstacle, scene.comments()) == (Obstacle.DISPUTED, before)
+
+
 async def test_a_late_word_of_the_agent_changes_nothing(scene: Tended, mode: str) -> None:
     held = await scene.take(claim_mode=mode)
     desk = await scene.desk(claim_mode=mode)

@@ -126,9 +126,12 @@ class Operators:
         standing = await claims.standing(number)
         holder = standing.holder
         if holder is not None and not asker.holds(holder):
-            if not force:
-                issue = await self._tracker.issue(number)
-                refused = await self._judge(issue, standing, asker)
+            issue = await self._tracker.issue(number)
+            if force:  # as it stands without the holder: force that gets nothing takes nothing
+                issue = _without(issue, self._labels.all_lifecycle)
+                standing = replace(standing, holder=None)
+            refused = await self._judge(issue, standing, asker)
+            if refused is not None or not force:
                 return Refusal(refused, refused.message if refused else "")
             await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
             await claims.log.settle()
