@@ -195,6 +195,20 @@ def test_stale_claims_are_found_by_age_and_ended_only_through_the_protocol(here:
     assert not force_release_stale_claim(REPO, number, sweep_id="daily")
 
 
+def test_a_claim_that_was_asked_after_is_stale_until_somebody_answers(here: Tracked) -> None:
+    here.configure(times={"grace": 300})
+    number = here.issue("Forgotten")
+    claim = here.forge_claim(number, "elsewhere", "lucius", created_at="2026-05-01T19:42:33Z")
+    assert not force_release_stale_claim(REPO, number, sweep_id="daily")
+    assert [one["number"] for one in find_stale_claims(REPO)] == [number]
+    assert find_stale_claims(REPO, max_age_hours=10**7) == []
+    assert [one["codename"] for one in here.json("issue", "stale")] == ["lucius"]
+    swept = here.run("issue", "sweep")
+    assert (swept.stdout, "still have time to answer" in swept.stderr) == ("", True)
+    here.control.comment(REPO, number, f"<!-- agent-alive:v=2 claim={claim} -->", user="ada")
+    assert find_stale_claims(REPO) == []
+
+
 def test_a_claim_of_this_fleet_that_is_alive_is_not_ended_and_a_dead_one_at_once(
     here: Tracked,
 ) -> None:

@@ -242,6 +242,10 @@ async def test_claimed_issues_are_shown_to_who_asks_for_them(
     await taken(source)
     assert await offered(source) == [other]
     assert await offered(source, include_claimed=True) == [1, other]
+    control.label(REPO, 1, add=["do-not-pickup"])
+    assert await offered(source, include_claimed=True) == [1, other], "a person's claims, too"
+    control.label(REPO, 1, add=["WIP"])
+    assert await offered(source, include_claimed=True) == [other], "but nothing that is excluded"
 
 
 @KINDS

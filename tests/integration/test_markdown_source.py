@@ -187,6 +187,11 @@ async def test_a_file_is_an_item_with_all_that_stands_in_it(
         ("---\ntitle: From the key\n---\n# From the heading\n", "From the key"),
         ("Some words first.\n\n## From the heading ##\n", "From the heading"),
         ("---\r\nlabels: []\r\n---\r\n# From the heading\r\n", "From the heading"),
+        ("# Port it to C#\n", "Port it to C#"),
+        ("# Port it to C# ##\n", "Port it to C#"),
+        ("#\n# \n# ##\n# Empty ones before\n", "Empty ones before"),
+        ("```sh\n# build it\n```\n# Behind some code\n", "Behind some code"),
+        (f"# Far{' ' * 500_000}apart\n", "Far"),  # quickly, too
         ("no heading at all", "file-name"),
         ("", "file-name"),
         ("\ufeff---\ntitle: Behind a mark\n---\n", "Behind a mark"),

@@ -198,6 +198,24 @@ async def test_by_force_it_is_and_the_agent_hears_of_it(scene: Tended, mode: str
     assert scene.labels() == {"bug", "agent-working", "agent:managed", HOLD}
 
 
+async def test_force_that_would_not_get_the_issue_takes_it_from_nobody(
+    scene: Tended, control: Control
+) -> None:
+    held = await scene.take()
+    ada = await person(scene)
+    control.edit(REPO, 1, state="closed")
+    before = scene.comments()
+    refused = await ada.claim(1, force=True)
+    assert isinstance(refused, Refusal)
+    assert (refused.obstacle, scene.comments()) == (Obstacle.CLOSED, before)
+    control.edit(REPO, 1, state="open")
+    control.clock(advance=2)
+    control.edit_comment(REPO, held.grant.claim_id, before[0])
+    refused = await ada.claim(1, force=True)
+    assert isinstance(refused, Refusal)
+    assert (refused.obstacle, scene.comments()) == (Obstacle.DISPUTED, before)
+
+
 async def test_a_late_word_of_the_agent_changes_nothing(scene: Tended, mode: str) -> None:
     held = await scene.take(claim_mode=mode)
     desk = await scene.desk(claim_mode=mode)
@@ -232,6 +250,16 @@ async def test_by_labels_alone_a_person_is_told_to_hold(scene: Tended) -> None:
     assert scene.labels() == {"ready", "bug"}
 
 
+async def test_by_labels_alone_nobody_is_named_and_no_force_is_advised(
+    scene: Tended, control: Control
+) -> None:
+    control.label(REPO, 1, add=["agent-working"], remove=["ready"])
+    status = await (await person(scene, claim_mode="labels")).status(1)
+    assert (status.in_flight, status.reason) == (True, "already_claimed")
+    assert (status.holder, status.latest_claim) == (None, None)
+    assert status.message == "it carries the label 'agent-working'; take it off if nobody works"
+
+
 # giving it back
 
 
@@ -242,6 +270,35 @@ async def test_what_a_person_gives_back_is_ready_again(scene: Tended, mode: str)
     assert scene.labels() == {"ready", "bug", "agent:managed"}
     assert await ada.release(1) is False, "nobody holds it"
     assert isinstance(await (await scene.desk(claim_mode=mode)).take(1, "lucius"), Held)
+
+
+async def test_what_was_not_offered_to_agents_is_not_when_it_is_given_back(
+    scene: Tended, control: Control, mode: str
+) -> None:
+    control.label(REPO, 1, remove=["ready"])
+    ada = await person(scene, claim_mode=mode, trusted=[BOT])
+    bot = await person(scene, "bot", claim_mode=mode)
+    await ada.claim(1)
+    assert await ada.release(1) is True
+    assert scene.labels() == {"bug", "agent:managed"}
+    await ada.claim(1)
+    assert isinstance(await bot.claim(1, force=True), Grant)
+    assert await ada.release(1, force=True) is True
+    assert scene.labels() == {"bug", "agent:managed"}, "by force neither"
+    await scene.tending(claim_mode=mode).tick()
+    assert scene.labels() == {"bug", "agent:managed"}, "nor by a sweep"
+    control.label(REPO, 1, add=["ready"])
+    assert isinstance(await (await scene.desk(claim_mode=mode)).take(1, "lucius"), Held)
+
+
+async def test_what_agents_have_failed_on_is_theirs_again_when_a_person_gives_it_back(
+    scene: Tended, control: Control
+) -> None:
+    control.label(REPO, 1, add=["agent:failed"], remove=["ready"])
+    ada = await person(scene)
+    await ada.claim(1)
+    assert await ada.release(1) is True
+    assert scene.stages() == {"ready"}
 
 
 async def test_what_somebody_else_holds_is_not_released_without_force(

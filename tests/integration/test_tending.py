@@ -17,6 +17,7 @@ from rota.api import ApiSettings, create_app
 from rota.claims.comments import Kind, marker
 from rota.claims.pauses import PausedRepos
 from rota.claims.pickup import Obstacle
+from rota.claims.port import Comment
 from rota.claims.protocol import CommentClaims, Refusal
 from rota.claims.sweep import Deed
 from rota.model.errors import ClaimLost, StorageUnavailable, WorkSourceError
@@ -922,6 +923,74 @@ async def test_a_smaller_id_that_comes_late_makes_claims_more_patient(
     await tick_later(scene, tending, LOOK)
     assert (await scene.source_state()).settle_seconds == 20, "it is alarmed once"
     assert (await scene.desk()).claims.times.settle == 20, "also after a restart"
+
+
+async def test_desks_that_are_open_already_become_more_patient_too(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    for title in ("Mend the mill", "Oil the hinge"):
+        control.issue(REPO, title, labels=["ready"])
+    early = control.comment(REPO, 1, marker(Kind.ALIVE, claim=1), user="north")
+    desk, elsewhere = await scene.desk(), scene.tending()
+    await desk.take(1, "lucius")
+    await elsewhere.tick()
+    tending.tracker.hidden = {early}  # type: ignore[attr-defined]
+    await tick_later(scene, tending, 100)
+    tending.tracker.hidden = set()  # type: ignore[attr-defined]
+    await tick_later(scene, tending, LOOK)
+    assert (await scene.source_state()).settle_seconds == 20
+    began = scene.time.seconds
+    assert isinstance(await desk.take(2, "second"), Held)
+    assert scene.time.seconds - began >= 20
+    await tick_later(scene, elsewhere, LOOK)
+    assert elsewhere.vigil.times.settle == 20, "another server trusts its looks for less long"
+
+
+async def test_an_end_is_as_patient_as_a_claim(scene: Tended, control: Control) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    desk = await scene.desk()
+    await desk.take(1, "lucius")
+    await scene.ledger.outside.note_state(scene.source, settle_seconds=40)
+    began = scene.time.seconds
+    await desk.finish(1, "lucius", WorkResult("success", "Mended."))
+    assert scene.time.seconds - began >= 40
+
+
+class Slow:
+    """A tracker that shows no claim before a moment."""
+
+    def __init__(self, scene: Tended, until: float) -> None:
+        self._tracker, self._scene, self._until = scene.tracker(scene.settings()), scene, until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracker, name)
+
+    async def comments(self, number: int) -> list[Comment]:
+        found: list[Comment] = await self._tracker.comments(number)
+        shows = self._scene.time.seconds >= self._until
+        return [one for one in found if shows or "agent-claim" not in one.body]
+
+
+@pytest.mark.parametrize(("seconds", "settle"), [(17, 20), (9, None)])
+async def test_our_own_claim_that_is_seen_late_makes_claims_more_patient(
+    scene: Tended, control: Control, seconds: float, settle: float | None
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    slow = Slow(scene, scene.time.seconds + seconds)
+    desk = await open_desk(
+        scene.settings(), scene.context(scene.ledger), tracker=slow, pace=scene.time.pace
+    )
+    with capture_logs() as logs:
+        held = await desk.take(1, "lucius")
+    assert isinstance(held, Held)
+    states = {state.source: state for state in await scene.ledger.outside.states()}
+    if settle is None:
+        assert (states, desk.claims.times.settle) == ({}, 10)
+        return
+    state = states[scene.source]
+    assert (state.settle_seconds, desk.claims.times.settle) == (settle, settle)
+    assert f"claim {held.grant.claim_id} could not be read" in (state.warning or "")
+    assert [one["log_level"] for one in logs if "slower" in one["event"]] == ["error"]
 
 
 async def test_a_claim_that_is_beaten_late_is_lost_and_noted(

@@ -29,6 +29,8 @@ def release(outcome: str, **fields: Any) -> list[Entry]:
 
 
 HELD = [claim(5)]
+RELEASED = release("released")
+GIVEN_BACK = RELEASED[1:]
 FINISHED = [claim(5), about(Kind.DONE, 6, of=5, pr="u")]
 REVOKED = [claim(5), about(Kind.REVOKE, 6, of=5)]
 REOPENED = [*FINISHED, about(Kind.REVOKE, 7, of=5)]
@@ -71,6 +73,12 @@ YIELDED_WITH_PR = [
         (release("failure"), [FAILED, READY], {}, READY),  # a person wants it tried again
         (release(PARKED), [IN_FLIGHT], {}, None),
         (release(PARKED), [READY], {}, READY),
+        # a person had it, who took it though it was not offered to agents
+        ([claim(5, ready="no"), *GIVEN_BACK], [IN_FLIGHT], {}, None),
+        ([claim(5, ready="no"), *GIVEN_BACK], [IN_FLIGHT, READY], {}, READY),
+        ([claim(5, ready="no"), about(Kind.REVOKE, 6, of=5)], [IN_FLIGHT], {}, None),
+        ([claim(3, ready="no"), about(Kind.REVOKE, 4, of=3), *RELEASED], [IN_FLIGHT], {}, READY),
+        ([*RELEASED, claim(7, ready="no"), about(Kind.REVOKE, 8, of=7)], [IN_FLIGHT], {}, READY),
         (EXPIRED, [IN_FLIGHT], {}, READY),
         (REVOKED, [IN_FLIGHT], {}, READY),
         # `label-state` says with a release that there is a pull request

@@ -88,6 +88,7 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
     "no names": lambda path: path.write_text('{"paused": [1]}'),
     "no repository": lambda path: path.write_text('{"paused": ["octo/wid gets"]}'),
     "an address": lambda path: path.write_text('{"paused": ["https://github.com/o/r"]}'),
+    "two lists": lambda path: path.write_text('{"paused": ["octo/widgets"], "paused": []}'),
     "no text": lambda path: path.write_bytes(b"\xff\xfe"),
     "too deep": lambda path: path.write_text("[" * 100_000),
     "a directory": lambda path: path.mkdir(),

@@ -19,6 +19,7 @@ CLAIM_COMMENT_PREFIX = "<!-- agent-claim:"
 RELEASE_COMMENT_PREFIX = "<!-- agent-release:"
 
 OPERATOR_FLEET = "operator"  # claims of people, which never expire
+NOT_READY = "no"  # `ready` of a claim: a person took an issue that was not offered to agents
 
 
 class Kind(StrEnum):

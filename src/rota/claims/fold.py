@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rota.claims.comments import Entry, Kind
+from rota.claims.comments import NOT_READY, Entry, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Standing:
     revoked: Entry | None = None  # the last revocation; its holder was not asked first
     disputed: Entry | None = None  # a claim that was edited: a person has to look at it
     granted: Entry | None = None  # the last claim that held it, whatever became of it
+    offered: bool = False  # it was offered to agents, as far as one of the claims that held it says
 
     @property
     def is_free(self) -> bool:
@@ -76,7 +77,8 @@ def _claim(now: Standing, entry: Entry) -> Standing:
         now = replace(now, disputed=entry)
     if now.holder is not None or now.done is not None:
         return now
-    return replace(now, holder=entry, granted=entry, heard=entry, suspects=())
+    offered = now.offered or entry.fields.get("ready") != NOT_READY
+    return replace(now, holder=entry, granted=entry, heard=entry, suspects=(), offered=offered)
 
 
 def _about_holder(now: Standing, holder: Entry, entry: Entry, grace: float) -> Standing:

@@ -53,6 +53,11 @@ class LabelSet:
     def all_lifecycle(self) -> tuple[str, ...]:
         return _once(name for one in self.sets for name in one.lifecycle)
 
+    def has_stage(self, carried: Iterable[str]) -> bool:
+        """Whether one of these is a lifecycle label."""
+        stages = {name.lower() for name in self.all_lifecycle}
+        return any(label.lower() in stages for label in carried)
+
     def of(
         self, carried: Iterable[str], *, holder: str | None = None, last: str | None = None
     ) -> "LabelSet":

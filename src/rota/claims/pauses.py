@@ -88,7 +88,7 @@ class PausedRepos:
 
     def _parse(self, text: str) -> Names:
         try:
-            names = json.loads(text)["paused"]
+            names = json.loads(text, object_pairs_hook=_each_once)["paused"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._unreadable('it is not JSON like {"paused": ["owner/repo"]}') from error
         if not isinstance(names, list):
@@ -120,6 +120,13 @@ class PausedRepos:
         """Whole or not at all, and on disk when this returns."""
         with replacing(self.path) as partial:
             partial.write_text(json.dumps({"paused": names}, indent=2) + "\n", encoding="utf-8")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two lists in one file, the last would silently lift the pauses of the first."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return dict(pairs)
 
 
 def _valid(repo: str) -> str:

@@ -73,7 +73,7 @@ def objection(
         or _by_repository(paused)
         or (None if held and asker.login else _by_hold(issue, labels))
         or _by_blockers(issue)
-        or _by_log(standing, held)
+        or _by_log(standing, labels, held)
         or (None if held else _by_stage(issue, labels, asker))
         or _by_trust(distrust)
     )
@@ -128,7 +128,7 @@ def _by_blockers(issue: Issue) -> Objection | None:
     return Objection(Obstacle.WAITS, f"it is blocked by {many}", "close them first")
 
 
-def _by_log(standing: Standing | None, held: bool) -> Objection | None:
+def _by_log(standing: Standing | None, labels: LabelSet, held: bool) -> Objection | None:
     if standing is None:
         return None
     if standing.disputed is not None:
@@ -138,11 +138,7 @@ def _by_log(standing: Standing | None, held: bool) -> Objection | None:
             "delete that comment, then look again",
         )
     if standing.holder is not None and not held:
-        return Objection(
-            Obstacle.CLAIMED,
-            f"'{standing.holder.codename}' holds it (claim {standing.holder.id})",
-            "rota issue claim --force takes it away",
-        )
+        return _by_holder(standing.holder, labels)
     if standing.done is not None:
         return Objection(
             Obstacle.PR_OPEN,
@@ -150,6 +146,20 @@ def _by_log(standing: Standing | None, held: bool) -> Objection | None:
             "rota issue reopen lets it be worked again",
         )
     return None
+
+
+def _by_holder(holder: Entry, labels: LabelSet) -> Objection:
+    if not holder.id:  # labels alone do not say who it is, and nothing can be revoked
+        return Objection(
+            Obstacle.CLAIMED,
+            f"it carries the label '{labels.in_flight}'",
+            "take it off if nobody works",
+        )
+    return Objection(
+        Obstacle.CLAIMED,
+        f"'{holder.codename}' holds it (claim {holder.id})",
+        "rota issue claim --force takes it away",
+    )
 
 
 def _by_stage(issue: Issue, labels: LabelSet, asker: Asker) -> Objection | None:

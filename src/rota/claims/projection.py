@@ -24,7 +24,7 @@ def wanted(standing: Standing, issue: Issue, labels: LabelSet) -> str | None:
         return labels.in_flight
     if standing.ended is None:
         return _untouched(issue, labels)
-    return _given_back(standing.ended, issue, labels)
+    return _given_back(standing, standing.ended, issue, labels)
 
 
 def _untouched(issue: Issue, labels: LabelSet) -> str | None:
@@ -33,18 +33,18 @@ def _untouched(issue: Issue, labels: LabelSet) -> str | None:
     return labels.ready if said == labels.in_flight else said
 
 
-def _given_back(ended: Entry, issue: Issue, labels: LabelSet) -> str | None:
+def _given_back(standing: Standing, ended: Entry, issue: Issue, labels: LabelSet) -> str | None:
     carried = {label.lower() for label in issue.labels}
     is_ready = labels.ready.lower() in carried
-    if ended.kind is not Kind.RELEASE:
-        return labels.ready
-    if "pr" in ended.fields and (labels.pr_open.lower() in carried or not is_ready):
-        return labels.pr_open  # this is how `label-state` ends its work
+    if ended.kind is Kind.RELEASE:
+        if "pr" in ended.fields and (labels.pr_open.lower() in carried or not is_ready):
+            return labels.pr_open  # this is how `label-state` ends its work
+        if not is_ready and ended.outcome in FAILED_OUTCOMES:
+            return labels.failed
     if is_ready:
         return labels.ready  # a person who puts the ready label on a failed issue has decided
-    if ended.outcome == PARKED:
-        return None
-    return labels.failed if ended.outcome in FAILED_OUTCOMES else labels.ready
+    # One claim that says so is not enough: a person may have read labels that just changed.
+    return labels.ready if standing.offered and ended.outcome != PARKED else None
 
 
 @dataclass(frozen=True, slots=True)

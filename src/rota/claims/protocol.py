@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rota.claims.comments import Entry, Kind
+from rota.claims.comments import NOT_READY, Entry, Kind
 from rota.claims.fold import Standing, grace_of, holds
 from rota.claims.labels import LabelSet
 from rota.claims.log import ClaimLog
@@ -42,6 +42,7 @@ class Grant:
     claimant: Claimant
     smaller: frozenset[int] | None = None  # ids below it that could be read when it was granted
     deadline: float = 0.0  # by `Pace.elapsed`: how long the work may go on without a first look
+    unseen: float = 0.0  # how many seconds after its post our own claim could still not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class _Seen:
     began: float  # when the read began
     log: list[Entry]
     own: Entry
+    unseen: float  # how many seconds after our post the last read began that did not show it
 
 
 Judge = Callable[[Issue, Standing, Asker], Awaitable[Objection | None]]
@@ -125,7 +127,7 @@ class CommentClaims:
         refused = await self._judge(first, await self.log.standing(number), asker)
         if refused is not None:
             return Refusal(refused, refused.message)
-        entry = await self._enter(number, claimant)
+        entry = await self._enter(first, claimant)
         if entry is None:
             return Refusal(message="the tracker did not say whether the claim stands; given up")
         if _nonce(entry) != claimant.nonce:
@@ -134,9 +136,9 @@ class CommentClaims:
             await entered(entry.id)
         return await self._await_verdict(number, entry.id, claimant, entered, asker)
 
-    async def _enter(self, number: int, claimant: Claimant) -> Entry | None:
+    async def _enter(self, issue: Issue, claimant: Claimant) -> Entry | None:
         return await self.log.append(
-            number,
+            issue.number,
             Kind.CLAIM,
             f"`{claimant.codename}` is working on this issue.",
             fleet=claimant.fleet,
@@ -145,6 +147,7 @@ class CommentClaims:
             nonce=claimant.nonce,
             ts=self._ts(),
             grace=f"{self.times.grace:.6f}".rstrip("0").rstrip("."),
+            ready=None if self._labels.has_stage(issue.labels) else NOT_READY,
         )
 
     async def _await_verdict(
@@ -173,10 +176,10 @@ class CommentClaims:
         self, number: int, claimant: Claimant, posted: float, asker: Asker
     ) -> _Seen | None:
         """A revoked holder works until its next look shows the revocation: so wait for that."""
-        seen = await self._read_with_own(number, claimant)
+        seen = await self._read_with_own(number, claimant, posted)
         while seen is not None and (wait := self._until_stopped(seen, posted, asker)) > 0:
             await self._pace.sleep(min(wait, self.times.poll))
-            seen = await self._read_with_own(number, claimant)
+            seen = await self._read_with_own(number, claimant, posted)
         return seen
 
     def _until_stopped(self, seen: _Seen, posted: float, asker: Asker) -> float:
@@ -193,8 +196,9 @@ class CommentClaims:
         grace = max((grace_of(one, self.times.grace) for one in taken), default=self.times.grace)
         return grace - before - (self._pace.elapsed() - posted)
 
-    async def _read_with_own(self, number: int, claimant: Claimant) -> _Seen | None:
+    async def _read_with_own(self, number: int, claimant: Claimant, posted: float) -> _Seen | None:
         """A log that lacks our own claim may lack other entries too, so it is read again."""
+        unseen = 0.0
         for again in range(READS_FOR_OWN_CLAIM + 1):
             if again:
                 await self._pace.sleep(self.times.settle / 2)
@@ -202,7 +206,8 @@ class CommentClaims:
             log = await self.log.read(number)
             own = _own(log, claimant)
             if own is not None:
-                return _Seen(began, log, own)
+                return _Seen(began, log, own, unseen)
+            unseen = began - posted
         return None
 
     async def _verdict(
@@ -212,7 +217,8 @@ class CommentClaims:
         if not holds(seen.log, claim_id, self.times.grace):
             return _lost(standing)
         deadline = seen.began + self.times.trust_in_a_poll
-        grant = Grant(number, claim_id, claimant, _below(seen.log, claim_id), deadline)
+        below = _below(seen.log, claim_id)
+        grant = Grant(number, claim_id, claimant, below, deadline, seen.unseen)
         if standing.suspects:
             return await self._give_up(
                 grant.number, grant.claim_id, grant.claimant, "suspected-at-once"

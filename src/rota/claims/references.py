@@ -90,7 +90,7 @@ def dependency_lines(body: str, default_repo: str) -> list[IssueRef]:
     """The issues that this one waits for: lines that begin with `Depends on: …` or `Requires: …`.
     Code, and comments that the issue's page does not show (hints in a template), are skipped."""
     owner, _, repo = default_repo.partition("/")
-    those = (_DEPENDENCY.match(line) for line in _prose(_without_comments(body)))
+    those = (_DEPENDENCY.match(line) for line in prose(_without_comments(body)))
     mentioned = (ref for line in those if line for ref in _MENTIONED.finditer(line["those"]))
     return _unique(_resolved(ref, owner, repo) for ref in mentioned if _names_an_issue(ref))
 
@@ -101,7 +101,7 @@ def _without_comments(body: str) -> str:
     return "".join(part.partition("<!--")[0] for part in closed) + rest
 
 
-def _prose(text: str) -> Iterator[str]:
+def prose(text: str) -> Iterator[str]:
     """The lines outside fenced code."""
     fence = ""
     for line in text.splitlines():

@@ -43,6 +43,7 @@ class Finding:
 @dataclass(slots=True)
 class Report:
     findings: list[Finding] = field(default_factory=list)
+    asked_after: list[Finding] = field(default_factory=list)  # suspected earlier, no answer yet
     looked_at: int = 0
     disputed: list[int] = field(default_factory=list)
     errors: dict[int, str] = field(default_factory=dict)
@@ -95,6 +96,9 @@ class Sweep:
                 await self._do(deed, number, standing, standing.holder)
                 if deed is not Deed.SUSPECTED:
                     issue, standing = await self._after(number)
+        elif standing.suspects and standing.holder is not None and self._is_quiet(standing, quiet):
+            found = self._finding(issue, standing, standing.holder, Deed.SUSPECTED)
+            report.asked_after.append(found)
         await self._mend_labels(issue, standing, report, dry_run)
 
     async def _after(self, number: int) -> tuple[Issue, Standing]:
@@ -117,8 +121,14 @@ class Sweep:
             waited = self._age(standing.suspects[0])
             grace = grace_of(holder, self.claims.times.grace)
             return Deed.EXPIRED if waited >= grace else None
-        silent = self._age(standing.heard or holder)
-        return Deed.SUSPECTED if silent >= quiet else None
+        return Deed.SUSPECTED if self._is_quiet(standing, quiet) else None
+
+    def _is_quiet(self, standing: Standing, quiet: float) -> bool:
+        """Whether nothing was heard for so long of a holder that is not ours."""
+        holder = standing.holder
+        if holder is None or holder.fleet in (self.fleet, OPERATOR_FLEET):
+            return False
+        return self._age(standing.heard or holder) >= quiet
 
     def _age(self, entry: Entry) -> float:
         return (self.claims.log.pace.now() - entry.created_at).total_seconds()

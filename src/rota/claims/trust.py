@@ -83,7 +83,9 @@ class TrustGate:
         return await self.tracker.is_public() if self.required is None else self.required
 
     async def approve(self, issue: Issue, by: Account, at: datetime) -> None:
-        """A person has read the current text and lets agents work from it."""
+        """A person has read the current text and lets agents work from it. `at` is by our clock,
+        which may be slow; every label that the issue carries was set before."""
+        at = max(at, issue.updated_at)
         await self.book.approve(issue.number, Approval(text_hash(issue), by.id, at))
 
     async def _given(self, issue: Issue) -> Labelling | None:

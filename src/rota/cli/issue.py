@@ -66,7 +66,7 @@ def claim(session: "Session", /, name: str, force: bool, agent: str | None, **ho
 @click.option("--reason", help="With --agent: what to write on the issue.")
 @config_option
 def release(session: "Session", /, name: str, force: bool, agent: str | None, **how: Any) -> None:
-    """Give an issue back, so that agents may take it.
+    """Give an issue back, so that agents may take it again.
 
     With --agent, that agent's claim ends. The issue is then failed if the outcome is failure or
     partial, finished if the outcome is success and --pr is given, and ready again otherwise. Exit

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rota.claims.pauses import PausedRepos
+    from rota.claims.sweep import Finding
     from rota.cli.session import Session
     from rota.config.sources import Forge
     from rota.queue.ledger import Ledger
@@ -37,6 +38,7 @@ class Sweeping:
         self._max_age_hours = max_age_hours
         self._dry_run = dry_run
         self.rows: list[dict[str, Any]] = []
+        self.asked_after: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.exit_code = 0
 
@@ -65,18 +67,8 @@ class Sweeping:
             pace=pace_of(self._session),
         ) as desk:
             report = await StaleClaims(desk).sweep(self._max_age_hours, dry_run=self._dry_run)
-        self.rows += [
-            {
-                "repo": source.repo,
-                "number": one.number,
-                "title": one.title,
-                "deed": str(one.deed),
-                "codename": one.codename or None,
-                "firing_id": one.firing_id or None,
-                "age_hours": round(one.age_hours, 2) if one.firing_id else None,
-            }
-            for one in report.findings
-        ]
+        self.rows += [_row(source.repo, one) for one in report.findings]
+        self.asked_after += [_row(source.repo, one) for one in report.asked_after]
         for number in report.disputed:
             self.problems.append(
                 f"{source.repo}#{number}: a claim comment was edited, so its log cannot be"
@@ -90,19 +82,33 @@ class Sweeping:
         self.exit_code = self.exit_code or exit_code
 
 
+def _row(repo: str, one: "Finding") -> dict[str, Any]:
+    return {
+        "repo": repo,
+        "number": one.number,
+        "title": one.title,
+        "deed": str(one.deed),
+        "codename": one.codename or None,
+        "firing_id": one.firing_id or None,
+        "age_hours": round(one.age_hours, 2) if one.firing_id else None,
+    }
+
+
 def sweep(
     session: "Session", repos: "Sequence[str]", max_age_hours: float | None, dry_run: bool
 ) -> None:
     swept = _swept(session, repos, max_age_hours, dry_run)
     session.output.table(swept.rows, _SWEPT, dry_run=dry_run, problems=swept.problems or None)
     if not swept.rows and not swept.problems:
-        session.output.say("nothing is stale, and all labels are right")
+        waits = "nothing to do yet: claims that were asked after still have time to answer"
+        right = "nothing is stale, and all labels are right"
+        session.output.say(waits if swept.asked_after else right)
     _leave(session, swept)
 
 
 def stale(session: "Session", repos: "Sequence[str]", max_age_hours: float | None) -> None:
     swept = _swept(session, repos, max_age_hours, dry_run=True)
-    rows = [row for row in swept.rows if row["firing_id"] is not None]
+    rows = [row for row in swept.rows if row["firing_id"] is not None] + swept.asked_after
     if rows or swept.exit_code:
         session.output.table(rows, _STALE, problems=swept.problems or None)
         _leave(session, swept)

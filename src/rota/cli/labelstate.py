@@ -49,7 +49,7 @@ def claim(session: Session, /, name: str, force: bool) -> None:
 @click.option("--force", is_flag=True, help="Release it even if somebody else holds it.")
 @config_option
 def release(session: Session, /, name: str, force: bool) -> None:
-    """Give an issue back, so that agents may take it."""
+    """Give an issue back, so that agents may take it again."""
     issue_deeds.release_as_person(session, name, force=force)
 
 

@@ -112,8 +112,8 @@ async def _open_desk(
         pace,
     )
     async with explained(tracker):
-        claims = await _claims(settings, tracker, keeper, context.ledger, pace)
-    return IssueDesk(
+        claims = await _claims(settings, tracker, keeper, pace)
+    desk = IssueDesk(
         tracker,
         claims,
         keeper,
@@ -125,6 +125,8 @@ async def _open_desk(
         parks=not settings.cleanup_on_failure,
         always_closes=settings.claim_mode == "labels",
     )
+    await desk.learn_times()
+    return desk
 
 
 def label_set(settings: Forge) -> LabelSet:
@@ -152,10 +154,8 @@ def with_agents(settings: Forge, agents: AgentSources) -> LabelSet:
     return replace(labels, of_agents=sets) if any(one != labels for _, one in sets) else labels
 
 
-async def _claims(
-    settings: Forge, tracker: Tracker, keeper: Gatekeeper, ledger: Ledger | None, pace: Pace
-) -> Claims:
-    times = await _times(settings, tracker.source, ledger)
+async def _claims(settings: Forge, tracker: Tracker, keeper: Gatekeeper, pace: Pace) -> Claims:
+    times = times_of(settings)
     if settings.claim_mode == "labels":
         return LabelClaims(tracker, keeper.labels, times, pace, keeper.judge)
     log = RefLog if settings.claim_mode == "strict" else ClaimLog
@@ -163,17 +163,11 @@ async def _claims(
     return CommentClaims(log(tracker, believed, times, pace), keeper.labels, keeper.judge)
 
 
-async def _times(settings: Forge, source: str, ledger: Ledger | None) -> Times:
-    """A tracker that was once seen to be slower than configured is treated as slow from then on."""
+def times_of(settings: Forge) -> Times:
     given = settings.times
-    settle = given.settle
-    if ledger is not None:
-        states = {state.source: state for state in await ledger.outside.states()}
-        kept = states[source].settle_seconds if source in states else None
-        settle = max(settle, kept or 0.0)
     return Times(
-        settle=settle,
-        settle_jitter=min(2.0, settle),
+        settle=given.settle,
+        settle_jitter=min(2.0, given.settle),
         poll=given.poll,
         grace=given.grace,
         margin=given.margin,

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import structlog
+
 from rota.claims.comments import firing_id
 from rota.claims.fold import Standing
 from rota.claims.pickup import Asker, Objection, Obstacle
@@ -44,6 +46,8 @@ from rota.sources.local_mapping import address_of, clean, notes_of, verb_of
 from rota.sources.port import ReleaseOptions, WorkOutcome, WorkResult
 from rota.sources.reports import pull_request, released, report
 from rota.sources.rights import explained
+
+log = structlog.get_logger()
 
 LATE = "finished_before_a_crash"
 
@@ -120,6 +124,30 @@ class IssueDesk:
         # How runs ended, where there is no ledger.
         self._told: dict[tuple[int, str], tuple[str | None, WorkOutcome]] = {}
 
+    async def learn_times(self) -> None:
+        """A tracker that was once seen to be slower than configured, by whichever process, is
+        treated as slow from then on."""
+        if self.ledger is None or not isinstance(self.claims, CommentClaims):
+            return
+        times = self.claims.times
+        for state in await self.ledger.outside.states():
+            if state.source == self.tracker.source:
+                settle = max(times.settle, state.settle_seconds or 0.0)
+                self.claims.log.times = replace(times, settle=settle)
+
+    async def slow_down(self, why: str) -> None:
+        """The tracker was seen to be slower than configured."""
+        if not isinstance(self.claims, CommentClaims):
+            return
+        source, times = self.tracker.source, _slower(self.claims.times)
+        self.claims.log.times = times
+        warning = f"{why}; claims wait {times.settle:g} s from now on"
+        log.error("tracker is slower than configured", source=source, warning=warning)
+        if self.ledger is not None:
+            await self.ledger.outside.note_state(
+                source, warning=warning, settle_seconds=times.settle
+            )
+
     # take
 
     async def listed(self) -> list[Issue]:
@@ -150,6 +178,7 @@ class IssueDesk:
         """Raises `IssueNotFound` and `TrackerError`; the ledger then keeps no claim."""
         if (taken := await self._taken_by_us(number)) is not None:
             return taken
+        await self.learn_times()
         issue = await self.tracker.issue(number)
         refused = await self.keeper.judge(issue, await self.claims.standing(number))
         if refused is not None:
@@ -217,8 +246,10 @@ class IssueDesk:
         try:
             async with kept_alive(self.ledger, claimed) as waiting:
                 answer = await self.claims.claim(issue.number, claimant, entered=entered)
-            if waiting is not None and isinstance(answer, Grant):
-                await waiting.granted()
+            if isinstance(answer, Grant):
+                if waiting is not None:
+                    await waiting.granted()
+                await self._check_settle(answer)
         except BaseException as error:
             abandoned = Grant(issue.number, entries[-1], claimant)
             why = error.code if isinstance(error, RotaError) else type(error).__name__
@@ -233,6 +264,14 @@ class IssueDesk:
                 await self._undo(claimed, claimant, answer.objection.obstacle)
             return answer
         return self._keep(issue, answer, claimed)
+
+    async def _check_settle(self, grant: Grant) -> None:
+        """What is true of our own claim may be true of one before it, which we have not seen."""
+        if grant.unseen >= self.claims.times.settle:
+            await self.slow_down(
+                f"#{grant.number}: claim {grant.claim_id} could not be read"
+                f" {grant.unseen:.1f} s after it was posted"
+            )
 
     def _keep(self, issue: Issue, grant: Grant, claimed: ClaimedItem | None) -> Held:
         held = Held(grant, *_ids(claimed), self.keeper.as_judged(issue))
@@ -295,6 +334,7 @@ class IssueDesk:
             await self._keep_late(number, codename, result)
             raise
         await self._beat(held, codename)
+        await self.learn_times()
         if not await self._end_on_tracker(held, result):
             await self._lost(held, codename, result)
         await self._record(held, codename, result)
@@ -452,6 +492,12 @@ class IssueDesk:
         )
         await self.ledger.queue.apply(order)
         await self.ledger.outside.ended(held.grant.claimant.firing_id, "released")
+
+
+def _slower(times: Times) -> Times:
+    """Doubles `settle`, but keeps it short enough that a clean look is worth something."""
+    longest = max(times.settle, (times.grace - times.margin) / 2)
+    return replace(times, settle=min(times.slower().settle, longest))
 
 
 def held_by(claim: SourceClaim) -> Held:

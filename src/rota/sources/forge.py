@@ -75,8 +75,14 @@ class ForgeWorkSource:
         kept = await desk.kept_back((issue.number for issue in found), self._agent)
         found = [issue for issue in found if issue.number not in kept]
         if options.include_claimed:
-            found += await desk.tracker.issues(labels=[desk.keeper.labels.in_flight])
+            found += await self._claimed_issues(desk)
         return list({issue.number: issue for issue in found}.values())
+
+    async def _claimed_issues(self, desk: IssueDesk) -> list[Issue]:
+        labels = desk.keeper.labels
+        excluded = {label.lower() for label in labels.excluded}
+        claimed = await desk.tracker.issues(labels=[labels.in_flight])
+        return [one for one in claimed if excluded.isdisjoint(map(str.lower, one.labels))]
 
     async def _passed(self, desk: IssueDesk) -> list[Issue]:
         """One issue that cannot be judged now does not hide the others; several mean that the

@@ -75,7 +75,8 @@ class Operators:
     def _status(self, issue: Issue, standing: Standing, refused: Objection | None) -> IssueStatus:
         carried = {label.lower() for label in issue.labels}
         labels = labels_for(issue, standing, self._labels)
-        holder = standing.holder
+        # Labels alone say that somebody holds it, and nothing else.
+        holder = standing.holder if standing.holder is not None and standing.holder.id else None
         last = holder or standing.done or standing.ended
         return IssueStatus(
             repo=self._tracker.repo,
@@ -84,7 +85,7 @@ class Operators:
             url=issue.url,
             state="OPEN" if issue.is_open else "CLOSED",
             labels=list(issue.labels),
-            in_flight=holder is not None or labels.in_flight.lower() in carried,
+            in_flight=standing.holder is not None or labels.in_flight.lower() in carried,
             pr_open=standing.done is not None or labels.pr_open.lower() in carried,
             do_not_pickup=labels.hold.lower() in carried,
             needs_human_scope="needs:human-scope" in carried,
@@ -124,9 +125,12 @@ class Operators:
         standing = await claims.standing(number)
         holder = standing.holder
         if holder is not None and not asker.holds(holder):
-            if not force:
-                issue = await self._tracker.issue(number)
-                refused = await self._judge(issue, standing, asker)
+            issue = await self._tracker.issue(number)
+            if force:  # as it stands without the holder: force that gets nothing takes nothing
+                issue = _without(issue, self._labels.all_lifecycle)
+                standing = replace(standing, holder=None)
+            refused = await self._judge(issue, standing, asker)
+            if refused is not None or not force:
                 return Refusal(refused, refused.message if refused else "")
             await claims.log.append(number, Kind.REVOKE, claim=holder.id, by=me.login)
             await claims.log.settle()

@@ -23,9 +23,11 @@ class StaleClaims:
         self._desk = desk
 
     async def found(self, max_age_hours: float | None = None) -> list[dict[str, Any]]:
-        """The claims that a sweep would end or suspect. Changes nothing."""
+        """The claims that a sweep would end or suspect, or has suspected. Changes nothing."""
         report = await self.sweep(max_age_hours, dry_run=True)
-        return [self._told(one) for one in report.findings if one.deed in STALE]
+        stale = [one for one in report.findings if one.deed in STALE]
+        stale = sorted([*stale, *report.asked_after], key=lambda one: one.number)
+        return [self._told(one) for one in stale]
 
     def _told(self, one: Finding) -> dict[str, Any]:
         return {

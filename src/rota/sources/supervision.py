@@ -4,12 +4,9 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import structlog
-
 from rota.claims.comments import Kind
 from rota.claims.fold import Standing, fold
 from rota.claims.protocol import CommentClaims, Grant, Look
-from rota.claims.timing import Times
 from rota.model.clock import from_text
 from rota.model.errors import IssueNotFound, TrackerError
 from rota.model.sources import SourceClaim
@@ -18,8 +15,6 @@ from rota.sources.aftermath import STALE_SWEPT, Aftermath, is_said_by
 from rota.sources.desk import IssueDesk, held_by
 from rota.sources.heartbeat import WAITS
 from rota.sources.vigil import Vigil, revoke, verdict_seconds
-
-log = structlog.get_logger()
 
 # After so many errors in one round, the tracker is not asked about the others.
 MOST_ERRORS = 3
@@ -180,25 +175,12 @@ class Supervision:
         return item.heartbeat_at is not None and item.progress != WAITS
 
     async def _slow_down(self, claim: SourceClaim, late: Sequence[int]) -> None:
-        if not isinstance(self._claims, CommentClaims):
-            return
-        times = _slower(self._claims.log.times)
-        self._claims.log.times = self._vigil.times = times
         self._below[claim.firing_id] = self._below.get(claim.firing_id, frozenset()) | {*late}
-        warning = (
+        await self._desk.slow_down(
             f"#{claim.source_ref}: entries {', '.join(map(str, late))} became visible after claim"
-            f" {claim.entry_id} behind them was granted; claims wait {times.settle:g} s from now on"
+            f" {claim.entry_id} behind them was granted"
         )
-        log.error("tracker is slower than configured", source=claim.source, warning=warning)
-        await self._ledger.outside.note_state(
-            claim.source, warning=warning, settle_seconds=times.settle
-        )
-
-
-def _slower(times: Times) -> Times:
-    """Doubles `settle`, but keeps it short enough that a clean look is worth something."""
-    longest = max(times.settle, (times.grace - times.margin) / 2)
-    return replace(times, settle=min(times.slower().settle, longest))
+        self._vigil.times = self._claims.times
 
 
 def _gave_up(standing: Standing, claim: SourceClaim) -> bool:

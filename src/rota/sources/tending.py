@@ -15,13 +15,13 @@ import structlog
 from rota.claims.port import Tracker
 from rota.claims.protocol import CommentClaims
 from rota.claims.sweep import Sweep
-from rota.claims.timing import Pace, Times
+from rota.claims.timing import Pace
 from rota.config.sources import Forge
 from rota.model.clock import to_text
 from rota.model.errors import StorageError, WorkSourceError
 from rota.model.sources import SourceClaim, StateNote
 from rota.queue.ledger import Ledger
-from rota.sources.assembly import AgentSources
+from rota.sources.assembly import AgentSources, times_of
 from rota.sources.desk import IssueDesk
 from rota.sources.http.limits import RateLimitInfo
 from rota.sources.mirror import Mirror
@@ -99,7 +99,7 @@ class Tending:
         self.agents = agents
         self.open_desk = open_desk
         self.poll = poll
-        times = _times(settings)
+        times = times_of(settings)
         # More often than configured if a clean look is valid for a shorter time.
         self.look = Rhythm(min(times.poll, times.trust_in_a_poll / 3))
         self.sweep = Rhythm(SWEEP_SECONDS)
@@ -237,10 +237,12 @@ class Tending:
             supervision = Supervision(desk, self._ledger, self.vigil)
             mirror, reviews = Mirror(desk, self._ledger.outside), Reviews(desk, self._ledger)
             self._duties = Duties(desk, supervision, mirror, reviews)
-            self.vigil.times = desk.claims.times
 
     async def _supervise(self) -> None:
         began, self._clean = to_text(self._pace.now()), None
+        desk = self._at_hand.desk
+        await desk.learn_times()
+        self.vigil.times = desk.claims.times
         found = await self._at_hand.supervision.round()
         if found.changed:
             self.poll.due = 0.0  # so that the board shows it at once
@@ -304,17 +306,6 @@ def make_sweep(desk: IssueDesk, claims: CommentClaims, *, dry_run: bool = False)
 async def _found(ledger: Ledger, firings: Collection[str]) -> list[SourceClaim]:
     found = [await ledger.outside.find_claim(name) for name in firings]
     return [claim for claim in found if claim is not None]
-
-
-def _times(settings: Forge) -> Times:
-    given = settings.times
-    return Times(
-        settle=given.settle,
-        poll=given.poll,
-        grace=given.grace,
-        margin=given.margin,
-        quiet=given.quiet,
-    )
 
 
 def _limit(info: RateLimitInfo) -> StateNote:

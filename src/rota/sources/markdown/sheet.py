@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from rota.claims.references import prose
 from rota.model.errors import MalformedReference
 from rota.model.status import Status
 from rota.model.work import Priority
@@ -22,7 +23,7 @@ PREFIX = "markdown-"
 SUFFIX = ".md"
 LARGEST = 1024 * 1024
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*\r?$", re.MULTILINE)
+_HEADING = re.compile(r"#{1,6}[ \t](.*)")
 _PRIORITIES = {priority.name.lower(): priority for priority in Priority}
 _OURS = frozenset({"title", "priority", "labels", "status", "blocked_by", "created_at", "result"})
 
@@ -153,11 +154,22 @@ def item_of(sheet: Sheet, path: Path) -> WorkItem:
 def _title(keys: dict[str, Any], body: str) -> str:
     title = keys.get("title")
     if title is None:
-        heading = _HEADING.search(body)
-        return one_line(heading[1]) if heading else ""
+        return one_line(_heading(body))
     if not isinstance(title, str):
         raise BadSheet("title must be text; put it in quotes")
     return one_line(title)
+
+
+def _heading(body: str) -> str:
+    """The first that says something, without the marks that may close it. Those stand apart: "C#"
+    is a word."""
+    for line in prose(body):
+        found = _HEADING.fullmatch(line)
+        words = found[1].strip() if found else ""
+        rest = words.rstrip("#")
+        if said := words if rest[-1:].strip() else rest.rstrip():
+            return said
+    return ""
 
 
 def _priority(value: Any) -> Priority:
