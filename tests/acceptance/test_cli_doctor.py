@@ -252,6 +252,14 @@ def test_a_read_only_file_system_is_told_from_somebody_elses_directory(
     assert failed["fix"].startswith("mount it for writing")
 
 
+def test_a_state_directory_that_cannot_be_made_fails(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("rota.cli.checks.os.access", lambda *_: False)
+    [failed] = findings(here, code=1)["fail"]
+    assert failed["message"] == f".rota cannot be made, because {tmp_path} cannot be written"
+
+
 def test_what_a_message_advises_is_what_mends_it(here: ThisProcess, tmp_path: Path) -> None:
     (tmp_path / "rota.yaml").write_text("sources: [{type: markdown, path: gone}]\n")
     [failed] = findings(here, code=1)["fail"]

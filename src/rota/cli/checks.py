@@ -62,10 +62,7 @@ def environment(settings: Settings) -> Iterator[Finding]:
 def state_dir(settings: Settings) -> Iterator[Finding]:
     path = settings.state_dir
     if not path.exists():
-        yield Finding(
-            "state directory", WARN, f"{path} is not there yet", "rota up makes it",
-            StateDir(path).create,
-        )  # fmt: skip
+        yield _missing(path)
     elif not path.is_dir():
         yield Finding("state directory", FAIL, f"{path} is a file", "name another with --state-dir")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
@@ -73,6 +70,19 @@ def state_dir(settings: Settings) -> Iterator[Finding]:
     else:
         yield _private("state directory", path, _PRIVATE_DIRECTORY)
         yield from _lock(StateDir(path))
+
+
+def _missing(path: Path) -> Finding:
+    home = next(one for one in path.absolute().parents if one.exists())
+    if not os.access(home, os.W_OK | os.X_OK):
+        return Finding(
+            "state directory", FAIL, f"{path} cannot be made, because {home} cannot be written",
+            "run as the owner, or name another directory with --state-dir",
+        )  # fmt: skip
+    return Finding(
+        "state directory", WARN, f"{path} is not there yet", "rota up makes it",
+        StateDir(path).create,
+    )  # fmt: skip
 
 
 def _unwritable(path: Path) -> Finding:
