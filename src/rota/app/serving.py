@@ -135,14 +135,14 @@ def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None")
     from rota.model.fleet import Fleet
 
     StateDir(settings.state_dir).announce(settings.url)
-    wish = wish_of(fleet.fleet if fleet else Fleet())
+    wish, rota = wish_of(fleet.fleet if fleet else Fleet()), _command()
     lines = [
         f"Rota {__version__}",
         *([f"  dashboard  {settings.url}/"] if settings.dashboard else []),
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
-        f"  fleet      {fleet.in_words if fleet else _NOT_HERE}",
-        f'  next       in another terminal:  {_command()} add {wish} "Say hello"',
+        f"  fleet      {fleet.in_words(rota) if fleet else _NOT_HERE}",
+        f'  next       in another terminal:  {rota} add {wish} "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
