@@ -323,7 +323,7 @@ def test_lists_without_entries_say_so(here: ThisProcess) -> None:
         ("setup claude --remove", "nothing to change: it is all as it should be already\n"),
     ):
         assert here.run(*words.split()).stderr == told
-    assert here.run("agent", "list").stderr.startswith("no agents yet; ")
+    assert here.run("agent", "list").stderr.startswith("no agents: ")
     assert here.run("token", "list", "--json").stderr == ""
 
 
