@@ -364,14 +364,18 @@ async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
         await seat.write("greeting")
         await seat.write("9")  # no priority
         await seat.press("enter", "enter", "enter")
-        await seat.until(lambda: "Not added: " in seat.line("said"))
-        await seat.press("a")
-        for text in ("Say hello", "greeting", "1", "", "kind, polite", "in all languages"):
+        # It is asked again, at the field that was wrong, with all that was written.
+        await seat.until(lambda: "Not added: priority: " in seat.screen)
+        for text in ("1", "No Agent", "kind, polite", "in all languages"):
             await seat.write(text)
-        await seat.until(lambda: "Say hello" in seat.screen)
+        await seat.until(lambda: "Not added: agent: 'No Agent' is not a name" in seat.screen)
+        await seat.write("")
+        await seat.press("enter", "enter")
+        await seat.until(lambda: "Added: Say hello" in seat.line("said"))
+        await seat.until(lambda: seat.titles(Status.QUEUED) == ["Say hello"])
         (item,) = http.get("/work?status=queued").json()
         assert (item["type"], item["priority"]) == ("greeting", 1)
-        assert item["labels"] == ["kind", "polite"]
+        assert (item["labels"], item["assigned_agent"]) == (["kind", "polite"], None)
 
         await seat.press(*"lllllll")
         await seat.until(lambda: "◂ Queued 1" in seat.line("beside"))
