@@ -223,6 +223,15 @@ def test_what_a_dead_server_left_behind_is_found_and_removed(
     assert not left.exists()
 
 
+def test_an_address_of_another_machine_is_told_from_a_busy_port(
+    tmp_path: Path, free_port: int
+) -> None:
+    there = ThisProcess(tmp_path, {"PORT": str(free_port), "ROTA_HOST": "192.0.2.1"})
+    [failed] = findings(there, code=1)["fail"]
+    assert failed["message"].startswith(f"cannot listen on 192.0.2.1:{free_port}: Cannot assign")
+    assert failed["fix"] == "name an address of this machine with --host or ROTA_HOST"
+
+
 def test_a_full_disk_fails(here: ThisProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     here.type("add", "Something")
 
