@@ -24,6 +24,7 @@ from rota.model.status import Status
 from rota.terminal.acting import said
 from rota.terminal.app import BoardApp
 from rota.terminal.board import Board, BoardClient
+from rota.terminal.dialogs import Ask, Menu
 from rota.terminal.filters import Filters
 from rota.terminal.item_screen import ItemScreen
 from rota.terminal.transport import Told
@@ -387,6 +388,28 @@ async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
         await seat.until(lambda: "back to the queue" in seat.screen)
         await seat.press("escape", "ctrl+t", "q")
         await seat.until(lambda: not seat.app.is_running or seat.app._exit)
+
+
+async def test_a_key_that_is_pressed_twice_answers_a_dialog_once(
+    http: httpx2.Client, served: Served
+) -> None:
+    item = add(http, "Mend the gate")
+    async with sitting(served.url) as seat:
+        await seat.until(lambda: seat.current["id"] == item)
+        await seat.press("n")
+        await seat.until(lambda: seat.app.screen.query("Input:focus"))
+        seat.app.screen.query_one("Input:focus", Input).value = "Bring oil"
+        for _ in range(3):
+            seat.app.simulate_key("enter")
+        await seat.until(lambda: "Note: Mend the gate, done" in seat.line("said"))
+        await seat.press("m")
+        await seat.until(lambda: isinstance(seat.app.screen, Menu))
+        for _ in range(3):
+            seat.app.simulate_key("enter")  # the first deed of the menu asks for an agent
+        await seat.until(lambda: isinstance(seat.app.screen, Ask))
+        await seat.press("escape")
+        await seat.until(lambda: seat.app.screen is seat.app.front)
+    assert http.get(f"/work/{item}").json()["notes"] == "Bring oil"
 
 
 async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Served) -> None:

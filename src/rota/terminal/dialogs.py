@@ -85,7 +85,8 @@ class Ask(ModalScreen[dict[str, str] | None]):
                 self.query_one("#missing", Label).update(f"This field is required: {blank.label}")
                 self.query_one(f"#{blank.name}", Input).focus()
                 return
-        self.dismiss({name: value for name, value in answers.items() if value})
+        if self.is_current:  # a second enter may have been on its way already
+            self.dismiss({name: value for name, value in answers.items() if value})
 
 
 class Menu(ModalScreen[str | None]):
@@ -113,13 +114,14 @@ class Menu(ModalScreen[str | None]):
 
     def on_key(self, event: events.Key) -> None:
         chosen = [deed.name for deed in self._deeds if deed.key == event.key]
-        if chosen:
+        if chosen and self.is_current:
             event.stop()
             self.dismiss(chosen[0])
 
     @on(OptionList.OptionSelected)
     def chosen(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
+        if self.is_current:
+            self.dismiss(event.option_id)
 
     def action_down(self) -> None:
         self.query_one(OptionList).action_cursor_down()
