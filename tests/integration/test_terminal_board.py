@@ -412,6 +412,24 @@ async def test_a_key_that_is_pressed_twice_answers_a_dialog_once(
     assert http.get(f"/work/{item}").json()["notes"] == "Bring oil"
 
 
+async def test_an_answer_about_an_item_may_come_before_its_screen_is_there_and_after(
+    http: httpx2.Client, served: Served
+) -> None:
+    item = add(http, "Mend the gate")
+    async with sitting(served.url) as seat:
+        await seat.until(lambda: seat.current["id"] == item)
+        seat.app.action_open()
+        opened = seat.app.screen
+        assert isinstance(opened, ItemScreen)
+        seat.app.say("too early for the screen", bad=True)
+        await opened._read()
+        await seat.until(lambda: "submitted by" in seat.screen)
+        await seat.press("escape")
+        await seat.until(lambda: not opened.is_attached)
+        await opened._read()
+        assert seat.app.screen is seat.app.front
+
+
 async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Served) -> None:
     for hundred in range(5):
         batch = [
