@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import time
@@ -144,17 +145,19 @@ def test_the_board_as_text_fits_the_terminal_and_not_the_pipe(tmp_path: Path) ->
     assert f"{agent}  work  {title} [held]\n" in here.type("board", "--once")
 
 
-def test_a_server_names_commands_as_this_shell_can_call_them(tmp_path: Path) -> None:
+def test_a_server_names_commands_as_they_find_it_from_this_shell(tmp_path: Path) -> None:
     rota = str(Path(sys.executable).with_name("rota"))
-    with subprocess.Popen(
-        [rota, "up", "--port", "0"], cwd=tmp_path, env=environment(PATH="/usr/bin:/bin"),
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as server:  # fmt: skip
-        assert server.stdout
-        said = [server.stdout.readline() for _ in range(6)]
-        server.terminate()
-    assert f"  fleet      none yet:  {rota} init  writes a rota.yaml to begin with\n" in said
-    assert [f"  {rota} add " in line for line in said].count(True) == 1
+    for place in ((), ("--state-dir", "other state")):
+        with subprocess.Popen(
+            [rota, "up", "--port", "0", *place], cwd=tmp_path,
+            env=environment(PATH="/usr/bin:/bin"),
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        ) as server:  # fmt: skip
+            assert server.stdout
+            *_, fleet, following = [server.stdout.readline().strip() for _ in range(6)]
+            server.terminate()
+        assert fleet == f"fleet      none yet:  {rota} init  writes a rota.yaml to begin with"
+        assert following.endswith(f'  {shlex.join([rota, "add", *place])} --type chore "Say hello"')
 
 
 def test_exact_times_are_in_the_viewers_zone(tmp_path: Path) -> None:

@@ -126,6 +126,15 @@ def _command() -> str:
     return str(here)
 
 
+def _place(settings: Settings) -> str:
+    """The option with which a command finds this server, if it does not without."""
+    import shlex
+
+    if settings.state_dir == Settings().state_dir:
+        return ""
+    return f" --state-dir {shlex.quote(str(settings.state_dir))}"
+
+
 _NOT_HERE = "no agents, no schedules, no signals here; another `rota up` does that"
 
 
@@ -142,7 +151,7 @@ def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None")
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
         f"  fleet      {fleet.in_words(rota) if fleet else _NOT_HERE}",
-        f'  next       in another terminal:  {rota} add {wish} "Say hello"',
+        f'  next       in another terminal:  {rota} add{_place(settings)} {wish} "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
