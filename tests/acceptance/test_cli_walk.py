@@ -596,6 +596,13 @@ def test_a_server_that_died_is_not_asked(shell: Terminal) -> None:
     assert (len(found["data"]), found["meta"]["via"]) == (1, "database")
 
 
+def test_a_server_without_tls_that_is_asked_for_it_is_told_in_words(tmp_path: Path) -> None:
+    with running_server(tmp_path):
+        url = json.loads((tmp_path / ".rota" / "server.json").read_text())["url"]
+        shell = Terminal(tmp_path, {"ROTA_URL": url.replace("http:", "https:")})
+        assert "what answers there speaks http, not https; is" in shell.run("list").stderr
+
+
 def test_an_option_wins_over_a_variable(tmp_path: Path) -> None:
     shell = Terminal(tmp_path, {"ROTA_URL": "http://127.0.0.1:1"})
     assert shell.json("list", code=5)["code"] == "connection_failed"
