@@ -7,6 +7,7 @@ A second signal does not wait. SIGHUP reads the configuration again.
 """
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -186,12 +187,20 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise RotaError(
-            f"cannot listen on {host}:{port}: {error.strerror}; stop what has the port, or take"
-            " another with --port or PORT"
-        ) from error
+        raise cannot_listen(host, port, error) from error
     listener.set_inheritable(True)
     return listener
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> RotaError:
+    match error.errno:
+        case errno.EADDRINUSE:
+            advice = "stop what has the port, or take another with --port or PORT"
+        case errno.EACCES:
+            advice = "take a port above 1023 with --port or PORT"
+        case _:
+            advice = "name an address of this machine with --host or ROTA_HOST"
+    return RotaError(f"cannot listen on {host}:{port}: {error.strerror}; {advice}")
 
 
 class Crew:

@@ -223,6 +223,15 @@ def test_what_a_dead_server_left_behind_is_found_and_removed(
     assert not left.exists()
 
 
+def test_an_address_of_another_machine_is_told_from_a_busy_port(
+    tmp_path: Path, free_port: int
+) -> None:
+    there = ThisProcess(tmp_path, {"PORT": str(free_port), "ROTA_HOST": "192.0.2.1"})
+    [failed] = findings(there, code=1)["fail"]
+    assert failed["message"].startswith(f"cannot listen on 192.0.2.1:{free_port}: Cannot assign")
+    assert failed["fix"] == "name an address of this machine with --host or ROTA_HOST"
+
+
 def test_a_full_disk_fails(here: ThisProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     here.type("add", "Something")
 
@@ -250,6 +259,14 @@ def test_a_read_only_file_system_is_told_from_somebody_elses_directory(
     [failed] = findings(here, code=1)["fail"]
     assert failed["message"] == ".rota is on a file system that is read-only"
     assert failed["fix"].startswith("mount it for writing")
+
+
+def test_a_state_directory_that_cannot_be_made_fails(
+    here: ThisProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("rota.cli.checks.os.access", lambda *_: False)
+    [failed] = findings(here, code=1)["fail"]
+    assert failed["message"] == f".rota cannot be made, because {tmp_path} cannot be written"
 
 
 def test_what_a_message_advises_is_what_mends_it(here: ThisProcess, tmp_path: Path) -> None:

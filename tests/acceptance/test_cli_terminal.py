@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.cli.text import age, lines, local_time, one_line, shortened
+from rota.cli.text import age, lines, local_time, one_line, shortened, with_local_times
 from tests.acceptance.terminal import ROTA, Terminal, ThisProcess, environment
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edrow\u2066[red]x\r\ny\x00\u2028"
@@ -144,11 +145,36 @@ def test_the_board_as_text_fits_the_terminal_and_not_the_pipe(tmp_path: Path) ->
     assert f"{agent}  work  {title} [held]\n" in here.type("board", "--once")
 
 
+def test_a_server_names_commands_as_they_find_it_from_this_shell(tmp_path: Path) -> None:
+    rota = str(Path(sys.executable).with_name("rota"))
+    for place in ((), ("--state-dir", "other state")):
+        with subprocess.Popen(
+            [rota, "up", "--port", "0", *place], cwd=tmp_path,
+            env=environment(PATH="/usr/bin:/bin"),
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        ) as server:  # fmt: skip
+            assert server.stdout
+            *_, fleet, following = [server.stdout.readline().strip() for _ in range(6)]
+            server.terminate()
+        assert fleet == f"fleet      none yet:  {rota} init  writes a rota.yaml to begin with"
+        assert following.endswith(f'  {shlex.join([rota, "add", *place])} --type chore "Say hello"')
+
+
 def test_exact_times_are_in_the_viewers_zone(tmp_path: Path) -> None:
     here = ThisProcess(tmp_path)
     item = here.type("add", "Look").strip()
     shown = Terminal(tmp_path, {"TZ": "Asia/Kathmandu"}).type("show", item)
     assert "+0545" in shown
+
+
+def test_explain_tells_a_person_times_in_their_zone_and_a_pipe_in_full(tmp_path: Path) -> None:
+    here = ThisProcess(tmp_path)
+    item = here.type("add", "Later", "--available-at", "2999-06-30T12:00:00Z").strip()
+    assert "before 2999-06-30T12:00:00.000000Z\n" in here.type("explain", item)
+    told = on_a_terminal(tmp_path, "explain", item, TZ="Asia/Kathmandu")
+    assert "it is not available before 2999-06-30 17:45:00 +0545 (+" in told
+    no_time = "on 2026-06-31T12:00:00.000000Z"
+    assert with_local_times(no_time) == no_time
 
 
 def imported(*words: str) -> set[str]:

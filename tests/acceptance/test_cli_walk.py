@@ -323,7 +323,7 @@ def test_lists_without_entries_say_so(here: ThisProcess) -> None:
         ("setup claude --remove", "nothing to change: it is all as it should be already\n"),
     ):
         assert here.run(*words.split()).stderr == told
-    assert here.run("agent", "list").stderr.startswith("no agents yet; ")
+    assert here.run("agent", "list").stderr.startswith("no agents: ")
     assert here.run("token", "list", "--json").stderr == ""
 
 
@@ -594,6 +594,13 @@ def test_a_server_that_died_is_not_asked(shell: Terminal) -> None:
     (shell.place / ".rota" / "server.json").write_text('{"url": "http://127.0.0.1:1", "pid": 1}')
     found = json.loads(shell.type("list", "--json"))
     assert (len(found["data"]), found["meta"]["via"]) == (1, "database")
+
+
+def test_a_server_without_tls_that_is_asked_for_it_is_told_in_words(tmp_path: Path) -> None:
+    with running_server(tmp_path):
+        url = json.loads((tmp_path / ".rota" / "server.json").read_text())["url"]
+        shell = Terminal(tmp_path, {"ROTA_URL": url.replace("http:", "https:")})
+        assert "what answers there speaks http, not https; is" in shell.run("list").stderr
 
 
 def test_an_option_wins_over_a_variable(tmp_path: Path) -> None:

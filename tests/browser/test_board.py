@@ -241,6 +241,19 @@ def test_an_item_whose_answer_was_lost_and_that_is_added_again_is_there_once(
     expect(card(page, "queued", "Paint the gate")).to_have_count(2)  # asked for anew, it is another
 
 
+def test_an_item_that_is_added_out_of_sight_can_be_found(site: Site, page: Page) -> None:
+    opened(page, "/?agent=zoe")
+    long = f"{'Paint the gate and the fence ' * 30}at last"
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("What needs to be done").fill(long)
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator("#messages")).to_contain_text("Item added: Paint the gate")
+    (item,) = site.client.work_list()
+    assert item["description"] == long
+    page.locator("#messages a").click()
+    expect(page).to_have_url(f"{site.url}/items/{item['id']}")
+
+
 def test_everything_can_be_done_by_keys(site: Site, page: Page) -> None:
     for name in ("One", "Two", "Three"):
         site.add(name)

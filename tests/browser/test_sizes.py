@@ -131,7 +131,8 @@ def test_what_is_wrong_with_a_new_item_is_seen_in_a_low_window(site: Site, visit
     page.get_by_label("For this agent only").fill("No Such Name!")
     page.get_by_role("button", name="Add", exact=True).click()
     problem = page.locator("#new-item .problem")
-    expect(problem).to_have_text(re.compile("^[^!]*No Such Name![^!]*$"))  # and that once
+    expect(problem).to_have_text(re.compile("^For this agent only: 'No Such Name!'[^!]*$"))  # once
+    expect(page.get_by_label("For this agent only")).to_be_focused()
     expect(problem).to_be_in_viewport(ratio=1)
     expect(page.get_by_role("button", name="Add", exact=True)).to_be_in_viewport(ratio=1)
 

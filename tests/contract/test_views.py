@@ -626,6 +626,28 @@ async def test_an_item_that_waits_after_a_failed_try_says_why(
     )
 
 
+async def test_an_item_that_waits_says_once_what_is_both_reason_and_notes(
+    queue: WorkQueue, views: Views, clock: ManualClock
+) -> None:
+    item = await bring_to(queue, Status.QUEUED)
+    (got,) = (await queue.claim(ClaimRequest("ada", lease_seconds=60))).items
+    why = f"attempt 1 failed: {'the ink is frozen ' * 20}"
+    again = {"available_at": clock.text(60), "reason": why, "notes": f"{why}\nand the pen"}
+    await queue.apply(order(Verb.RELEASE, item.id, token=got.claim.token, **again))
+    summary = (await views.explain(item.id)).summary
+    assert summary.count("attempt 1 failed") == 1
+    assert (summary.count("the ink is frozen"), summary[-1]) == (10, "…")
+
+
+async def test_the_first_priority_is_not_told_to_be_raised(queue: WorkQueue, views: Views) -> None:
+    await bring_to(queue, Status.QUEUED, priority=1)
+    first = await bring_to(queue, Status.QUEUED, priority=1)
+    second = await bring_to(queue, Status.QUEUED, priority=2)
+    (behind,), (lower,) = [(await views.explain(one.id)).reasons for one in (first, second)]
+    assert (behind.code, behind.fix) == ("behind_others", "wait, or add agents")
+    assert lower.fix == f"raise its priority (rota edit {second.id} --priority 1), or add agents"
+
+
 async def test_nothing_explains_what_is_not_there(views: Views) -> None:
     with pytest.raises(NotFound):
         await views.explain("ghost")

@@ -12,6 +12,7 @@ from rota.model.errors import StorageUnavailable
 from rota.runner.logs import RunLog, append, tail
 from rota.runner.redaction import NOTHING
 from rota.testing import audit
+from tests.acceptance.terminal import Terminal
 from tests.faults.asking import demand_unavailable, post, stored
 from tests.faults.history import read
 from tests.faults.processes import fill, serving, small_disk
@@ -75,6 +76,20 @@ def fill_and_free(tmp_path: Path, cycles: int, figure: Callable[[str], None]) ->
         f"{cycles} times full and back: {len(acknowledged)} acknowledged and stored,"
         f" {len(refused)} refused, 0 falsely acknowledged"
     )
+
+
+def test_a_command_that_opens_the_ledger_on_a_full_disk_says_that_it_is_full(
+    tmp_path: Path,
+) -> None:
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        here = Terminal(disk)
+        here.type("add", "Before")
+        ballast = fill(disk)
+        for words in (("add", "Meanwhile"), ("list",)):
+            said = here.json(*words, code=6)["message"]
+            assert "the disk is full; free some space and try again" in said, words
+        ballast.unlink()
+        assert [one["description"] for one in here.json("list")] == ["Before"]
 
 
 async def test_the_log_of_a_run_has_whole_lines_though_its_disk_was_full(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rota.cli.init import EXAMPLES
 from rota.config.fleet_file import FleetFile
 from rota.config.loading import load_fleet
 from tests.acceptance.terminal import Terminal, ThisProcess, running_server, until
+from tests.faults.processes import fill, small_disk
 
 HERDCTL = Path(__file__).parents[1] / "data/herdctl/herdctl.yaml"
 PAST_AND_TO_COME = ("2020-01-01", "2999-01-01")
@@ -59,6 +60,24 @@ def test_init_says_how_to_go_on_with_the_file_that_it_wrote(here: Terminal) -> N
     assert here.run("init", "a g.yaml").stderr == (
         "Next: rota config check --config 'a g.yaml', then rota up --config 'a g.yaml'.\n"
     )
+
+
+def test_init_sends_nobody_to_start_the_server_that_runs(tmp_path: Path) -> None:
+    here = Terminal(tmp_path)
+    with running_server(tmp_path):
+        said = here.run("init").stderr
+        assert said == "Next: rota config check, then rota config reload.\n"
+        assert here.type("config", "reload") == "read    1 agent, 0 sources\n"
+
+
+def test_init_leaves_no_empty_file_on_a_full_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        ballast = fill(disk)
+        here = Terminal(disk)
+        assert "No space left on device" in here.json("init", code=2)["message"]
+        assert not (disk / "rota.yaml").exists()
+        ballast.unlink()
+        here.type("init")
 
 
 def test_init_writes_where_it_is_told_to(here: Terminal) -> None:

@@ -122,6 +122,13 @@ def test_a_port_that_is_taken_is_said_and_no_socket_stays() -> None:
             daemon.bind("127.0.0.1", port)
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_of_another_machine_is_not_called_a_busy_port(host: str) -> None:
+    advice = "; name an address of this machine with --host or ROTA_HOST"
+    with pytest.raises(RotaError, match=f"cannot listen on {host}:8080: .*{advice}"):
+        daemon.bind(host, 8080)
+
+
 async def test_chores_come_and_go_before_and_after_the_beginning() -> None:
     early, dismissed, late = Slow(), Slow(), Slow()
     crew = daemon.Crew([early], asyncio.Event())

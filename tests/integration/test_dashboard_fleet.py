@@ -201,7 +201,7 @@ def test_a_thousand_slots_and_many_agents_are_not_all_drawn(http: httpx2.Client)
 def test_pages_with_nothing_to_show_teach_the_next_step(database: str) -> None:
     with serve(database, endpoints=dashboard_endpoints()) as server:
         agents = httpx2.get(f"{server.url}/ui/agents").text
-        assert "No agents yet" in agents
+        assert "while it has an item" in agents
         assert "This server runs without a configuration of agents" in agents
         assert "rota init" in httpx2.get(f"{server.url}/ui/schedules").text
 

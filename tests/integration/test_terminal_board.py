@@ -24,6 +24,7 @@ from rota.model.status import Status
 from rota.terminal.acting import said
 from rota.terminal.app import BoardApp
 from rota.terminal.board import Board, BoardClient
+from rota.terminal.dialogs import Ask, Menu
 from rota.terminal.filters import Filters
 from rota.terminal.item_screen import ItemScreen
 from rota.terminal.transport import Told
@@ -364,14 +365,18 @@ async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
         await seat.write("greeting")
         await seat.write("9")  # no priority
         await seat.press("enter", "enter", "enter")
-        await seat.until(lambda: "Not added: " in seat.line("said"))
-        await seat.press("a")
-        for text in ("Say hello", "greeting", "1", "", "kind, polite", "in all languages"):
+        # It is asked again, at the field that was wrong, with all that was written.
+        await seat.until(lambda: "Not added: priority: " in seat.screen)
+        for text in ("1", "No Agent", "kind, polite", "in all languages"):
             await seat.write(text)
-        await seat.until(lambda: "Say hello" in seat.screen)
+        await seat.until(lambda: "Not added: agent: 'No Agent' is not a name" in seat.screen)
+        await seat.write("")
+        await seat.press("enter", "enter")
+        await seat.until(lambda: "Added: Say hello" in seat.line("said"))
+        await seat.until(lambda: seat.titles(Status.QUEUED) == ["Say hello"])
         (item,) = http.get("/work?status=queued").json()
         assert (item["type"], item["priority"]) == ("greeting", 1)
-        assert item["labels"] == ["kind", "polite"]
+        assert (item["labels"], item["assigned_agent"]) == (["kind", "polite"], None)
 
         await seat.press(*"lllllll")
         await seat.until(lambda: "◂ Queued 1" in seat.line("beside"))
@@ -383,6 +388,46 @@ async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
         await seat.until(lambda: "back to the queue" in seat.screen)
         await seat.press("escape", "ctrl+t", "q")
         await seat.until(lambda: not seat.app.is_running or seat.app._exit)
+
+
+async def test_a_key_that_is_pressed_twice_answers_a_dialog_once(
+    http: httpx2.Client, served: Served
+) -> None:
+    item = add(http, "Mend the gate")
+    async with sitting(served.url) as seat:
+        await seat.until(lambda: seat.current["id"] == item)
+        await seat.press("n")
+        await seat.until(lambda: seat.app.screen.query("Input:focus"))
+        seat.app.screen.query_one("Input:focus", Input).value = "Bring oil"
+        for _ in range(3):
+            seat.app.simulate_key("enter")
+        await seat.until(lambda: "Note: Mend the gate, done" in seat.line("said"))
+        await seat.press("m")
+        await seat.until(lambda: isinstance(seat.app.screen, Menu))
+        for _ in range(3):
+            seat.app.simulate_key("enter")  # the first deed of the menu asks for an agent
+        await seat.until(lambda: isinstance(seat.app.screen, Ask))
+        await seat.press("escape")
+        await seat.until(lambda: seat.app.screen is seat.app.front)
+    assert http.get(f"/work/{item}").json()["notes"] == "Bring oil"
+
+
+async def test_an_answer_about_an_item_may_come_before_its_screen_is_there_and_after(
+    http: httpx2.Client, served: Served
+) -> None:
+    item = add(http, "Mend the gate")
+    async with sitting(served.url) as seat:
+        await seat.until(lambda: seat.current["id"] == item)
+        seat.app.action_open()
+        opened = seat.app.screen
+        assert isinstance(opened, ItemScreen)
+        seat.app.say("too early for the screen", bad=True)
+        await opened._read()
+        await seat.until(lambda: "submitted by" in seat.screen)
+        await seat.press("escape")
+        await seat.until(lambda: not opened.is_attached)
+        await opened._read()
+        assert seat.app.screen is seat.app.front
 
 
 async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Served) -> None:

@@ -144,14 +144,16 @@ class FleetAtWork:
         """Also those who are woken by other servers."""
         return self._everybody
 
-    @property
-    def in_words(self) -> str:
-        agents = self.fleet.agents
+    def in_words(self, rota: str) -> str:
+        """`rota` is how a person calls the command."""
+        agents, file = self.fleet.agents, self._settings.config
+        if not agents and file.exists():
+            return f"none yet: {file} names no agent"
         if not agents:
-            return "none yet:  rota init  writes a rota.yaml to begin with"
+            return f"none yet:  {rota} init  writes a rota.yaml to begin with"
         many = counted(len(agents), "agent")
         schedules = counted(sum(len(one.schedules) for one in agents), "schedule")
-        return f"{many} with {schedules}, from {self._settings.config}"
+        return f"{many} with {schedules}, from {file}"
 
     # life
 

@@ -126,6 +126,15 @@ def _command() -> str:
     return str(here)
 
 
+def _place(settings: Settings) -> str:
+    """The option with which a command finds this server, if it does not without."""
+    import shlex
+
+    if settings.state_dir == Settings().state_dir:
+        return ""
+    return f" --state-dir {shlex.quote(str(settings.state_dir))}"
+
+
 _NOT_HERE = "no agents, no schedules, no signals here; another `rota up` does that"
 
 
@@ -135,14 +144,14 @@ def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None")
     from rota.model.fleet import Fleet
 
     StateDir(settings.state_dir).announce(settings.url)
-    wish = wish_of(fleet.fleet if fleet else Fleet())
+    wish, rota = wish_of(fleet.fleet if fleet else Fleet()), _command()
     lines = [
         f"Rota {__version__}",
         *([f"  dashboard  {settings.url}/"] if settings.dashboard else []),
         f"  API        {settings.url}/docs",
         f"  database   {ledger.database}",
-        f"  fleet      {fleet.in_words if fleet else _NOT_HERE}",
-        f'  next       in another terminal:  {_command()} add {wish} "Say hello"',
+        f"  fleet      {fleet.in_words(rota) if fleet else _NOT_HERE}",
+        f'  next       in another terminal:  {rota} add{_place(settings)} {wish} "Say hello"',
         "  stop       Ctrl-C (twice: at once)",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

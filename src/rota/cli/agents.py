@@ -91,8 +91,7 @@ def list_agents(session: "Session", /) -> None:
     session.output.table(found, _COLUMNS)
     if not found:
         session.output.say(
-            "no agents yet; one that claims an item becomes known, and `rota up` knows"
-            " those of rota.yaml"
+            "no agents: no rota.yaml names one (`rota up` reads it), and none has an item now"
         )
 
 

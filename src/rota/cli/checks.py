@@ -62,10 +62,7 @@ def environment(settings: Settings) -> Iterator[Finding]:
 def state_dir(settings: Settings) -> Iterator[Finding]:
     path = settings.state_dir
     if not path.exists():
-        yield Finding(
-            "state directory", WARN, f"{path} is not there yet", "rota up makes it",
-            StateDir(path).create,
-        )  # fmt: skip
+        yield _missing(path)
     elif not path.is_dir():
         yield Finding("state directory", FAIL, f"{path} is a file", "name another with --state-dir")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
@@ -73,6 +70,19 @@ def state_dir(settings: Settings) -> Iterator[Finding]:
     else:
         yield _private("state directory", path, _PRIVATE_DIRECTORY)
         yield from _lock(StateDir(path))
+
+
+def _missing(path: Path) -> Finding:
+    home = next(one for one in path.absolute().parents if one.exists())
+    if not os.access(home, os.W_OK | os.X_OK):
+        return Finding(
+            "state directory", FAIL, f"{path} cannot be made, because {home} cannot be written",
+            "run as the owner, or name another directory with --state-dir",
+        )  # fmt: skip
+    return Finding(
+        "state directory", WARN, f"{path} is not there yet", "rota up makes it",
+        StateDir(path).create,
+    )  # fmt: skip
 
 
 def _unwritable(path: Path) -> Finding:
@@ -223,11 +233,16 @@ def port(settings: Settings) -> Iterator[Finding]:
     """The port that `rota up` would use. It may be taken by our own server."""
     settings = _listening(settings)
     where = f"{settings.host}:{settings.port}"
-    busy = _is_busy(settings.host, settings.port)
-    if busy is None:
+    error = _refusal(settings.host, settings.port)
+    if error is None:
         yield Finding("port", OK, f"{where} is free")
         return
-    answer = _health(settings.url) if busy == errno.EADDRINUSE else None
+    if error.errno != errno.EADDRINUSE:
+        from rota.daemon import cannot_listen
+
+        yield failed("port", cannot_listen(settings.host, settings.port, error))
+        return
+    answer = _health(settings.url)
     running = StateDir(settings.state_dir).running()
     if _is_ours(answer) and running is not None and running.url == settings.url:
         yield Finding("port", OK, f"{where} is taken by the server of {settings.state_dir}")
@@ -238,7 +253,7 @@ def port(settings: Settings) -> Iterator[Finding]:
         else "it is no Rota server that answers there"
     )
     yield Finding(
-        "port", FAIL, f"{where}: {os.strerror(busy)}; {who}",
+        "port", FAIL, f"{where}: {error.strerror}; {who}",
         "have `rota up` take another: set PORT=…, or write web: {port: …} in rota.yaml",
     )  # fmt: skip
 
@@ -272,8 +287,8 @@ def _listening(settings: Settings) -> Settings:
     return settings.listening(web.host, web.port)
 
 
-def _is_busy(host: str, number: int) -> int | None:
-    """The error number that prevents listening there, or None."""
+def _refusal(host: str, number: int) -> OSError | None:
+    """The error that prevents listening there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -281,7 +296,7 @@ def _is_busy(host: str, number: int) -> int | None:
             probe.bind((host, number))
             probe.listen(1)
         except OSError as error:
-            return error.errno or errno.EADDRINUSE
+            return error
     return None
 
 

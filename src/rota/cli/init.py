@@ -1,6 +1,7 @@
 """A first `rota.yaml`."""
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,22 @@ def init(session: "Session", /, file: Path, example: str, force: bool) -> None:
     except FileExistsError:
         raise Refused(f"{file} is there already; --force overwrites it", file=str(file)) from None
     except OSError as error:
+        if not force:
+            with suppress(OSError):
+                file.unlink()  # on a full disk it is there, and empty
         raise InvalidInput(f"{file} cannot be written: {error.strerror}", field="file") from None
     session.output.facts({"file": str(file), "example": example}, [("written", str(file))])
     named = "" if file == Path(USUAL) else f" --config {shlex.quote(str(file))}"
-    session.output.say(f"Next: rota config check{named}, then rota up{named}.")
+    start = "rota config reload" if not named and _server_runs(session) else f"rota up{named}"
+    session.output.say(f"Next: rota config check{named}, then {start}.")
+
+
+def _server_runs(session: "Session") -> bool:
+    from rota.config import StateDir
+
+    with suppress(InvalidInput):  # a mistake in the environment is for `rota up` to report
+        return StateDir(session.settings.state_dir).running() is not None
+    return False
 
 
 def _starter(name: str) -> str:

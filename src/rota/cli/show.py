@@ -1,13 +1,14 @@
 """One item in full, and why nobody works on it."""
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rota.cli import item_ids
 from rota.cli.columns import event_line
 from rota.cli.session import command
 from rota.cli.signal_specs import in_words
-from rota.cli.text import local_time, one_line
+from rota.cli.text import local_time, one_line, with_local_times
 from rota.model.work import Priority
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def explain(session: "Session", /, item: str) -> None:
         session.output.document(told)
         return
     print(one_line(f"{told['id']} is {told['status']}"))
+    shown = with_local_times if sys.stdout.isatty() else one_line
     for reason in told["reasons"]:
-        print(one_line(f"- {reason['message']}"))
+        print(f"- {shown(reason['message'])}")
         if reason["fix"]:
             print(f"  {one_line(reason['fix'])}")

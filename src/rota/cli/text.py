@@ -4,6 +4,7 @@ Titles and notes come from strangers. A control character could move the cursor,
 or hide a line; a bidirectional one could make a line look different from what it is.
 """
 
+import re
 import unicodedata
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from rota.model.clock import in_zone
 
 # Joiners are part of the spelling in some languages and of many emoji.
 _KEPT = frozenset("\u200c\u200d")
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _REMOVED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -58,3 +60,15 @@ def local_time(moment: str | None) -> str:
         return ""
     here = in_zone(datetime.fromisoformat(moment))
     return f"{here:%Y-%m-%d %H:%M:%S %z} ({age(moment)})"
+
+
+def with_local_times(text: str) -> str:
+    """One line, in which the ledger's times are times for a person."""
+    return _MOMENT.sub(_local, one_line(text))
+
+
+def _local(found: re.Match[str]) -> str:
+    try:
+        return local_time(found[0])
+    except ValueError:  # somebody's notes may have the 31st of June
+        return found[0]

@@ -169,4 +169,6 @@ def _no_answer(address: Address, request: Request, error: Exception) -> Connecti
 
 
 def _why(error: Exception) -> str:
+    if getattr(error, "reason", None) == "WRONG_VERSION_NUMBER":  # OpenSSL's words for it
+        return "what answers there speaks http, not https"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

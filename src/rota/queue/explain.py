@@ -88,9 +88,15 @@ def _given_back(item: WorkItem) -> str:
     """Why it was given back, if there was an attempt before."""
     if not item.attempts or item.status is not Status.QUEUED:
         return ""
-    why = f" ({item.reason})" if item.reason else ""
-    said = f": {in_one_line(item.notes)[:LONGEST_NOTES]}" if item.notes else ""
+    told, said = _beginning(item.reason), _beginning(item.notes)
+    why = f" ({told})" if told and told != said else ""  # a failed run gives one text as both
+    said = said and f": {said}"
     return f"; it was given back after attempt {item.attempts} of {item.max_attempts}{why}{said}"
+
+
+def _beginning(text: str | None) -> str:
+    line = in_one_line(text or "")
+    return line if len(line) <= LONGEST_NOTES else f"{line[:LONGEST_NOTES]}…"
 
 
 def _blockers(tx: Transaction, item: WorkItem) -> list[Reason]:
@@ -210,10 +216,11 @@ def _named(item: WorkItem, fleet: FleetReasons) -> Reason:
 
 def _behind(item: WorkItem, ahead: int, where: str = "") -> Reason:
     many = "1 item stands" if ahead == 1 else f"{ahead} items stand"
+    sooner = f"raise its priority (rota edit {item.id} --priority 1)"
     return Reason(
         "behind_others",
         f"it is ready; {many if ahead < 1_000 else '1000 items or more stand'} before it{where}",
-        f"raise its priority (rota edit {item.id} --priority 1), or add agents",
+        f"{'wait' if item.priority == 1 else sooner}, or add agents",
     )
 
 

@@ -44,6 +44,8 @@ def translate(error: BaseException, path: Path) -> BaseException:
         return error
     if isinstance(error, apsw.ConstraintError):
         return _constraint(str(error))
+    if getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE:
+        error = apsw.FullError()  # there was no space for the index of the log
     for kind, advice in _ADVICE.items():
         if isinstance(error, kind):
             return StorageUnavailable(f"{path}: {advice}")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from rota.cli.text import one_line, shortened
@@ -24,6 +25,9 @@ _NEW_ITEM = (
     Blank("labels", "Labels, separated by commas (optional)"),
     Blank("body", "Details (optional)"),
 )
+
+
+_CALLED = {"assigned_agent": "agent"}  # fields of the API by their names here
 
 
 async def carry_out(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> None:
@@ -97,16 +101,27 @@ def _report(
 
 
 async def add(app: "BoardApp") -> None:
-    answers = await app.push_screen_wait(Ask("Add an item", _NEW_ITEM))
-    if answers is None:
-        return
-    try:
-        fields = _fields(answers)
-        item = await app.client.work_add(**fields)
-    except RotaError as error:
-        app.say(f"Not added: {one_line(error.message)}", bad=True)
-        return
-    app.say(f"Added: {shortened(item['description'], 60)}")
+    dialog, sent, key = Ask("Add an item", _NEW_ITEM), None, ""
+    while (answers := await app.push_screen_wait(dialog)) is not None:
+        if answers != sent:  # else an answer may have been lost, and the item must not be doubled
+            sent, key = answers, token_hex(16)
+        try:
+            item = await app.client.work_add(**_fields(answers), idempotency_key=key)
+        except RotaError as error:
+            dialog = _again(answers, one_line(error.message))
+        else:
+            app.say(f"Added: {shortened(item['description'], 60)}")
+            return
+
+
+def _again(answers: dict[str, str], message: str) -> Ask:
+    """The same question with what was written, because nobody likes to write it twice."""
+    blanks = [replace(blank, value=answers.get(blank.name, "")) for blank in _NEW_ITEM]
+    field, _, rest = message.partition(": ")
+    at = _CALLED.get(field, field)
+    if at != field:
+        message = f"{at}: {rest}"
+    return Ask("Add an item", blanks, problem=f"Not added: {message}", at=at)
 
 
 def _fields(answers: dict[str, str]) -> dict[str, Any]:

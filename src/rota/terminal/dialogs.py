@@ -25,11 +25,22 @@ class Ask(ModalScreen[dict[str, str] | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [_ESCAPE]
 
-    def __init__(self, heading: str, blanks: Sequence[Blank], known: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        heading: str,
+        blanks: Sequence[Blank],
+        known: Sequence[str] = (),
+        *,
+        problem: str = "",
+        at: str = "",
+    ) -> None:
+        """`known` are names of agents; `problem` is what was wrong with the field `at`."""
         super().__init__()
         self._heading = heading
         self._blanks = blanks
-        self._known = known  # names of agents
+        self._known = known
+        self._problem = problem
+        self._at = at
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog", can_focus=False):
@@ -39,10 +50,15 @@ class Ask(ModalScreen[dict[str, str] | None]):
                 yield Input(
                     blank.value, id=blank.name, suggester=self._suggester(blank), compact=True
                 )
-            yield Label("", id="missing", markup=False)
+            yield Label(self._problem, id="missing", markup=False)
             yield Label(
                 "enter: next field, or submit   escape: close", classes="quiet", markup=False
             )
+
+    def on_mount(self) -> None:
+        for field in self.query(Input):
+            if field.id == self._at:
+                field.focus()
 
     def _label(self, blank: Blank) -> str:
         agents = ", ".join(self._known[:_AGENTS_NAMED])
@@ -69,7 +85,8 @@ class Ask(ModalScreen[dict[str, str] | None]):
                 self.query_one("#missing", Label).update(f"This field is required: {blank.label}")
                 self.query_one(f"#{blank.name}", Input).focus()
                 return
-        self.dismiss({name: value for name, value in answers.items() if value})
+        if self.is_current:  # a second enter may have been on its way already
+            self.dismiss({name: value for name, value in answers.items() if value})
 
 
 class Menu(ModalScreen[str | None]):
@@ -97,13 +114,14 @@ class Menu(ModalScreen[str | None]):
 
     def on_key(self, event: events.Key) -> None:
         chosen = [deed.name for deed in self._deeds if deed.key == event.key]
-        if chosen:
+        if chosen and self.is_current:
             event.stop()
             self.dismiss(chosen[0])
 
     @on(OptionList.OptionSelected)
     def chosen(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
+        if self.is_current:
+            self.dismiss(event.option_id)
 
     def action_down(self) -> None:
         self.query_one(OptionList).action_cursor_down()

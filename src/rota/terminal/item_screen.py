@@ -74,9 +74,14 @@ class ItemScreen(ModalScreen[None]):
         self.run_worker(self._read(), exclusive=True)
 
     def say(self, text: str, bad: bool) -> None:
-        said = self.query_one("#said", Static)
-        said.update(one_line(text))
-        said.set_class(bad, "bad")
+        self._put("#said", one_line(text))
+        self.query("#said").set_class(bad, "bad")
+
+    def _put(self, where: str, content: Any) -> None:
+        """An answer may come before the screen is composed, or while it is closed: it has no
+        widgets then."""
+        for widget in self.query(where).results(Static):
+            widget.update(content)
 
     async def _read(self) -> None:
         client, item_id = self.board.client, self.item["id"]
@@ -92,21 +97,20 @@ class ItemScreen(ModalScreen[None]):
 
     def _show(self, text: Any) -> None:
         item = self.item
-        self.query_one(".heading", Static).update(one_line(item["description"]))
+        self._put(".heading", one_line(item["description"]))
         status = str(item["status"]).replace("_", " ")
-        self.query_one("#facts", Static).update(" · ".join([status, *facts_of(item)]))
-        self.query_one("#rest", Static).update(text)
+        self._put("#facts", " · ".join([status, *facts_of(item)]))
+        self._put("#rest", text)
         verbs = [f"{deed.key} {deed.words}" for deed in possible(item)]
         log = ["L log"] if self._runs else []
         keys = ["escape back", "m menu", *log, *verbs]
-        self.query_one("#keys", Static).update("  ".join(keys))
+        self._put("#keys", "  ".join(keys))
         self._tick()
 
     def _tick(self) -> None:
         claim = self.item.get("claim")
-        shown = self.query_one("#claim", Static)
-        shown.display = bool(claim)
-        shown.update(countdown(self.item) if claim else "")
+        self.query("#claim").set(display=bool(claim))
+        self._put("#claim", countdown(self.item) if claim else "")
         if claim and time.monotonic() - self._looked > _LOOK_SECONDS:
             self.read_again()
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rota.cli.server_clock import theirs
 from rota.cli.show import facts_of
-from rota.cli.text import lines, local_time, one_line, span
+from rota.cli.text import lines, local_time, one_line, span, with_local_times
 
 Json = dict[str, Any]
 
@@ -61,7 +61,7 @@ def clock(seconds: float) -> str:
 
 def _explained(explained: Json) -> Iterator[str]:
     for reason in explained["reasons"]:
-        yield one_line(f"- {reason['message']}")
+        yield f"- {with_local_times(reason['message'])}"
         if reason["fix"]:
             yield f"  {one_line(reason['fix'])}"
 

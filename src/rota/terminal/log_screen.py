@@ -46,7 +46,8 @@ class LogScreen(ModalScreen[None]):
                 log.write_lines(lines(line.get("text", "")).split("\n"))
         except RotaError as error:
             state = one_line(error.message)
-        self.query_one("#keys", Static).update(f"{state}   escape back")
+        for keys in self.query("#keys").results(Static):  # none while the screen is closed
+            keys.update(f"{state}   escape back")
 
     def action_scroll(self, way: int) -> None:
         log = self.query_one(Log)

@@ -1,4 +1,5 @@
-// Buttons that call the API: data-call="POST /work/x/retry", data-body, data-dialog, data-done.
+// Buttons that call the API: data-call="POST /work/x/retry", data-body, data-dialog, data-done, and
+// data-link="/items/" where the answer is an item that may be out of sight.
 // A dialog's form becomes the body. A refusal is explained next to the button that was pressed.
 import { refreshSoon } from "./parts.js";
 
@@ -8,10 +9,12 @@ export function announce(text) {
   document.getElementById("announce").textContent = text;
 }
 
-export function complain(text) {
+export const complain = (text) => post("message", text);
+
+function post(kind, ...content) {
   const line = document.createElement("p");
-  line.className = "message";
-  line.textContent = text;
+  line.className = kind;
+  line.append(...content);
   const close = document.createElement("button");
   close.type = "button";
   close.className = "button quiet";
@@ -93,15 +96,35 @@ function bodyOf(form) {
 async function send(button, body) {
   button.disabled = true;
   try {
-    await call(button.dataset.call, body);
+    const answer = await call(button.dataset.call, body);
     messages.replaceChildren();
-    announce(button.dataset.done || `${button.textContent.trim()}: done`);
+    const done = button.dataset.done || `${button.textContent.trim()}: done`;
+    if (button.dataset.link) post("message done", `${done}: `, linkTo(answer, button.dataset.link));
+    else announce(done);
     refreshSoon();
     return true;
   } finally {
     button.disabled = false;
     if (document.activeElement === document.body) button.focus(); // a disabled one loses it
   }
+}
+
+function linkTo(item, place) {
+  const link = document.createElement("a");
+  link.href = `${place}${item.id}`;
+  link.dir = "auto";
+  link.textContent = item.description.length > 100 ? `${item.description.slice(0, 100)}…` : item.description;
+  return link;
+}
+
+// The message in the form's own words, and the focus on the field that it is about.
+function pointOut(form, error) {
+  const wrong = error.problem?.errors?.[0];
+  const field = wrong?.field && form.elements.namedItem(wrong.field);
+  const name = field?.labels?.[0]?.firstChild.textContent.trim();
+  if (!name) return error.message;
+  field.focus();
+  return `${name}: ${wrong.message.replace(`${wrong.field}: `, "")}.`;
 }
 
 // Opens a dialog with a form, which calls `act(body)`. The dialog closes on success.
@@ -125,7 +148,7 @@ export function ask(dialog, act) {
       form.reset();
       dialog.close();
     } catch (error) {
-      problem.textContent = error.message;
+      problem.textContent = pointOut(form, error);
       (form.querySelector(".tools") || problem).scrollIntoView({ block: "nearest" });
       problem.scrollIntoView({ block: "nearest" });
     }
