@@ -63,7 +63,7 @@ def test_a_moment_comes_once_however_often_the_server_is_started(place: Site) ->
     node.start()
     assert node.log.count("signals.missed") == 2
     assert "signals.remind" not in node.log
-    assert standing(place) == [("remind", "active")]
+    assert standing(place) == [("remind", "fired")]
     assert titles(place) == ["Look"]
 
 

@@ -154,6 +154,7 @@ async def test_a_database_of_the_first_version_goes_on_with_all_it_has(empty: st
         "0011_declarations",
         "0012_rosters",
         "0013_ready_labels",
+        "0014_follows",
     ]
     async with open_store(empty) as store:
         assert await store.read(audit.read_ledger, long=True) == before

@@ -22,6 +22,7 @@ from rota.queue import WorkQueue
 from rota.queue.hearing import Heard
 from rota.queue.ledger import Ledger
 from rota.queue.moves import Order
+from rota.queue.views import Query
 from rota.signals import SignalChore, Signals, SignalScheduler
 from rota.signals.processor import LEASE_SECONDS, MOST_ATTEMPTS
 from rota.storage.port import Store, Topic, Transaction
@@ -401,6 +402,45 @@ async def test_a_whole_project_is_waited_for(scene: Scene) -> None:
         assert await scene.processor.tick() == 0
         await bring_to(scene.queue, item.id, Status.COMPLETED)
     assert await scene.processor.tick() == 1
+
+
+# items that signals made
+
+
+async def linked(scene: Scene, item: WorkItem) -> tuple[list[str], list[str]]:
+    """What it follows, and what follows it."""
+    detail = await scene.ledger.views.detail(item.id)
+    return [one.id for one in detail.follows], [one.id for one in detail.followed_by]
+
+
+async def made(scene: Scene) -> WorkItem:
+    """The item that a signal has submitted."""
+    found = await scene.ledger.views.items(Query(type="follow_up"))
+    (item,) = found.items
+    return item
+
+
+async def test_what_follows_an_item_that_has_ended_is_linked_with_it(scene: Scene) -> None:
+    item = await scene.add()
+    await scene.when(FAILS)
+    await scene.fail(item)
+    assert await scene.processor.tick() == 1
+    new = await made(scene)
+    assert await linked(scene, item) == ([], [new.id])
+    assert await linked(scene, new) == ([item.id], [])
+
+
+async def test_a_new_item_follows_the_one_that_its_signal_is_about_not_the_one_that_moved(
+    scene: Scene,
+) -> None:
+    about, moved = await scene.add("The gate"), await scene.add("The hinge")
+    trigger = {"kind": "work_items.all_in", "items": [moved.id], "in": ["completed"]}
+    await scene.when(trigger, {"kind": "submit"}, work_item_id=about.id)
+    await bring_to(scene.queue, moved.id, Status.COMPLETED)
+    assert await scene.processor.tick() == 1
+    new = await made(scene)
+    assert await linked(scene, new) == ([about.id], [])
+    assert await linked(scene, moved) == ([], [])
 
 
 # time

@@ -39,6 +39,7 @@ ALL = [
     "0011_declarations",
     "0012_rosters",
     "0013_ready_labels",
+    "0014_follows",
 ]
 NEXT = Migration(
     "0014_next",

@@ -332,6 +332,14 @@ def test_what_a_signal_did_is_told_with_links_and_not_with_ids(
         f"/items/{asked['id']}",
     ]
     assert " ".join(created.text.split()) == "0s ago signal created why by local"
+    links = http.get(f"/work/{item['id']}").json()["links"]
+    assert [one["id"] for one in links["followed_by"]] == [asked["id"]]
+    (after,), (before,) = (
+        look(item).by_id("followed-by").all("a"),
+        look(asked).by_id("follows").all("a"),
+    )
+    assert (after["href"], after.text) == (f"/items/{asked['id']}", "Why?")
+    assert before["href"] == f"/items/{item['id']}"
 
 
 def test_a_reason_that_is_also_the_note_is_shown_once(

@@ -114,6 +114,8 @@ class Link(Struct, frozen=True):
 class Links(Struct, frozen=True):
     blocked_by: list[Link]
     blocks: list[Link]
+    follows: list[Link]  # the item for which a signal made this one
+    followed_by: list[Link]  # the oldest 50
 
 
 class ItemDetail(ItemFields, frozen=True, kw_only=True):

@@ -76,7 +76,10 @@ def detail_of(detail: Detail) -> ItemDetail:
         events=[event_of(one) for one in detail.events],
         claim=None if detail.claim is None else _view(detail.claim),
         links=Links(
-            [_blocker(one) for one in detail.blocked_by], [*map(_dependent, detail.blocks)]
+            [_blocker(one) for one in detail.blocked_by],
+            [*map(_dependent, detail.blocks)],
+            [*map(_related, detail.follows)],
+            [*map(_related, detail.followed_by)],
         ),
         follow_ups=[follow_up_of(one) for one in detail.follow_ups],
         late_results=[event_of(one) for one in detail.late_results],
@@ -89,6 +92,10 @@ def _blocker(link: work.Link) -> Link:
 
 def _dependent(link: work.Link) -> Link:
     return Link(link.item_id, link.blocker_status, link.blocker_description)
+
+
+def _related(item: work.Related) -> Link:
+    return Link(item.id, item.status, item.description)
 
 
 def _view(claim: claims.Claim) -> ClaimView:

@@ -65,13 +65,18 @@ def _by(item: dict[str, Any]) -> str:
     return f"by {one_line(item['created_by'])}" if item["created_by"] else ""
 
 
+def _link(one: dict[str, Any]) -> str:
+    return one_line(f"{one['id']} {one['status']}: {one['description']}")
+
+
 def _history(detail: dict[str, Any]) -> list[tuple[str, object]]:
     links, claim = detail["links"], detail["claim"]
-    waits = [f"{one['id']} {one['status']}: {one['description']}" for one in links["blocked_by"]]
     return [
         ("claim", _claim(claim) if claim else ""),
-        ("waits for", "\n".join(map(one_line, waits))),
+        ("waits for", "\n".join(map(_link, links["blocked_by"]))),
         ("blocks", "\n".join(one_line(one["id"]) for one in links["blocks"])),
+        ("follows", "\n".join(map(_link, links["follows"]))),
+        ("followed by", "\n".join(map(_link, links["followed_by"]))),
         ("signals", "\n".join(map(_signal, detail["signals"]))),
         ("follow-ups", "\n".join(map(_follow_up, detail["follow_ups"]))),
         ("dispatches", "\n".join(map(_dispatch, detail["dispatch_log"]))),

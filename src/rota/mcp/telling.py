@@ -31,9 +31,12 @@ def short(item: Mapping[str, Any]) -> Json:
 def long(item: Mapping[str, Any]) -> Json:
     told = _facts(item, _LONG)
     links = item.get("links") or {}
-    named = {name: links[name] for name in ("blocked_by", "blocks") if links.get(name)}
-    if named:
-        told["links"] = named
+    if any(links.values()):
+        told["links"] = {
+            name: [_facts(one, tuple(one)) for one in items]
+            for name, items in links.items()
+            if items
+        }
     if item.get("events"):
         told["history"] = [_facts(one, _EVENT) for one in item["events"][-_EVENTS_SHOWN:]]
     if item.get("late_results"):

@@ -137,6 +137,15 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """Another item that a signal has linked to this one."""
+
+    id: str
+    status: Status
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class ItemFilter:
     """Which items a list shows, in which order, and after which item."""
 

@@ -14,7 +14,16 @@ from rota.model.events import Event, EventFilter, EventType
 from rota.model.fleet import Fleet
 from rota.model.signals import FollowUp, Signal
 from rota.model.status import TERMINAL, Status
-from rota.model.work import MAX_PAGE, Dispatch, ItemFilter, Link, Project, WorkItem, check_text
+from rota.model.work import (
+    MAX_PAGE,
+    Dispatch,
+    ItemFilter,
+    Link,
+    Project,
+    Related,
+    WorkItem,
+    check_text,
+)
 from rota.queue import explain, explain_agents, intake, moves
 from rota.queue.explain import Explanation
 from rota.queue.explain_fleet import Deserted, Scene, nowhere
@@ -27,7 +36,7 @@ SHORT_PAGE = 100
 EVENTS_SHOWN = 200
 LATE_SHOWN = 50
 _DIGITS = re.compile(r"[0-9a-f-]{1,36}")
-FOLLOWING_SHOWN = 50  # follow-ups, and signals, of one item
+FOLLOWING_SHOWN = 50  # items that follow, follow-ups, and signals, of one item
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,8 @@ class Detail:
     claim: Claim | None
     blocked_by: list[Link]
     blocks: list[Link]
+    follows: list[Related]
+    followed_by: list[Related]  # by age
     follow_ups: list[FollowUp]  # by age
     waits_for_an_answer: bool  # blocked by a run that has ended: resuming would reach nobody
     late_results: list[Event]  # including those older than `events`
@@ -164,6 +175,8 @@ class Views:
                 tx.live_claim(item.id),
                 tx.blockers_of(item.id),
                 tx.blocked_by(item.id),
+                tx.followed(item.id),
+                tx.followers(item.id, FOLLOWING_SHOWN),
                 tx.list_follow_ups(None, item.id, None, None, FOLLOWING_SHOWN),
                 item.status is Status.BLOCKED and is_run_by_the_fleet(tx, item),
                 tx.events_of(item.id, LATE_SHOWN, EventType.LATE_RESULT),

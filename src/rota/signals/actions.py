@@ -82,7 +82,8 @@ def _submit(tx: Transaction, occasion: Occasion) -> dict[str, Any]:
         raise answer
     item_id = answer.items[0].id
     # By its cause, which may be another item than the signal's own: so loops are counted.
-    tx.put_lineage(item_id, occasion.firing.work_item_id, occasion.signal.id)
+    cause, followed = occasion.firing.work_item_id, parent.id if parent else None
+    tx.put_lineage(item_id, cause, occasion.signal.id, followed)
     return {"work_item_id": item_id, "enqueued_job_id": item_id}
 
 

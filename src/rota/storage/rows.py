@@ -10,7 +10,7 @@ from rota.model.claims import Claim
 from rota.model.events import Event, NewEvent
 from rota.model.sources import LiveReference, SourceClaim
 from rota.model.status import Outcome, Status
-from rota.model.work import Link, NewItem, WorkItem
+from rota.model.work import Link, NewItem, Related, WorkItem
 from rota.storage.primitives import Row
 
 encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
@@ -47,6 +47,10 @@ def claim_of(row: Row) -> Claim:
 
 def link_of(row: Row) -> Link:
     return Link(row[0], row[1], STATUS[row[2]], row[3])
+
+
+def related_of(row: Row) -> Related:
+    return Related(row[0], STATUS[row[1]], row[2])
 
 
 def agent_of(row: Row) -> Agent:

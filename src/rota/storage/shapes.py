@@ -241,7 +241,7 @@ SHAPES: tuple[Shape, ...] = (
         "lineage",
         "signal_lineage",
         "work_item_id",
-        "work_item_id:id parent_id:text? signal_id",
+        "work_item_id:id parent_id:text? signal_id follows_id:text?",
         within=_OF_ITEMS,
     ),
     _shape(

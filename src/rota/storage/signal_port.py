@@ -15,6 +15,7 @@ from rota.model.signals import (
     Signal,
     SignalStatus,
 )
+from rota.model.work import Related
 
 
 class SignalVerbs(Protocol):
@@ -114,8 +115,18 @@ class SignalVerbs(Protocol):
         item is in no status), and which firings of the signal are open. Both are read at one
         moment, so a later move is in neither."""
 
-    # loops
-    def put_lineage(self, item_id: str, parent_id: str | None, signal_id: str) -> None: ...
+    # items that signals made
+    def put_lineage(
+        self, item_id: str, parent_id: str | None, signal_id: str, follows_id: str | None
+    ) -> None:
+        """`parent_id` is the item whose move made it, `follows_id` the one that it is about."""
+
+    def followed(self, item_id: str) -> list[Related]:
+        """The item that this one follows, if a signal made it for one."""
+
+    def followers(self, item_id: str, limit: int) -> list[Related]:
+        """The items that signals made for this one, oldest first."""
+
     def ancestry(self, item_id: str) -> list[str]:
         """The signals that made the item, its parent, and so on; nearest first."""
 

@@ -20,9 +20,10 @@ from rota.model.signals import (
     SignalStatus,
     TriggerOn,
 )
+from rota.model.work import Related
 from rota.storage.events import EventStatements
 from rota.storage.primitives import Row
-from rota.storage.rows import encode, event_of, item_of
+from rota.storage.rows import encode, event_of, item_of, related_of
 
 # The number of columns of each in a row that holds several records.
 _OF_SIGNAL, _OF_EVENT = len(fields(Signal)), len(fields(Event))
@@ -234,8 +235,22 @@ class SignalStatements(EventStatements):
 
     # loops
 
-    def put_lineage(self, item_id: str, parent_id: str | None, signal_id: str) -> None:
-        self._do("put_lineage", id=item_id, parent_id=parent_id, signal_id=signal_id)
+    def put_lineage(
+        self, item_id: str, parent_id: str | None, signal_id: str, follows_id: str | None
+    ) -> None:
+        self._do(
+            "put_lineage",
+            id=item_id,
+            parent_id=parent_id,
+            signal_id=signal_id,
+            follows_id=follows_id,
+        )
+
+    def followed(self, item_id: str) -> list[Related]:
+        return [related_of(row) for row in self._rows("followed", id=item_id)]
+
+    def followers(self, item_id: str, limit: int) -> list[Related]:
+        return [related_of(row) for row in self._rows("followers", id=item_id, limit=limit)]
 
     def ancestry(self, item_id: str) -> list[str]:
         return [row[0] for row in self._rows("ancestry", id=item_id)]

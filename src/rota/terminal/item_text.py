@@ -33,6 +33,8 @@ def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tup
     yield "Notes", item["notes"] or ""
     yield "Waits for", "\n".join(map(_link, links["blocked_by"]))
     yield "Blocks", "\n".join(map(_link, links["blocks"]))
+    yield "Follows", "\n".join(map(_link, links["follows"]))
+    yield "Followed by", "\n".join(map(_link, links["followed_by"]))
     yield "Runs", "\n".join(map(_run, runs))
     yield "Timeline", "\n".join(map(_event, reversed(item["events"])))
     yield "Dispatches", "\n".join(map(_dispatch, reversed(item["dispatch_log"])))

@@ -151,8 +151,18 @@ SELECT count(*), coalesce(sum(CASE WHEN status IN (SELECT value FROM json_each(:
 FROM work_items WHERE project_id = :project
 
 -- name: put_lineage
-INSERT INTO signal_lineage (work_item_id, parent_id, signal_id)
-VALUES (:id, :parent_id, :signal_id) ON CONFLICT DO NOTHING
+INSERT INTO signal_lineage (work_item_id, parent_id, signal_id, follows_id)
+VALUES (:id, :parent_id, :signal_id, :follows_id) ON CONFLICT DO NOTHING
+
+-- name: followed
+-- The item that this one follows.
+SELECT w.id, w.status, w.description
+FROM signal_lineage l JOIN work_items w ON w.id = l.follows_id WHERE l.work_item_id = :id
+
+-- name: followers
+SELECT w.id, w.status, w.description
+FROM signal_lineage l JOIN work_items w ON w.id = l.work_item_id
+WHERE l.follows_id = :id ORDER BY l.work_item_id LIMIT :limit
 
 -- name: ancestry
 WITH RECURSIVE line (work_item_id, parent_id, signal_id, step) AS (
