@@ -341,7 +341,6 @@ WRONG = [
     (2, "up --port 99999"),
     (2, "up --url http://127.0.0.1:1"),
     (2, f"config check --config {'x' * 300}"),
-    (2, f"doctor --config {'x' * 300}"),
     (2, f"up --config {'x' * 300}"),
     (2, "up --drain nan"),
     (2, "demo --seconds nan"),

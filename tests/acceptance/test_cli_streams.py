@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+from io import DEFAULT_BUFFER_SIZE
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def shell(place: Path, line: str, **variables: str) -> tuple[int, str]:
         ("add another", 8, DONE),
         ("ready --label none --json", 8, MAYBE),
         ("export", 8, MAYBE),  # more than is kept back
-        ("list --json", 8, MAYBE),
+        ("list --json", 8, DONE if DEFAULT_BUFFER_SIZE > 100_000 else MAYBE),  # 8 KiB before 3.14
         ("show nothing --json", 1, "rota: there is no work item 'nothing'"),
     ],
 )

@@ -66,6 +66,15 @@ class Veil:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tracker, name)
 
+    # By name: since 3.12, Python does not ask __getattr__ whether a tracker is metered.
+    @property
+    def requests(self) -> Any:
+        return self._tracker.requests
+
+    @property
+    def rate_limit(self) -> Any:
+        return self._tracker.rate_limit
+
     async def comments(self, number: int) -> list[Comment]:
         found = await self._tracker.comments(number)
         return [one for one in found if one.id not in self.hidden]

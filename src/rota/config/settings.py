@@ -1,5 +1,6 @@
 """Where Rota listens and keeps its state: environment variables and command-line options."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,13 +123,14 @@ def switch(environ: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def _config(named: str | Path | None) -> Path:
-    """A file that is named must exist; the default file need not."""
-    if named is not None and Path(named).is_dir():
+    """A file that is named must exist; the default file need not. A name that cannot be one is that
+    of no file, as `Path` says since 3.14."""
+    if named is not None and os.path.isdir(named):  # noqa: PTH112
         raise InvalidInput(
             f"{named} is a directory; name the file in it, for example {Path(named) / 'rota.yaml'}",
             field="config",
         )
-    if named is not None and not Path(named).is_file():
+    if named is not None and not os.path.isfile(named):  # noqa: PTH113
         raise InvalidInput(f"there is no configuration file {named}", field="config")
     return Path(named or "rota.yaml")
 

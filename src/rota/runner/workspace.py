@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -244,9 +245,18 @@ def _repository_of(worktree: Path) -> Path | None:
     """A worktree's `.git` is a file that names <repository>/.git/worktrees/<name>, perhaps relative
     to the worktree."""
     mark = worktree / ".git"
-    if not mark.is_file():
+    if not _is_file(mark):
         return None
     told = mark.read_text(errors="replace")[:4096]
     inside = (worktree / told.removeprefix("gitdir:").strip()).resolve()
-    is_one = inside.parent.name == "worktrees" and (inside / "HEAD").is_file()
+    is_one = inside.parent.name == "worktrees" and _is_file(inside / "HEAD")
     return inside.parent.parent if is_one else None
+
+
+def _is_file(path: Path) -> bool:
+    """Raises if that cannot be seen. Since 3.14, `Path.is_file` says no then, and a worktree that
+    could not be looked at for a moment would be removed with its commits."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
