@@ -946,6 +946,22 @@ async def test_desks_that_are_open_already_become_more_patient_too(
     assert elsewhere.vigil.times.settle == 20, "another server trusts its looks for less long"
 
 
+async def test_what_was_slow_once_is_quick_again_when_a_person_says_so(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await scene.ledger.outside.note_state(scene.source, settle_seconds=40, warning="late")
+    desk = await scene.desk()
+    await tending.tick()
+    assert (desk.claims.times.settle, tending.vigil.times.settle) == (40, 40)
+    await scene.ledger.outside.note_state(scene.source, settle_seconds=None, warning=None)
+    began = scene.time.seconds
+    assert isinstance(await desk.take(1, "lucius"), Held)
+    assert scene.time.seconds - began < 20
+    await tick_later(scene, tending, LOOK)
+    assert tending.vigil.times.settle == 10, "on every server"
+
+
 async def test_an_end_is_as_patient_as_a_claim(scene: Tended, control: Control) -> None:
     control.issue(REPO, "Mend the mill", labels=["ready"])
     desk = await scene.desk()
