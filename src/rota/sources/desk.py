@@ -86,7 +86,7 @@ class Held:
     item_id: str | None = None
     token: str | None = None
     epoch: int | None = None
-    issue: Issue | None = None  # as it was judged, just after the claim
+    issue: Issue | None = None  # as it was judged, with the labels of the claim
 
 
 class TurnedAway(Refusal):
@@ -273,7 +273,10 @@ class IssueDesk:
             )
 
     def _keep(self, issue: Issue, grant: Grant, claimed: ClaimedItem | None) -> Held:
-        held = Held(grant, *_ids(claimed), self.keeper.as_judged(issue))
+        judged = self.keeper.as_judged(issue)
+        if grant.labels is not None:
+            judged = replace(judged, labels=grant.labels)
+        held = Held(grant, *_ids(claimed), judged)
         of = issue.number, grant.claimant.codename
         self._held[of] = held
         self._told.pop(of, None)
