@@ -1145,6 +1145,47 @@ async def test_the_claim_of_a_dead_run_is_released_at_once(
     assert (item.status, item.hold_reason, item.attempts) == (Status.QUEUED, None, 1)
 
 
+class Dying:
+    """A tracker whose claimant dies before its claim is posted."""
+
+    def __init__(self, tracker: Any) -> None:
+        self._tracker = tracker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracker, name)
+
+    async def comment(self, number: int, body: str) -> Comment:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+async def test_who_dies_before_the_claim_stands_on_the_tracker_has_made_no_attempt(
+    scene: Tended,
+    control: Control,
+    tending: Tending,
+    attempts: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last of them would leave the item failed, and its issue ready for ever."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    desk = await scene.desk()
+    desk.claims.log.tracker = Dying(desk.tracker)  # type: ignore[attr-defined]
+
+    async def dead(*_: object) -> None: ...
+
+    monkeypatch.setattr(desk, "_abandon", dead)
+    for _ in range(attempts):
+        with pytest.raises(KeyboardInterrupt):
+            await desk.take(1, "lucius")
+        scene.time.advance(LEASE)
+        await scene.ledger.sweeper.tick()
+    await tick_later(scene, tending, LOOK)
+    item = await scene.item()
+    assert (item.status, item.attempts, await scene.open_claims()) == (Status.QUEUED, 0, [])
+    assert isinstance(await (await scene.desk()).take(1, "lucius"), Held)
+
+
 async def sweep_by_hand(scene: Tended, tending: Tending) -> None:
     report = await StaleClaims(await scene.desk()).sweep()
     assert [one.deed for one in report.findings] in ([], [Deed.RELEASED, Deed.RELABELLED])
