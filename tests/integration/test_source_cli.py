@@ -493,6 +493,42 @@ def test_a_push_is_refused_while_somebody_else_works_on_what_it_closes(
     assert not (pusher.tree / ".rota").exists()
 
 
+def test_git_itself_pushes_nothing_of_what_the_hook_refuses(here: Tracked, pusher: Pusher) -> None:
+    """By SSH, as to a tracker: worktrees, tags, deletions, and several references at once."""
+    bare, ssh = here.place / "bare.git", here.place / "ssh"
+    pusher.git("init", "--quiet", "--bare", str(bare))
+    ssh.write_text(f'#!/bin/sh\nfor last; do :; done\nexec "${{last%% *}}" {bare}\n')
+    ssh.chmod(0o755)
+    pusher.environ |= {"GIT_SSH": str(ssh), "GIT_SSH_VARIANT": "simple"}
+    pusher.git("remote", "add", "origin", f"git@127.0.0.1:{REPO}.git")
+    pusher.git("commit", "--quiet", "--allow-empty", "--message", "Begin")
+    pusher.git("push", "--quiet", "origin", "main", "main:old")
+    busy, mine = here.issue(), here.issue()
+    here.control.token("bob")
+    here.forge_claim(busy, "elsewhere", "lucius")
+    claim = here.json("issue", "claim", f"engine#{mine}", "--agent", "smith")["claim"]
+    pusher.git("worktree", "add", "--quiet", "-b", "other", "../beside")
+    tree = ("-C", "../beside")
+    pusher.git(*tree, "commit", "--quiet", "--allow-empty", "--message", f"Closes #{busy}")
+    pusher.git("tag", "--annotate", "v1", "other", "--message", "One")
+    before = pusher.git("ls-remote", "origin")
+    pusher.git("commit", "--quiet", "--allow-empty", "--message", f"Closes #{mine}")
+    for words in (
+        (*tree, "push", "origin", "other"),
+        ("push", "origin", "v1"),
+        ("push", "origin", ":old", f"main:agent/{mine}/{claim}", "other"),
+        ("push", "origin", "main"),
+    ):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            pusher.git(*words)
+        assert "rota: this push is refused" in refused.value.stderr
+        assert pusher.git("ls-remote", "origin") == before
+    pusher.git("push", "--quiet", "origin", ":old", f"main:agent/{mine}/{claim}")
+    names = {line.split("\t")[1] for line in pusher.git("ls-remote", "origin").splitlines()}
+    assert names - {"HEAD"} == {"refs/heads/main", f"refs/heads/agent/{mine}/{claim}"}
+    pusher.git("push", "--quiet", "--no-verify", "origin", "v1")
+
+
 def test_somebody_elses_claim_is_seen_also_behind_his_hold(here: Tracked) -> None:
     pusher = Pusher(here)
     here.type("hook", "install", "tree", "--config", str(here.place / "rota.yaml"))
