@@ -1120,6 +1120,29 @@ async def test_a_claim_tells_its_number_as_the_tracker_has_it(
 
 
 @KINDS
+@pytest.mark.parametrize("mode", ["comments", "labels"])
+async def test_a_claimed_item_has_the_labels_that_the_claim_gave_it(
+    scene: Forges, control: Control, kind: str, mode: str
+) -> None:
+    source = scene.source(kind=kind, claim_mode=mode)
+    item = (await source.claim_work(f"{kind}-1")).work_item
+    assert item is not None
+    assert sorted(item.labels) == sorted(control.look(REPO, 1)["labels"])
+    assert "agent-working" in item.labels
+
+
+@KINDS
+async def test_labels_that_are_asked_for_are_found_in_any_case(
+    scene: Forges, control: Control, kind: str
+) -> None:
+    number = control.issue(REPO, "Oil it", labels=["ready", "Backend"])
+    control.issue(REPO, "Paint it", labels=["ready", "Frontend"])
+    source = scene.source(kind=kind)
+    found = await source.fetch_available_work(FetchOptions(labels=("READY", "backend")))
+    assert [one.external_id for one in found.items] == [str(number)]
+
+
+@KINDS
 async def test_by_labels_a_reopened_issue_needs_no_more_than_its_label(
     scene: Forges, control: Control, kind: str
 ) -> None:

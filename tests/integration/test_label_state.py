@@ -44,6 +44,14 @@ def test_an_operator_takes_an_issue_and_gives_it_back(here: LabelState) -> None:
     assert here.labels(number) == {READY, MANAGED}
 
 
+def test_by_labels_alone_a_hold_is_lifted_and_nothing_is_given_back(here: LabelState) -> None:
+    here.configure(claim_mode="labels")
+    number = here.issue(labels=[WORKING, HOLD])
+    told = here.type("release", f"engine#{number}")
+    assert told == f"engine#{number} was not claimed by you; the hold is off\n"
+    assert here.labels(number) == {WORKING}
+
+
 def test_a_repository_is_paused_and_resumed(here: LabelState) -> None:
     number = here.issue()
     assert "engine is paused" in here.type("repo", "pause", "engine")

@@ -1103,6 +1103,23 @@ async def test_a_report_names_its_claim_also_where_an_item_was_put_back_and_is_c
     await ada.complete_work("markdown-gate", replace(MENDED, claim=again.claim))
 
 
+async def test_a_folder_that_is_not_there_does_not_say_that_a_claim_is_lost(
+    backlog: Path, new_source: NewSource
+) -> None:
+    """It is on another machine, say, or not mounted now. A lost claim would cost the report."""
+    (backlog / "gate.md").write_text(GATE)
+    made = await new_source("ada").claim_work("markdown-gate")
+    moved = backlog.with_name("moved")
+    shutil.move(backlog, moved)
+    heir = new_source("ada")
+    with pytest.raises(WorkSourceError, match="cannot be read: it is no folder"):
+        await heir.complete_work("markdown-gate", replace(MENDED, claim=made.claim))
+    with pytest.raises(WorkSourceError, match="cannot be read: it is no folder"):
+        await heir.release_work("markdown-gate", ReleaseOptions(claim=made.claim))
+    shutil.move(moved, backlog)
+    await heir.complete_work("markdown-gate", replace(MENDED, claim=made.claim))
+
+
 async def test_a_claim_of_an_earlier_process_is_kept_alive_until_its_end_could_be_written(
     ada: MarkdownWorkSource, new_source: NewSource, backlog: Path, clock: ManualClock
 ) -> None:

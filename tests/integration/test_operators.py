@@ -246,8 +246,19 @@ async def test_by_labels_alone_a_person_is_told_to_hold(scene: Tended) -> None:
     with pytest.raises(InvalidInput, match="rota issue hold"):
         await ada.reopen(1)
     await ada.hold(1)
-    assert await ada.release(1) is True
+    assert await ada.release(1) is False, "it only lifts the hold"
     assert scene.labels() == {"ready", "bug"}
+
+
+async def test_by_labels_alone_nothing_is_taken_away_from_an_agent(
+    scene: Tended, control: Control
+) -> None:
+    control.label(REPO, 1, add=["agent-working", "do-not-pickup"], remove=["ready"])
+    ada = await person(scene, claim_mode="labels")
+    with pytest.raises(InvalidInput, match="rota issue hold"):
+        await ada.release(1, force=True)
+    assert await ada.release(1) is False
+    assert scene.labels() == {"agent-working", "bug"}
 
 
 async def test_by_labels_alone_nobody_is_named_and_no_force_is_advised(

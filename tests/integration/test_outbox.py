@@ -13,7 +13,7 @@ import pytest
 
 from rota.app import open_store
 from rota.model.clock import from_text
-from rota.model.errors import WorkSourceError
+from rota.model.errors import UnknownWorkSourceError, WorkSourceError
 from rota.model.runs import OutboxEntry, RunEnd, RunStatus
 from rota.model.schedules import TriggerKind
 from rota.model.status import Status
@@ -21,12 +21,14 @@ from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
 from rota.sources import outbox
 from rota.sources.holding import Sourced, Taken, taken_of
+from rota.sources.http.errors import TokenError
 from rota.sources.local import QueueWorkSource
 from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import (
     AT_ONCE,
     FIRST_PAUSE,
     KEPT_DAYS,
+    LEFT_SECONDS,
     LONGEST_PAUSE,
     MOST_ATTEMPTS,
     TAKEN_SECONDS,
@@ -340,6 +342,41 @@ async def test_who_starts_takes_over_what_a_dead_process_had_in_hand_but_nothing
         await heir.outbox.resume()
         await heir.outbox.tick()
     assert mood.told == (["Mended."] if alone else [])
+
+
+@pytest.mark.parametrize("error", [TokenError("no token"), UnknownWorkSourceError("no adapter")])
+async def test_a_report_that_this_server_cannot_deliver_is_left_to_another(
+    office: Office, store: Store, clock: ManualClock, mood: Mood, error: Exception
+) -> None:
+    for number, name in enumerate(["here", "there"]):
+        node = Node(name, name, number, clock.text(), clock.text())
+        await store.transact(lambda tx, node=node: tx.put_node(node))  # type: ignore[misc]
+    entry, lacking = await office.ended(), Mood(error=error)
+    async with opened(store, clock, lacking) as poor:
+        for _ in range(3):
+            assert await poor.outbox.tick() > 1, "nothing that it could deliver is due"
+        assert (len(lacking.told), [one.attempts for one in await office.waiting()]) == (1, [0])
+        clock.advance(LEFT_SECONDS)
+        await poor.outbox.tick()
+        assert [one.attempts for one in await office.waiting()] == [1], "nobody else has tried"
+        clock.advance(FIRST_PAUSE)
+        await poor.outbox.tick()
+        assert len(lacking.told) == 2
+        await office.outbox.tick()
+    assert mood.told == ["Mended."]
+    assert await office.status(entry) is Status.COMPLETED
+
+
+async def test_a_server_without_others_tries_its_reports_itself(
+    office: Office, mood: Mood, clock: ManualClock
+) -> None:
+    await office.ended()
+    mood.error = TokenError("no token")
+    await office.outbox.tick()
+    clock.advance(FIRST_PAUSE)
+    mood.error = None
+    await office.outbox.tick()
+    assert await office.waiting() == []
 
 
 async def test_two_processes_deliver_a_report_once(

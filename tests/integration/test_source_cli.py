@@ -180,6 +180,29 @@ def test_a_check_tells_token_scopes_repository_and_labels(here: Tracked) -> None
     assert (failed["status"], "gist and lacks `repo`" in failed["message"]) == ("fail", True)
 
 
+def test_a_tracker_that_was_slow_once_can_be_quick_again(here: Tracked) -> None:
+    here.variables["PORT"] = "0"
+    here.type("source", "poll", "engine")
+    assert "as configured" in here.type("source", "reset-settle", "engine")
+    here.slow_down(0.4)
+    back = "rota source reset-settle engine goes back from 0.4 s to 0.05 s"
+    assert f"#1 was late; {back}" in here.type("source", "list")
+    assert f"warn    source engine: #1 was late\n        {back}\n" in here.type("source", "check")
+    assert f"warn    source engine: #1 was late\n        {back}\n" in here.type("doctor")
+    told = here.type("source", "reset-settle", f"github:{REPO}")
+    assert told == f"claims on github:{REPO} wait 0.05 s again; it was 0.4 s\n"
+    (row,) = here.json("source", "list")
+    assert (row["state"], row["settle_seconds"], row["note"]) == ("ok", None, None)
+    assert "warn" not in here.type("source", "check")
+    assert here.json("source", "reset-settle", "queue", code=2)["code"] == "invalid_input"
+
+
+def test_a_source_is_checked_also_when_the_database_is_broken(here: Tracked) -> None:
+    (here.place / ".rota").mkdir(exist_ok=True)
+    (here.place / ".rota" / "rota.db").write_text("no database, but long enough " * 100)
+    assert "that of ada (account 7)" in here.type("source", "check")
+
+
 def test_the_token_of_a_source_may_be_in_a_file_and_is_read_anew_each_time(here: Tracked) -> None:
     file = here.place / "token"
     file.write_text(here.variables.pop(TOKEN) + "\n")
@@ -308,6 +331,7 @@ def test_every_command_about_work_from_outside_answers_in_json(
         "source types": list,
         "source check": list,
         "source poll engine": list,
+        "source reset-settle engine": dict,
         f"issue status engine#{first}": dict,
         f"issue dedup-check engine#{first}": dict,
         f"issue hold engine#{first}": dict,
@@ -467,6 +491,42 @@ def test_a_push_is_refused_while_somebody_else_works_on_what_it_closes(
     here.type("issue", "claim", f"engine#{mine}")
     assert pusher.push(f"fix #{mine}") == (0, "")
     assert not (pusher.tree / ".rota").exists()
+
+
+def test_git_itself_pushes_nothing_of_what_the_hook_refuses(here: Tracked, pusher: Pusher) -> None:
+    """By SSH, as to a tracker: worktrees, tags, deletions, and several references at once."""
+    bare, ssh = here.place / "bare.git", here.place / "ssh"
+    pusher.git("init", "--quiet", "--bare", str(bare))
+    ssh.write_text(f'#!/bin/sh\nfor last; do :; done\nexec "${{last%% *}}" {bare}\n')
+    ssh.chmod(0o755)
+    pusher.environ |= {"GIT_SSH": str(ssh), "GIT_SSH_VARIANT": "simple"}
+    pusher.git("remote", "add", "origin", f"git@127.0.0.1:{REPO}.git")
+    pusher.git("commit", "--quiet", "--allow-empty", "--message", "Begin")
+    pusher.git("push", "--quiet", "origin", "main", "main:old")
+    busy, mine = here.issue(), here.issue()
+    here.control.token("bob")
+    here.forge_claim(busy, "elsewhere", "lucius")
+    claim = here.json("issue", "claim", f"engine#{mine}", "--agent", "smith")["claim"]
+    pusher.git("worktree", "add", "--quiet", "-b", "other", "../beside")
+    tree = ("-C", "../beside")
+    pusher.git(*tree, "commit", "--quiet", "--allow-empty", "--message", f"Closes #{busy}")
+    pusher.git("tag", "--annotate", "v1", "other", "--message", "One")
+    before = pusher.git("ls-remote", "origin")
+    pusher.git("commit", "--quiet", "--allow-empty", "--message", f"Closes #{mine}")
+    for words in (
+        (*tree, "push", "origin", "other"),
+        ("push", "origin", "v1"),
+        ("push", "origin", ":old", f"main:agent/{mine}/{claim}", "other"),
+        ("push", "origin", "main"),
+    ):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            pusher.git(*words)
+        assert "rota: this push is refused" in refused.value.stderr
+        assert pusher.git("ls-remote", "origin") == before
+    pusher.git("push", "--quiet", "origin", ":old", f"main:agent/{mine}/{claim}")
+    names = {line.split("\t")[1] for line in pusher.git("ls-remote", "origin").splitlines()}
+    assert names - {"HEAD"} == {"refs/heads/main", f"refs/heads/agent/{mine}/{claim}"}
+    pusher.git("push", "--quiet", "--no-verify", "origin", "v1")
 
 
 def test_somebody_elses_claim_is_seen_also_behind_his_hold(here: Tracked) -> None:

@@ -946,6 +946,22 @@ async def test_desks_that_are_open_already_become_more_patient_too(
     assert elsewhere.vigil.times.settle == 20, "another server trusts its looks for less long"
 
 
+async def test_what_was_slow_once_is_quick_again_when_a_person_says_so(
+    scene: Tended, control: Control, tending: Tending
+) -> None:
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await scene.ledger.outside.note_state(scene.source, settle_seconds=40, warning="late")
+    desk = await scene.desk()
+    await tending.tick()
+    assert (desk.claims.times.settle, tending.vigil.times.settle) == (40, 40)
+    await scene.ledger.outside.note_state(scene.source, settle_seconds=None, warning=None)
+    began = scene.time.seconds
+    assert isinstance(await desk.take(1, "lucius"), Held)
+    assert scene.time.seconds - began < 20
+    await tick_later(scene, tending, LOOK)
+    assert tending.vigil.times.settle == 10, "on every server"
+
+
 async def test_an_end_is_as_patient_as_a_claim(scene: Tended, control: Control) -> None:
     control.issue(REPO, "Mend the mill", labels=["ready"])
     desk = await scene.desk()
@@ -1127,6 +1143,47 @@ async def test_the_claim_of_a_dead_run_is_released_at_once(
     assert await scene.open_claims() == []
     item = await scene.item()
     assert (item.status, item.hold_reason, item.attempts) == (Status.QUEUED, None, 1)
+
+
+class Dying:
+    """A tracker whose claimant dies before its claim is posted."""
+
+    def __init__(self, tracker: Any) -> None:
+        self._tracker = tracker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracker, name)
+
+    async def comment(self, number: int, body: str) -> Comment:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+async def test_who_dies_before_the_claim_stands_on_the_tracker_has_made_no_attempt(
+    scene: Tended,
+    control: Control,
+    tending: Tending,
+    attempts: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last of them would leave the item failed, and its issue ready for ever."""
+    control.issue(REPO, "Mend the mill", labels=["ready"])
+    await tending.tick()
+    desk = await scene.desk()
+    desk.claims.log.tracker = Dying(desk.tracker)  # type: ignore[attr-defined]
+
+    async def dead(*_: object) -> None: ...
+
+    monkeypatch.setattr(desk, "_abandon", dead)
+    for _ in range(attempts):
+        with pytest.raises(KeyboardInterrupt):
+            await desk.take(1, "lucius")
+        scene.time.advance(LEASE)
+        await scene.ledger.sweeper.tick()
+    await tick_later(scene, tending, LOOK)
+    item = await scene.item()
+    assert (item.status, item.attempts, await scene.open_claims()) == (Status.QUEUED, 0, [])
+    assert isinstance(await (await scene.desk()).take(1, "lucius"), Held)
 
 
 async def sweep_by_hand(scene: Tended, tending: Tending) -> None:

@@ -88,5 +88,18 @@ class Tracked(Terminal):
 
     async def _claims(self) -> list[str]:
         async with open_ledger(str(self.place / ".rota" / "rota.db")) as ledger:
-            source = f"github:{self.stub.url.removeprefix('http://')}/{REPO}"
-            return [one.codename for one in await ledger.outside.open_claims(source)]
+            return [one.codename for one in await ledger.outside.open_claims(self._source)]
+
+    def slow_down(self, seconds: float) -> None:
+        """As if the tracker had been seen to be slow."""
+        asyncio.run(self._slow_down(seconds))
+
+    async def _slow_down(self, seconds: float) -> None:
+        async with open_ledger(str(self.place / ".rota" / "rota.db")) as ledger:
+            await ledger.outside.note_state(
+                self._source, warning="#1 was late", settle_seconds=seconds
+            )
+
+    @property
+    def _source(self) -> str:
+        return f"github:{self.stub.url.removeprefix('http://')}/{REPO}"

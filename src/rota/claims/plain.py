@@ -13,7 +13,7 @@ from rota.claims.fold import Standing
 from rota.claims.labels import LabelSet
 from rota.claims.pickup import Asker, Objection, objection
 from rota.claims.port import Account, Issue, Tracker
-from rota.claims.projection import FAILED_OUTCOMES
+from rota.claims.projection import FAILED_OUTCOMES, Repair, project
 from rota.claims.protocol import Claimant, Grant, Judge, Look, Refusal
 from rota.claims.timing import Pace, Times
 from rota.model.errors import AnswerUnknown
@@ -53,9 +53,10 @@ class LabelClaims:
         if refused is not None:
             return Refusal(refused, refused.message)
         began, labels = self.pace.elapsed(), self._labels_of(claimant, issue)
-        await self.tracker.add_labels(number, [labels.in_flight])
-        await self.tracker.remove_label(number, labels.ready)
-        return Grant(number, 0, claimant, deadline=began + self.times.trust_in_a_poll)
+        change = Repair((labels.in_flight,), (labels.ready,))
+        await project(self.tracker, number, change)
+        deadline = began + self.times.trust_in_a_poll
+        return Grant(number, 0, claimant, deadline=deadline, labels=change.of(issue.labels))
 
     async def _objection(self, issue: Issue, asker: Asker) -> Objection | None:
         standing = self._standing(issue)

@@ -1,5 +1,6 @@
 """Labels that show the claim log: computes the label an issue should carry, and applies it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rota.claims.comments import Entry, Kind
@@ -54,6 +55,12 @@ class Repair:
 
     def __bool__(self) -> bool:
         return bool(self.add or self.remove)
+
+    def of(self, labels: Iterable[str]) -> tuple[str, ...]:
+        """These labels, repaired."""
+        gone = {label.lower() for label in self.remove}
+        kept = tuple(label for label in labels if label.lower() not in gone)
+        return kept + self.add
 
 
 def repair(standing: Standing, issue: Issue, labels: LabelSet) -> Repair:

@@ -43,6 +43,7 @@ class Grant:
     smaller: frozenset[int] | None = None  # ids below it that could be read when it was granted
     deadline: float = 0.0  # by `Pace.elapsed`: how long the work may go on without a first look
     unseen: float = 0.0  # how many seconds after its post our own claim could still not be read
+    labels: tuple[str, ...] | None = None  # that the issue carried once the claim was shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +229,9 @@ class CommentClaims:
         if refused is not None:
             await self._give_up(grant.number, grant.claim_id, grant.claimant, "operator-hold")
             return Refusal(refused, refused.message)
-        await project(self._tracker, grant.number, repair(standing, issue, self._labels))
-        return grant
+        change = repair(standing, issue, self._labels)
+        await project(self._tracker, grant.number, change)
+        return replace(grant, labels=change.of(issue.labels))
 
     async def _give_up(
         self, number: int, claim_id: int, claimant: Claimant, outcome: str

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rota.cli.findings import FAIL, OK, WARN, Finding, failed
 from rota.cli.fleet_checks import left_runs
 from rota.cli.source_checks import configuration, source_errors
+from rota.cli.source_patience import slow_in_fleet
 from rota.config import Settings, StateDir
 from rota.model.errors import InvalidInput, NoLedger, RotaError, Unauthenticated
 from rota.surroundings import environ
@@ -173,6 +174,7 @@ def _schema(settings: Settings, found: dict[str, Any]) -> Iterator[Finding]:
         yield from _clock_against(settings)
         yield from left_runs(settings)
         yield from source_errors(settings.database)
+        yield from slow_in_fleet(settings)
 
 
 def _takes_changes(settings: Settings, size: int) -> Finding:

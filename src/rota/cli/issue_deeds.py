@@ -79,7 +79,7 @@ def release_as_person(session: "Session", issue: str, *, force: bool) -> None:
         return await Operators(desk).release(number, force=force)
 
     released = at_issue(session, issue, deed)
-    words = "is given back" if released else "was not claimed; the hold is off"
+    words = "is given back" if released else "was not claimed by you; the hold is off"
     _said(session, issue, words, released=released)
 
 

@@ -1,15 +1,16 @@
 """The state of each source."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.desks import run
-from rota.cli.destination import missing_file
 from rota.cli.ending import NEGATIVE
 from rota.cli.findings import FAIL, show
 from rota.cli.source_choice import choose, configured
+from rota.cli.source_patience import known_states, slow_sources, way_back
+from rota.model.errors import RotaError
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -19,16 +20,8 @@ if TYPE_CHECKING:
 
 def states(session: "Session") -> list[dict[str, Any]]:
     sources = configured(session)
-    is_kept = sources and missing_file(session.settings.database) is None
-    known = {state.source: state for state in run(_states(session))} if is_kept else {}
+    known = known_states(session.settings) if sources else {}
     return [_row(name, source, known) for name, source in sources.items()]
-
-
-async def _states(session: "Session") -> "list[SourceState]":
-    from rota.app import open_ledger
-
-    async with open_ledger(session.settings.database) as ledger:
-        return await ledger.outside.states()
 
 
 def _row(name: str, source: "AnySource", known: "Mapping[str, SourceState]") -> dict[str, Any]:
@@ -39,12 +32,12 @@ def _row(name: str, source: "AnySource", known: "Mapping[str, SourceState]") -> 
     if isinstance(source, Forge):
         found = known.get(ledger_name(source))
         row |= {"place": source.repo, "claim_mode": source.claim_mode}
-        return row | _state(found, "not polled yet")
+        return row | _state(found, "not polled yet", way_back(name, source, found))
     place = source.path if isinstance(source, MarkdownSource) else None
     return row | {"place": place, "claim_mode": None} | _state(None, "")
 
 
-def _state(found: "SourceState | None", unknown: str) -> dict[str, Any]:
+def _state(found: "SourceState | None", unknown: str, back: str | None = None) -> dict[str, Any]:
     fields = ("polled_at", "poll_error", "swept_at", "warning", "settle_seconds", "requests")
     limits = ("rate_remaining", "rate_limit", "rate_reset_at")
     told = {name: getattr(found, name, None) for name in (*fields, *limits)}
@@ -54,7 +47,8 @@ def _state(found: "SourceState | None", unknown: str) -> dict[str, Any]:
         word = unknown
     else:
         word = "warning" if told["warning"] else "ok"
-    return {"state": word, **told, "note": told["poll_error"] or told["warning"]}
+    note = "; ".join(filter(None, (told["warning"], back)))
+    return {"state": word, **told, "note": told["poll_error"] or note or None}
 
 
 def none_there(session: "Session") -> str:
@@ -74,6 +68,8 @@ def check(session: "Session", name: str | None) -> None:
         for called, source in sources.items()
         for finding in examine_source(called, source, session.settings)
     ]
+    with suppress(RotaError):  # a database that cannot be opened is the doctor's concern
+        findings += slow_sources(sources, known_states(session.settings))
     if session.as_json:
         session.output.document([one.told() for one in findings])
     else:

@@ -157,3 +157,18 @@ def poll(session: "Session", /, name: str) -> None:
     from rota.cli.source_poll import poll as poll_now
 
     poll_now(session, name)
+
+
+@source.member("reset-settle", example="rota source reset-settle github:octocat/hello")
+@_source
+@config_option
+def reset_settle(session: "Session", /, name: str) -> None:
+    """Let claims on a tracker wait as configured again.
+
+    A tracker that was seen to show writes late is treated as slow from then on: claims wait longer,
+    and `source list` says so. Use this when it is quick again; every server notices it. Should the
+    tracker still be slow, it is noticed as before.
+    """
+    from rota.cli.source_patience import reset
+
+    reset(session, name)

@@ -29,6 +29,7 @@ from rota.sources.reports import pull_request, report
 log = structlog.get_logger()
 
 STALE_SWEPT = "stale-swept"
+NEVER_ENTERED = "never-entered"
 
 
 class Aftermath:
@@ -43,14 +44,17 @@ class Aftermath:
             outcome = await self._outcome(claim, claims)
         except IssueNotFound:
             outcome = "issue-gone"
-        await self._outside.ended(claim.firing_id, outcome)
+        if outcome == NEVER_ENTERED:  # nobody has worked, so it was no attempt
+            await self._outside.give_back(claim.firing_id, outcome)
+        else:
+            await self._outside.ended(claim.firing_id, outcome)
 
     async def _outcome(self, claim: SourceClaim, claims: Sequence[SourceClaim]) -> str:
         if self._is_taken_again(claim, claims):
             return "superseded"
         entry = await self._entry(claim)
         if entry is None:
-            return "never-entered"
+            return NEVER_ENTERED
         grant = replace(held_by(claim).grant, claim_id=entry)
         standing = await self._claims.standing(grant.number)
         said = _said(standing, replace(claim, entry_id=entry))

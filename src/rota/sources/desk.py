@@ -86,7 +86,7 @@ class Held:
     item_id: str | None = None
     token: str | None = None
     epoch: int | None = None
-    issue: Issue | None = None  # as it was judged, just after the claim
+    issue: Issue | None = None  # as it was judged, with the labels of the claim
 
 
 class TurnedAway(Refusal):
@@ -112,6 +112,7 @@ class IssueDesk:
     ) -> None:
         self.tracker = tracker
         self.claims = claims
+        self._configured = claims.times
         self.keeper = keeper
         self.fleet = fleet
         self.ledger = ledger
@@ -125,15 +126,13 @@ class IssueDesk:
         self._told: dict[tuple[int, str], tuple[str | None, WorkOutcome]] = {}
 
     async def learn_times(self) -> None:
-        """A tracker that was once seen to be slower than configured, by whichever process, is
-        treated as slow from then on."""
+        """A tracker that was seen to be slower than configured, by whichever process, is treated
+        as slow until a person resets it."""
         if self.ledger is None or not isinstance(self.claims, CommentClaims):
             return
-        times = self.claims.times
-        for state in await self.ledger.outside.states():
-            if state.source == self.tracker.source:
-                settle = max(times.settle, state.settle_seconds or 0.0)
-                self.claims.log.times = replace(times, settle=settle)
+        known = {state.source: state.settle_seconds for state in await self.ledger.outside.states()}
+        settle = max(self._configured.settle, known.get(self.tracker.source) or 0.0)
+        self.claims.log.times = replace(self._configured, settle=settle)
 
     async def slow_down(self, why: str) -> None:
         """The tracker was seen to be slower than configured."""
@@ -274,7 +273,10 @@ class IssueDesk:
             )
 
     def _keep(self, issue: Issue, grant: Grant, claimed: ClaimedItem | None) -> Held:
-        held = Held(grant, *_ids(claimed), self.keeper.as_judged(issue))
+        judged = self.keeper.as_judged(issue)
+        if grant.labels is not None:
+            judged = replace(judged, labels=grant.labels)
+        held = Held(grant, *_ids(claimed), judged)
         of = issue.number, grant.claimant.codename
         self._held[of] = held
         self._told.pop(of, None)

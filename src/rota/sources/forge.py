@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rota.claims.pickup import Objection, Obstacle
@@ -66,8 +67,13 @@ class ForgeWorkSource:
         desk = await self.desk()
         async with explained(desk.tracker):
             issues = await self._candidates(desk, options)
-        items = [work_item(self.type, desk.tracker.repo, issue) for issue in issues]
-        return page(items, options)
+        wanted = {label.lower() for label in options.labels}  # the trackers ignore case
+        items = [
+            work_item(self.type, desk.tracker.repo, issue)
+            for issue in issues
+            if wanted.issubset(map(str.lower, issue.labels))
+        ]
+        return page(items, replace(options, labels=()))
 
     async def _candidates(self, desk: IssueDesk, options: FetchOptions) -> list[Issue]:
         found = await self._passed(desk)

@@ -175,8 +175,10 @@ class Operators:
         await self._issue(number)
         me, asker = await self.me(), await self._asker()
         if not isinstance(self._desk.claims, CommentClaims):
+            if force and (await self._desk.claims.standing(number)).holder is not None:
+                self._comments("taking an issue away")  # raises
             await self.unhold(number)
-            return True
+            return False  # a person has no claim by labels
         claims = self._desk.claims
         holder = (await claims.standing(number)).holder
         if holder is not None and not asker.holds(holder):

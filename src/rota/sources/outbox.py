@@ -23,12 +23,14 @@ from rota.model.errors import (
     NotFound,
     Refused,
     RotaError,
+    UnknownWorkSourceError,
     WorkSourceError,
 )
 from rota.model.runs import FIRST_POST, OutboxEntry, Run
 from rota.model.work import MAX_PAGE
 from rota.queue.ledger import Ledger
 from rota.sources.holding import Sourced, Taken
+from rota.sources.http.errors import TokenError
 from rota.sources.manager import WorkSourceManager
 from rota.sources.port import ReleaseOptions, WorkResult
 from rota.storage.port import Store, Topic, Transaction
@@ -45,10 +47,12 @@ LONGEST_PAUSE = 600.0  # shorter than the default lease, which every attempt ext
 LONGEST_WISH = 24 * 3600.0  # of a receiver that asks for a pause
 MOST_ATTEMPTS = 24
 LOOK_SECONDS = 30.0
-LEFT_SECONDS = 60.0  # how long letters are left to a server that has their channel
+LEFT_SECONDS = 60.0  # how long letters are left to a server that can deliver them
 AT_ONCE = 20
 PATIENCE_SECONDS = 5.0
 KEPT_DAYS = 30
+# A token, or an adapter, that this server lacks.
+_OUR_OWN = (TokenError, UnknownWorkSourceError)
 
 
 def letter(run: Run, taken: Taken, said: WorkResult | ReleaseOptions, now: datetime) -> OutboxEntry:
@@ -99,6 +103,7 @@ class Outbox:
         self._manager = manager
         self._clock = clock
         self._under_way: set[asyncio.Task[None]] = set()
+        self._left: set[str] = set()  # what this server could not deliver, and others may
         self.keeping = Keeping(store, ledger)
         self.woken = Commits(store, LOOK_SECONDS, Topic.POST)
 
@@ -139,7 +144,7 @@ class Outbox:
         left_over = to_text(self._clock.now() - timedelta(seconds=LEFT_SECONDS))
         mine = self._channels()
         return await self._store.transact(
-            lambda tx: tx.take_post(now, until, room, mine, left_over)
+            lambda tx: tx.take_post(now, until, room, mine, left_over, left_alone=self._left)
         )
 
     async def _wait_for_answers(self) -> None:
@@ -160,7 +165,7 @@ class Outbox:
 
     async def _pause(self) -> float:
         mine = self._channels()
-        following = await self._store.read(lambda tx: tx.next_post(mine))
+        following = await self._store.read(lambda tx: tx.next_post(mine, self._left))
         if following is None:
             return LOOK_SECONDS
         ahead = (from_text(following) - self._clock.now()).total_seconds()
@@ -181,6 +186,10 @@ class Outbox:
             if error.final:
                 return await self._give_up(entry, error.message)
             return await self._put_off(entry, error.message, error.after or 0.0)
+        except _OUR_OWN as error:
+            if not await self._leave(entry, error.message):
+                await self._put_off(entry, error.message)
+            return None
         except RotaError as error:
             return await self._put_off(entry, error.message)
         except Exception as error:
@@ -219,6 +228,24 @@ class Outbox:
             agent = Sourced(entry.agent or "", entry.payload["work_source"])
             await self._manager.let_go(entry.payload["item"], agent=agent, claim=said["claim"])
 
+    async def _leave(self, entry: OutboxEntry, error: str) -> bool:
+        """Another server may have what this one lacks: leave the entry to it, uncounted. False if
+        there is none, or if nobody took what was left."""
+        now = to_text(self._clock.now())
+
+        def body(tx: Transaction) -> bool:
+            if len(tx.living_nodes()) < 2:
+                return False
+            tx.leave_letter(entry.id, now, error)
+            tx.wake(Topic.POST)
+            return True
+
+        if entry.id in self._left or not await self._store.transact(body):
+            return False
+        self._left.add(entry.id)
+        log.warning(f"{entry.kind} is left to other servers", item=entry.subject, error=error)
+        return True
+
     async def _put_off(self, entry: OutboxEntry, error: str, wish: float = 0.0) -> None:
         """`wish`: the receiver asked for at least so many seconds."""
         if entry.attempts >= MOST_ATTEMPTS:
@@ -234,6 +261,7 @@ class Outbox:
         return await self._store.transact(body)
 
     async def prune(self) -> None:
+        self._left.clear()
         before = to_text(self._clock.now() - timedelta(days=KEPT_DAYS))
         await self._store.transact(lambda tx: tx.forget_post(before))
 

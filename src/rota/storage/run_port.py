@@ -85,18 +85,27 @@ class RunVerbs(Protocol):
         limit: int,
         channels: Collection[str] | None = None,
         left_over: str = "",
+        *,
+        left_alone: Collection[str] = (),
     ) -> list[OutboxEntry]:
         """Take due entries and count an attempt; nobody else gets them before `until`. Those to
-        other channels than `channels` only if they have been due since `left_over`."""
+        other channels than `channels`, and those `left_alone`, only if they have been due since
+        `left_over`."""
 
     def take_letter(self, entry_id: str, now: str, until: str) -> OutboxEntry | None:
         """Take one entry, if it is due: not delivered, not given up, and not taken."""
 
-    def next_post(self, channels: Collection[str] | None = None) -> str | None:
-        """When the earliest entry is due, without those to other channels than `channels`."""
+    def next_post(
+        self, channels: Collection[str] | None = None, left_alone: Collection[str] = ()
+    ) -> str | None:
+        """When the earliest entry is due, without those to other channels than `channels` and those
+        `left_alone`."""
 
     def delivered(self, entry_id: str, now: str) -> None: ...
     def postpone(self, entry_id: str, until: str, error: str) -> None: ...
+    def leave_letter(self, entry_id: str, now: str, error: str) -> None:
+        """Give back a taken entry: it is due at once, and its attempt does not count."""
+
     def bury(self, entry_id: str, now: str, error: str) -> None:
         """Give up an entry; it is kept for people to see."""
 

@@ -160,6 +160,8 @@ class RunStatements(Primitives):
         limit: int,
         channels: Collection[str] | None = None,
         left_over: str = "",
+        *,
+        left_alone: Collection[str] = (),
     ) -> list[OutboxEntry]:
         taken = self._rows(
             "take_post",
@@ -167,7 +169,7 @@ class RunStatements(Primitives):
             until=until,
             want=limit,
             left_over=left_over,
-            **_deliverable(channels),
+            **_deliverable(channels, left_alone),
         )
         return sorted((letter_of(row) for row in taken), key=lambda one: one.id)
 
@@ -175,14 +177,19 @@ class RunStatements(Primitives):
         row = self._one("take_letter", id=entry_id, now=now, until=until)
         return letter_of(row) if row else None
 
-    def next_post(self, channels: Collection[str] | None = None) -> str | None:
-        return self._value("next_post", **_deliverable(channels))
+    def next_post(
+        self, channels: Collection[str] | None = None, left_alone: Collection[str] = ()
+    ) -> str | None:
+        return self._value("next_post", **_deliverable(channels, left_alone))
 
     def delivered(self, entry_id: str, now: str) -> None:
         self._do("delivered", id=entry_id, now=now)
 
     def postpone(self, entry_id: str, until: str, error: str) -> None:
         self._do("postpone", id=entry_id, until=until, error=error)
+
+    def leave_letter(self, entry_id: str, now: str, error: str) -> None:
+        self._do("leave_letter", id=entry_id, now=now, error=error)
 
     def bury(self, entry_id: str, now: str, error: str) -> None:
         self._do("bury", id=entry_id, now=now, error=error)
@@ -208,8 +215,14 @@ class RunStatements(Primitives):
         return self._changed("forget_post", before=before)
 
 
-def _deliverable(channels: Collection[str] | None) -> dict[str, object]:
-    return {"everything": int(channels is None), "channels": encode(sorted(channels or ()))}
+def _deliverable(
+    channels: Collection[str] | None, left_alone: Collection[str]
+) -> dict[str, object]:
+    return {
+        "everything": int(channels is None),
+        "channels": encode(sorted(channels or ())),
+        "left_alone": encode(sorted(left_alone)),
+    }
 
 
 def _conditions(wanted: RunFilter) -> tuple[list[str], dict[str, object]]:

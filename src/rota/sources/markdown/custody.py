@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rota.model.clock import to_text
@@ -95,10 +96,16 @@ class Custody:
             unfit = self._folder.unfit(found)
         return None if unfit is None else Denial(ClaimFailureReason.INVALID_STATE, unfit)
 
+    def _opened(self, stem: str) -> AbstractContextManager[ClaimLog | None]:
+        """A folder that is not there, but perhaps on another machine, does not say that a claim
+        has ended."""
+        self._folder.demand_own()
+        return ClaimLog.opened(self._folder.claims, stem)
+
     def named(self, stem: str, agent: str, name: str) -> Held | None:
         """The agent's claim of this name, ended or not; None when there is none."""
         number, _, firing_id = name.partition("/")
-        with ClaimLog.opened(self._folder.claims, stem) as log:
+        with self._opened(stem) as log:
             known = log is not None and number.isdecimal() and number.isascii()
             claim = log.claim(int(number)) if log is not None and known else None
         if claim is None or (claim.agent, claim.firing_id) != (agent, firing_id):
@@ -107,7 +114,7 @@ class Custody:
 
     def beat(self, stem: str, held: Held) -> bool:
         """Renews the lease; False when the claim has ended."""
-        with ClaimLog.opened(self._folder.claims, stem) as log:
+        with self._opened(stem) as log:
             if log is None or not log.holds(held.number, held.token) or log.end_of(held.number):
                 return False
             log.touch(held.number, self._folder.clock.now())
@@ -115,7 +122,7 @@ class Custody:
 
     def release(self, stem: str, held: Held, end: End) -> bool:
         """False when the claim has ended some other way."""
-        with ClaimLog.opened(self._folder.claims, stem) as log:
+        with self._opened(stem) as log:
             if log is None or not log.holds(held.number, held.token):
                 return False
             if log.enter_end(held.number, end, self._folder.clock.now()):
@@ -132,7 +139,7 @@ class Custody:
         return True
 
     def _stands(self, stem: str, end: End) -> bool:
-        with ClaimLog.opened(self._folder.claims, stem) as log:
+        with self._opened(stem) as log:
             last = None if log is None else log.standing().end
         if log is not None:
             return last is not None and (last.agent, last.result) == (end.agent, end.result)

@@ -128,12 +128,13 @@ ON CONFLICT (id) DO NOTHING
 
 -- fragment: deliverable
 (kind <> 'notification' OR :everything = 1 OR subject IN (SELECT value FROM json_each(:channels)))
+AND id NOT IN (SELECT value FROM json_each(:left_alone))
 
 -- name: take_post
 -- Reports first: items wait for them, and a receiver of notifications may be slow.
 UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN (
   SELECT id FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
-    AND next_attempt_at <= :now AND (next_attempt_at <= :left_over OR @deliverable)
+    AND next_attempt_at <= :now AND (next_attempt_at <= :left_over OR (@deliverable))
   ORDER BY kind <> 'report', next_attempt_at LIMIT :want)
 RETURNING @letter
 
@@ -151,6 +152,10 @@ UPDATE outbox SET delivered_at = :now, error = NULL WHERE id = :id AND failed_at
 
 -- name: postpone
 UPDATE outbox SET next_attempt_at = :until, error = :error
+WHERE id = :id AND delivered_at IS NULL AND failed_at IS NULL
+
+-- name: leave_letter
+UPDATE outbox SET attempts = attempts - 1, next_attempt_at = :now, error = :error
 WHERE id = :id AND delivered_at IS NULL AND failed_at IS NULL
 
 -- name: bury

@@ -454,6 +454,20 @@ class OutboxContract:
         assert (found.next_attempt_at, found.error, found.attempts) == (LATER, "no answer", 1)
         assert await taken(store, SOON) == []
 
+    async def test_what_is_left_is_due_for_others_and_was_no_attempt(self, store: Store) -> None:
+        await posted(store, letter("1"), letter("2", next_attempt_at=LATER))
+        await taken(store)
+        await store.transact(lambda tx: tx.leave_letter("1", NOW, "no token"))
+        [found, _] = await waiting(store)
+        assert (found.next_attempt_at, found.error, found.attempts) == (NOW, "no token", 0)
+        assert await store.read(lambda tx: tx.next_post(left_alone=["1"])) == LATER
+        none = await store.transact(lambda tx: tx.take_post(SOON, LATER, 10, left_alone=["1"]))
+        assert none == []
+        [late] = await store.transact(
+            lambda tx: tx.take_post(SOON, LATER, 10, left_over=NOW, left_alone=["1"])
+        )
+        assert (late.id, late.attempts) == ("1", 1)
+
     async def test_delivered_is_final(self, store: Store) -> None:
         await posted(store, letter("1"))
         await store.transact(lambda tx: tx.delivered("1", NOW))

@@ -1,12 +1,13 @@
 -- fragment: deliverable
 (kind <> 'notification' OR :everything = 1
  OR subject IN (SELECT jsonb_array_elements_text(CAST(:channels AS jsonb))))
+AND id NOT IN (SELECT jsonb_array_elements_text(CAST(:left_alone AS jsonb)))
 
 -- name: take_post
 -- Reports first: items wait for them, and a receiver of notifications may be slow.
 UPDATE outbox SET attempts = attempts + 1, next_attempt_at = :until WHERE id IN (
   SELECT id FROM outbox WHERE delivered_at IS NULL AND failed_at IS NULL
-    AND next_attempt_at <= :now AND (next_attempt_at <= :left_over OR @deliverable)
+    AND next_attempt_at <= :now AND (next_attempt_at <= :left_over OR (@deliverable))
   ORDER BY kind <> 'report', next_attempt_at LIMIT :want FOR UPDATE SKIP LOCKED)
 RETURNING @letter
 
