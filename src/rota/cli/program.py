@@ -1,7 +1,6 @@
 """How this program can be called again: from a hook, by a coding agent, in another directory."""
 
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,8 @@ def by_path() -> list[str]:
 
 def by_name() -> list[str]:
     """By name where the shell finds it, so that it also works on other machines."""
+    import shutil
+
     return ["rota"] if shutil.which("rota") else by_path()
 
 
