@@ -76,7 +76,8 @@ def _show(session: "Session", one: dict[str, Any]) -> None:
 def _today(spent: dict[str, Any]) -> str:
     if not spent["runs"]:
         return ""
-    return f"{spent['runs']} runs, {spent['tokens']} tokens, {spent['cost_usd']:.2f} USD"
+    runs = "1 run" if spent["runs"] == 1 else f"{spent['runs']} runs"
+    return f"{runs}, {spent['tokens']} tokens, {spent['cost_usd']:.2f} USD"
 
 
 @agent.member("list", example="rota agent list")
