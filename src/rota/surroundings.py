@@ -5,6 +5,7 @@ needed, so a token that is replaced there is used from then on, without a restar
 """
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -49,6 +50,15 @@ def _is_readable(surroundings: Surroundings, name: str) -> bool:
         return name in surroundings
     except InvalidInput:
         return False
+
+
+def own_command() -> str:
+    """`rota` as this shell could call it: by name where it is on the path, else by its place."""
+    import shlex  # noqa: PLC0415 - every command reads this module, and few need these
+    import shutil  # noqa: PLC0415 - see above
+
+    here = Path(sys.argv[0])
+    return "rota" if here.name != "rota" or shutil.which("rota") else shlex.quote(str(here))
 
 
 def _read(name: str, path: str) -> str:

@@ -462,6 +462,7 @@ def test_every_command_answers_in_json(here: ThisProcess) -> None:
         f"project edit {project} --name Q": dict,
         "agent list": list,
         "agent set ann --max-concurrent 2": dict,
+        "agent show ann": dict,
         "agent pause ann": dict,
         "agent resume ann": dict,
         "run list": list,

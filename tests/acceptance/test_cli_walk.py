@@ -180,6 +180,10 @@ def test_projects_agents_and_tokens(here: ThisProcess) -> None:
     assert len(here.json("list", "--project", project)) == 1
     assert here.json("agent", "set", "ann", "--max-concurrent", "3")["max_concurrent"] == 3
     assert "paused" in here.type("agent", "pause", "ann")
+    shown = here.json("agent", "show", "ann")
+    assert (shown["name"], shown["max_concurrent"], shown["paused"]) == ("ann", 3, True)
+    assert "paused" in here.type("agent", "show", "ann")
+    assert here.json("agent", "show", "nobody", code=1)["code"] == "not_found"
     assert here.json("claim", "--agent", "ann", code=1) == []
     here.type("agent", "resume", "ann")
     assert here.type("agent", "list").split("\t")[:4] == ["ann", "0", "0", "3"]

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import socket
@@ -179,10 +181,14 @@ def test_a_demo_that_is_killed_takes_its_server_and_agents_with_it() -> None:
 
 
 def test_a_demo_that_is_kept_can_be_gone_on_with(tmp_path: Path) -> None:
-    shell = Terminal(tmp_path, {"TMPDIR": str(tmp_path)})
+    """Also where `rota` is not on the path."""
+    bare = "/usr/bin:/bin"
+    shell = Terminal(tmp_path, {"TMPDIR": str(tmp_path), "PATH": bare})
     ended = shell.run("demo", "--port", "0", "--seconds", "8", "--keep")
     [home] = tmp_path.iterdir()
-    assert f"cd {home} && rota up" in ended.stderr
+    [called] = re.findall(rf"cd {home} && (.+) up$", ended.stderr, re.M)
+    again = [*shlex.split(called), "list", "--json"]
+    assert subprocess.run(again, cwd=home, env={"PATH": bare}, check=True)
     assert len(Terminal(home).json("list")) >= 12
 
 

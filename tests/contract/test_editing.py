@@ -56,7 +56,7 @@ async def test_a_patch_changes_what_it_names_and_nothing_else(
         "assigned_agent": "bob",
     }
     changed = await ledger.queue.change(patch(before), None, changes)
-    assert changed == replace(
+    assert changed.item == replace(
         before,
         **{
             **changes,
@@ -69,7 +69,7 @@ async def test_a_patch_changes_what_it_names_and_nothing_else(
         },
     )
     detail = await ledger.views.detail(before.id)
-    assert detail.item == changed
+    assert detail.item == changed.item
     event = detail.events[-1]
     assert (event.type, event.actor, event.data) == (
         "work.edited",
@@ -82,7 +82,7 @@ async def test_a_patch_changes_what_it_names_and_nothing_else(
 async def test_an_empty_patch_changes_nothing(queue: WorkQueue, views: Views) -> None:
     item = await bring_to(queue, Status.QUEUED)
     before = await views.detail(item.id)
-    assert await queue.change(patch(item), None, {}) == item
+    assert (await queue.change(patch(item), None, {})).item == item
     assert await views.detail(item.id) == before
 
 
@@ -120,9 +120,10 @@ async def test_a_patch_of_nothing(queue: WorkQueue) -> None:
 
 async def test_a_patch_may_edit_and_move_at_once(queue: WorkQueue, views: Views) -> None:
     item = await bring_to(queue, Status.IN_PROGRESS)
-    moved = await queue.change(
+    changed = await queue.change(
         patch(item, outcome="success", notes="all good"), Status.COMPLETED, {"labels": ("done",)}
     )
+    moved = changed.item
     assert (moved.status, moved.labels, moved.notes) == (Status.COMPLETED, ("done",), "all good")
     events = (await views.detail(item.id)).events[-2:]
     assert [event.type for event in events] == ["work.edited", "work.completed"]
@@ -156,23 +157,24 @@ async def test_an_outcome_belongs_to_a_move(queue: WorkQueue) -> None:
 
 async def test_a_patch_that_cancels_needs_no_outcome(queue: WorkQueue) -> None:
     item = await bring_to(queue, Status.QUEUED)
-    assert (await queue.change(patch(item), Status.CANCELLED, {})).outcome == "cancelled"
+    assert (await queue.change(patch(item), Status.CANCELLED, {})).item.outcome == "cancelled"
 
 
 async def test_a_patch_that_dispatches_names_the_agent(queue: WorkQueue, views: Views) -> None:
     item = await bring_to(queue, Status.QUEUED)
-    moved = await queue.change(
+    changed = await queue.change(
         patch(item, agent="bob"), Status.DISPATCHED, {"assigned_agent": "bob"}
     )
+    moved = changed.item
     assert (moved.status, moved.assigned_agent, moved.pinned) == (Status.DISPATCHED, "bob", False)
     assert [one.agent for one in (await views.detail(item.id)).dispatch_log] == ["bob"]
 
 
 async def test_naming_an_agent_pins_the_item_and_naming_nobody_frees_it(queue: WorkQueue) -> None:
     item = await bring_to(queue, Status.QUEUED)
-    assert (await queue.change(patch(item), None, {"assigned_agent": "bob"})).pinned is True
+    assert (await queue.change(patch(item), None, {"assigned_agent": "bob"})).item.pinned is True
     assert (await queue.claim(ClaimRequest("ada"))).items == []
-    freed = await queue.change(patch(item), None, {"assigned_agent": None})
+    freed = (await queue.change(patch(item), None, {"assigned_agent": None})).item
     assert (freed.assigned_agent, freed.pinned) == (None, False)
     assert len((await queue.claim(ClaimRequest("ada"))).items) == 1
 
@@ -215,7 +217,7 @@ async def test_a_patch_at_a_version_that_has_passed(queue: WorkQueue, views: Vie
     changed = await queue.change(
         patch(item, version=item.version, outcome="success"), Status.COMPLETED, {"body": "x"}
     )
-    assert (changed.status, changed.body) == (Status.COMPLETED, "x")
+    assert (changed.item.status, changed.item.body) == (Status.COMPLETED, "x")
 
 
 async def test_of_many_edits_at_one_version_one_wins(

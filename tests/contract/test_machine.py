@@ -547,7 +547,7 @@ class Machine(RuleBasedStateMachine):
         async def do(side: Side) -> WorkItem:
             said = order(Verb.RELEASE, side.ids[item.number])
             edits = {"priority": priority, "labels": sorted(labels)}
-            return await side.ledger.queue.change(said, None, edits)
+            return (await side.ledger.queue.change(said, None, edits)).item
 
         self.ask(lambda: self.model.edit(item, priority, labels), do)
 

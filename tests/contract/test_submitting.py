@@ -328,10 +328,10 @@ async def test_links_can_be_replaced_and_taken_off(queue: WorkQueue, views: View
     item = await queue.submit(new(blocked_by=(first.id,)))
     edit = order(Verb.RELEASE, item.id)
     changed = await queue.change(edit, None, {}, (second.id,))
-    assert changed.open_blockers == 1
+    assert changed.item.open_blockers == 1
     assert [link.blocker_id for link in (await views.detail(item.id)).blocked_by] == [second.id]
     assert (await views.detail(first.id)).blocks == []
-    assert (await queue.change(edit, None, {}, ())).open_blockers == 0
+    assert (await queue.change(edit, None, {}, ())).item.open_blockers == 0
     assert item.id in await claimable(queue)
     assert (await views.detail(item.id)).events[-1].type != "work.unblocked"
 
@@ -340,7 +340,7 @@ async def test_a_blocker_named_twice_counts_once(queue: WorkQueue) -> None:
     blocker = await bring_to(queue, Status.QUEUED)
     item = await queue.submit(new())
     edit = order(Verb.RELEASE, item.id)
-    assert (await queue.change(edit, None, {}, (blocker.id,) * 3)).open_blockers == 1
+    assert (await queue.change(edit, None, {}, (blocker.id,) * 3)).item.open_blockers == 1
     await finish(queue, blocker, Verb.COMPLETE)
     assert item.id in await claimable(queue)
 

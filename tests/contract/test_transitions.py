@@ -151,7 +151,7 @@ async def test_a_pair_of_statuses_names_the_verb_of_a_patch(
         values = NEEDS.get(verbs[0], {}) if verbs else {}
         asked = order(Verb.RELEASE, before.id, **values)  # the verb is a placeholder
         if verbs:
-            assert (await queue.change(asked, target, {})).status is target
+            assert (await queue.change(asked, target, {})).item.status is target
             assert (await views.detail(before.id)).events[-1].type == EVENT[verbs[0]]
         else:
             with pytest.raises(TransitionRefused):

@@ -118,6 +118,8 @@ def test_metrics_count_what_happened(http: httpx2.Client, clock: ManualClock) ->
     for _ in range(2):  # the second repeats the first, and completes nothing
         assert http.post(f"/work/{second['id']}/complete", json=done).status_code == 200
     http.post("/work/complete", json=[{"id": second["id"], **done}])
+    again = {"status": "completed", "outcome": "success", **done}
+    assert http.patch(f"/work/{second['id']}", json=again).status_code == 200
     http.get("/nope")
     found = figures(http)
     assert found["rota_items", (("status", "queued"),)] == 2

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,15 @@ def test_init_says_how_to_go_on_with_the_file_that_it_wrote(here: Terminal) -> N
     assert here.run("init", "a g.yaml").stderr == (
         "Next: rota config check --config 'a g.yaml', then rota up --config 'a g.yaml'.\n"
     )
+
+
+def test_init_names_a_command_that_works_where_rota_is_not_on_the_path(tmp_path: Path) -> None:
+    program = Path(sys.executable).parent / "rota"
+    ended = subprocess.run(
+        [program, "init"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert ended.stderr == f"Next: {program} config check, then {program} up.\n"
 
 
 def test_init_sends_nobody_to_start_the_server_that_runs(tmp_path: Path) -> None:

@@ -217,6 +217,7 @@ def test_agents_show_what_they_spend_and_what_keeps_them(
     here: Terminal, served: Served, clock: ManualClock
 ) -> None:
     finish(served, a_run(served), usage=Usage(100, 20, 0.5))
+    assert "today           1 run, 120 tokens, 0.50 USD" in here.type("agent", "show", "ann")
     a_run(served)
     here.type("agent", "pause", "ann")
     columns = here.type("agent", "list").rstrip("\n").split("\t")

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,34 @@ def test_each_tool_finds_its_mcp_server_where_it_looks_for_it(
     for folder in (".claude", ".agents", ".gemini", ".cursor"):
         skill = (furnished / "project" / folder / "skills/rota/SKILL.md").read_text()
         assert skill.startswith("---\nname: rota\ndescription: ")
+
+
+@pytest.mark.parametrize(
+    ("tool", "instructions", "skill"),
+    [
+        ("claude", "CLAUDE.md", ".claude/skills/rota/SKILL.md"),
+        ("generic", "AGENTS.md", ".agents/skills/rota/SKILL.md"),
+    ],
+)
+def test_where_rota_is_not_on_the_path_an_agent_is_told_what_works(
+    here: Terminal, site: Path, tool: str, instructions: str, skill: str
+) -> None:
+    here.variables["PATH"] = str(site)
+    here.type("setup", tool, "--url", "http://127.0.0.1:9")
+    called = f"{sys.executable} -m rota --url http://127.0.0.1:9"
+    assert f"`{called} claim --agent {tool}`" in (site / "project" / instructions).read_text()
+    told = f"For `rota` write `{called}` here."
+    assert told in (site / "project" / skill).read_text()
+    assert told in here.type("prime", "--url", "http://127.0.0.1:9")
+
+
+def test_an_agent_without_an_mcp_server_is_told_commands_and_no_tools(
+    here: Terminal, site: Path
+) -> None:
+    here.type("setup", "generic", "--agent", "smith")
+    told = (site / "project/AGENTS.md").read_text()
+    assert "rota claim --agent smith" in told
+    assert re.findall("work_[a-z]+|MCP", told) == []
 
 
 def test_codex_is_looked_for_where_codex_home_says(here: Terminal, site: Path) -> None:

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input, Label, Static
 
 from rota.app import open_store
 from rota.cli.board import _client
@@ -221,6 +221,42 @@ async def test_a_refused_move_explains_itself(http: httpx2.Client, served: Serve
         await seat.until(lambda: "End that claim" in seat.screen)
         await seat.press("y")
         await seat.until(lambda: seat.titles(Status.QUEUED) == ["Three"])
+
+
+async def test_what_was_written_for_a_refused_move_is_not_lost(
+    http: httpx2.Client, served: Served
+) -> None:
+    one = moved(http, add(http, "One"), "dispatch", "start")
+    add(http, "Two")
+    async with sitting(served.url, NARROW) as seat:
+
+        def problem() -> str:
+            return "".join(
+                str(one.visual) for one in seat.app.screen.query("#missing").results(Label)
+            )
+
+        await seat.until(lambda: seat.titles(Status.IN_PROGRESS) == ["One"])
+        await seat.press("l", "l")
+        await seat.until(lambda: "c complete" in seat.line("keys"))
+        await seat.press("c")
+        await seat.until(lambda: "The result" in seat.screen)
+        moved(http, one, "block")
+        await seat.write("done, and checked twice")
+        await seat.until(lambda: problem().startswith("Complete refused: "))
+        await seat.until(lambda: seat.app.screen.query("Input:focus"))
+        moved(http, one, "resume")
+        await seat.press("enter")
+        await seat.until(lambda: "Complete: One, done" in seat.line("said"))
+        assert http.get(f"/work/{one}").json()["notes"] == "done, and checked twice"
+
+        await seat.press("h", "h")
+        await seat.until(lambda: "d dispatch" in seat.line("keys"))
+        await seat.press("d")
+        await seat.write("No Agent")
+        await seat.until(lambda: problem().startswith("Dispatch refused: "))
+        await seat.press("escape")
+        await seat.until(lambda: "'No Agent' is not a name" in seat.line("said"))
+        assert seat.titles(Status.QUEUED) == ["Two"]
 
 
 async def test_what_is_blocked_is_given_back_with_an_answer(

@@ -47,7 +47,8 @@ def undescribed(schema: dict[str, Any]) -> list[str]:
     only."""
 
     def description(one: dict[str, Any]) -> str | None:
-        section = one.get("$ref", "").removeprefix("#/$defs/")
+        [section, *_] = one.get("anyOf", [one])  # the others are null and variables
+        section = section.get("$ref", "").removeprefix("#/$defs/")
         found: str | None = one.get("description")
         return found or schema["$defs"].get(section, {}).get("description")
 
@@ -113,6 +114,10 @@ def test_what_init_writes_is_accepted(name: str) -> None:
         "agents: [{name: smith, repo: octocat/hello, work_source: {type: github}}]",
         "agents: [{name: smith, runtime: codex}, {path: agents/weaver.yaml}]",
         "sources: [{type: jira, site: example}]",
+        "version:\nagents:\nsources:\nsignals:\nnotify: {rules: }\nweb: {port: , enabled: }",
+        "agents: [{name: smith, schedules: {nightly: }, env: {CI: }, runtime: , work_source: }]",
+        "agents: [{name: smith, schedules: {often: {type: interval, interval: 1h, timezone: }}}]",
+        "sources: [{type: github, repo: a/b, lease_seconds: , labels: {ready: }}]",
         "sources: [{type: github, repo: a/b, lease_seconds: '${L}', cleanup_on_failure: '${C}'}]",
     ],
 )
@@ -131,6 +136,10 @@ def test_what_rota_reads_is_accepted(text: str) -> None:
         "agents: [{name: smith, schedules: {often: {type: interval, evry: 5m}}}]",
         "agents: [{name: smith, work_source: {type: queue, tpyes: [bug]}}]",
         "sources: [{type: github}]",
+        "sources: [{type: github, repo: }]",
+        "sources: [{type: markdown, path: }]",
+        "agents: [{name: }]",
+        "signals: {nothing: }",
         "sources: [{type: github, repo: a/b, lease_seconds: 0}]",
         "sources: [{type: github, repo: a/b, times: {settle: 601}}]",
         "notify: {rules: {people: {on: fialed, to: ops}}}",

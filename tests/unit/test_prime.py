@@ -5,7 +5,7 @@ import re
 import click
 
 from rota.cli.root import rota
-from rota.mcp.prime import GUIDE, MOST_SHOWN, MOST_TOKENS, Standing, text
+from rota.mcp.prime import MOST_SHOWN, MOST_TOKENS, Standing, guide, text
 from rota.mcp.tools import TOOLS
 
 CHARACTERS_PER_TOKEN = 4
@@ -31,11 +31,11 @@ def test_it_fits_into_two_thousand_tokens_whatever_the_ledger_holds() -> None:
     )  # fmt: skip
     troubled = Standing("a" * 64, "none", server=False, ready=[], trouble="no " * 10_000)
     for standing in (full, troubled):
-        assert len(text(standing)) / CHARACTERS_PER_TOKEN <= MOST_TOKENS
+        assert len(text(standing, "/x" * 100)) / CHARACTERS_PER_TOKEN <= MOST_TOKENS
 
 
 def test_every_tool_and_command_that_it_names_exists() -> None:
-    told = GUIDE.format(agent="smith")
+    told = guide("smith", "rota")
     tools = {one.name for one in TOOLS}
     assert set(re.findall(r"`(work_[a-z]+)`", told)) <= tools
     with click.Context(rota) as context:

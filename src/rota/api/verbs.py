@@ -111,9 +111,8 @@ def _verb(verb: Verb) -> Endpoint:
 async def note_work(call: Call, body: Note) -> Answer:
     """Write a note on an item; its status stays as it is."""
     order = Order(Verb.RELEASE, call.id, call.actor, token=body.token, notes=body.notes)
-    return item_answer(
-        await carry_out(call, order, lambda one: call.ledger.queue.change(one, None, {}))
-    )
+    noted = await carry_out(call, order, lambda one: call.ledger.queue.change(one, None, {}))
+    return item_answer(noted.item)
 
 
 @endpoint(

@@ -183,14 +183,14 @@ async def change_work(call: Call, body: Change) -> Answer:
     if _STEERING & changes.keys() or (body.blocked_by is not msgspec.UNSET):
         call.caller.demand(DISPATCH)
     blocked_by = None if body.blocked_by is msgspec.UNSET else (body.blocked_by or ())
-    item = await carry_out(
+    changed = await carry_out(
         call,
         _order(call, body, target),
         lambda order: call.ledger.queue.change(order, target, changes, blocked_by),
         target=target,
     )
-    call.metrics.completions += target is Status.COMPLETED
-    return item_answer(item)
+    call.metrics.completions += target is Status.COMPLETED and not changed.repeated
+    return item_answer(changed.item)
 
 
 def _moment(text: str | None) -> str | None:

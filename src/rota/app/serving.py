@@ -3,7 +3,6 @@
 import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota import __version__
@@ -11,6 +10,7 @@ from rota.app.faces import make_asgi
 from rota.app.ledgers import open_store
 from rota.config import Settings, StateDir
 from rota.model.errors import Refused
+from rota.surroundings import own_command
 
 if TYPE_CHECKING:
     from rota.app.fleet import FleetAtWork
@@ -116,16 +116,6 @@ async def _demand_safe_address(settings: Settings, ledger: "Ledger") -> None:
     )
 
 
-def _command() -> str:
-    """`rota` as this shell could call it: by name where it is on the path, else by its place."""
-    import shutil
-
-    here = Path(sys.argv[0])
-    if here.name != "rota" or shutil.which("rota"):
-        return "rota"
-    return str(here)
-
-
 def _place(settings: Settings) -> str:
     """The option with which a command finds this server, if it does not without."""
     import shlex
@@ -144,7 +134,7 @@ def _announce(settings: Settings, ledger: "Ledger", fleet: "FleetAtWork | None")
     from rota.model.fleet import Fleet
 
     StateDir(settings.state_dir).announce(settings.url)
-    wish, rota = wish_of(fleet.fleet if fleet else Fleet()), _command()
+    wish, rota = wish_of(fleet.fleet if fleet else Fleet()), own_command()
     lines = [
         f"Rota {__version__}",
         *([f"  dashboard  {settings.url}/"] if settings.dashboard else []),

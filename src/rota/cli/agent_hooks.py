@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.program import with_its_ledger
 from rota.cli.session import group
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def start(session: "Session", /, agent: str) -> None:
     from rota.cli.prime import stand
     from rota.mcp.prime import text
 
-    print(text(stand(session, agent)), end="")
+    print(text(stand(session, agent), with_its_ledger(session)), end="")
 
 
 @agent_hook.member("tool", example="rota hook agent tool --agent smith")

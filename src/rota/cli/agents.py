@@ -13,7 +13,7 @@ from rota.model.errors import InvalidInput, NoLedger
 if TYPE_CHECKING:
     from rota.cli.session import Session
 
-agent = group("agent", "List, configure, pause and resume agents.", "rota agent list")
+agent = group("agent", "List, show, configure, pause and resume agents.", "rota agent list")
 
 
 def _today_column(title: str, field: str, spare: int, form: str = "{}") -> Column:
@@ -76,7 +76,8 @@ def _show(session: "Session", one: dict[str, Any]) -> None:
 def _today(spent: dict[str, Any]) -> str:
     if not spent["runs"]:
         return ""
-    return f"{spent['runs']} runs, {spent['tokens']} tokens, {spent['cost_usd']:.2f} USD"
+    runs = "1 run" if spent["runs"] == 1 else f"{spent['runs']} runs"
+    return f"{runs}, {spent['tokens']} tokens, {spent['cost_usd']:.2f} USD"
 
 
 @agent.member("list", example="rota agent list")
@@ -93,6 +94,13 @@ def list_agents(session: "Session", /) -> None:
         session.output.say(
             "no agents: no rota.yaml names one (`rota up` reads it), and none has an item now"
         )
+
+
+@agent.member("show", example="rota agent show smith")
+@click.argument("name")
+def show(session: "Session", /, name: str) -> None:
+    """Show one agent: its items, limits, spending and obstacles."""
+    _show(session, session.client.get_agent(name))
 
 
 @agent.member("set", example="rota agent set smith --max-concurrent 3")

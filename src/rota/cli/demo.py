@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ import click
 
 from rota.cli.demo_fleet import FLEET, MORE, SAMPLES, create_projects, submit
 from rota.cli.parsing import Amount
+from rota.cli.program import by_name
 from rota.cli.session import Session, command
 from rota.cli.text import one_line
 from rota.config import StateDir
@@ -61,7 +63,8 @@ def demo(session: Session, port: int | None, seconds: float, keep: bool) -> None
             asyncio.run(_asked(url, lambda client: _play(client, session, seconds)))
         asyncio.run(_asked(url, lambda client: _sum_up(client, session)))
     if keep:
-        session.output.say(f"\nAll of it is in {home}. To go on:  cd {home} && rota up")
+        up = shlex.join([*by_name(), "up"])
+        session.output.say(f"\nAll of it is in {home}. To go on:  cd {home} && {up}")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import click
 from rota.cli.agent_hooks import agent_hook
 from rota.cli.desks import run
 from rota.cli.ending import NEGATIVE
+from rota.cli.program import by_path
 from rota.cli.session import config_option, group
 from rota.cli.text import lines
 from rota.surroundings import environ
@@ -48,20 +49,12 @@ def install(session: "Session", /, directory: Path) -> None:
     """
     from rota.claims.hook import install as put
 
-    _show(session, put(directory, [*this_program(), *_options(session)]))
+    _show(session, put(directory, [*by_path(), *_options(session)]))
 
 
 def _options(session: "Session") -> list[str]:
     named = ["--config", str(session.settings.config.absolute())] if session.config else []
     return ["hook", "pre-push", *named]
-
-
-def this_program() -> list[str]:
-    """By its path: a push may come from an editor that does not have this shell's PATH."""
-    here = Path(sys.argv[0])
-    if here.name == "rota" and here.is_file():
-        return [str(here.absolute())]
-    return [sys.executable, "-m", "rota"]
 
 
 @hook.member("uninstall", example="rota hook uninstall")

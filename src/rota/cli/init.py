@@ -9,6 +9,7 @@ import click
 
 from rota.cli.session import command
 from rota.model.errors import InvalidInput, Refused
+from rota.surroundings import own_command
 
 if TYPE_CHECKING:
     from rota.cli.session import Session
@@ -45,8 +46,9 @@ def init(session: "Session", /, file: Path, example: str, force: bool) -> None:
         raise InvalidInput(f"{file} cannot be written: {error.strerror}", field="file") from None
     session.output.facts({"file": str(file), "example": example}, [("written", str(file))])
     named = "" if file == Path(USUAL) else f" --config {shlex.quote(str(file))}"
-    start = "rota config reload" if not named and _server_runs(session) else f"rota up{named}"
-    session.output.say(f"Next: rota config check{named}, then {start}.")
+    start = "config reload" if not named and _server_runs(session) else f"up{named}"
+    rota = own_command()
+    session.output.say(f"Next: {rota} config check{named}, then {rota} {start}.")
 
 
 def _server_runs(session: "Session") -> bool:

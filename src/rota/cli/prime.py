@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.program import with_its_ledger
 from rota.cli.session import command
 from rota.model.errors import RotaError
 
@@ -23,9 +24,9 @@ def prime(session: "Session", /, agent: str | None) -> None:
 
     standing = stand(session, agent)
     if session.as_json:
-        session.output.document(standing.document)
+        session.output.document(standing.document(with_its_ledger(session)))
     else:
-        print(text(standing), end="")
+        print(text(standing, with_its_ledger(session)), end="")
 
 
 def stand(session: "Session", agent: str | None) -> "Standing":

@@ -81,7 +81,7 @@ SECTIONS: Sections = {
             "Make and manage signals: when this happens, do that.",
         ),
         "project": ("rota.cli.projects:project", "Add, list and edit projects."),
-        "agent": ("rota.cli.agents:agent", "List, configure, pause and resume agents."),
+        "agent": ("rota.cli.agents:agent", "List, show, configure, pause and resume agents."),
         "token": ("rota.cli.tokens:token", "Create, list and revoke API tokens."),
     },
 }

@@ -1,7 +1,6 @@
 """Making coding agents use Rota."""
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.cli.output import Column, column
+from rota.cli.program import by_name, ledger_options
 from rota.cli.session import command
 from rota.cli.text import lines
 
@@ -73,8 +73,8 @@ def _place(session: "Session", agent: str, directory: Path) -> "Place":
         directory / session.settings.state_dir,
         _codex_home(),
         check_name(agent, "agent"),
-        _program(),
-        _ledger_options(session),
+        by_name(),
+        ledger_options(session),
     )
 
 
@@ -84,22 +84,6 @@ def _codex_home() -> Path | None:
         return Path(os.environ.get("CODEX_HOME") or "~/.codex").expanduser()
     except RuntimeError:
         return None
-
-
-def _program() -> list[str]:
-    """By name where the shell finds it, so that the files also work on other machines."""
-    from rota.cli.hooks import this_program
-
-    return ["rota"] if shutil.which("rota") else this_program()
-
-
-def _ledger_options(session: "Session") -> list[str]:
-    """The options as given. Without any, it is the ledger of the project's own directory."""
-    if session.url:
-        return ["--url", session.url]
-    if session.database:
-        return ["--db", session.database]
-    return ["--state-dir", str(Path(session.state_dir).absolute())] if session.state_dir else []
 
 
 def _show(

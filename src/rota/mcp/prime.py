@@ -15,12 +15,12 @@ MOST_SHOWN = 10
 _LONGEST_LINE = 90
 _OPEN = ("in_progress", "dispatched", "blocked", "in_review")
 
-GUIDE = """\
+_GUIDE = """\
 # Rota: how to get work and give it back
 
 Rota is the ledger of this project's work. An item is worked by one agent at a time, and that is
 the one who **claimed** it. Use the `rota` MCP tools if you have them, else the `rota` command
-(`--json` on everything; exit code 7 is a conflict or a lost claim).
+(`--json` on everything; exit code 7 is a conflict or a lost claim).{called}
 
 | to | MCP tool | command |
 |---|---|---|
@@ -71,9 +71,8 @@ class Standing:
     mine: list[Json] | None = None
     trouble: str | None = None
 
-    @property
-    def document(self) -> Json:
-        return {**asdict(self), "guide": text(self)}
+    def document(self, rota: str = "rota") -> Json:
+        return {**asdict(self), "guide": text(self, rota)}
 
 
 async def look(seat: Seat, ledger: str) -> Standing:
@@ -101,9 +100,14 @@ def _held(item: Json) -> Json:
     return {name: item[name] for name in names}
 
 
-def text(standing: Standing) -> str:
-    guide = GUIDE.format(agent=standing.agent or "NAME")
-    return "\n".join([guide, "## Now", *_now(standing), ""])
+def guide(agent: str | None, rota: str) -> str:
+    """`rota` is the command as it can be called here: by its path, or with options."""
+    called = "" if rota == "rota" else f"\nFor `rota` write `{rota}` here."
+    return _GUIDE.format(agent=agent or "NAME", called=called)
+
+
+def text(standing: Standing, rota: str = "rota") -> str:
+    return "\n".join([guide(standing.agent, rota), "## Now", *_now(standing), ""])
 
 
 def _now(standing: Standing) -> list[str]:

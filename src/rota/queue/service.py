@@ -174,7 +174,7 @@ class WorkQueue:
         target: Status | None,
         changes: dict[str, Any],
         blocked_by: tuple[str, ...] | None = None,
-    ) -> WorkItem:
+    ) -> Moved:
         """What a PATCH does: edit fields and, when a status is named, make that one move.
 
         `order` carries everything but its verb, which follows from where the
@@ -191,7 +191,7 @@ class WorkQueue:
             await self._store.transact(
                 lambda tx: editing.patch(tx, order, wanted, dispatch_id, self._now())
             )
-        ).item
+        )
 
     async def note(
         self, item_id: str, notes: str, *, actor: str | None = None, token: str | None = None

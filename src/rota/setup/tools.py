@@ -54,12 +54,12 @@ def _servers(path: Path, place: Place, *more: ListEntry) -> JsonFile:
     return JsonFile(path, (Member(("mcpServers", "rota"), _server(place), _is_our_server), *more))
 
 
-def _block(path: Path, place: Place) -> Block:
-    return Block(path, words.BLOCK.format(rota=place.rota, agent=place.agent))
+def _block(path: Path, place: Place, told: str = words.BLOCK) -> Block:
+    return Block(path, told.format(rota=place.rota, agent=place.agent))
 
 
 def _skill(folder: Path, place: Place) -> OwnFile:
-    return OwnFile(folder / "skills" / "rota" / "SKILL.md", words.skill(place.agent))
+    return OwnFile(folder / "skills" / "rota" / "SKILL.md", words.skill(place.rota, place.agent))
 
 
 # hooks of Claude Code
@@ -142,7 +142,7 @@ def cursor(place: Place) -> list[Part]:
 
 def generic(place: Place) -> list[Part]:
     return [
-        _block(place.directory / "AGENTS.md", place),
+        _block(place.directory / "AGENTS.md", place, words.COMMANDS),
         _skill(place.directory / ".agents", place),
     ]
 

@@ -31,30 +31,36 @@ _CALLED = {"assigned_agent": "agent"}  # fields of the API by their names here
 
 
 async def carry_out(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> None:
-    answers = await _answers(app, deed, items)
-    if answers is None:
-        return
-    done, refused = 0, []
-    for item in items:
-        why = await _one(app, deed, item, answers)
-        done += why is None
-        if why:
-            refused.append(f"“{shortened(item['description'], _TITLE)}”: {why}")
-    app.picked -= {item["id"] for item in items}
-    app.show()
-    _report(app, deed, items, done, refused)
+    agent = {"agent": items[0]["assigned_agent"] or ""}
+    answers = await _answers(app, deed, items, agent) if deed.blanks else {}
+    while answers is not None:
+        refused = await _refused(app, deed, items, answers)
+        app.picked -= {item["id"] for item in items}
+        app.show()
+        problem = _report(app, deed, items, [*refused.values()])
+        if not (refused and answers):
+            return
+        items = [item for item in items if item["id"] in refused]
+        answers = await _answers(app, deed, items, answers, problem)
 
 
-async def _answers(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> dict[str, str] | None:
-    if not deed.blanks:
-        return {}
-    blanks = [
-        replace(blank, value=items[0]["assigned_agent"] or "") if blank.name == "agent" else blank
-        for blank in deed.blanks
-    ]
+async def _answers(
+    app: "BoardApp",
+    deed: Deed,
+    items: Sequence[Json],
+    values: dict[str, str],
+    problem: str = "",
+) -> dict[str, str] | None:
     agents = [one["name"] for one in await _agents(app)] if deed.name == "dispatch" else []
     heading = f"{deed.label}: {named(items)}"
-    return await app.push_screen_wait(Ask(heading, blanks, agents))
+    return await app.push_screen_wait(
+        Ask(heading, _filled(deed.blanks, values), agents, problem=problem)
+    )
+
+
+def _filled(blanks: Sequence[Blank], values: dict[str, str]) -> list[Blank]:
+    """With what was written before, because nobody likes to write it twice."""
+    return [replace(blank, value=values.get(blank.name, "")) for blank in blanks]
 
 
 async def _agents(app: "BoardApp") -> list[Json]:
@@ -62,6 +68,18 @@ async def _agents(app: "BoardApp") -> list[Json]:
         return await app.client.agents()
     except RotaError:  # only suggestions
         return []
+
+
+async def _refused(
+    app: "BoardApp", deed: Deed, items: Sequence[Json], answers: dict[str, str]
+) -> dict[str, str]:
+    """The reasons by the ids of the items."""
+    reasons = {}
+    for item in items:
+        why = await _one(app, deed, item, answers)
+        if why:
+            reasons[item["id"]] = f"“{shortened(item['description'], _TITLE)}”: {why}"
+    return reasons
 
 
 async def _one(app: "BoardApp", deed: Deed, item: Json, answers: dict[str, str]) -> str | None:
@@ -90,14 +108,16 @@ def named(items: Sequence[Json]) -> str:
     return shortened(items[0]["description"], 60) if len(items) == 1 else f"{len(items)} items"
 
 
-def _report(
-    app: "BoardApp", deed: Deed, items: Sequence[Json], done: int, refused: Sequence[str]
-) -> None:
-    if refused:
-        also = f"{done} of {len(items)} done; " if len(items) > 1 else ""
-        app.say(f"{deed.label} refused: {also}{'; '.join(refused)}", bad=True)
-    else:
-        app.say(f"{deed.label}: {named(items)}, done")
+def _report(app: "BoardApp", deed: Deed, items: Sequence[Json], refused: Sequence[str]) -> str:
+    done = len(items) - len(refused)
+    also = f"{done} of {len(items)} done; " if len(items) > 1 else ""
+    told = (
+        f"{deed.label} refused: {also}{'; '.join(refused)}"
+        if refused
+        else f"{deed.label}: {named(items)}, done"
+    )
+    app.say(told, bad=bool(refused))
+    return told
 
 
 async def add(app: "BoardApp") -> None:
@@ -115,13 +135,11 @@ async def add(app: "BoardApp") -> None:
 
 
 def _again(answers: dict[str, str], message: str) -> Ask:
-    """The same question with what was written, because nobody likes to write it twice."""
-    blanks = [replace(blank, value=answers.get(blank.name, "")) for blank in _NEW_ITEM]
     field, _, rest = message.partition(": ")
     at = _CALLED.get(field, field)
     if at != field:
         message = f"{at}: {rest}"
-    return Ask("Add an item", blanks, problem=f"Not added: {message}", at=at)
+    return Ask("Add an item", _filled(_NEW_ITEM, answers), problem=f"Not added: {message}", at=at)
 
 
 def _fields(answers: dict[str, str]) -> dict[str, Any]:
