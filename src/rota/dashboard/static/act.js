@@ -127,7 +127,8 @@ function pointOut(form, error) {
   return `${name}: ${wrong.message.replace(`${wrong.field}: `, "")}.`;
 }
 
-// Opens a dialog with a form, which calls `act(body)`. The dialog closes on success.
+// Opens a dialog with a form, which calls `act(body)`. The dialog closes on success. It may be closed
+// by hand, and opened for something else, before the answer is there.
 export function ask(dialog, act) {
   const form = dialog.querySelector("form");
   const problem = dialog.querySelector(".problem") || document.createElement("p");
@@ -140,19 +141,28 @@ export function ask(dialog, act) {
     button.type = "button";
     button.onclick = () => dialog.close();
   }
-  form.onsubmit = async (event) => {
+  let isSending = false;
+  const submit = async (event) => {
     event.preventDefault();
+    if (isSending) return;
+    isSending = true;
     problem.textContent = "";
     try {
       await act(bodyOf(form));
-      form.reset();
-      dialog.close();
+      if (form.onsubmit === submit) { form.reset(); dialog.close(); }
     } catch (error) {
+      if (form.onsubmit !== submit || !dialog.open) { complain(error.message); return; }
       problem.textContent = pointOut(form, error);
       (form.querySelector(".tools") || problem).scrollIntoView({ block: "nearest" });
       problem.scrollIntoView({ block: "nearest" });
+    } finally {
+      isSending = false;
     }
   };
+  form.onsubmit = submit;
+  const opener = document.activeElement.id;
+  // What had the focus may have been replaced, and the browser looks for the old one.
+  dialog.onclose = () => { if (document.activeElement === document.body) document.getElementById(opener)?.focus(); };
   dialog.showModal();
 }
 
