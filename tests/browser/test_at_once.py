@@ -60,6 +60,29 @@ def test_a_late_answer_closes_no_dialog_that_was_opened_after_it(site: Site, pag
     expect(page.locator("#move").get_by_label("Notes")).to_have_value("It is made of stone")
 
 
+def test_a_page_whose_token_has_ended_waits_for_the_form_however_slow(
+    site: Site, visit: Visit
+) -> None:
+    visit.tolerate("status of 401")
+    page = visit.page
+    secret = site.token()
+    page.goto("/sign-in")
+    page.get_by_label("Token").fill(secret)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{site.url}/")
+    opened(page, "/?q=gate")
+    kept = Kept(page, "**/sign-in*")
+    site.revoke()
+    kept.arrive()
+    for _ in range(2):  # whenever it has connected again
+        page.wait_for_event("response", lambda answer: answer.status == 401)
+    assert [route.request.url for route in kept.routes] == [
+        f"{site.url}/sign-in?next=%2F%3Fq%3Dgate"
+    ]
+    kept.let_go()
+    page.wait_for_url("**/sign-in*")
+
+
 def test_a_dialog_that_is_submitted_twice_sends_once(site: Site, page: Page) -> None:
     item = site.add("Paint the gate")
     opened(page, f"/items/{item}")

@@ -1,7 +1,7 @@
 // Buttons that call the API: data-call="POST /work/x/retry", data-body, data-dialog, data-done, and
 // data-link="/items/" where the answer is an item that may be out of sight.
 // A dialog's form becomes the body. A refusal is explained next to the button that was pressed.
-import { refreshSoon } from "./parts.js";
+import { refreshSoon, signIn } from "./parts.js";
 
 const messages = document.getElementById("messages");
 
@@ -62,9 +62,7 @@ export async function call(what, body) {
     throw new Refusal({ detail: "the server did not answer, so the change may not have been made; try again" }, 0);
   }
   if (answer.status < 500) unheard.delete(asked);
-  if (answer.status === 401) {
-    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
-  }
+  if (answer.status === 401) signIn();
   const content = read(text);
   if (!answer.ok) throw new Refusal(content || {}, answer.status);
   return content;

@@ -5,6 +5,7 @@ import { localise } from "./times.js";
 
 const AT_MOST_EVERY = 400;
 const AFTER_FAILURE = 2000;
+const SLOWEST_FORM = 60000;
 const prefixes = (document.body.dataset.live || "").split(" ").filter(Boolean);
 // Ids of items or runs: the page is only refreshed for these.
 const about = (document.body.dataset.about || "").split(" ").filter(Boolean);
@@ -19,10 +20,19 @@ export function refreshSoon() {
   waiting = setTimeout(() => { waiting = null; refresh(); }, pause);
 }
 
+let left = -Infinity;
+
+// Not again while the form is on its way: that would begin anew, and on a slow network never end.
+export function signIn() {
+  if (performance.now() < left + SLOWEST_FORM) return;
+  left = performance.now();
+  location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+}
+
 export async function fetchPage(address) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
   if (answer.status === 401 || answer.redirected) {
-    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+    signIn();
     throw new Error("signed out");
   }
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
