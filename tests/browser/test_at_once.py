@@ -60,6 +60,17 @@ def test_a_late_answer_closes_no_dialog_that_was_opened_after_it(site: Site, pag
     expect(page.locator("#move").get_by_label("Notes")).to_have_value("It is made of stone")
 
 
+def test_a_clock_that_is_set_back_does_not_stop_a_page(site: Site, page: Page) -> None:
+    item = site.add("Paint the gate")
+    for path in ("/", f"/items/{item}"):
+        opened(page, path)
+        site.client.edit(item, description=f"First {path}")
+        expect(page.get_by_text(f"First {path}").first).to_be_visible()
+        page.evaluate("{ const now = Date.now; Date.now = () => now() - 86400000; }")
+        site.client.edit(item, description=f"Second {path}")
+        expect(page.get_by_text(f"Second {path}").first).to_be_visible()
+
+
 def test_a_page_whose_token_has_ended_waits_for_the_form_however_slow(
     site: Site, visit: Visit
 ) -> None:

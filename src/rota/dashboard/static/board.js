@@ -21,18 +21,18 @@ const allCards = () => [...board.querySelectorAll(".card")];
 
 const heard = new Set();
 let asking = false;
-let asked = 0;
+let asked = -Infinity; // by a clock that nobody sets back
 
 function hear(events) {
   for (const event of events) if (event.work_item_id) heard.add(event.work_item_id);
-  if (heard.size && !asking) setTimeout(update, Math.max(0, asked + AT_MOST_EVERY - Date.now()));
+  if (heard.size && !asking) setTimeout(update, Math.max(0, asked + AT_MOST_EVERY - performance.now()));
   asking ||= heard.size > 0;
 }
 
 async function update() {
   const ids = [...heard];
   heard.clear();
-  asked = Date.now();
+  asked = performance.now();
   let pause = 1000;
   try {
     if (ids.length > AT_ONCE) await reload();

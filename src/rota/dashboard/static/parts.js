@@ -9,14 +9,14 @@ const SLOWEST_FORM = 60000;
 const prefixes = (document.body.dataset.live || "").split(" ").filter(Boolean);
 // Ids of items or runs: the page is only refreshed for these.
 const about = (document.body.dataset.about || "").split(" ").filter(Boolean);
-let last = 0;
+let last = -Infinity; // by a clock that nobody sets back
 let waiting = null;
 let running = false;
 let again = false;
 
 export function refreshSoon() {
   if (waiting !== null) return;
-  const pause = Math.max(0, last + AT_MOST_EVERY - Date.now());
+  const pause = Math.max(0, last + AT_MOST_EVERY - performance.now());
   waiting = setTimeout(() => { waiting = null; refresh(); }, pause);
 }
 
@@ -42,7 +42,7 @@ export async function fetchPage(address) {
 export async function refresh() {
   if (running) { again = true; return; }
   running = true;
-  last = Date.now();
+  last = performance.now();
   try {
     const page = await fetchPage(location.href);
     askAgain(page);
