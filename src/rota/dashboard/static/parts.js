@@ -13,6 +13,7 @@ let last = -Infinity; // by a clock that nobody sets back
 let waiting = null;
 let running = false;
 let again = false;
+let recount = null;
 
 export function refreshSoon() {
   if (waiting !== null) return;
@@ -58,7 +59,8 @@ export async function refresh() {
 // event may come to ask for them.
 function askAgain(page) {
   const old = page.querySelector("[data-again-in]");
-  if (old) setTimeout(refreshSoon, old.dataset.againIn * 1000);
+  clearTimeout(recount);
+  if (old) recount = setTimeout(refreshSoon, old.dataset.againIn * 1000);
 }
 
 const inUse = (part) => {
