@@ -60,6 +60,69 @@ def test_a_late_answer_closes_no_dialog_that_was_opened_after_it(site: Site, pag
     expect(page.locator("#move").get_by_label("Notes")).to_have_value("It is made of stone")
 
 
+def test_a_card_that_changes_while_it_is_dragged_leaves_no_column_marked(
+    site: Site, page: Page
+) -> None:
+    item = site.add("Paint the gate")
+    opened(page)
+    card(page, "queued", "Paint the gate").hover()
+    page.mouse.down()
+    page.locator(".column.dispatched .scroll").hover()
+    page.locator(".column.dispatched .scroll").hover()
+    expect(page.locator(".column.may")).not_to_have_count(0)
+    with page.expect_response("**/board?*"):
+        site.client.edit(item, priority=1)
+    page.locator("footer").hover()
+    page.mouse.up()
+    expect(card(page, "queued", "Paint the gate")).to_contain_text("P1")
+    expect(page.locator(".column.may, .column.may-not")).to_have_count(0)
+
+
+def test_a_page_of_a_column_that_comes_late_brings_no_card_back(site: Site, page: Page) -> None:
+    """The page was made before the item moved, and arrives after the move is shown."""
+    site.client.work_add_many([{"type": "chore", "description": f"Item {n:02}"} for n in range(40)])
+    (last,) = [one["id"] for one in site.client.work_list() if one["description"] == "Item 39"]
+
+    def made_before(route: Route) -> None:
+        answer = route.fetch()
+        site.client.dispatch(last, "zoe")
+        expect(card(page, "dispatched", "Item 39")).to_be_visible()
+        route.fulfill(response=answer)
+
+    opened(page)
+    page.route("**/board/queued?*", made_before, times=1)
+    page.locator(".column.queued .more").click()
+    expect(card(page, "queued", "Item 38")).to_be_attached()
+    expect(card(page, "dispatched", "Item 39")).to_be_visible()
+    expect(card(page, "queued", "Item 39")).to_have_count(0)
+
+
+def test_what_is_selected_stays_selected_when_very_much_changes_at_once(
+    site: Site, page: Page
+) -> None:
+    gate, frames = site.add("Paint the gate", priority=1), list[str | bytes]()
+
+    def note(frame: str | bytes) -> None:
+        frames.append(frame)
+
+    with page.expect_websocket() as socket:
+        opened(page)
+    socket.value.on("framereceived", note)
+    page.locator(f"#i-{gate}").focus()
+    page.keyboard.press("x")
+    kept = Kept(page, "**/board?*")  # so that all the rest is heard before the board asks again
+    site.client.edit(gate, priority=2)
+    kept.arrive()
+    site.client.work_add_many([{"type": "chore", "description": "Item"} for _ in range(300)])
+    while len(frames) < 301:
+        page.wait_for_timeout(10)
+    with page.expect_response(f"{site.url}/"):
+        kept.let_go()
+    expect(page.locator(".column.queued .count")).to_have_text("301")
+    expect(page.locator("#picked").get_by_text("1 selected")).to_be_visible()
+    expect(page.locator(f"#i-{gate}")).to_be_focused()
+
+
 def test_a_clock_that_is_set_back_does_not_stop_a_page(site: Site, page: Page) -> None:
     item = site.add("Paint the gate")
     for path in ("/", f"/items/{item}"):
@@ -92,6 +155,39 @@ def test_a_page_whose_token_has_ended_waits_for_the_form_however_slow(
     ]
     kept.let_go()
     page.wait_for_url("**/sign-in*")
+
+
+def test_the_rest_of_a_move_that_was_partly_refused_is_tried_again_alone(
+    site: Site, page: Page, visit: Visit
+) -> None:
+    visit.tolerate("status of 503")
+    gate, fence = site.add("Paint the gate"), site.add("Mend the fence")
+    opened(page)
+    for one in (gate, fence):
+        page.locator(f"#i-{one}").focus()
+        page.keyboard.press("x")
+    page.route(f"**/work/{fence}/cancel", lambda route: route.fulfill(status=503), times=1)
+    page.locator("#picked").get_by_role("button", name="Cancel").click()
+    page.locator("#move-do").click()
+    expect(page.locator("#move .problem")).to_contain_text(
+        "Mend the fence: The server answered 503"
+    )
+    page.locator("#move-do").click()
+    expect(page.locator("#move")).to_be_hidden()
+    assert len(site.client.work_list("cancelled")) == 2
+
+
+def test_the_menu_of_a_card_that_changes_meanwhile_gives_the_focus_back(
+    site: Site, page: Page
+) -> None:
+    item = site.add("Paint the gate")
+    opened(page)
+    page.locator(f"#i-{item}").focus()
+    page.keyboard.press("m")
+    site.client.edit(item, priority=1)
+    expect(card(page, "queued", "Paint the gate")).to_contain_text("P1")
+    page.keyboard.press("Escape")
+    expect(page.locator(f"#i-{item}")).to_be_focused()
 
 
 def test_a_dialog_that_is_submitted_twice_sends_once(site: Site, page: Page) -> None:

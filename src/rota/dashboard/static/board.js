@@ -22,9 +22,14 @@ const allCards = () => [...board.querySelectorAll(".card")];
 const heard = new Set();
 let asking = false;
 let asked = -Infinity; // by a clock that nobody sets back
+let loading = 0; // pages of columns
+const meanwhile = new Set(); // what was heard since the first of them was asked for
 
-function hear(events) {
-  for (const event of events) if (event.work_item_id) heard.add(event.work_item_id);
+function hear(ids) {
+  for (const id of ids) {
+    heard.add(id);
+    if (loading) meanwhile.add(id);
+  }
   if (heard.size && !asking) setTimeout(update, Math.max(0, asked + AT_MOST_EVERY - performance.now()));
   asking ||= heard.size > 0;
 }
@@ -36,7 +41,7 @@ async function update() {
   let pause = 1000;
   try {
     if (ids.length > AT_ONCE) await reload();
-    else put(ids, await fetchPage(`/board?${new URLSearchParams([...filters, ...ids.map((id) => ["id", id])])}`));
+    else put(ids, await fetched(`/board?${new URLSearchParams([...filters, ...ids.map((id) => ["id", id])])}`));
     pause = AT_MOST_EVERY;
   } catch {
     for (const id of ids) heard.add(id);
@@ -46,8 +51,15 @@ async function update() {
   if (asking) setTimeout(update, pause);
 }
 
-function put(ids, page) {
+// Cards stay while one is dragged: a browser does not tell the end of a drag whose card is gone.
+async function fetched(address) {
+  const page = await fetchPage(address);
+  while (dragged.length) await new Promise((done) => setTimeout(done, AT_MOST_EVERY));
   localise(page);
+  return page;
+}
+
+function put(ids, page) {
   const fresh = new Map([...page.querySelectorAll(".card")].map((card) => [card.dataset.id, card]));
   const told = [];
   for (const id of ids) {
@@ -60,9 +72,13 @@ function put(ids, page) {
     const shown = board.querySelector(`.count[data-of="${count.dataset.of}"]`);
     if (shown) shown.textContent = count.textContent;
   }
+  if (told.length) announce(told.length > 3 ? `${told.length} items moved` : told.join(". "));
+  showAround(page);
+}
+
+function showAround(page) {
   document.getElementById("attention").replaceChildren(...page.getElementById("attention").childNodes);
   setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
-  if (told.length) announce(told.length > 3 ? `${told.length} items moved` : told.join(". "));
   showPicked();
 }
 
@@ -101,18 +117,18 @@ function remove(card) {
 }
 
 async function reload() {
-  const page = await fetchPage(location.href);
-  localise(page);
+  const page = await fetched(location.href);
+  const kept = { picked: picked(), focus: current() };
   for (const column of page.querySelectorAll(".column")) columnOf(column.dataset.status).replaceWith(document.adoptNode(column));
-  document.getElementById("attention").replaceChildren(...page.getElementById("attention").childNodes);
-  setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
-  showPicked();
+  for (const { dataset } of kept.picked) if (cardOf(dataset.id)) pick(cardOf(dataset.id), true);
+  if (kept.focus) cardOf(kept.focus.dataset.id)?.focus({ preventScroll: true });
+  showAround(page);
   watchEnds();
 }
 
 onEvents(({ events, refused }) => {
   if (refused && refused.status === 401) fetchPage(location.href).catch(() => {});
-  if (events) hear(events);
+  if (events) hear(events.map((event) => event.work_item_id).filter(Boolean));
 });
 
 // pages of a column
@@ -129,9 +145,10 @@ async function more(link) {
   ends.unobserve(link);
   if (link.dataset.busy) return;
   link.dataset.busy = "yes";
+  loading += 1;
   try {
-    const page = await fetchPage(link.href);
-    localise(page);
+    const page = await fetched(link.href);
+    if (!link.isConnected) return; // all columns were fetched anew
     const list = link.parentElement.querySelector(".cards");
     for (const card of page.querySelectorAll(".card")) {
       cardOf(card.dataset.id)?.remove();
@@ -145,6 +162,10 @@ async function more(link) {
   } catch {
     delete link.dataset.busy;
     link.textContent = "More (could not be loaded; click to try again)";
+  } finally {
+    loading -= 1;
+    hear(meanwhile); // the page may show it as it was before
+    if (!loading) meanwhile.clear();
   }
 }
 
@@ -167,17 +188,21 @@ const isBlocked = (card) => card.dataset.status === "blocked";
 
 const commonVerbs = (cards) => verbsOf(cards[0]).filter((verb) => cards.every((one) => verbsOf(one).includes(verb)));
 
+// Leaves in `cards` those that were refused, so that only they are tried again.
 async function act(cards, verb, body) {
+  const all = cards.splice(0);
+  const done = [];
   const refused = [];
-  for (const card of cards) {
+  for (const card of all) {
     try {
       await call(`POST /work/${card.dataset.id}/${verb}`, body);
+      done.push(card);
     } catch (error) {
-      refused.push(cards.length > 1 ? `${nameOf(card)}: ${error.message}` : error.message);
+      cards.push(card);
+      refused.push(all.length > 1 ? `${nameOf(card)}: ${error.message}` : error.message);
     }
   }
-  const done = cards.length - refused.length;
-  if (done) announce(`${words[verb][0]}: ${done === 1 ? nameOf(cards[0]) : `${done} items`}`);
+  if (done.length) announce(`${words[verb][0]}: ${done.length === 1 ? nameOf(done[0]) : `${done.length} items`}`);
   if (refused.length) throw new Error(refused.join(" "));
   clearPicked();
 }
@@ -258,14 +283,14 @@ board.addEventListener("dragend", () => {
 // by menu
 
 const menu = document.getElementById("menu");
-let menuOf = null;
+let menuOf = null; // the id of its card, which may be replaced meanwhile
 
 function openMenu(card) {
   const cards = card.classList.contains("picked") ? picked() : [card];
   menu.replaceChildren(...commonVerbs(cards).map((verb) => entry(words[verb][0], () => propose(cards, verb))),
     entry("Open", () => card.querySelector(".name").click()));
   menu.hidden = false;
-  menuOf = card;
+  menuOf = card.dataset.id;
   const at = card.querySelector(".menu").getBoundingClientRect();
   menu.style.left = `${Math.max(8, Math.min(at.left, innerWidth - menu.offsetWidth - 8))}px`;
   menu.style.top = `${Math.max(8, Math.min(at.bottom + 4, innerHeight - menu.offsetHeight - 8))}px`;
@@ -284,7 +309,7 @@ function entry(text, act) {
 function closeMenu() {
   if (menu.hidden) return;
   menu.hidden = true;
-  menuOf?.focus();
+  cardOf(menuOf)?.focus();
   menuOf = null;
 }
 
