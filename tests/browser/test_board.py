@@ -143,6 +143,7 @@ def test_what_is_due_is_fetched_in_time_by_a_wrong_clock_of_the_viewer(
     page.clock.run_for(5_000)  # with the first visit, the page is fetched for the time zone
     with page.expect_request("**/ui/schedules"):
         page.clock.run_for(60_000)
+    page.unroute_all(behavior="wait")
 
 
 def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> None:
