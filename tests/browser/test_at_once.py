@@ -233,3 +233,36 @@ def test_the_focus_returns_to_a_card_that_changes_while_its_dialog_is_open(
     page.keyboard.press("Escape")
     expect(page.locator("#move")).to_be_hidden()
     expect(page.locator(f"#i-{item}")).to_be_focused()
+
+
+def test_a_board_that_stays_open_keeps_no_more_cards_than_somebody_may_look_at(
+    site: Site, page: Page
+) -> None:
+    site.client.set_agent("ann", max_concurrent=50)
+    opened(page)
+    done = page.locator(".column.completed")
+    for count in (50, 100, 150):
+        site.client.work_add_many([{"type": "chore", "description": "Item"} for _ in range(50)])
+        for one in site.client.claim("ann", limit=50, lease_seconds=600):
+            site.client.complete(one["id"], one["claim"]["token"])
+        expect(done.locator(".count")).to_have_text(f"{count}")
+    expect(done.locator(".card").nth(100)).to_have_count(0)
+    expect(done.locator(".more")).to_have_count(1)
+
+
+def test_what_was_done_yesterday_leaves_the_board(site: Site, page: Page) -> None:
+    opened(page)
+    item = site.taken("Paint the gate")
+    site.client.edit(item, status="completed", outcome="success")
+    expect(card(page, "completed", "Paint the gate")).to_be_visible()
+    page.evaluate("""() => {
+      const old = document.querySelector(".completed .card").cloneNode(true);
+      old.querySelector(".name").textContent = "Of yesterday";
+      old.id = "i-yesterday";
+      old.dataset.key = "2020-01-01T00:00:00.000000Z yesterday";
+      document.querySelector(".completed .cards").append(old);
+    }""")
+    site.add("Mend the fence")
+    expect(card(page, "queued", "Mend the fence")).to_be_visible()
+    expect(card(page, "completed", "Of yesterday")).to_have_count(0)
+    expect(card(page, "completed", "Paint the gate")).to_be_visible()

@@ -4,10 +4,12 @@ import { announce, ask, call, complain } from "./act.js";
 import { onEvents } from "./feed.js";
 import { onKey, typing } from "./keys.js";
 import { fetchPage, setTitle } from "./parts.js";
-import { localise } from "./times.js";
+import { localise, now } from "./times.js";
 
 const AT_ONCE = 200; // for more cards than this, the whole page is fetched
 const AT_MOST_EVERY = 120;
+const MOST_KEPT = 100; // cards of a column, where nobody looks further than its first page
+const A_PAGE = 30;
 const board = document.getElementById("board");
 const { moves, words, needs, titles, order } = JSON.parse(board.dataset.board);
 const filters = new URLSearchParams(location.search);
@@ -15,6 +17,7 @@ const filters = new URLSearchParams(location.search);
 const columnOf = (status) => board.querySelector(`.column[data-status="${status}"]`);
 const cardOf = (id) => document.getElementById(`i-${id}`);
 const nameOf = (card) => card.querySelector(".name").textContent;
+const columns = () => [...board.querySelectorAll(".column")];
 const allCards = () => [...board.querySelectorAll(".card")];
 
 // changes by others
@@ -42,6 +45,7 @@ async function update() {
   try {
     if (ids.length > AT_ONCE) await reload();
     else put(ids, await fetched(`/board?${new URLSearchParams([...filters, ...ids.map((id) => ["id", id])])}`));
+    if (columns().some(isOverfull)) await reload(isOverfull);
     pause = AT_MOST_EVERY;
   } catch {
     for (const id of ids) heard.add(id);
@@ -116,10 +120,26 @@ function remove(card) {
   if (focused) neighbour?.focus();
 }
 
-async function reload() {
+// A board that stays open gets ever more cards.
+function isOverfull(column) {
+  const cards = column.querySelectorAll(".card");
+  return hasYesterday(column, cards) || (cards.length > MOST_KEPT &&
+    cards[A_PAGE].getBoundingClientRect().top > innerHeight && !column.querySelector(".picked, :focus"));
+}
+
+function hasYesterday(column, cards) {
+  const counted = Number(column.querySelector(".count").textContent.replace(/\D/g, ""));
+  if (column.dataset.status !== "completed" || cards.length <= counted) return false;
+  return Date.parse(cards[cards.length - 1].dataset.key.split(" ")[0]) < new Date(now()).setHours(0, 0, 0, 0);
+}
+
+async function reload(wanted = () => true) {
   const page = await fetched(location.href);
   const kept = { picked: picked(), focus: current() };
-  for (const column of page.querySelectorAll(".column")) columnOf(column.dataset.status).replaceWith(document.adoptNode(column));
+  for (const column of page.querySelectorAll(".column")) {
+    const old = columnOf(column.dataset.status);
+    if (wanted(old)) old.replaceWith(document.adoptNode(column));
+  }
   for (const { dataset } of kept.picked) if (cardOf(dataset.id)) pick(cardOf(dataset.id), true);
   if (kept.focus) cardOf(kept.focus.dataset.id)?.focus({ preventScroll: true });
   showAround(page);
@@ -261,7 +281,7 @@ board.addEventListener("dragstart", (event) => {
   event.dataTransfer.effectAllowed = "move";
   event.dataTransfer.setData("text/plain", dragged.map((one) => one.dataset.id).join(" "));
   for (const one of dragged) one.classList.add("dragged");
-  for (const column of board.querySelectorAll(".column")) {
+  for (const column of columns()) {
     const target = column.dataset.status;
     const may = dragged.every((one) => one.dataset.status === target || verbTo(one, target));
     column.classList.add(may ? "may" : "may-not");
@@ -276,7 +296,7 @@ board.addEventListener("drop", (event) => {
 });
 board.addEventListener("dragend", () => {
   for (const one of dragged) one.classList.remove("dragged");
-  for (const column of board.querySelectorAll(".column")) column.classList.remove("may", "may-not");
+  for (const column of columns()) column.classList.remove("may", "may-not");
   dragged = [];
 });
 
@@ -384,10 +404,10 @@ function step(by) {
 function aside(by) {
   const card = current();
   if (!card) { focusCard(board.querySelector(".card")); return; }
-  const columns = [...board.querySelectorAll(".column")];
+  const all = columns();
   const row = [...card.parentElement.children].indexOf(card);
-  for (let at = columns.indexOf(card.closest(".column")) + by; columns[at]; at += by) {
-    const cards = columns[at].querySelectorAll(".card");
+  for (let at = all.indexOf(card.closest(".column")) + by; all[at]; at += by) {
+    const cards = all[at].querySelectorAll(".card");
     if (cards.length) { focusCard(cards[Math.min(row, cards.length - 1)]); return; }
   }
 }
