@@ -266,3 +266,26 @@ def test_what_was_done_yesterday_leaves_the_board(site: Site, page: Page) -> Non
     expect(card(page, "queued", "Mend the fence")).to_be_visible()
     expect(card(page, "completed", "Of yesterday")).to_have_count(0)
     expect(card(page, "completed", "Paint the gate")).to_be_visible()
+
+
+def test_an_edit_does_not_undo_what_somebody_else_has_changed_meanwhile(
+    site: Site, page: Page
+) -> None:
+    item = site.add("Paint the gate", labels=["garden"])
+    opened(page, f"/items/{item}")
+    page.locator("#edit").click()
+    dialog = page.locator("#dialog-edit")
+    dialog.get_by_label("Labels").fill("garden\nspring")
+    site.client.edit(item, labels=["garden", "urgent"])
+    expect(page.locator("#item-head")).to_contain_text("urgent")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.locator(".problem")).to_contain_text(
+        "Somebody has changed the labels meanwhile, to: garden, urgent."
+    )
+    assert site.client.work_get(item)["labels"] == ["garden", "urgent"]
+    dialog.get_by_role("button", name="Close").click()
+    page.locator("#edit").click()
+    dialog.get_by_label("Title").fill("Paint the fence")
+    dialog.get_by_role("button", name="Save").click()
+    expect(page.locator("h1")).to_have_text("Paint the fence")
+    assert site.client.work_get(item)["labels"] == ["garden", "urgent"]
