@@ -289,3 +289,22 @@ def test_an_edit_does_not_undo_what_somebody_else_has_changed_meanwhile(
     dialog.get_by_role("button", name="Save").click()
     expect(page.locator("h1")).to_have_text("Paint the fence")
     assert site.client.work_get(item)["labels"] == ["garden", "urgent"]
+
+
+def test_a_card_that_moves_into_a_column_that_is_fetched_anew_is_there_once(
+    site: Site, page: Page
+) -> None:
+    gate = site.taken("Paint the gate")
+    site.client.work_add_many([{"type": "chore", "description": "Item"} for _ in range(101)])
+    opened(page)
+    kept = Kept(page, f"{site.url}/")
+    for limit in (40, 40, 21):
+        for one in site.client.claim("ann", limit=limit, lease_seconds=600):
+            site.client.complete(one["id"], one["claim"]["token"])
+    kept.arrive()
+    site.client.edit(gate, status="completed", outcome="success")
+    kept.let_go()
+    expect(card(page, "completed", "Paint the gate").first).to_be_visible()
+    site.add("Mend the fence")
+    expect(card(page, "queued", "Mend the fence")).to_be_visible()
+    expect(page.locator(f"[id='i-{gate}']")).to_have_count(1)

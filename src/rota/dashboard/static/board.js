@@ -9,9 +9,8 @@ import { localise, now } from "./times.js";
 const AT_ONCE = 200; // for more cards than this, the whole page is fetched
 const AT_MOST_EVERY = 120;
 const MOST_KEPT = 100; // cards of a column, where nobody looks further than its first page
-const A_PAGE = 30;
 const board = document.getElementById("board");
-const { moves, words, needs, titles, order } = JSON.parse(board.dataset.board);
+const { moves, words, needs, titles, order, a_page } = JSON.parse(board.dataset.board);
 const filters = new URLSearchParams(location.search);
 
 const columnOf = (status) => board.querySelector(`.column[data-status="${status}"]`);
@@ -124,7 +123,7 @@ function remove(card) {
 function isOverfull(column) {
   const cards = column.querySelectorAll(".card");
   return hasYesterday(column, cards) || (cards.length > MOST_KEPT &&
-    cards[A_PAGE].getBoundingClientRect().top > innerHeight && !column.querySelector(".picked, :focus"));
+    cards[a_page].getBoundingClientRect().top > innerHeight && !column.querySelector(".picked, :focus"));
 }
 
 function hasYesterday(column, cards) {
@@ -138,7 +137,9 @@ async function reload(wanted = () => true) {
   const kept = { picked: picked(), focus: current() };
   for (const column of page.querySelectorAll(".column")) {
     const old = columnOf(column.dataset.status);
-    if (wanted(old)) old.replaceWith(document.adoptNode(column));
+    if (!wanted(old)) continue;
+    for (const card of column.querySelectorAll(".card")) cardOf(card.dataset.id)?.remove();
+    old.replaceWith(document.adoptNode(column));
   }
   for (const { dataset } of kept.picked) if (cardOf(dataset.id)) pick(cardOf(dataset.id), true);
   if (kept.focus) cardOf(kept.focus.dataset.id)?.focus({ preventScroll: true });
