@@ -125,6 +125,27 @@ def test_ages_do_not_go_by_a_wrong_clock_of_the_viewer(
     expect(page.locator(f"#i-{item} .age")).to_have_text(re.compile(r"^[1-9]\d?s$"))
 
 
+def test_what_is_due_is_fetched_in_time_by_a_wrong_clock_of_the_viewer(
+    showroom: Site, visits: Visits
+) -> None:
+    now, visit = datetime.now(UTC), visits(showroom.url)
+    visit.tolerate("LOCAL_NETWORK_ACCESS")  # no feed on a page that was fulfilled
+    page = visit.page
+    soon = f'data-refresh="{(now + timedelta(seconds=40)).isoformat()}"'
+
+    def due_soon(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=re.sub('data-refresh="[^"]+"', soon, answer.text()))
+
+    page.route("**/ui/schedules", due_soon)
+    page.clock.install(time=now + timedelta(minutes=10))
+    page.goto("/ui/schedules")
+    page.clock.run_for(5_000)  # with the first visit, the page is fetched for the time zone
+    with page.expect_request("**/ui/schedules"):
+        page.clock.run_for(60_000)
+    page.unroute_all(behavior="wait")
+
+
 def test_a_change_made_elsewhere_appears_by_itself(site: Site, page: Page) -> None:
     first = site.add("First", priority=2)
     opened(page)

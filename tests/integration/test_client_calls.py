@@ -445,12 +445,13 @@ def test_the_sync_client_makes_the_same_calls(sync_client: SyncWorkQueueClient) 
         sync_client.work_get("nothing")
 
 
-def test_a_server_under_a_path_is_asked_there(database: str) -> None:
+@pytest.mark.parametrize("path", ["rota", "café", "old and new"])
+def test_a_server_under_a_path_is_asked_there(database: str, path: str) -> None:
     """As behind a proxy; whatever the Link header says, the client goes on asking there."""
     with (
         serve(database, ApiSettings(trusted=True)) as served,
-        SyncWorkQueueClient(f"{served.url}/rota/") as client,
+        SyncWorkQueueClient(f"{served.url}/{path}/") as client,
         pytest.raises(NotFound) as error,
     ):
         client.work_list()
-    assert "/rota/work" in error.value.message
+    assert f"/{path}/work" in error.value.message

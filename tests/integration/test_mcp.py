@@ -1,7 +1,9 @@
 """MCP over streamable HTTP and from one seat, asked by the official client."""
 
+import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,7 +23,7 @@ from rota.mcp.http import MAX_BODY_BYTES, PATH, McpFace
 from rota.mcp.loopback import Loopback
 from rota.mcp.seat import Seat
 from rota.mcp.server import make_server
-from rota.mcp.stdio import refresh
+from rota.mcp.stdio import keep, refresh
 from rota.mcp.tools import TOOLS
 from rota.model.access import READ
 from rota.testing.clock import ManualClock
@@ -531,6 +533,23 @@ async def test_claims_are_kept_while_their_agent_shows_signs_of_life_and_no_long
         assert item in told["warning"]
         assert "warning" not in await agent.call("work_list"), "once is enough"
         assert (await agent.refused("work_complete", id=item))["code"] == "transition_refused"
+
+
+async def test_a_short_claim_beside_a_long_one_is_kept_in_time() -> None:
+    beaten: asyncio.Queue[str] = asyncio.Queue()
+
+    class Ledger:
+        async def heartbeat(self, item_id: str, token: str) -> None:
+            beaten.put_nowait(item_id)
+
+    seat = Seat(Ledger())  # type: ignore[arg-type]
+    seat.holdings.take("long", "a", 900.0)
+    keeping = asyncio.create_task(keep(seat, time.monotonic))
+    await asyncio.sleep(0)  # it waits for the long one now
+    seat.holdings.take("short", "b", 2.0)
+    async with asyncio.timeout(20):
+        assert await beaten.get() == "short"
+    keeping.cancel()
 
 
 async def test_nothing_that_a_person_would_not_see_reaches_a_model(served: Served) -> None:

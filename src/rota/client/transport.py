@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from rota.model.errors import InvalidInput
 
@@ -89,6 +89,7 @@ def address_of(url: str) -> Address:
     try:
         parts = urlsplit(url)
         port = parts.port
+        prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
     except ValueError:
         raise _no_address(url) from None
     host = parts.hostname or ""
@@ -97,7 +98,7 @@ def address_of(url: str) -> Address:
     if parts.username or parts.password:
         raise InvalidInput("the server's address holds a password; put a token in ROTA_TOKEN")
     secure = parts.scheme == "https"
-    return Address(secure, host, port or (443 if secure else 80), parts.path.rstrip("/"))
+    return Address(secure, host, port or (443 if secure else 80), prefix)
 
 
 def _no_address(url: str) -> InvalidInput:

@@ -182,6 +182,7 @@ _BOARD = {
     "needs": {verb: rule.needs for verb, rule in RULES.items() if rule.needs},
     "titles": COLUMNS,
     "order": list(RULES),  # JSON objects are unordered
+    "a_page": CARDS_A_PAGE,
 }
 
 

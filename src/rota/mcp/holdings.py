@@ -4,6 +4,7 @@ Correctness does not depend on this: the ledger checks every token. An agent who
 lost it (a new process, a stateless request) passes the token that `work_claim` returned.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,5 +59,5 @@ class Holdings:
         ]
 
     @property
-    def shortest_lease(self) -> float | None:
-        return min((one.lease_seconds for one in self._held.values()), default=None)
+    def shortest_lease(self) -> float:
+        return min((one.lease_seconds for one in self._held.values()), default=math.inf)

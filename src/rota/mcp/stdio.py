@@ -15,7 +15,7 @@ from rota.model.errors import ClaimLost, RotaError
 
 log = structlog.get_logger()
 
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 1.0  # the agent may claim something with a short lease meanwhile
 
 
 async def serve(seat: Seat, ledger: str, seen_at: Callable[[], float]) -> None:
@@ -37,8 +37,7 @@ async def keep(seat: Seat, seen_at: Callable[[], float]) -> None:
     has crashed must lose them. Nothing is given back at the end of a conversation, because a client
     may just be restarting its servers."""
     while True:
-        shortest = seat.holdings.shortest_lease
-        await asyncio.sleep(1.0 if shortest is None else min(shortest / 6, LONGEST_PAUSE))
+        await asyncio.sleep(min(seat.holdings.shortest_lease / 6, LONGEST_PAUSE))
         await refresh(seat, max(seat.called_at, seen_at()))
 
 

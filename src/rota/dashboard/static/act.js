@@ -1,7 +1,7 @@
 // Buttons that call the API: data-call="POST /work/x/retry", data-body, data-dialog, data-done, and
 // data-link="/items/" where the answer is an item that may be out of sight.
 // A dialog's form becomes the body. A refusal is explained next to the button that was pressed.
-import { refreshSoon } from "./parts.js";
+import { refreshSoon, signIn } from "./parts.js";
 
 const messages = document.getElementById("messages");
 
@@ -62,9 +62,7 @@ export async function call(what, body) {
     throw new Refusal({ detail: "the server did not answer, so the change may not have been made; try again" }, 0);
   }
   if (answer.status < 500) unheard.delete(asked);
-  if (answer.status === 401) {
-    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
-  }
+  if (answer.status === 401) signIn();
   const content = read(text);
   if (!answer.ok) throw new Refusal(content || {}, answer.status);
   return content;
@@ -127,7 +125,8 @@ function pointOut(form, error) {
   return `${name}: ${wrong.message.replace(`${wrong.field}: `, "")}.`;
 }
 
-// Opens a dialog with a form, which calls `act(body)`. The dialog closes on success.
+// Opens a dialog with a form, which calls `act(body)`. The dialog closes on success. It may be closed
+// by hand, and opened for something else, before the answer is there.
 export function ask(dialog, act) {
   const form = dialog.querySelector("form");
   const problem = dialog.querySelector(".problem") || document.createElement("p");
@@ -140,19 +139,28 @@ export function ask(dialog, act) {
     button.type = "button";
     button.onclick = () => dialog.close();
   }
-  form.onsubmit = async (event) => {
+  let isSending = false;
+  const submit = async (event) => {
     event.preventDefault();
+    if (isSending) return;
+    isSending = true;
     problem.textContent = "";
     try {
       await act(bodyOf(form));
-      form.reset();
-      dialog.close();
+      if (form.onsubmit === submit) { form.reset(); dialog.close(); }
     } catch (error) {
+      if (form.onsubmit !== submit || !dialog.open) { complain(error.message); return; }
       problem.textContent = pointOut(form, error);
       (form.querySelector(".tools") || problem).scrollIntoView({ block: "nearest" });
       problem.scrollIntoView({ block: "nearest" });
+    } finally {
+      isSending = false;
     }
   };
+  form.onsubmit = submit;
+  const opener = document.activeElement.id;
+  // What had the focus may have been replaced, and the browser looks for the old one.
+  dialog.onclose = () => { if (document.activeElement === document.body) document.getElementById(opener)?.focus(); };
   dialog.showModal();
 }
 

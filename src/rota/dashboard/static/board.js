@@ -4,39 +4,47 @@ import { announce, ask, call, complain } from "./act.js";
 import { onEvents } from "./feed.js";
 import { onKey, typing } from "./keys.js";
 import { fetchPage, setTitle } from "./parts.js";
-import { localise } from "./times.js";
+import { localise, now } from "./times.js";
 
 const AT_ONCE = 200; // for more cards than this, the whole page is fetched
 const AT_MOST_EVERY = 120;
+const MOST_KEPT = 100; // cards of a column, where nobody looks further than its first page
 const board = document.getElementById("board");
-const { moves, words, needs, titles, order } = JSON.parse(board.dataset.board);
+const { moves, words, needs, titles, order, a_page } = JSON.parse(board.dataset.board);
 const filters = new URLSearchParams(location.search);
 
 const columnOf = (status) => board.querySelector(`.column[data-status="${status}"]`);
 const cardOf = (id) => document.getElementById(`i-${id}`);
 const nameOf = (card) => card.querySelector(".name").textContent;
+const columns = () => [...board.querySelectorAll(".column")];
 const allCards = () => [...board.querySelectorAll(".card")];
 
 // changes by others
 
 const heard = new Set();
 let asking = false;
-let asked = 0;
+let asked = -Infinity; // by a clock that nobody sets back
+let loading = 0; // pages of columns
+const meanwhile = new Set(); // what was heard since the first of them was asked for
 
-function hear(events) {
-  for (const event of events) if (event.work_item_id) heard.add(event.work_item_id);
-  if (heard.size && !asking) setTimeout(update, Math.max(0, asked + AT_MOST_EVERY - Date.now()));
+function hear(ids) {
+  for (const id of ids) {
+    heard.add(id);
+    if (loading) meanwhile.add(id);
+  }
+  if (heard.size && !asking) setTimeout(update, Math.max(0, asked + AT_MOST_EVERY - performance.now()));
   asking ||= heard.size > 0;
 }
 
 async function update() {
   const ids = [...heard];
   heard.clear();
-  asked = Date.now();
+  asked = performance.now();
   let pause = 1000;
   try {
     if (ids.length > AT_ONCE) await reload();
-    else put(ids, await fetchPage(`/board?${new URLSearchParams([...filters, ...ids.map((id) => ["id", id])])}`));
+    else put(ids, await fetched(`/board?${new URLSearchParams([...filters, ...ids.map((id) => ["id", id])])}`));
+    if (columns().some(isOverfull)) await reload(isOverfull);
     pause = AT_MOST_EVERY;
   } catch {
     for (const id of ids) heard.add(id);
@@ -46,8 +54,15 @@ async function update() {
   if (asking) setTimeout(update, pause);
 }
 
-function put(ids, page) {
+// Cards stay while one is dragged: a browser does not tell the end of a drag whose card is gone.
+async function fetched(address) {
+  const page = await fetchPage(address);
+  while (dragged.length) await new Promise((done) => setTimeout(done, AT_MOST_EVERY));
   localise(page);
+  return page;
+}
+
+function put(ids, page) {
   const fresh = new Map([...page.querySelectorAll(".card")].map((card) => [card.dataset.id, card]));
   const told = [];
   for (const id of ids) {
@@ -60,9 +75,13 @@ function put(ids, page) {
     const shown = board.querySelector(`.count[data-of="${count.dataset.of}"]`);
     if (shown) shown.textContent = count.textContent;
   }
+  if (told.length) announce(told.length > 3 ? `${told.length} items moved` : told.join(". "));
+  showAround(page);
+}
+
+function showAround(page) {
   document.getElementById("attention").replaceChildren(...page.getElementById("attention").childNodes);
   setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
-  if (told.length) announce(told.length > 3 ? `${told.length} items moved` : told.join(". "));
   showPicked();
 }
 
@@ -100,19 +119,37 @@ function remove(card) {
   if (focused) neighbour?.focus();
 }
 
-async function reload() {
-  const page = await fetchPage(location.href);
-  localise(page);
-  for (const column of page.querySelectorAll(".column")) columnOf(column.dataset.status).replaceWith(document.adoptNode(column));
-  document.getElementById("attention").replaceChildren(...page.getElementById("attention").childNodes);
-  setTitle(page.title, page.querySelector("link[rel=icon]").getAttribute("href"));
-  showPicked();
+// A board that stays open gets ever more cards.
+function isOverfull(column) {
+  const cards = column.querySelectorAll(".card");
+  return hasYesterday(column, cards) || (cards.length > MOST_KEPT &&
+    cards[a_page].getBoundingClientRect().top > innerHeight && !column.querySelector(".picked, :focus"));
+}
+
+function hasYesterday(column, cards) {
+  const counted = Number(column.querySelector(".count").textContent.replace(/\D/g, ""));
+  if (column.dataset.status !== "completed" || cards.length <= counted) return false;
+  return Date.parse(cards[cards.length - 1].dataset.key.split(" ")[0]) < new Date(now()).setHours(0, 0, 0, 0);
+}
+
+async function reload(wanted = () => true) {
+  const page = await fetched(location.href);
+  const kept = { picked: picked(), focus: current() };
+  for (const column of page.querySelectorAll(".column")) {
+    const old = columnOf(column.dataset.status);
+    if (!wanted(old)) continue;
+    for (const card of column.querySelectorAll(".card")) cardOf(card.dataset.id)?.remove();
+    old.replaceWith(document.adoptNode(column));
+  }
+  for (const { dataset } of kept.picked) if (cardOf(dataset.id)) pick(cardOf(dataset.id), true);
+  if (kept.focus) cardOf(kept.focus.dataset.id)?.focus({ preventScroll: true });
+  showAround(page);
   watchEnds();
 }
 
 onEvents(({ events, refused }) => {
   if (refused && refused.status === 401) fetchPage(location.href).catch(() => {});
-  if (events) hear(events);
+  if (events) hear(events.map((event) => event.work_item_id).filter(Boolean));
 });
 
 // pages of a column
@@ -129,9 +166,10 @@ async function more(link) {
   ends.unobserve(link);
   if (link.dataset.busy) return;
   link.dataset.busy = "yes";
+  loading += 1;
   try {
-    const page = await fetchPage(link.href);
-    localise(page);
+    const page = await fetched(link.href);
+    if (!link.isConnected) return; // all columns were fetched anew
     const list = link.parentElement.querySelector(".cards");
     for (const card of page.querySelectorAll(".card")) {
       cardOf(card.dataset.id)?.remove();
@@ -145,6 +183,10 @@ async function more(link) {
   } catch {
     delete link.dataset.busy;
     link.textContent = "More (could not be loaded; click to try again)";
+  } finally {
+    loading -= 1;
+    hear(meanwhile); // the page may show it as it was before
+    if (!loading) meanwhile.clear();
   }
 }
 
@@ -167,17 +209,21 @@ const isBlocked = (card) => card.dataset.status === "blocked";
 
 const commonVerbs = (cards) => verbsOf(cards[0]).filter((verb) => cards.every((one) => verbsOf(one).includes(verb)));
 
+// Leaves in `cards` those that were refused, so that only they are tried again.
 async function act(cards, verb, body) {
+  const all = cards.splice(0);
+  const done = [];
   const refused = [];
-  for (const card of cards) {
+  for (const card of all) {
     try {
       await call(`POST /work/${card.dataset.id}/${verb}`, body);
+      done.push(card);
     } catch (error) {
-      refused.push(cards.length > 1 ? `${nameOf(card)}: ${error.message}` : error.message);
+      cards.push(card);
+      refused.push(all.length > 1 ? `${nameOf(card)}: ${error.message}` : error.message);
     }
   }
-  const done = cards.length - refused.length;
-  if (done) announce(`${words[verb][0]}: ${done === 1 ? nameOf(cards[0]) : `${done} items`}`);
+  if (done.length) announce(`${words[verb][0]}: ${done.length === 1 ? nameOf(done[0]) : `${done.length} items`}`);
   if (refused.length) throw new Error(refused.join(" "));
   clearPicked();
 }
@@ -236,7 +282,7 @@ board.addEventListener("dragstart", (event) => {
   event.dataTransfer.effectAllowed = "move";
   event.dataTransfer.setData("text/plain", dragged.map((one) => one.dataset.id).join(" "));
   for (const one of dragged) one.classList.add("dragged");
-  for (const column of board.querySelectorAll(".column")) {
+  for (const column of columns()) {
     const target = column.dataset.status;
     const may = dragged.every((one) => one.dataset.status === target || verbTo(one, target));
     column.classList.add(may ? "may" : "may-not");
@@ -251,21 +297,21 @@ board.addEventListener("drop", (event) => {
 });
 board.addEventListener("dragend", () => {
   for (const one of dragged) one.classList.remove("dragged");
-  for (const column of board.querySelectorAll(".column")) column.classList.remove("may", "may-not");
+  for (const column of columns()) column.classList.remove("may", "may-not");
   dragged = [];
 });
 
 // by menu
 
 const menu = document.getElementById("menu");
-let menuOf = null;
+let menuOf = null; // the id of its card, which may be replaced meanwhile
 
 function openMenu(card) {
   const cards = card.classList.contains("picked") ? picked() : [card];
   menu.replaceChildren(...commonVerbs(cards).map((verb) => entry(words[verb][0], () => propose(cards, verb))),
     entry("Open", () => card.querySelector(".name").click()));
   menu.hidden = false;
-  menuOf = card;
+  menuOf = card.dataset.id;
   const at = card.querySelector(".menu").getBoundingClientRect();
   menu.style.left = `${Math.max(8, Math.min(at.left, innerWidth - menu.offsetWidth - 8))}px`;
   menu.style.top = `${Math.max(8, Math.min(at.bottom + 4, innerHeight - menu.offsetHeight - 8))}px`;
@@ -284,7 +330,7 @@ function entry(text, act) {
 function closeMenu() {
   if (menu.hidden) return;
   menu.hidden = true;
-  menuOf?.focus();
+  cardOf(menuOf)?.focus();
   menuOf = null;
 }
 
@@ -359,10 +405,10 @@ function step(by) {
 function aside(by) {
   const card = current();
   if (!card) { focusCard(board.querySelector(".card")); return; }
-  const columns = [...board.querySelectorAll(".column")];
+  const all = columns();
   const row = [...card.parentElement.children].indexOf(card);
-  for (let at = columns.indexOf(card.closest(".column")) + by; columns[at]; at += by) {
-    const cards = columns[at].querySelectorAll(".card");
+  for (let at = all.indexOf(card.closest(".column")) + by; all[at]; at += by) {
+    const cards = all[at].querySelectorAll(".card");
     if (cards.length) { focusCard(cards[Math.min(row, cards.length - 1)]); return; }
   }
 }

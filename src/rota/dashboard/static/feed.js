@@ -66,6 +66,7 @@ function connect() {
 function lost() {
   clearTimeout(answer);
   say("off", "Not connected: this page may be out of date. Reconnecting …");
+  clearTimeout(retry); // a connection that was given up may still say that it is closed
   retry = setTimeout(connect, pause * (0.5 + Math.random()));
   pause = Math.min(pause * 2, LONGEST_PAUSE);
 }

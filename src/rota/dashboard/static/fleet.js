@@ -1,6 +1,7 @@
 // Agents and schedules: the page is fetched again when something is due, because a waking without
 // work leaves no event. A dialog is told which agent it is about.
 import { refresh } from "./parts.js";
+import { now } from "./times.js";
 
 const SOONEST = 10000;
 const LATEST = 300000; // the line that marks now moves, too
@@ -10,7 +11,7 @@ const moments = () =>
   [...document.querySelectorAll("[data-refresh]")].map((one) => Date.parse(one.dataset.refresh)).filter(Number.isFinite);
 
 function wait() {
-  const ahead = moments().map((at) => at + LATE - Date.now()).filter((left) => left > 0);
+  const ahead = moments().map((at) => at + LATE - now()).filter((left) => left > 0);
   const pause = Math.min(LATEST, Math.max(SOONEST, Math.min(...ahead)));
   setTimeout(async () => {
     if (!document.hidden) await refresh();
@@ -23,9 +24,9 @@ const names = document.getElementById("panel-names");
 if (names) {
   const shown = [...document.querySelectorAll("#panels > [data-part]")].map((one) => `${one.id} `).join("");
   new MutationObserver(() => {
-    const now = document.getElementById("panel-names");
+    const present = document.getElementById("panel-names");
     const open = document.querySelector("dialog[open]");
-    if (!now || now.dataset.names === shown) return;
+    if (!present || present.dataset.names === shown) return;
     if (open) open.addEventListener("close", () => location.reload(), { once: true });
     else location.reload();
   }).observe(names.parentElement, { childList: true });

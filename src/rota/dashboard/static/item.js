@@ -16,6 +16,16 @@ function changed(form, now) {
   return change;
 }
 
+// Labels are sent as a whole, so what somebody else has added meanwhile would be lost.
+function checkPresent(change, now) {
+  const present = document.getElementById("edit")?.dataset || now;
+  for (const [field, shown] of [["description", "title"], ["priority", "priority"], ["labels", "labels"]]) {
+    if (field in change && present[shown] !== now[shown]) {
+      throw new Error(`Somebody has changed the ${shown} meanwhile, to: ${present[shown].replaceAll("\n", ", ") || "none"}. Close this, and edit again.`);
+    }
+  }
+}
+
 function edit(button) {
   const now = { ...button.dataset };
   const form = dialog.querySelector("form");
@@ -24,6 +34,7 @@ function edit(button) {
   form.elements.labels.value = now.labels;
   ask(dialog, async () => {
     const change = changed(form, now);
+    checkPresent(change, now);
     if (Object.keys(change).length) await call(`PATCH /work/${now.item}`, change);
     announce("Saved");
     refreshSoon();

@@ -1,6 +1,7 @@
 // A run's log, as it grows. Lines are JSON objects, shown as plain text only. The page holds a
 // bounded number of them, whatever a run prints.
 import { onKey } from "./keys.js";
+import { signIn } from "./parts.js";
 
 const MOST_LINES = 5000;
 const MOST_CHARACTERS = 2000000;
@@ -249,7 +250,7 @@ async function read(mine) {
 // True when there is nothing more to come.
 async function pump(mine) {
   const answer = await fetch(`/runs/${encodeURIComponent(mine.run)}/log?follow=true&offset=${mine.offset}`, { signal: mine.stop.signal });
-  if (answer.status === 401) location.assign(`/sign-in?next=${encodeURIComponent(location.pathname)}`);
+  if (answer.status === 401) signIn();
   if (!answer.ok) {
     const problem = await answer.json().catch(() => ({}));
     say(problem.detail || `the server answered ${answer.status}`);

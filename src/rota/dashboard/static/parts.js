@@ -5,24 +5,35 @@ import { localise } from "./times.js";
 
 const AT_MOST_EVERY = 400;
 const AFTER_FAILURE = 2000;
+const SLOWEST_FORM = 60000;
 const prefixes = (document.body.dataset.live || "").split(" ").filter(Boolean);
 // Ids of items or runs: the page is only refreshed for these.
 const about = (document.body.dataset.about || "").split(" ").filter(Boolean);
-let last = 0;
+let last = -Infinity; // by a clock that nobody sets back
 let waiting = null;
 let running = false;
 let again = false;
+let recount = null;
 
 export function refreshSoon() {
   if (waiting !== null) return;
-  const pause = Math.max(0, last + AT_MOST_EVERY - Date.now());
+  const pause = Math.max(0, last + AT_MOST_EVERY - performance.now());
   waiting = setTimeout(() => { waiting = null; refresh(); }, pause);
+}
+
+let left = -Infinity;
+
+// Not again while the form is on its way: that would begin anew, and on a slow network never end.
+export function signIn() {
+  if (performance.now() < left + SLOWEST_FORM) return;
+  left = performance.now();
+  location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
 }
 
 export async function fetchPage(address) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
   if (answer.status === 401 || answer.redirected) {
-    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+    signIn();
     throw new Error("signed out");
   }
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
@@ -32,7 +43,7 @@ export async function fetchPage(address) {
 export async function refresh() {
   if (running) { again = true; return; }
   running = true;
-  last = Date.now();
+  last = performance.now();
   try {
     const page = await fetchPage(location.href);
     askAgain(page);
@@ -48,7 +59,8 @@ export async function refresh() {
 // event may come to ask for them.
 function askAgain(page) {
   const old = page.querySelector("[data-again-in]");
-  if (old) setTimeout(refreshSoon, old.dataset.againIn * 1000);
+  clearTimeout(recount);
+  if (old) recount = setTimeout(refreshSoon, old.dataset.againIn * 1000);
 }
 
 const inUse = (part) => {

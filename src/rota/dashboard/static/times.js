@@ -12,7 +12,7 @@ export function span(seconds) {
 // before it was here; where the viewer's clock says otherwise, it is corrected by as little as will do.
 const made = Date.parse(document.body.dataset.now);
 const lead = Number.isNaN(made) ? 0 : Math.max(made - Date.now(), Math.min(made - Date.now() + performance.now(), 0));
-const now = () => Date.now() + lead;
+export const now = () => Date.now() + lead;
 
 const FORMS = {
   exact: (moment) => exact.format(moment),
