@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from rota.model.clock import to_text
 from rota.model.errors import StorageUnavailable
 from rota.model.schedules import CatchUp, Schedule, ScheduleType, SkipReason
 from rota.scheduler import SchedulerStatus, TriggerInfo, run_schedule
@@ -67,6 +68,44 @@ async def test_who_died_with_a_clock_ahead_is_dead_as_soon_as_any_other(
     record = await store.read(lambda tx: tx.get_trigger(dead.stage.came[0].id))
     assert record is not None
     assert record.outcome == "lost"
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped", "set right", "while the others slept"])
+async def test_what_a_server_ahead_has_put_off_is_not_put_off_when_that_server_is_gone(
+    store: Store, clock: ManualClock, new_node: NewNode, how: str
+) -> None:
+    start = clock.now()
+    ahead = ManualClock(start)
+    fleet = agent(cron("0 * * * *"), every(5))
+    node = await new_node(fleet)
+    fast = await new_node(fleet, name="fast", clock=ahead)
+    ahead.advance(10 * 365 * 86_400)
+    await pass_time([clock, ahead], [node, fast], 30)
+    slots = [(await state(store, one)).slot or "" for one in ("clock", "poll")]
+    assert min(slots) > clock.text(86_400)
+    if how == "stopped":
+        await fast.scheduler.stop()
+    elif how == "set right":
+        ahead.advance(-10 * 365 * 86_400)
+        await fast.scheduler.set_agents([])  # so it does not look at them
+        await fast.tick()
+    elif how == "while the others slept":
+        await store.transact(lambda tx: tx.end_node("fast", clock.text()))
+        clock.advance(60)
+    await pass_time([clock], [node], 40)
+    assert (await state(store, "clock")).slot == to_text(start + timedelta(hours=1))
+    assert clock.text() < ((await state(store)).slot or "") <= clock.text(300)
+
+
+async def test_a_server_that_is_ahead_and_lives_keeps_its_rhythm(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    ahead = ManualClock(clock.now())
+    ahead.advance(3_600)
+    node = await new_node(agent(every(5)))
+    fast = await new_node(agent(every(5)), name="fast", clock=ahead)
+    await pass_time([clock, ahead], [fast, node], 600)
+    assert (len(node.stage.came), len(fast.stage.came)) == (0, 2)
 
 
 async def test_who_gives_signs_of_life_now_and_then_lives(

@@ -90,7 +90,7 @@ class Scheduler:
         self._ids = IdFactory(self._clock)
         self._presence = Presence(store, node, place or node)
         self._keeping = Keeping(store, node, rng)
-        self._came_back = False
+        self._came_back = self._set_right = False
         self._roster = Roster()
         endings = Endings(store, self._clock, rng, lambda: self._roster)
         self._underway = Underway(on_trigger, endings, self.wake, sleep)
@@ -239,6 +239,7 @@ class Scheduler:
             kept = await self._presence.keep(now)
             self._say_lost(kept.lost)
             self._came_back |= kept.came_back
+            self._set_right |= kept.set_right
             await self._look_over(now)
             await self._tidy(now)
             pause = await self._check(now)
@@ -255,6 +256,10 @@ class Scheduler:
             mended = await self._keeping.look_over(now)
         if mended:
             self._foreign = HEAD
+        if self._set_right:
+            log.warning("a server whose clock was ahead has gone, or its clock was put back")
+            await self._rewind(now)
+            self._set_right = False
 
     async def _tidy(self, now: datetime) -> None:
         if self._tidied_at is None or not timedelta(0) <= now - self._tidied_at < TIDY_EVERY:

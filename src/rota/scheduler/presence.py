@@ -64,6 +64,7 @@ class Entered:
 class Kept:
     lost: Sequence[Trigger] = ()
     came_back: bool = False  # other nodes had taken us for dead
+    set_right: bool = False  # a node whose clock was ahead of ours has gone, or set it
 
 
 # The time that each node wrote last, and since when we know it.
@@ -76,6 +77,15 @@ def seen_again(nodes: Sequence[Node], before: Sights, now: datetime) -> Sights:
         wrote, since = before.get(one.id, ("", now))
         sights[one.id] = (one.seen_at, since if wrote == one.seen_at else now)
     return sights
+
+
+def is_set_right(before: Sights, after: Sights, now: datetime) -> bool:
+    """Whether a node that wrote a time that is still to come writes such times no more."""
+    ahead = to_text(now + SEEN_EVERY)
+    return any(
+        wrote > ahead and (one not in after or after[one][0] < wrote)
+        for one, (wrote, _) in before.items()
+    )
 
 
 class Presence:
@@ -107,7 +117,7 @@ class Presence:
             return Kept()
         if not timedelta(0) <= gap < SILENT_AFTER:
             # The clock has jumped, or this process slept: the other nodes may well be alive.
-            self._sights = {}
+            self._sights = {one: (wrote, now) for one, (wrote, _) in self._sights.items()}
         node, text = replace(self._node, seen_at=to_text(now)), to_text(now)
 
         def body(tx: Transaction) -> tuple[Kept, Sights]:
@@ -117,7 +127,8 @@ class Presence:
             living = tx.living_nodes()
             sights = seen_again(living, self._sights, now)
             silent = [one for one in living if now - sights[one.id][1] >= DEAD_AFTER]
-            return Kept(tx.end_dead_nodes(node, silent, text), came_back), sights
+            lost = tx.end_dead_nodes(node, silent, text)
+            return Kept(lost, came_back, is_set_right(self._sights, sights, now)), sights
 
         kept, self._sights = await self._store.transact(body)
         self._seen = now
