@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -236,9 +237,9 @@ class RunBook:
         """The slots in use by these agents."""
         return await self._store.read(lambda tx: tx.slots_in_use(agents), long=True)
 
-    def prune_logs(self) -> int:
+    def prune_logs(self, now: datetime) -> int:
         """Deletes logs that were not written to for long; the runs stay in the book."""
-        before = self._clock.now().timestamp() - KEPT_DAYS * 24 * 3600
+        before = now.timestamp() - KEPT_DAYS * 24 * 3600
         pruned = 0
         for path in self._logs.glob("*.jsonl"):
             with contextlib.suppress(FileNotFoundError):  # deleted since it was listed

@@ -233,8 +233,8 @@ class Outbox:
 
         return await self._store.transact(body)
 
-    async def prune(self) -> None:
-        before = to_text(self._clock.now() - timedelta(days=KEPT_DAYS))
+    async def prune(self, now: datetime) -> None:
+        before = to_text(now - timedelta(days=KEPT_DAYS))
         await self._store.transact(lambda tx: tx.forget_post(before))
 
 
