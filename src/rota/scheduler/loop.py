@@ -7,7 +7,7 @@ beginning of that index, however many schedules there are.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -91,6 +91,7 @@ class Scheduler:
         self._presence = Presence(store, node, place or node)
         self._keeping = Keeping(store, node, rng)
         self._came_back = self._set_right = False
+        self._apart: set[str] = set()
         self._roster = Roster()
         endings = Endings(store, self._clock, rng, lambda: self._roster)
         self._underway = Underway(on_trigger, endings, self.wake, sleep)
@@ -238,6 +239,7 @@ class Scheduler:
             await self._mind_the_clock(now)
             kept = await self._presence.keep(now)
             self._say_lost(kept.lost)
+            self._say_apart(kept.apart)
             self._came_back |= kept.came_back
             self._set_right |= kept.set_right
             await self._look_over(now)
@@ -340,6 +342,16 @@ class Scheduler:
             )
             self._trigger_count += 1
             self._underway.begin(TriggerInfo(agent, schedule, trigger))
+
+    def _say_apart(self, apart: Mapping[str, float]) -> None:
+        """Once for each: leases and slots are compared with both clocks, so one must be set."""
+        for place in apart.keys() - self._apart:
+            log.warning(
+                "another server's clock differs from ours",
+                server=place,
+                seconds_ahead=round(apart[place]),
+            )
+        self._apart |= apart.keys()
 
     def _say_lost(self, lost: Sequence[Trigger]) -> None:
         for one in lost:

@@ -7,7 +7,7 @@ age of that time, but by whether it changes while another node watches and count
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from rota.model.clock import from_text, to_text
@@ -65,6 +65,7 @@ class Kept:
     lost: Sequence[Trigger] = ()
     came_back: bool = False  # other nodes had taken us for dead
     set_right: bool = False  # a node whose clock was ahead of ours has gone, or set it
+    apart: Mapping[str, float] = field(default_factory=dict)  # by place: seconds ahead of us
 
 
 # The time that each node wrote last, and since when we know it.
@@ -88,6 +89,18 @@ def is_set_right(before: Sights, after: Sights, now: datetime) -> bool:
     )
 
 
+def clocks_apart(nodes: Sequence[Node], before: Sights, now: datetime) -> dict[str, float]:
+    """The nodes whose clocks differ from ours, by place, with the seconds that they are ahead. Only
+    nodes that have written since we last looked: the time of the others says nothing."""
+    ahead = {
+        one.place: (from_text(one.seen_at) - now).total_seconds()
+        for one in nodes
+        if one.id in before and before[one.id][0] != one.seen_at
+    }
+    most = SILENT_AFTER.total_seconds()
+    return {place: seconds for place, seconds in ahead.items() if abs(seconds) > most}
+
+
 class Presence:
     def __init__(self, store: Store, node: str, place: str) -> None:
         self._store = store
@@ -104,7 +117,7 @@ class Presence:
             put_back = (tx.last_sight() or "") > ahead
             tx.put_node(self._node)
             lost = tx.end_dead_nodes(self._node, [], text)
-            return Entered(lost, put_back), seen_again(tx.living_nodes(), {}, now)
+            return Entered(lost, put_back), seen_again(self._others(tx), {}, now)
 
         entered, self._sights = await self._store.transact(body)
         self._seen = now
@@ -124,15 +137,20 @@ class Presence:
             came_back = not tx.see_node(node.id, text)
             if came_back:
                 tx.put_node(node)
-            living = tx.living_nodes()
+            living = self._others(tx)
             sights = seen_again(living, self._sights, now)
             silent = [one for one in living if now - sights[one.id][1] >= DEAD_AFTER]
             lost = tx.end_dead_nodes(node, silent, text)
-            return Kept(lost, came_back, is_set_right(self._sights, sights, now)), sights
+            set_right = is_set_right(self._sights, sights, now)
+            apart = clocks_apart(living, self._sights, now)
+            return Kept(lost, came_back, set_right, apart), sights
 
         kept, self._sights = await self._store.transact(body)
         self._seen = now
         return kept
+
+    def _others(self, tx: Transaction) -> list[Node]:
+        return [one for one in tx.living_nodes() if one.id != self._node.id]
 
     async def leave(self, now: datetime) -> None:
         """If the database is unreachable, the other nodes will notice that this node is dead."""
