@@ -261,6 +261,25 @@ async def test_agents_rest_when_no_living_node_has_them(
     assert await is_awake(store)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+async def test_agents_that_only_a_server_had_that_has_ended_rest_and_lose_nothing(
+    store: Store, clock: ManualClock, new_node: NewNode, killed: bool
+) -> None:
+    old = [agent(every(LONG), cron()), agent(every(LONG), name="bob")]
+    one, gone = await new_node(agent(every(LONG))), await new_node(*old, name="n2")
+    await pass_time([clock], [one, gone], 10)
+    before = await state(store, "poll", "bob")
+    assert await is_awake(store)
+    if not killed:
+        await gone.scheduler.stop()
+    await pass_time([clock], [one], 40 if killed else 5)
+    assert not await is_awake(store)
+    assert await is_awake(store, who="ada")
+    await new_node(*old, name="n3")
+    assert await schedules(store) == ["ada/clock", "ada/poll", "bob/poll"]
+    assert (await state(store, "poll", "bob")).next_run_at == before.next_run_at
+
+
 async def test_a_schedule_is_dropped_when_no_living_node_has_it(
     store: Store, clock: ManualClock, new_node: NewNode
 ) -> None:

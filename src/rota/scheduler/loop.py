@@ -90,7 +90,7 @@ class Scheduler:
         self._ids = IdFactory(self._clock)
         self._presence = Presence(store, node, place or node)
         self._keeping = Keeping(store, node, rng)
-        self._came_back = self._set_right = False
+        self._came_back = self._fewer = self._set_right = False
         self._apart: set[str] = set()
         self._roster = Roster()
         endings = Endings(store, self._clock, rng, lambda: self._roster)
@@ -241,6 +241,7 @@ class Scheduler:
             self._say_lost(kept.lost)
             self._say_apart(kept.apart)
             self._came_back |= kept.came_back
+            self._fewer |= kept.fewer
             self._set_right |= kept.set_right
             await self._look_over(now)
             await self._tidy(now)
@@ -258,6 +259,9 @@ class Scheduler:
             mended = await self._keeping.look_over(now)
         if mended:
             self._foreign = HEAD
+        if self._fewer:
+            await self._keeping.let_others_rest()
+            self._fewer = False
         if self._set_right:
             log.warning("a server whose clock was ahead has gone, or its clock was put back")
             await self._rewind(now)

@@ -64,6 +64,7 @@ class Entered:
 class Kept:
     lost: Sequence[Trigger] = ()
     came_back: bool = False  # other nodes had taken us for dead
+    fewer: bool = False  # a node has ended since the last look
     set_right: bool = False  # a node whose clock was ahead of ours has gone, or set it
     apart: Mapping[str, float] = field(default_factory=dict)  # by place: seconds ahead of us
 
@@ -143,7 +144,8 @@ class Presence:
             lost = tx.end_dead_nodes(node, silent, text)
             set_right = is_set_right(self._sights, sights, now)
             apart = clocks_apart(living, self._sights, now)
-            return Kept(lost, came_back, set_right, apart), sights
+            fewer = not self._sights.keys() <= sights.keys()
+            return Kept(lost, came_back, fewer, set_right, apart), sights
 
         kept, self._sights = await self._store.transact(body)
         self._seen = now
