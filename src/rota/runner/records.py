@@ -202,6 +202,12 @@ class RunBook:
             raise NotFound(f"there is no run {run_id[:100]!r}", id=run_id[:100])
         return run
 
+    async def whereabouts(self, run: Run) -> str:
+        """The host and the state directory of the server that ran it; if that server was forgotten,
+        its node."""
+        nodes = await self._store.read(lambda tx: tx.some_nodes([run.node]))
+        return nodes[0].place.partition("#")[0] if nodes else run.node
+
     def _seen(self, tx: Transaction, runs: list[Run]) -> list[Run]:
         """Adds when their servers were last seen, if those are gone."""
         gone = unseen(tx, runs, self._now())
