@@ -230,7 +230,7 @@ async def test_a_log_is_kept_until_nobody_has_written_to_it_for_long(
         path.write_text("{}\n")
         os.utime(path, (written, written))
     (logs / "gone.jsonl").symlink_to(logs / "deleted while they are counted")
-    assert runs.prune_logs() == 1
+    assert runs.prune_logs(clock.now()) == 1
     (logs / "gone.jsonl").unlink()
     assert sorted(logs.glob("*")) == sorted([young, other])
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from rota.model.clock import from_text, to_text
 from rota.model.errors import NotFound, SchedulerError, SchedulerShutdownError
@@ -248,7 +249,9 @@ async def test_a_clock_that_was_put_back_silences_nobody_and_repeats_no_slot(
     ran = node.stage.slots("clock")
     assert len(ran) == 3
     clock.advance(-2 * 3600 - 60)  # it is 12:59 again
-    await node.tick()
+    with capture_logs() as logged:
+        await node.tick()
+    assert [one["event"] for one in logged] == ["the clock was put back"]
     assert (await state(store, "clock")).slot == to_text(start + timedelta(hours=1))
     assert (await state(store, "poll")).next_run_at == clock.text(300)
     for _ in range(3):

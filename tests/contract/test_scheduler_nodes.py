@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from rota.model.clock import to_text
 from rota.model.errors import StorageUnavailable
 from rota.model.schedules import CatchUp, Schedule, ScheduleType, SkipReason
 from rota.scheduler import SchedulerStatus, TriggerInfo, run_schedule
@@ -67,6 +69,62 @@ async def test_who_died_with_a_clock_ahead_is_dead_as_soon_as_any_other(
     record = await store.read(lambda tx: tx.get_trigger(dead.stage.came[0].id))
     assert record is not None
     assert record.outcome == "lost"
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped", "set right", "while the others slept"])
+async def test_what_a_server_ahead_has_put_off_is_not_put_off_when_that_server_is_gone(
+    store: Store, clock: ManualClock, new_node: NewNode, how: str
+) -> None:
+    start = clock.now()
+    ahead = ManualClock(start)
+    fleet = agent(cron("0 * * * *"), every(5))
+    node = await new_node(fleet)
+    fast = await new_node(fleet, name="fast", clock=ahead)
+    ahead.advance(10 * 365 * 86_400)
+    await pass_time([clock, ahead], [node, fast], 30)
+    slots = [(await state(store, one)).slot or "" for one in ("clock", "poll")]
+    assert min(slots) > clock.text(86_400)
+    if how == "stopped":
+        await fast.scheduler.stop()
+    elif how == "set right":
+        ahead.advance(-10 * 365 * 86_400)
+        await fast.scheduler.set_agents([])  # so it does not look at them
+        await fast.tick()
+    elif how == "while the others slept":
+        await store.transact(lambda tx: tx.end_node("fast", clock.text()))
+        clock.advance(60)
+    await pass_time([clock], [node], 40)
+    assert (await state(store, "clock")).slot == to_text(start + timedelta(hours=1))
+    assert clock.text() < ((await state(store)).slot or "") <= clock.text(300)
+
+
+async def test_a_server_that_is_ahead_and_lives_keeps_its_rhythm(
+    store: Store, clock: ManualClock, new_node: NewNode
+) -> None:
+    ahead = ManualClock(clock.now())
+    ahead.advance(3_600)
+    node = await new_node(agent(every(5)))
+    fast = await new_node(agent(every(5)), name="fast", clock=ahead)
+    await pass_time([clock, ahead], [fast, node], 600)
+    assert (len(node.stage.came), len(fast.stage.came)) == (0, 2)
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600])
+async def test_servers_log_once_that_their_clocks_differ(
+    clock: ManualClock, new_node: NewNode, seconds: int
+) -> None:
+    other_clock = ManualClock(clock.now())
+    node = await new_node(agent(every(LONG)))
+    other = await new_node(agent(every(LONG)), name="other", clock=other_clock)
+    with capture_logs() as logged:
+        await pass_time([clock, other_clock], [node, other], 60)
+        assert logged == []
+        other_clock.advance(seconds)
+        await pass_time([clock, other_clock], [node, other], 60)
+    said = [one for one in logged if one["event"] == "another server's clock differs from ours"]
+    found = {one["server"]: round(one["seconds_ahead"] / 60) for one in said}
+    assert found == {"other": seconds // 60, "n1": -seconds // 60}
+    assert len(said) == 2
 
 
 async def test_who_gives_signs_of_life_now_and_then_lives(
@@ -201,6 +259,25 @@ async def test_agents_rest_when_no_living_node_has_them(
     assert await is_awake(store, who="ada")
     await other.scheduler.set_agents(fleet)
     assert await is_awake(store)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_agents_that_only_a_server_had_that_has_ended_rest_and_lose_nothing(
+    store: Store, clock: ManualClock, new_node: NewNode, killed: bool
+) -> None:
+    old = [agent(every(LONG), cron()), agent(every(LONG), name="bob")]
+    one, gone = await new_node(agent(every(LONG))), await new_node(*old, name="n2")
+    await pass_time([clock], [one, gone], 10)
+    before = await state(store, "poll", "bob")
+    assert await is_awake(store)
+    if not killed:
+        await gone.scheduler.stop()
+    await pass_time([clock], [one], 40 if killed else 5)
+    assert not await is_awake(store)
+    assert await is_awake(store, who="ada")
+    await new_node(*old, name="n3")
+    assert await schedules(store) == ["ada/clock", "ada/poll", "bob/poll"]
+    assert (await state(store, "poll", "bob")).next_run_at == before.next_run_at
 
 
 async def test_a_schedule_is_dropped_when_no_living_node_has_it(

@@ -302,7 +302,7 @@ def test_a_log_on_another_node_is_said_to_be_there(
     there = Ledger.on(served.store, node="other-node").runs
     run = served.run(lambda: there.begin("ann", TriggerKind.SCHEDULE))
     page = look(f"/ui/runs/{run.id}")
-    assert "on the node other-node" in page.by_id("log-empty").text
+    assert "written on other-node." in page.by_id("log-empty").text
     assert "data-run" not in page.by_id("log-head").attributes
     assert not page.has("log-download")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from rota.app import open_store
+from rota.app.chores import Housekeeping
 from rota.model.clock import from_text
 from rota.model.errors import UnknownWorkSourceError, WorkSourceError
 from rota.model.runs import OutboxEntry, RunEnd, RunStatus
@@ -19,6 +21,7 @@ from rota.model.schedules import TriggerKind
 from rota.model.status import Status
 from rota.model.work import NewItem
 from rota.queue.ledger import Ledger
+from rota.runner.records import RunBook
 from rota.sources import outbox
 from rota.sources.holding import Sourced, Taken, taken_of
 from rota.sources.http.errors import TokenError
@@ -454,9 +457,37 @@ async def test_what_was_delivered_is_forgotten_in_the_end(
     entry = await office.ended()
     await office.outbox.deliver(entry)
     clock.advance(KEPT_DAYS * 86_400 + 1)
-    await office.outbox.prune()
+    await office.outbox.prune(office.clock.now())
     await office.store.transact(lambda tx: tx.post(entry))
     assert [one.id for one in await office.waiting()] == [entry.id]
+
+
+async def test_no_letter_or_log_is_forgotten_by_a_clock_that_is_wrong_once(
+    office: Office, clock: ManualClock, tmp_path: Path
+) -> None:
+    entry = await office.ended()
+    await office.outbox.deliver(entry)
+    runs = RunBook(office.store, node="here", logs=tmp_path, clock=clock)
+    written = clock.now().timestamp()
+    runs.log("1").write_text("{}\n")
+    os.utime(runs.log("1"), (written, written))
+
+    async def nothing() -> None:
+        pass
+
+    house, month = Housekeeping(runs, office.outbox, nothing, clock), KEPT_DAYS * 86_400 + 1
+    for seconds in (month, -month, month, -month):
+        clock.advance(seconds)
+        await house.tick()
+    await office.store.transact(lambda tx: tx.post(entry))
+    assert await office.waiting() == []
+    assert runs.log("1").exists()
+    clock.advance(month)
+    await house.tick()
+    await house.tick()
+    await office.store.transact(lambda tx: tx.post(entry))
+    assert [one.id for one in await office.waiting()] == [entry.id]
+    assert not runs.log("1").exists()
 
 
 async def test_an_idle_outbox_looks_again_when_the_next_is_due(office: Office, mood: Mood) -> None:

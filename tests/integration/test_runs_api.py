@@ -332,6 +332,9 @@ def test_a_log_that_lies_on_another_node_is_not_an_empty_one(
     answer = http.get(f"/runs/{run.id}/log")
     assert code(answer) == (404, "not_found")
     assert answer.json()["node"] == "node-7"
+    node = Node("node-7", "smithy:/var/lib/rota#5f", 1, run.started_at, run.started_at)
+    served.run(lambda: served.store.transact(lambda tx: tx.put_node(node)))
+    assert "it was written on 'smithy:/var/lib/rota';" in http.get(f"/runs/{run.id}/log").text
 
 
 # workers

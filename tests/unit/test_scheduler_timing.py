@@ -216,6 +216,10 @@ def test_an_interval_that_begins_again_is_due_now_and_not_long_ago() -> None:
     assert every(HOUR).first(NOW - MINUTE, NOW) == NOW + HOUR - MINUTE
 
 
+def test_an_interval_that_begins_again_does_not_wait_for_a_clock_that_was_ahead() -> None:
+    assert every(HOUR).first(NOW + 5 * HOUR, NOW) == NOW + HOUR
+
+
 def test_a_clock_put_back_brings_the_slots_of_its_new_time() -> None:
     rhythm = cron("0 * * * *")
     assert rhythm.rewound(NOW + 5 * HOUR, NOW) == NOW + HOUR

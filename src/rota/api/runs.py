@@ -73,8 +73,8 @@ async def read_log(call: Call, query: LogQuery) -> Reply:
     path = book.log(run.id)
     if run.node != book.node and run.trigger is not TriggerKind.WORKER and not path.exists():
         raise NotFound(
-            f"the log of this run is not here: it was written on the node {run.node!r}; ask the"
-            " server there, unless it is old enough to have been pruned",
+            f"the log of this run is not here: it was written on {await book.whereabouts(run)!r};"
+            " ask the server there, unless it is old enough to have been pruned",
             node=run.node,
         )
     stream = LogStream.of(call, query, path, run)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from rota.model.clock import Clock, Hindsight
 from rota.runner.records import RunBook
 from rota.sources.outbox import Outbox
 
@@ -24,14 +25,17 @@ class Housekeeping:
     name = "housekeeping"
 
     def __init__(
-        self, runs: RunBook, outbox: Outbox, let_go: Callable[[], Awaitable[None]]
+        self, runs: RunBook, outbox: Outbox, let_go: Callable[[], Awaitable[None]], clock: Clock
     ) -> None:
         self._runs = runs
         self._outbox = outbox
         self._let_go = let_go
+        self._hindsight = Hindsight(clock)
 
     async def tick(self) -> float:
         await self._let_go()
-        await self._outbox.prune()
-        await asyncio.to_thread(self._runs.prune_logs)
+        now = self._hindsight.look()
+        if now is not None:
+            await self._outbox.prune(now)
+            await asyncio.to_thread(self._runs.prune_logs, now)
         return 3600.0

@@ -170,7 +170,9 @@ class FleetAtWork:
         await self._outbox.resume()
         await self._attend()
         self._in_force = self._loaded.digest
-        housekeeping = Housekeeping(self._ledger.runs, self._outbox, self.let_go)
+        housekeeping = Housekeeping(
+            self._ledger.runs, self._outbox, self.let_go, self._ledger.clock
+        )
         for chore in (
             self._scheduler,
             self._outbox,

@@ -202,7 +202,8 @@ def _clock_against(settings: Settings) -> Iterator[Finding]:
     if ahead > _CLOCK_SLACK_SECONDS:
         yield Finding(
             "clock", FAIL, f"the newest event lies {ahead:.0f} s in the future of this clock",
-            "set the clock, by NTP for example; leases do not end until it has caught up",
+            "set the clock, here or where that event was written, by NTP for example; leases do not"
+            " end until it has caught up",
         )  # fmt: skip
     else:
         yield Finding("clock", OK, "it is not behind the ledger")

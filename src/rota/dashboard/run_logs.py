@@ -41,7 +41,7 @@ class LogEnd:
 
     lines: list[LogLine]
     start: int
-    elsewhere: str | None = None  # the node that has the log
+    elsewhere: str | None = None  # where the log is
     absence: str = SAID_NOTHING  # why a run that has ended has no lines
 
     @property
@@ -53,7 +53,7 @@ async def log_of(call: Call, run: Run) -> LogEnd:
     path = call.ledger.runs.log(run.id)
     foreign = run.node != call.ledger.runs.node and run.trigger is not TriggerKind.WORKER
     if foreign and not path.exists():
-        return LogEnd([], 0, run.node)
+        return LogEnd([], 0, await call.ledger.runs.whereabouts(run))
     end = await asyncio.to_thread(_end, path, zone_of(call))
     return replace(end, absence=REMOVED) if end.absence == NOT_HERE and _is_old(call, run) else end
 

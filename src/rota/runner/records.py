@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -201,6 +202,12 @@ class RunBook:
             raise NotFound(f"there is no run {run_id[:100]!r}", id=run_id[:100])
         return run
 
+    async def whereabouts(self, run: Run) -> str:
+        """The host and the state directory of the server that ran it; if that server was forgotten,
+        its node."""
+        nodes = await self._store.read(lambda tx: tx.some_nodes([run.node]))
+        return nodes[0].place.partition("#")[0] if nodes else run.node
+
     def _seen(self, tx: Transaction, runs: list[Run]) -> list[Run]:
         """Adds when their servers were last seen, if those are gone."""
         gone = unseen(tx, runs, self._now())
@@ -236,9 +243,9 @@ class RunBook:
         """The slots in use by these agents."""
         return await self._store.read(lambda tx: tx.slots_in_use(agents), long=True)
 
-    def prune_logs(self) -> int:
+    def prune_logs(self, now: datetime) -> int:
         """Deletes logs that were not written to for long; the runs stay in the book."""
-        before = self._clock.now().timestamp() - KEPT_DAYS * 24 * 3600
+        before = now.timestamp() - KEPT_DAYS * 24 * 3600
         pruned = 0
         for path in self._logs.glob("*.jsonl"):
             with contextlib.suppress(FileNotFoundError):  # deleted since it was listed

@@ -81,7 +81,9 @@ class Rhythm:
     def first(self, last_completed_at: datetime | None, now: datetime) -> datetime | None:
         """The first slot of a schedule that is new, changed or enabled again."""
         if self.interval is not None:
-            return now if last_completed_at is None else max(now, self.after(last_completed_at))
+            ended = last_completed_at
+            # Not later than a whole interval from now: a clock that was ahead may have set the end.
+            return now if ended is None else min(max(now, self.after(ended)), self.after(now))
         return self.after(now) if self.cron is not None else None
 
     def rewound(self, slot: datetime, now: datetime) -> datetime:

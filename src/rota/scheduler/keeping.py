@@ -42,8 +42,7 @@ class Keeping:
             for part in roster.parts(PAGE):  # short transactions, even for a large fleet
                 body = partial(sync, roster=part, node=self._node, now=now, rng=self._rng)
                 await self._store.transact(body)
-            rest = partial(let_others_rest, roster=roster, node=self._node)
-            await self._store.transact(rest)
+            await self._let_others_rest()
 
     async def _say(self) -> None:
         """Store the roster before anything else: other nodes then do not drop our schedules."""
@@ -67,6 +66,15 @@ class Keeping:
         async with self._one_at_a_time:
             await self._say()
             return sum([await self._mend(part, now) for part in self._roster.parts(PAGE)])
+
+    async def let_others_rest(self) -> None:
+        """After a node has ended: agents that only that node had rest."""
+        async with self._one_at_a_time:
+            await self._let_others_rest()
+
+    async def _let_others_rest(self) -> None:
+        rest = partial(let_others_rest, roster=self._roster, node=self._node)
+        await self._store.transact(rest)
 
     async def _mend(self, part: Roster, now: datetime) -> int:
         """Reads first, because a read keeps no other transaction waiting."""

@@ -7,7 +7,7 @@ beginning of that index, however many schedules there are.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -90,7 +90,8 @@ class Scheduler:
         self._ids = IdFactory(self._clock)
         self._presence = Presence(store, node, place or node)
         self._keeping = Keeping(store, node, rng)
-        self._came_back = False
+        self._came_back = self._fewer = self._set_right = False
+        self._apart: set[str] = set()
         self._roster = Roster()
         endings = Endings(store, self._clock, rng, lambda: self._roster)
         self._underway = Underway(on_trigger, endings, self.wake, sleep)
@@ -238,7 +239,10 @@ class Scheduler:
             await self._mind_the_clock(now)
             kept = await self._presence.keep(now)
             self._say_lost(kept.lost)
+            self._say_apart(kept.apart)
             self._came_back |= kept.came_back
+            self._fewer |= kept.fewer
+            self._set_right |= kept.set_right
             await self._look_over(now)
             await self._tidy(now)
             pause = await self._check(now)
@@ -255,6 +259,13 @@ class Scheduler:
             mended = await self._keeping.look_over(now)
         if mended:
             self._foreign = HEAD
+        if self._fewer:
+            await self._keeping.let_others_rest()
+            self._fewer = False
+        if self._set_right:
+            log.warning("a server whose clock was ahead has gone, or its clock was put back")
+            await self._rewind(now)
+            self._set_right = False
 
     async def _tidy(self, now: datetime) -> None:
         if self._tidied_at is None or not timedelta(0) <= now - self._tidied_at < TIDY_EVERY:
@@ -335,6 +346,16 @@ class Scheduler:
             )
             self._trigger_count += 1
             self._underway.begin(TriggerInfo(agent, schedule, trigger))
+
+    def _say_apart(self, apart: Mapping[str, float]) -> None:
+        """Once for each: leases and slots are compared with both clocks, so one must be set."""
+        for place in apart.keys() - self._apart:
+            log.warning(
+                "another server's clock differs from ours",
+                server=place,
+                seconds_ahead=round(apart[place]),
+            )
+        self._apart |= apart.keys()
 
     def _say_lost(self, lost: Sequence[Trigger]) -> None:
         for one in lost:

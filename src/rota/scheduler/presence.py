@@ -7,7 +7,7 @@ age of that time, but by whether it changes while another node watches and count
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from rota.model.clock import from_text, to_text
@@ -64,6 +64,9 @@ class Entered:
 class Kept:
     lost: Sequence[Trigger] = ()
     came_back: bool = False  # other nodes had taken us for dead
+    fewer: bool = False  # a node has ended since the last look
+    set_right: bool = False  # a node whose clock was ahead of ours has gone, or set it
+    apart: Mapping[str, float] = field(default_factory=dict)  # by place: seconds ahead of us
 
 
 # The time that each node wrote last, and since when we know it.
@@ -76,6 +79,27 @@ def seen_again(nodes: Sequence[Node], before: Sights, now: datetime) -> Sights:
         wrote, since = before.get(one.id, ("", now))
         sights[one.id] = (one.seen_at, since if wrote == one.seen_at else now)
     return sights
+
+
+def is_set_right(before: Sights, after: Sights, now: datetime) -> bool:
+    """Whether a node that wrote a time that is still to come writes such times no more."""
+    ahead = to_text(now + SEEN_EVERY)
+    return any(
+        wrote > ahead and (one not in after or after[one][0] < wrote)
+        for one, (wrote, _) in before.items()
+    )
+
+
+def clocks_apart(nodes: Sequence[Node], before: Sights, now: datetime) -> dict[str, float]:
+    """The nodes whose clocks differ from ours, by place, with the seconds that they are ahead. Only
+    nodes that have written since we last looked: the time of the others says nothing."""
+    ahead = {
+        one.place: (from_text(one.seen_at) - now).total_seconds()
+        for one in nodes
+        if one.id in before and before[one.id][0] != one.seen_at
+    }
+    most = SILENT_AFTER.total_seconds()
+    return {place: seconds for place, seconds in ahead.items() if abs(seconds) > most}
 
 
 class Presence:
@@ -94,7 +118,7 @@ class Presence:
             put_back = (tx.last_sight() or "") > ahead
             tx.put_node(self._node)
             lost = tx.end_dead_nodes(self._node, [], text)
-            return Entered(lost, put_back), seen_again(tx.living_nodes(), {}, now)
+            return Entered(lost, put_back), seen_again(self._others(tx), {}, now)
 
         entered, self._sights = await self._store.transact(body)
         self._seen = now
@@ -107,21 +131,28 @@ class Presence:
             return Kept()
         if not timedelta(0) <= gap < SILENT_AFTER:
             # The clock has jumped, or this process slept: the other nodes may well be alive.
-            self._sights = {}
+            self._sights = {one: (wrote, now) for one, (wrote, _) in self._sights.items()}
         node, text = replace(self._node, seen_at=to_text(now)), to_text(now)
 
         def body(tx: Transaction) -> tuple[Kept, Sights]:
             came_back = not tx.see_node(node.id, text)
             if came_back:
                 tx.put_node(node)
-            living = tx.living_nodes()
+            living = self._others(tx)
             sights = seen_again(living, self._sights, now)
             silent = [one for one in living if now - sights[one.id][1] >= DEAD_AFTER]
-            return Kept(tx.end_dead_nodes(node, silent, text), came_back), sights
+            lost = tx.end_dead_nodes(node, silent, text)
+            set_right = is_set_right(self._sights, sights, now)
+            apart = clocks_apart(living, self._sights, now)
+            fewer = not self._sights.keys() <= sights.keys()
+            return Kept(lost, came_back, fewer, set_right, apart), sights
 
         kept, self._sights = await self._store.transact(body)
         self._seen = now
         return kept
+
+    def _others(self, tx: Transaction) -> list[Node]:
+        return [one for one in tx.living_nodes() if one.id != self._node.id]
 
     async def leave(self, now: datetime) -> None:
         """If the database is unreachable, the other nodes will notice that this node is dead."""

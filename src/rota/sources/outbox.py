@@ -260,9 +260,9 @@ class Outbox:
 
         return await self._store.transact(body)
 
-    async def prune(self) -> None:
+    async def prune(self, now: datetime) -> None:
         self._left.clear()
-        before = to_text(self._clock.now() - timedelta(days=KEPT_DAYS))
+        before = to_text(now - timedelta(days=KEPT_DAYS))
         await self._store.transact(lambda tx: tx.forget_post(before))
 
 
