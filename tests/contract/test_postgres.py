@@ -616,7 +616,7 @@ async def test_a_patch_without_a_version_makes_the_move_from_where_the_item_stan
         await until_somebody_waits_for_a_lock(sql)
         let_go.set()
         await failing
-        assert (await patching).status is Status.QUEUED
+        assert (await patching).item.status is Status.QUEUED
     events = await store.read(lambda tx: tx.events_of(item.id, 2))
     assert [event.type for event in events] == ["work.failed", "work.retried"]
 
