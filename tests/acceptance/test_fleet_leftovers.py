@@ -66,4 +66,4 @@ def test_the_doctor_names_the_run_of_a_server_that_was_killed_just_now(place: Si
     found = place.json("doctor")
     (told,) = [one for one in found if one["check"] == "runs"]
     assert f"the server of run {first['run']} of 'smith' has not been seen since" in told["message"]
-    assert told["fix"].startswith("start `rota up`")
+    assert told["fix"].startswith("start that server: rota up")

@@ -1,7 +1,8 @@
 """Processes of runs whose server is gone.
 
 Every process of a run inherits two variables: the run's id, and the directory of the server that
-the run belongs to. So its processes can be found even after the server has died.
+the run belongs to. Where there are control groups, it is also in a group whose name says the same.
+So its processes can be found even after the server has died.
 """
 
 import os
@@ -12,7 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.runner.supervisor import GRACE, processes, send, stat_of
+from rota.runner import cgroups
+from rota.runner.supervisor import (
+    GRACE,
+    kill_group,
+    members,
+    processes,
+    remove_groups,
+    send,
+    stat_of,
+)
 
 RUN_ID = "ROTA_RUN_ID"
 RUN_ROOT = "ROTA_RUN_ROOT"
@@ -36,22 +46,29 @@ def end_orphans(root: Path, *, grace: float = GRACE) -> tuple[Orphan, ...]:
     there is nothing to end.
     """
     mark = str(root.resolve())
-    return _end(lambda env: bool(env.get(RUN_ID)) and env.get(RUN_ROOT) == mark, grace)
+    mine = cgroups.left(mark)
+    return _end(lambda env: bool(env.get(RUN_ID)) and env.get(RUN_ROOT) == mark, mine, grace)
 
 
 def end_run(run_id: str, root: str, grace: float = 0.0) -> tuple[Orphan, ...]:
     """End all processes that carry the marks of this run."""
-    return _end(lambda env: (env.get(RUN_ID), env.get(RUN_ROOT)) == (run_id, root), grace)
+    its = cgroups.left(root, run_id)
+    return _end(lambda env: (env.get(RUN_ID), env.get(RUN_ROOT)) == (run_id, root), its, grace)
 
 
-def _end(wanted: Callable[[Mapping[str, str]], bool], grace: float) -> tuple[Orphan, ...]:
+def _end(
+    wanted: Callable[[Mapping[str, str]], bool], groups: Mapping[Path, str], grace: float
+) -> tuple[Orphan, ...]:
     found: dict[tuple[int, str], Orphan] = {}
     deadline = time.monotonic() + grace
     asked: set[tuple[int, str]] = set()
-    while there := list(_marked(wanted)):
+    while there := [*_marked(wanted), *_grouped(groups)]:
         now = time.monotonic()
         if now > deadline + KILLED_IN:
             break
+        if now >= deadline:
+            for group in groups:
+                kill_group(group)
         for one in there:
             key = (one.pid, one.started)
             found[key] = one
@@ -61,6 +78,7 @@ def _end(wanted: Callable[[Mapping[str, str]], bool], grace: float) -> tuple[Orp
                 asked.add(key)
                 send(*key, signal.SIGTERM)
         time.sleep(STEP)  # they are not our children, so there is nothing to wait on
+    remove_groups(*groups)
     return tuple(found.values())
 
 
@@ -75,6 +93,13 @@ def _marked(wanted: Callable[[Mapping[str, str]], bool]) -> Iterator[Orphan]:
         env = _environ(pid)
         if wanted(env):
             yield Orphan(pid, found[1], env[RUN_ID])
+
+
+def _grouped(groups: Mapping[Path, str]) -> Iterator[Orphan]:
+    for group, run_id in groups.items():
+        for pid in members(group):
+            if (found := stat_of(pid)) is not None:
+                yield Orphan(pid, found[1], run_id)
 
 
 def _ancestors(pid: int) -> Iterator[int]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.model.errors import InvalidInput, StorageUnavailable
-from rota.runner import supervisor
+from rota.runner import cgroups, supervisor
 from rota.runner.orphans import RUN_ID, RUN_ROOT, end_run
 from rota.runner.supervisor import GRACE
 
@@ -35,12 +35,14 @@ class Program:
     env: Mapping[str, str]
     grace: float = GRACE
 
-    def encoded(self) -> bytes:
+    def encoded(self, group: Path | None) -> bytes:
+        """With the control group that it shall be in."""
         spec = {
             "argv": list(self.argv),
             "cwd": str(self.cwd),
             "env": dict(self.env),
             "grace": self.grace,
+            "cgroup": None if group is None else str(group),
         }
         return json.dumps(spec).encode() + b"\n"
 
@@ -96,7 +98,7 @@ class Supervised:
 
     async def _supervisor_is_lost(self) -> None:
         """The supervisor was killed: an agent can do that. Its processes are found by their
-        environment."""
+        control group or their environment."""
         await _end_marked(self._env)
         self._over = True
 
@@ -132,6 +134,7 @@ class Nursery:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._door: socket.socket | None = None
+        self._groups = cgroups.home()
 
     async def start(self, program: Program, handles: Handles) -> Supervised:
         """Raises InvalidInput, with words for people, when it cannot be started. Must not be
@@ -156,7 +159,7 @@ class Nursery:
 
     async def _introduced(self, program: Program, ours: socket.socket) -> Supervised:
         pipe = Pipe(*await asyncio.open_unix_connection(sock=ours))
-        pipe.write(program.encoded())
+        pipe.write(program.encoded(self._group_for(program.env)))
         try:
             told = await asyncio.wait_for(pipe.read(), START_PATIENCE)
         except TimeoutError:  # e.g. a directory on a disk that does not answer
@@ -167,6 +170,11 @@ class Nursery:
         if told is None:  # the supervisor was killed, perhaps by the program it had started
             await _end_marked(program.env)
         raise InvalidInput(_why_not(program, (told or {}).get("error")))
+
+    def _group_for(self, env: Mapping[str, str]) -> Path | None:
+        if self._groups is None or RUN_ID not in env:
+            return None
+        return cgroups.fresh(self._groups, env[RUN_ROOT], env[RUN_ID])
 
     def _hand_over(self, handles: Handles, connection: socket.socket) -> None:
         passed = [handles.stdin, handles.stdout, handles.stderr, connection.fileno()]
@@ -214,8 +222,7 @@ class Nursery:
 
 
 async def _end_marked(env: Mapping[str, str]) -> None:
-    """End the processes of a program whose supervisor is gone. They are found by the environment
-    that they inherited."""
+    """End the processes of a program whose supervisor is gone."""
     if RUN_ID in env:
         await asyncio.to_thread(end_run, env[RUN_ID], env[RUN_ROOT])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rota.model.agents import Slot
 from rota.model.claims import Claim
-from rota.model.clock import Clock, IdFactory, SystemClock, from_text, later, to_text
+from rota.model.clock import IdFactory, from_text, later, to_text
 from rota.model.errors import ClaimLost, CommitUnknown, NotFound, Refused, StorageUnavailable
 from rota.model.events import EventType, NewEvent
 from rota.model.fleet import AgentSpec
@@ -27,9 +27,9 @@ RETRY_SECONDS = 1.0
 
 
 class RunBook:
-    def __init__(self, store: Store, *, node: str, logs: Path, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store, *, node: str, logs: Path) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._ids = IdFactory(self._clock)
         self._node = node
         self._logs = logs

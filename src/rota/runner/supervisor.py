@@ -7,6 +7,10 @@ program in a session of its own and makes itself the subreaper of all its descen
 that is orphaned, by a double fork or a `setsid`, becomes the supervisor's child. So when the
 supervisor has no child left, no process of the run is left, and it ends. It also ends, with all of
 them, when the server dies, because their connection breaks then.
+
+Where the machine allows it, the agent's processes are also in a control group of their own
+(`cgroups.py`): the kernel then kills them all at once, and those whose supervisor was killed can
+still be found.
 """
 
 import ctypes
@@ -27,6 +31,8 @@ PR_SET_CHILD_SUBREAPER = 36
 AGENT_UMASK = 0o077
 GRACE = 5.0  # seconds between TERM and KILL, by default
 HOPELESS = 10.0  # seconds that killed processes may remain: they hang in the kernel
+EMPTY_IN = 1.0  # seconds until killed processes should have left their control group
+STEP = 0.005
 LINUX = sys.platform == "linux"
 
 
@@ -64,6 +70,7 @@ class Supervisor:
         for end in (self._wake, wake):
             end.setblocking(False)
         self._wake_too = wake
+        self._group: str | None = None
         self._leader = 0
         self._leader_is_there = True
         self._ending = False
@@ -86,6 +93,8 @@ class Supervisor:
         return json.loads(line) if line.endswith(b"\n") else None
 
     def _start(self, spec: dict[str, Any]) -> bool:
+        door = make_group(spec["cgroup"]) if spec["cgroup"] else None
+        self._group = spec["cgroup"] if door is not None else None
         try:
             process = subprocess.Popen(
                 spec["argv"],
@@ -96,13 +105,17 @@ class Supervisor:
                 stderr=self._stdio[2],
                 start_new_session=True,
                 umask=AGENT_UMASK,
+                preexec_fn=None if door is None else lambda: _enter(door),  # noqa: PLW1509 (no threads)
             )
         except (OSError, ValueError) as error:
+            self._leave_no_group()
             self._tell({"error": _described(error)})
             return False
         finally:
             for handle in self._stdio:  # otherwise the output would not end with the agent
                 os.close(handle)
+            if door is not None:
+                os.close(door)
         self._leader = process.pid
         self._grace = spec["grace"]
         process.returncode = 0  # it is reaped below, with all the others
@@ -119,8 +132,16 @@ class Supervisor:
                     self._tell({"left": [pid for pid, _ in descendants(os.getpid())]})
                     return
                 self._signal(signal.SIGKILL)
+                if self._group is not None:
+                    kill_group(self._group)
             self._wait(max(self._kill_at - now, 0.02) if self._ending else None)
+        self._leave_no_group()
         self._tell({"left": []})
+
+    def _leave_no_group(self) -> None:
+        if self._group is not None:
+            kill_group(self._group)
+            remove_groups(self._group)
 
     def _all_reaped(self) -> bool:
         while True:
@@ -210,6 +231,64 @@ def _described(error: OSError | ValueError) -> dict[str, Any]:
     if isinstance(error, OSError):
         return {"errno": error.errno, "text": error.strerror or str(error), "of": error.filename}
     return {"errno": None, "text": str(error), "of": None}
+
+
+# control groups, by their directories
+
+
+def make_group(path: str) -> int | None:
+    """A handle: what is written to it moves the writer into the group. None if the machine does not
+    allow it after all; the tree of processes has to do then."""
+    try:
+        Path(path).mkdir()
+        return os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        remove_groups(path)
+        return None
+
+
+def _enter(door: int) -> None:
+    """Between fork and exec."""
+    try:
+        os.write(door, b"0")
+    except OSError:
+        return
+
+
+def members(path: str | Path) -> list[int]:
+    """The processes in a group, and in the groups that they have made inside it."""
+    found: list[int] = []
+    for directory, _, _ in os.walk(path):
+        try:
+            found.extend(map(int, Path(directory, "cgroup.procs").read_text().split()))
+        except OSError:
+            continue  # it was removed meanwhile, or has none
+    return found
+
+
+def kill_group(path: str | Path) -> None:
+    """All at once, so that no fork escapes."""
+    try:
+        Path(path, "cgroup.kill").write_text("1")
+    except OSError:
+        return  # it is not there, or the kernel is older than 5.14: processes are killed singly
+
+
+def remove_groups(*paths: str | Path) -> None:
+    """One with a process in it stays. A process that was killed takes a moment to leave it, and
+    newer kernels let it be reaped before that."""
+    until, there = time.monotonic() + EMPTY_IN, list(paths)
+    while (there := [one for one in there if not _removed(one)]) and time.monotonic() < until:
+        time.sleep(STEP)
+
+
+def _removed(path: str | Path) -> bool:
+    for directory, _, _ in os.walk(path, topdown=False):
+        try:
+            Path(directory).rmdir()
+        except OSError:
+            continue
+    return not Path(path).exists()
 
 
 # /proc
