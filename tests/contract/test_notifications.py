@@ -71,10 +71,10 @@ class Server:
 
     @classmethod
     async def on(cls, store: Store, clock: ManualClock, plan: Plan, desk: Desk) -> "Server":
-        ledger = Ledger.on(store, clock)
+        ledger = Ledger.on(store)
         sources = WorkSourceManager(SourceContext(ledger=ledger, clock=clock))
-        outbox = Outbox(store, ledger, sources, clock, {NOTIFICATION: desk})
-        server = cls(store, clock, Notices(store, clock, plan), outbox, ledger)
+        outbox = Outbox(store, ledger, sources, {NOTIFICATION: desk})
+        server = cls(store, clock, Notices(store, plan), outbox, ledger)
         await server.notices.begin()
         return server
 
@@ -200,29 +200,27 @@ async def test_agents_that_may_not_run_are_told_of_and_budgets_once_a_day(
     ) == 2
 
 
-async def test_a_signal_that_fires_is_told_of(
-    server: Opened, store: Store, clock: ManualClock
-) -> None:
+async def test_a_signal_that_fires_is_told_of(server: Opened, store: Store) -> None:
     one = await server()
-    signals = Signals(store, clock)
+    signals = Signals(store)
     when = {"kind": "work_item.status.transition", "to": "blocked"}
     await signals.create(signals.read(when, {"kind": "hold"}, name="stop"))
     item = await one.block()
-    await SignalScheduler(store, owner="here", clock=clock).tick()
+    await SignalScheduler(store, owner="here").tick()
     assert ("signal_fired", f"Signal fired: {item.description}") in await one.told()
 
 
 async def test_a_signal_can_name_a_channel_or_an_address_but_not_both(
-    server: Opened, store: Store, clock: ManualClock
+    server: Opened, store: Store
 ) -> None:
-    one, signals = await server(), Signals(store, clock)
+    one, signals = await server(), Signals(store)
     when = {"kind": "work_item.status.transition", "to": "blocked"}
     then = {"kind": "notify", "channel": "desk", "title": "{item.description}!"}
     with pytest.raises(InvalidInput, match="or a channel"):
         signals.read(when, {**then, "url": "https://example.org"})
     await signals.create(signals.read(when, then))
     await one.block()
-    await SignalScheduler(store, owner="here", clock=clock).tick()
+    await SignalScheduler(store, owner="here").tick()
     [letter] = await one.waiting()
     assert (letter.kind, letter.subject) == (NOTIFICATION, "desk")
     assert letter.payload["title"] == "Mend the gate!"
@@ -285,7 +283,7 @@ async def test_rules_and_channels_whose_names_read_alike_together_are_told_each(
 async def test_the_past_is_not_told_and_off_means_that_nothing_is_kept(
     server: Opened, store: Store, clock: ManualClock, desk: Desk
 ) -> None:
-    off = Notices(store, clock, plan_of({}))
+    off = Notices(store, plan_of({}))
     await off.forget()
     assert await store.read(lambda tx: tx.get_mark(POSITION)) is None
     one = await Server.on(store, clock, plan_of(), desk)
@@ -452,7 +450,7 @@ async def test_a_server_leaves_messages_to_the_server_that_has_their_channel(
 
     def outbox(deliver: Desk, *channels: str) -> Outbox:
         couriers = {NOTIFICATION: deliver, "notify": deliver}
-        return Outbox(one.store, one.ledger, sources, clock, couriers, channels=lambda: channels)
+        return Outbox(one.store, one.ledger, sources, couriers, channels=lambda: channels)
 
     without = Desk(error=DeliveryFailed("there is no channel 'desk'"))
     having, lacking = outbox(desk, "desk", "other"), outbox(without)

@@ -10,6 +10,7 @@ import ssl
 import sys
 from base64 import b64decode
 from collections.abc import Callable
+from contextlib import closing
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
@@ -34,7 +35,13 @@ from rota.sources.manager import WorkSourceManager
 from rota.sources.outbox import Outbox
 from rota.sources.registry import SourceContext
 from rota.testing.clock import ManualClock
-from rota.testing.receivers import Answer, WebReceiver, mail_receiver, web_receiver
+from rota.testing.receivers import (
+    Answer,
+    WebReceiver,
+    black_hole,
+    mail_receiver,
+    web_receiver,
+)
 
 CANARY = "canary-value-of-a-secret"
 CERTIFICATE = Path(__file__).parents[1] / "data" / "self-signed.pem"
@@ -252,10 +259,10 @@ async def test_by_the_outbox_with_retry_dead_letter_and_no_secret_in_any_log(
     async with open_store(str(tmp_path / "rota.db"), clock) as store, web_receiver() as receiver:
         receiver.script = [Answer(500), Answer(429, {"Retry-After": "60"}), Answer(200)]
         receiver.script += [Answer(403, body=CANARY.encode())]
-        ledger = Ledger.on(store, clock)
+        ledger = Ledger.on(store)
         sources = WorkSourceManager(SourceContext(ledger=ledger, clock=clock))
         one = by_variable("slack")(receiver)
-        outbox = Outbox(store, ledger, sources, clock, {NOTIFICATION: one})
+        outbox = Outbox(store, ledger, sources, {NOTIFICATION: one})
         with capture_logs() as logs:
             for number in (1, 2):
                 entry = letter(f"notice-{number}", "c", [TOLD], clock.now())
@@ -300,6 +307,38 @@ async def test_a_mail_arrives_whole() -> None:
     assert mail["Subject"] == "[Rota] Blocked: Mend the gate"
     assert mail["X-Rota-Delivery"] == MESSAGE.id
     assert URL in mail.get_content()
+
+
+async def test_a_mail_goes_to_the_next_address_where_the_first_cannot_be_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One refuses, one does not answer."""
+    look_up(monkeypatch, "127.0.0.3", "127.0.0.2", "127.0.0.1")
+    async with mail_receiver() as receiver:
+        channel = mailing(receiver.port, host="localhost", timeout="4s")
+        with black_hole("127.0.0.2", receiver.port):
+            assert "taken for" in await channel.send("c", MESSAGE)
+
+
+async def test_a_mail_that_reached_no_address_says_why_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look_up(monkeypatch, "127.0.0.2", "127.0.0.1")
+    with closing(socket.socket()) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        with black_hole("127.0.0.2", port), pytest.raises(DeliveryFailed) as failed:
+            await mailing(port, host="localhost", timeout="1s").send("c", MESSAGE)
+    assert failed.value.message == (
+        "TimeoutError: timed out; ConnectionRefusedError: [Errno 111] Connection refused"
+    )
+
+
+def look_up(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    async def lookup(*_: object, **__: object) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 25)) for one in addresses]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -20,6 +20,7 @@ from rota.model.fleet import Hook
 from rota.model.runs import RunEnd, RunStatus
 from rota.runner.addresses import Allowed
 from rota.runner.webhooks import LONGEST_REPLY, Posting, send
+from rota.testing.receivers import black_hole
 from tests.integration.runner_stage import ENVIRON, Stage
 
 CANARY = "canary-41d7-secret"
@@ -290,14 +291,76 @@ async def test_a_webhook_goes_to_the_address_that_was_vetted(
     assert len(answers) == 1
 
 
+async def test_a_webhook_goes_to_the_next_address_where_the_first_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a name with an address of IPv6 on a machine without."""
+    found = ["::1", "127.0.0.2", "127.0.0.1"]
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up(found))
+    with Listener() as listener:
+        url = f"http://both.example:{listener.port}/"
+        end = await told_by_web(tmp_path, url, ("both.example",))
+    assert end.hook_errors == ()
+    ((headers, _),) = listener.heard
+    assert headers["host"] == f"both.example:{listener.port}"
+
+
+async def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = ["127.0.0.2", "127.0.0.1"]
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up(found))
+    with Listener() as listener, black_hole("127.0.0.2", listener.port):
+        url = f"http://both.example:{listener.port}/"
+        end = await told_by_web(tmp_path, url, ("both.example",), timeout=timedelta(seconds=3))
+    assert end.hook_errors == ()
+    assert len(listener.heard) == 1
+
+
+async def test_a_failed_webhook_says_what_each_address_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one says least, where this machine has no IPv6."""
+    found = ["127.0.0.1", "127.0.0.2"]
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up(found))
+    with Listener(secure=True) as listener:
+        url = f"https://both.example:{listener.port}/"
+        (error,) = (await told_by_web(tmp_path, url, ("both.example",))).hook_errors
+    first, last = error.split("; ")
+    assert "CERTIFICATE_VERIFY_FAILED" in first
+    assert "All connection attempts failed" in last
+
+
+@pytest.mark.parametrize("fault", [httpx2.ReadError, httpx2.WriteError, httpx2.ReadTimeout])
+async def test_a_webhook_that_may_have_arrived_goes_to_no_other_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: type[httpx2.TransportError]
+) -> None:
+    found = ["93.184.216.34", "93.184.216.35"]
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up(found))
+    asked: list[httpx2.Request] = []
+
+    def fail(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        raise fault("cut", request=request)
+
+    with Stage(tmp_path, transport=httpx2.MockTransport(fail)) as stage:
+        end = await stage.run("true", after_run=(hook(url="https://both.example/x"),))
+    assert fault.__name__ in end.hook_errors[0]
+    assert [one.url.host for one in asked] == found[:1]
+
+
+def looked_up(addresses: Sequence[str]) -> Callable[..., Awaitable[list[Any]]]:
+    async def lookup(*_: object, **__: object) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 80)) for one in addresses]
+
+    return lookup
+
+
 async def test_one_private_address_among_public_ones_is_enough_to_refuse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lookup(*_: object, **__: object) -> list[Any]:
-        both = ("93.184.216.34", "10.0.0.1")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 80)) for one in both]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
+    both = ("93.184.216.34", "10.0.0.1")
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up(both))
     end = await told_by_web(tmp_path, "https://both.example/", ())
     assert "10.0.0.1" in end.hook_errors[0]
 

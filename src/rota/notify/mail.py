@@ -1,11 +1,12 @@
-"""E-mail by SMTP: in a thread, to the checked address, and with a time limit."""
+"""E-mail by SMTP: in a thread, to a checked address, and with a time limit."""
 
 import asyncio
 import contextlib
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -16,7 +17,7 @@ from rota.model.errors import DeliveryFailed
 from rota.notify.messages import Message, one_line
 from rota.notify.secrets import Secrets
 from rota.notify.web import DELIVERY
-from rota.runner.addresses import Allowed, IPAddress, vetted
+from rota.runner.addresses import Allowed, IPAddress, unreached, vetted
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 ROOM = 20_000
@@ -61,7 +62,7 @@ class Session:
     """One SMTP session."""
 
     channel: EmailChannel
-    address: IPAddress
+    addresses: Sequence[IPAddress]
     port: int
     seconds: float
     _handle: socket.socket | None = None
@@ -99,12 +100,26 @@ class Session:
         return f"taken for {', '.join(channel.to)}"
 
     def _connected(self) -> socket.socket:
-        made = socket.create_connection((str(self.address), self.port), self.seconds)
+        made = self._reached()
+        made.settimeout(self.seconds)
         if self._cut:
             made.close()
             raise OSError("it took too long")
         self._handle = made.dup()  # a duplicate, because TLS detaches the original
         return made
+
+    def _reached(self) -> socket.socket:
+        """All addresses share the time, so that one that drops packets leaves some for the next."""
+        until, failures = time.monotonic() + self.seconds, []
+        for number, address in enumerate(self.addresses):
+            patience = (until - time.monotonic()) / (len(self.addresses) - number)
+            if self._cut or patience <= 0:
+                break
+            try:
+                return socket.create_connection((str(address), self.port), patience)
+            except OSError as error:
+                failures.append(error)
+        raise DeliveryFailed(unreached(failures))
 
     def cut(self) -> None:
         """Whatever is still going on ends with an error."""
@@ -116,7 +131,7 @@ class Session:
 
 
 class _Server(smtplib.SMTP):
-    """Named by its host name, which its certificate is for, but connected to the checked
+    """Named by its host name, which its certificate is for, but connected to a checked
     address."""
 
     def __init__(

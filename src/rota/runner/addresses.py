@@ -4,7 +4,7 @@ name."""
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rota.model.errors import Forbidden, InvalidInput
@@ -50,8 +50,9 @@ def is_public(address: IPAddress) -> bool:
     return address.is_global and not address.is_multicast
 
 
-async def vetted(host: str, port: int, allowed: Allowed) -> IPAddress:
-    """The address to connect to. Looked up once: the checked address is the one that is used."""
+async def vetted(host: str, port: int, allowed: Allowed) -> tuple[IPAddress, ...]:
+    """The addresses to connect to, the best one first. Looked up once: the checked addresses are
+    those that are used."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -63,4 +64,10 @@ async def vetted(host: str, port: int, allowed: Allowed) -> IPAddress:
                 f"{host} is at {address}, which is not on the public internet; if that is meant,"
                 " name the host among those that webhooks may reach"
             )
-    return addresses[0]
+    return tuple(dict.fromkeys(addresses))
+
+
+def unreached(failures: Iterable[Exception]) -> str:
+    """Why no address of a host could be reached. The last one tried often says least: that this
+    machine has no IPv6."""
+    return "; ".join(dict.fromkeys(f"{type(one).__name__}: {one}" for one in failures))[:300]

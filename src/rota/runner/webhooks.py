@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ import httpx2
 
 from rota.model.errors import InvalidInput
 from rota.model.fleet import Hook
-from rota.runner.addresses import Allowed, IPAddress, vetted
+from rota.runner.addresses import Allowed, IPAddress, unreached, vetted
 
 SIGNATURE = "X-Rota-Signature-256"
 LONGEST_REPLY = 2048  # bytes of an answer that are read
@@ -86,24 +86,43 @@ async def _send(
     if parts.scheme not in _PORTS or not parts.hostname:
         raise InvalidInput("its url is not an address on the web; write https://…")
     host, port = parts.hostname, parts.port or _PORTS[parts.scheme]
-    address = await vetted(host, port, allowed)
-    url = parts._replace(netloc=f"{_bracketed(address)}:{port}", fragment="").geturl()
+    addresses = await vetted(host, port, allowed)
     async with httpx2.AsyncClient(
         transport=transport, trust_env=False, follow_redirects=False, timeout=None
     ) as client:
-        request = client.build_request(
-            "POST",
-            url,
-            content=posting.body,
-            headers={"Host": parts.netloc.rpartition("@")[2], **_PLAIN, **posting.headers},
-            extensions={"sni_hostname": host},  # the certificate is for the name
-        )
-        answer = await client.send(request, stream=True)
+
+        def request(address: IPAddress, patience: float | None) -> httpx2.Request:
+            return client.build_request(
+                "POST",
+                parts._replace(netloc=f"{_bracketed(address)}:{port}", fragment="").geturl(),
+                content=posting.body,
+                headers={"Host": parts.netloc.rpartition("@")[2], **_PLAIN, **posting.headers},
+                extensions={"sni_hostname": host},  # the certificate is for the name
+                timeout=httpx2.Timeout(None, connect=patience),
+            )
+
+        *others, last = addresses
+        patience = posting.seconds / len(addresses)
+        requests = [*(request(one, patience) for one in others), request(last, None)]
+        answer = await _answered(client, requests)
         try:
             text = await _beginning(answer)
         finally:
             await answer.aclose()
     return Reply(answer.status_code, text, answer.headers.get("Retry-After"))
+
+
+async def _answered(
+    client: httpx2.AsyncClient, requests: Sequence[httpx2.Request]
+) -> httpx2.Response:
+    """The next is only sent when no connection was made for this one, so that none comes twice."""
+    failures = []
+    for request in requests:
+        try:
+            return await client.send(request, stream=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            failures.append(error)
+    raise InvalidInput(unreached(failures))
 
 
 async def _beginning(answer: httpx2.Response) -> str:

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,3 +148,17 @@ async def mail_receiver(
     receiver = MailReceiver(**facts)
     async with listening(receiver.serve, within) as receiver.port:
         yield receiver
+
+
+@contextmanager
+def black_hole(address: str, port: int) -> Iterator[None]:
+    """An address at which nobody answers: its queue is full, so the kernel drops what comes."""
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(socket.socket())
+        server.bind((address, port))
+        server.listen(0)
+        for _ in range(2):  # there is room for one more than it says
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((address, port))
+        yield
