@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -129,6 +130,24 @@ def test_in_a_pipe_it_is_text_and_for_programs_a_document(here: ThisProcess) -> 
     queued = data["columns"][0]
     assert (queued["title"], queued["total"], queued["more"]) == ("Queued", 1, False)
     assert queued["items"][0]["description"] == "\x1b]0;owned\x07Sweep"
+
+
+def test_as_text_it_counts_all_that_ended_today_and_names_the_list_of_it(
+    here: ThisProcess,
+) -> None:
+    for title in ("One", "Two", "Three", "Four", "Five"):
+        item = here.type("add", title, "--agent", "ann", "--label", "x y").strip()
+        here.type("dispatch", item, "ann", "--start")
+        here.type("done", item)
+    shown = here.type("board", "--limit", "2", "--agent", "ann", "--label", "x y")
+    title, *lines = shown.partition("Done today")[2].partition("\n\n")[0].splitlines()
+    assert title == " 5"
+    assert [line.rpartition("  ")[2] for line in lines[:2]] == ["Five", "Four"]
+    command = lines[2].partition(": ")[2]
+    assert command.startswith("rota list --status completed --agent ann --label 'x y' --since 20")
+    assert len(here.type(*shlex.split(command)[1:]).splitlines()) == 5
+    document = here.json("board", "--limit", "2")["columns"][5]
+    assert (document["total"], document["more"], len(document["items"])) == (5, True, 2)
 
 
 def test_on_a_terminal_it_is_worked_by_keys_without_colours_if_so_wished(

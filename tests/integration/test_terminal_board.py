@@ -23,8 +23,8 @@ from rota.model.errors import RotaError
 from rota.model.status import Status
 from rota.terminal.acting import said
 from rota.terminal.app import BoardApp
-from rota.terminal.board import Board, BoardClient
-from rota.terminal.dialogs import Ask, Menu
+from rota.terminal.board import Board, BoardClient, Page
+from rota.terminal.dialogs import Ask, Confirm, Menu
 from rota.terminal.filters import Filters
 from rota.terminal.item_screen import ItemScreen
 from rota.terminal.transport import Told
@@ -61,6 +61,12 @@ class Seat:
         self.app.screen.query_one("Input:focus", Input).value = text
         await self.press("enter")
 
+    async def cancel(self, why: str = "") -> None:
+        await self.press("X")
+        await self.until(lambda: isinstance(self.app.screen, Confirm))
+        await self.press("y")
+        await self.write(why)
+
     @property
     def screen(self) -> str:
         """What the terminal shows, as text."""
@@ -85,8 +91,11 @@ async def sitting(url: str, size: tuple[int, int] = WIDE, filters: str = "") -> 
         app = BoardApp(client, told, Filters.of(filters), url)
         async with app.run_test(size=size) as pilot:
             seat = Seat(app, pilot)
-            await seat.until(lambda: app.front.live and app.front.read_at)
-            yield seat
+            try:
+                await seat.until(lambda: app.front.live and app.front.read_at)
+                yield seat
+            finally:  # a terminal's end cancels them too; a pilot's takes the screens away first
+                app.workers.cancel_all()
 
 
 @pytest.fixture
@@ -246,7 +255,7 @@ async def test_what_was_written_for_a_refused_move_is_not_lost(
         await seat.until(lambda: seat.app.screen.query("Input:focus"))
         moved(http, one, "resume")
         await seat.press("enter")
-        await seat.until(lambda: "Complete: One, done" in seat.line("said"))
+        await seat.until(lambda: "Completed: One" in seat.line("said"))
         assert http.get(f"/work/{one}").json()["notes"] == "done, and checked twice"
 
         await seat.press("h", "h")
@@ -271,6 +280,36 @@ async def test_what_is_blocked_is_given_back_with_an_answer(
     assert http.get(f"/work/{item}").json()["notes"] == "blue"
 
 
+async def test_ctrl_c_is_answered_with_the_key_that_quits(served: Served) -> None:
+    async with sitting(served.url, NARROW) as seat:
+        await seat.press("ctrl+c")
+        await seat.until(lambda: seat.line("said") == "Press q to quit")
+        assert not seat.app._notifications
+        await seat.press("q")
+        await seat.until(lambda: not seat.app.is_running or seat.app._exit)
+
+
+async def test_no_slip_of_a_key_ends_an_item_for_good(http: httpx2.Client, served: Served) -> None:
+    item = add(http, "One")
+    async with sitting(served.url, NARROW) as seat:
+        await seat.until(lambda: seat.current["id"] == item)
+        await seat.press("x", "enter")  # in the browser: select it, and open it
+        await seat.until(lambda: isinstance(seat.app.screen, ItemScreen))
+        await seat.until(lambda: "X cancel" in seat.screen)
+        await seat.press("x", "f", "escape")
+        await seat.until(lambda: seat.app.screen is seat.app.front)
+        for refusal in ("n", "escape"):
+            await seat.press("X")
+            await seat.until(lambda: isinstance(seat.app.screen, Confirm))
+            await seat.until(lambda: "Cancel “One”? No agent will do the work" in seat.screen)
+            await seat.press("enter", refusal)
+            await seat.until(lambda: seat.app.screen is seat.app.front)
+        assert http.get(f"/work/{item}").json()["status"] == "queued"
+        await seat.cancel("nobody needs it")
+        await seat.until(lambda: not seat.titles(Status.QUEUED))
+    assert http.get(f"/work/{item}").json()["status"] == "cancelled"
+
+
 def test_an_id_stays_where_a_command_needs_it() -> None:
     error = RotaError("x-1 is blocked; rota release x-1 --notes TEXT gives x-1 back")
     assert said(error, {"id": "x-1"}) == (
@@ -283,11 +322,11 @@ async def test_several_cards_are_moved_together(http: httpx2.Client, served: Ser
         add(http, title)
     held = add(http, "Four")
     async with sitting(served.url, NARROW) as seat:
-        await seat.press("space", "space")
+        await seat.press("x", "space")  # the key of the browser's board, too
         await seat.until(lambda: "2 picked" in seat.line("bar"))
-        await seat.press("x", "enter")
+        await seat.cancel()
         await seat.until(lambda: seat.titles(Status.QUEUED) == ["Three", "Four"])
-        await seat.until(lambda: "Cancel: 2 items, done" in seat.line("said"))
+        await seat.until(lambda: "Cancelled: 2 items" in seat.line("said"))
         await seat.press("G", "o")
         await seat.write("wait for the budget")
         await seat.until(lambda: "held" in seat.screen)
@@ -305,9 +344,10 @@ async def test_an_item_opens_with_all_that_is_known_and_follows_it(
     http: httpx2.Client, served: Served
 ) -> None:
     blocker = add(http, "Before")
+    mill = http.post("/projects", json={"name": "The mill"}).json()["id"]
     item = add(
         http, "Mend the gate", body="First line\nsecond line", payload={"gate": 3},
-        assigned_agent="bob", priority=1,
+        assigned_agent="bob", priority=1, project_id=mill,
     )  # fmt: skip
     add(http, "After", blocked_by=[item])
     (claim,) = http.post("/work/claim", json={"agent": "bob", "lease_seconds": 900}).json()
@@ -317,11 +357,12 @@ async def test_an_item_opens_with_all_that_is_known_and_follows_it(
     log = served.ledger.runs.log(begun.json()["id"])
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text('{"text": "the \\u001b[31mhinge\\u0007 squeaks"}\n')
-    async with sitting(served.url) as seat:
+    async with sitting(served.url, (160, 60)) as seat:
         await seat.press("l", "l", "enter")
         known = ("Current state", "second line",
                  '"gate": 3', "lapses in 14:", "running", "Blocks",
-                 "'bob' works on it", "After", "Dispatches", "c complete")  # fmt: skip
+                 "'bob' works on it", "After", "Dispatches", "c complete",
+                 "project    The mill")  # fmt: skip
         await seat.until(lambda: all(text in seat.screen for text in known))
         http.post(f"/work/{item}/note", json={"notes": "the hinge is next"})
         await seat.until(lambda: "the hinge is next" in seat.screen)
@@ -403,11 +444,14 @@ async def test_by_keys_alone_a_narrow_terminal_shows_it_all(
         await seat.press("enter", "enter", "enter")
         # It is asked again, at the field that was wrong, with all that was written.
         await seat.until(lambda: "Not added: priority: " in seat.screen)
-        for text in ("1", "No Agent", "kind, polite", "in all languages"):
+        for text in ("1", "No Agent", f"kind, {'x' * 300}", "in all languages"):
             await seat.write(text)
         await seat.until(lambda: "Not added: agent: 'No Agent' is not a name" in seat.screen)
         await seat.write("")
         await seat.press("enter", "enter")
+        await seat.until(lambda: "Not added: labels (number 2): it has 300 " in seat.screen)
+        await seat.write("kind, polite")
+        await seat.press("enter")
         await seat.until(lambda: "Added: Say hello" in seat.line("said"))
         await seat.until(lambda: seat.titles(Status.QUEUED) == ["Say hello"])
         (item,) = http.get("/work?status=queued").json()
@@ -437,7 +481,7 @@ async def test_a_key_that_is_pressed_twice_answers_a_dialog_once(
         seat.app.screen.query_one("Input:focus", Input).value = "Bring oil"
         for _ in range(3):
             seat.app.simulate_key("enter")
-        await seat.until(lambda: "Note: Mend the gate, done" in seat.line("said"))
+        await seat.until(lambda: "Note added: Mend the gate" in seat.line("said"))
         await seat.press("m")
         await seat.until(lambda: isinstance(seat.app.screen, Menu))
         for _ in range(3):
@@ -496,9 +540,25 @@ async def test_thousands_of_cards_come_by_pages(http: httpx2.Client, served: Ser
         await seat.until(lambda: len(seat.titles(Status.COMPLETED)) == 3)
         shown = [item["id"] for item in seat.app.board.columns[Status.COMPLETED].items]
         assert shown == ended[::-1]  # what ended last comes first
-        narrow = Board(seat.app.client, Filters(), page=1)  # more ended today than a page holds
+        narrow = Board(seat.app.client, Filters(), ended=2)  # more ended today than are read
         await narrow.load([Status.COMPLETED])
         assert narrow.columns[Status.COMPLETED].count == "2+"
+
+
+async def test_at_least_as_many_have_ended_today_as_were_read_of_the_whole_day() -> None:
+    class Day(BoardClient):
+        async def page(self, query: dict[str, Any]) -> Page:
+            asked.append(query["since"])
+            is_long = len(asked) < 3  # what is looked back
+            return Page([item] * query["limit"], "more") if is_long else Page([item], None)
+
+    item = {"id": "1", "completed_at": "2026-11-19T12:00:00.000000Z"}
+    asked: list[str] = []
+    async with Day("http://127.0.0.1:9") as client:
+        board = Board(client, Filters(), page=20, ended=200)
+        await board.load([Status.COMPLETED])
+    column = board.columns[Status.COMPLETED]
+    assert (len(column.items), column.count) == (1, "200+")
 
 
 async def test_columns_change_all_at_once(http: httpx2.Client, served: Served) -> None:
@@ -588,7 +648,7 @@ async def test_without_a_server_the_board_follows_the_database_itself(tmp_path: 
             await seat.until(lambda: app.front.live and app.front.read_at)
             await other.work_add("chore", "Mend the gate")
             await seat.until(lambda: "Mend the gate" in seat.screen)
-            await seat.press("x", "enter")
+            await seat.cancel()
             await seat.until(lambda: not seat.titles(Status.QUEUED))
 
 

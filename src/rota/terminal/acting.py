@@ -28,9 +28,12 @@ _NEW_ITEM = (
 
 
 _CALLED = {"assigned_agent": "agent"}  # fields of the API by their names here
+_ENTRY = re.compile(r"(\w+)\[(\d+)\]")  # of a list
 
 
 async def carry_out(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> None:
+    if deed.warning and not await _is_meant(app, deed, items):
+        return
     agent = {"agent": items[0]["assigned_agent"] or ""}
     answers = await _answers(app, deed, items, agent) if deed.blanks else {}
     while answers is not None:
@@ -42,6 +45,11 @@ async def carry_out(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> None:
             return
         items = [item for item in items if item["id"] in refused]
         answers = await _answers(app, deed, items, answers, problem)
+
+
+async def _is_meant(app: "BoardApp", deed: Deed, items: Sequence[Json]) -> bool:
+    what = f"“{named(items)}”" if len(items) == 1 else named(items)
+    return await app.push_screen_wait(Confirm(f"{deed.label} {what}? {deed.warning}"))
 
 
 async def _answers(
@@ -114,7 +122,7 @@ def _report(app: "BoardApp", deed: Deed, items: Sequence[Json], refused: Sequenc
     told = (
         f"{deed.label} refused: {also}{'; '.join(refused)}"
         if refused
-        else f"{deed.label}: {named(items)}, done"
+        else f"{deed.done}: {named(items)}"
     )
     app.say(told, bad=bool(refused))
     return told
@@ -136,8 +144,11 @@ async def add(app: "BoardApp") -> None:
 
 def _again(answers: dict[str, str], message: str) -> Ask:
     field, _, rest = message.partition(": ")
-    at = _CALLED.get(field, field)
-    if at != field:
+    at, entry = field, _ENTRY.fullmatch(field)
+    if entry:
+        at, message = entry[1], f"{entry[1]} (number {int(entry[2]) + 1}): {rest}"
+    elif field in _CALLED:
+        at = _CALLED[field]
         message = f"{at}: {rest}"
     return Ask("Add an item", _filled(_NEW_ITEM, answers), problem=f"Not added: {message}", at=at)
 

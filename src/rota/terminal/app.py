@@ -44,7 +44,7 @@ class BoardApp(App[None]):
         Binding("home,g", "move(-1000000)"),
         Binding("end,G", "move(1000000)"),
         Binding("enter", "open"),
-        Binding("space", "pick"),
+        Binding("x,space", "pick"),
         Binding("escape", "drop"),
         Binding("m", "menu"),
         Binding("a", "add"),
@@ -220,6 +220,10 @@ class BoardApp(App[None]):
 
     def action_help(self) -> None:
         self.push_screen(Help())
+
+    def action_help_quit(self) -> None:
+        """For ctrl+c; Textual would name a key that is not one of ours."""
+        self.say("Press q to quit")
 
     def action_again(self) -> None:
         self._following.touch()

@@ -82,6 +82,7 @@ class Column:
     items: list[Json] = field(default_factory=list)
     cursor: str | None = None  # where its next page begins
     cut: bool = False  # older items are not shown, and cannot be paged to
+    least: int = 0  # known to be there, shown or not
     total: int | None = None
     narrowed: bool = False  # by a filter, so that not all items are shown
 
@@ -99,7 +100,7 @@ class Column:
             return f"{len(self.items):,}"
         if self.total is not None:
             return f"{max(self.total, len(self.items)):,}"
-        return f"{len(self.items):,}+"
+        return f"{max(self.least, len(self.items)):,}+"
 
     @property
     def empty(self) -> str:
@@ -108,25 +109,29 @@ class Column:
 
     def become(self, other: "Column") -> None:
         self.items, self.cursor, self.cut = other.items, other.cursor, other.cut
-        self.total, self.narrowed = other.total, other.narrowed
+        self.least, self.total, self.narrowed = other.least, other.total, other.narrowed
 
     def place_of(self, item_id: str | None) -> int | None:
         return next((n for n, item in enumerate(self.items) if item["id"] == item_id), None)
 
 
 class Board:
-    def __init__(self, client: BoardClient, filters: Filters, page: int = PAGE) -> None:
+    def __init__(
+        self, client: BoardClient, filters: Filters, page: int = PAGE, ended: int = 2 * PAGE
+    ) -> None:
+        """Of the items that ended today, `ended` are read at once."""
         self.client = client
         self.filters = filters
         self.columns = {status: Column(status) for status in TITLES}
-        self._page = page
+        self.page = page
+        self._most_ended = ended
         self._reading = asyncio.Lock()  # a page read while the list is replaced would leave a gap
 
     def narrow(self, filters: Filters) -> None:
         """Set other filters; columns are then read again, from the first page on."""
         self.filters = filters
         for column in self.columns.values():
-            del column.items[self._page :]
+            del column.items[self.page :]
 
     async def load(self, statuses: Collection[Status] = tuple(TITLES)) -> None:
         """Read columns again, as far as they were open. They all change together, at the end: a key
@@ -143,7 +148,7 @@ class Board:
         column = self.columns[status]
         async with self._reading:
             if column.cursor is not None:
-                page = await self._read(status, self._page, column.cursor)
+                page = await self._read(status, self.page, column.cursor)
                 known = {item["id"] for item in column.items}
                 column.items += [item for item in page.items if item["id"] not in known]
                 column.cursor = page.cursor
@@ -158,7 +163,7 @@ class Board:
     async def _column(self, status: Status) -> Column:
         if status is Status.COMPLETED:
             return await self._ended()
-        wanted = max(self._page, len(self.columns[status].items))
+        wanted = max(self.page, len(self.columns[status].items))
         found: dict[str, Json] = {}
         cursor: str | None = None
         while len(found) < wanted:
@@ -171,16 +176,16 @@ class Board:
         return Column(status, list(found.values()), cursor, narrowed=self._is_narrow)
 
     async def _ended(self) -> Column:
-        page, today, since = Page([], None), _midnight(), None
-        limit = min(2 * self._page, MAX_PAGE)
+        page, today, since, least = Page([], None), midnight(), None, 0
         for back in _LOOKING_BACK:
             since = max(today, datetime.now(UTC) - back)
-            page = await self._read(Status.COMPLETED, limit, since=to_text(since))
+            page = await self._read(Status.COMPLETED, self._most_ended, since=to_text(since))
             if page.cursor is None:
                 break
+            least = self._most_ended
         items = sorted(page.items, key=lambda item: item["completed_at"], reverse=True)
         cut = since != today or page.cursor is not None
-        return Column(Status.COMPLETED, items, cut=cut, narrowed=self._is_narrow)
+        return Column(Status.COMPLETED, items, cut=cut, least=least, narrowed=self._is_narrow)
 
     @property
     def _is_narrow(self) -> bool:
@@ -201,7 +206,7 @@ class Board:
             column.total = None if ended else totals.get(column.status)
 
 
-def _midnight() -> datetime:
-    """When the viewer's day began."""
+def midnight() -> datetime:
+    """When the viewer's day began, in their time zone."""
     here = datetime.now().astimezone()
-    return here.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+    return here.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -123,7 +123,7 @@ class BoardScreen(Screen[None]):
         """Shows what the current card allows, as far as there is room."""
         item = self.current
         verbs = [f"{deed.key} {deed.words}" for deed in possible(item)] if item else []
-        some = ["enter open", *verbs, "space pick"] if item else ["a add"]
+        some = ["enter open", *verbs, "x pick"] if item else ["a add"]
         room = max(0, self.app.size.width - len(_ALWAYS) - 4)
         while some and len("  ".join(some)) > room:
             some.pop()

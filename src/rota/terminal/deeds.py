@@ -24,6 +24,7 @@ _RESULT = Blank("notes", "The result (optional)")
 _FAULT = Blank("notes", "What went wrong? (optional)")
 _QUESTION = Blank("notes", "What does it wait for?", needed=True)
 _MISSING = Blank("notes", "What is missing? (optional)")
+_FOR_GOOD = "No agent will do the work. This cannot be undone."
 _AGENT = Blank("agent", "To which agent?", needed=True)
 _HAND_OVER = (
     Blank("artifact_url", "Where is the result? (URL)", needed=True),
@@ -41,8 +42,10 @@ class Deed:
     name: str
     key: str
     label: str
+    done: str  # what is said afterwards
     blanks: tuple[Blank, ...] = ()
     forcible: bool = False  # can end somebody else's claim
+    warning: str = ""  # with one, it is asked whether this is meant
 
     @property
     def words(self) -> str:
@@ -50,23 +53,25 @@ class Deed:
 
 
 # Release, reopen and retry share a key: no status allows two of them, and each leads to the queue.
+# What ends an item without a result has a capital letter: in the browser, `x` selects a card and
+# `f` follows a log.
 DEEDS: Mapping[str, Deed] = {
     deed.name: deed
     for deed in (
-        Deed(Verb.DISPATCH, "d", "Dispatch", (_AGENT,)),
-        Deed(Verb.START, "s", "Start"),
-        Deed(Verb.COMPLETE, "c", "Complete", (_RESULT,), True),
-        Deed(Verb.BLOCK, "b", "Block", (_QUESTION,), True),
-        Deed(Verb.RESUME, "u", "Resume"),
-        Deed(Verb.HAND_OVER, "v", "Hand over", _HAND_OVER, True),
-        Deed(Verb.FAIL, "f", "Fail", (_FAULT,), True),
-        Deed(Verb.RELEASE, "r", "Release", (_RELEASE,), True),
-        Deed(Verb.REOPEN, "r", "Reopen", (_MISSING,)),
-        Deed(Verb.RETRY, "r", "Retry"),
-        Deed(Verb.CANCEL, "x", "Cancel", (_WHY,)),
-        Deed("hold", "o", "Hold", (_HOLD,)),
-        Deed("unhold", "o", "Unhold"),
-        Deed("note", "n", "Note", (_NOTE,)),
+        Deed(Verb.DISPATCH, "d", "Dispatch", "Dispatched", (_AGENT,)),
+        Deed(Verb.START, "s", "Start", "Started"),
+        Deed(Verb.COMPLETE, "c", "Complete", "Completed", (_RESULT,), True),
+        Deed(Verb.BLOCK, "b", "Block", "Blocked", (_QUESTION,), True),
+        Deed(Verb.RESUME, "u", "Resume", "Resumed"),
+        Deed(Verb.HAND_OVER, "v", "Hand over", "Handed over", _HAND_OVER, True),
+        Deed(Verb.FAIL, "F", "Fail", "Failed", (_FAULT,), True),
+        Deed(Verb.RELEASE, "r", "Release", "Released", (_RELEASE,), True),
+        Deed(Verb.REOPEN, "r", "Reopen", "Reopened", (_MISSING,)),
+        Deed(Verb.RETRY, "r", "Retry", "Queued again"),
+        Deed(Verb.CANCEL, "X", "Cancel", "Cancelled", (_WHY,), warning=_FOR_GOOD),
+        Deed("hold", "o", "Hold", "Held", (_HOLD,)),
+        Deed("unhold", "o", "Unhold", "Hold removed"),
+        Deed("note", "n", "Note", "Note added", (_NOTE,)),
     )
 }
 

@@ -152,13 +152,13 @@ arrows, h j k l   move between cards
 g, G              first card, last card
 enter             open the item; L there: the log of its latest run
 m                 menu of what may be done to the item
-space, escape     pick cards to act on together; clear the picks
+x or space        pick cards to act on together; escape: unpick them
 /                 filter: agent:NAME type:NAME label:NAME
                   project:NAME, and words to search for
 a, n              add an item; add a note to one
 
 d dispatch   s start     c complete   b block   u resume
-v hand over  f fail      x cancel     o hold, or remove the hold
+v hand over  F fail      X cancel     o hold, or remove the hold
 r back to the queue: release, reopen, retry
 
 ?, q              this help; quit

@@ -38,6 +38,11 @@ class Filters:
     def query(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value and name != "project"}
 
+    def options(self) -> list[str]:
+        """The same as options of `rota list`."""
+        named = [(f"--{word}", getattr(self, field)) for word, field in _WORDS.items()]
+        return [word for pair in (*named, ("--search", self.q)) if pair[1] for word in pair]
+
     def __str__(self) -> str:
         given = self.query() | ({"project_id": self.project} if self.project else {})
         named = [

@@ -41,6 +41,7 @@ class ItemScreen(ModalScreen[None]):
         super().__init__()
         self.item = item
         self._runs: list[Json] = []
+        self._projects: dict[str, str] = {}  # names by id
         self._looked = time.monotonic()
 
     @property
@@ -89,11 +90,18 @@ class ItemScreen(ModalScreen[None]):
             item = await client.work_get(item_id)
             explained = await client.explain(item_id)
             self._runs = await client.list_runs(work_item_id=item_id, limit=_RUNS_SHOWN)
+            project = await self._project(item)
         except RotaError as error:
             self.say(error.message, True)
             return
         self.item = item
-        self._show(whole(item, explained, self._runs))
+        self._show(whole(item, explained, self._runs, project))
+
+    async def _project(self, item: Json) -> str | None:
+        found = item["project_id"]
+        if found is not None and found not in self._projects:
+            self._projects[found] = (await self.board.client.get_project(found))["name"]
+        return self._projects.get(found)
 
     def _show(self, text: Any) -> None:
         item = self.item

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from rota.cli.server_clock import theirs
-from rota.cli.show import facts_of
+from rota.cli.show import facts_of, ways_of
 from rota.cli.text import lines, local_time, one_line, span, with_local_times
 
 Json = dict[str, Any]
@@ -17,16 +17,19 @@ _ELSEWHERE = frozenset({"description", "payload", "body", "notes"})
 _HEADING = "bold underline"
 
 
-def whole(item: Json, explained: Json, runs: Sequence[Json]) -> Text:
+def whole(item: Json, explained: Json, runs: Sequence[Json], project: str | None) -> Text:
+    """`project` is the name of the item's project."""
     text = Text(overflow="fold")
-    for heading, body in _sections(item, explained, runs):
+    for heading, body in _sections(item, explained, runs, project):
         if body:
             text.append(f"{heading}\n", _HEADING)
             text.append(f"{lines(body)}\n\n")
     return text
 
 
-def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tuple[str, str]]:
+def _sections(
+    item: Json, explained: Json, runs: Sequence[Json], project: str | None
+) -> Iterator[tuple[str, str]]:
     links, payload = item["links"], item["payload"]
     yield "Current state", "\n".join(_explained(explained))
     yield "Body", item["body"] or ""
@@ -38,7 +41,7 @@ def _sections(item: Json, explained: Json, runs: Sequence[Json]) -> Iterator[tup
     yield "Runs", "\n".join(map(_run, runs))
     yield "Timeline", "\n".join(map(_event, reversed(item["events"])))
     yield "Dispatches", "\n".join(map(_dispatch, reversed(item["dispatch_log"])))
-    yield "Facts", "\n".join(_facts(item))
+    yield "Facts", "\n".join(_facts(item, project))
     yield "Payload", "" if payload is None else json.dumps(payload, indent=2, ensure_ascii=False)
 
 
@@ -64,12 +67,12 @@ def clock(seconds: float) -> str:
 def _explained(explained: Json) -> Iterator[str]:
     for reason in explained["reasons"]:
         yield f"- {with_local_times(reason['message'])}"
-        if reason["fix"]:
-            yield f"  {one_line(reason['fix'])}"
+        yield from ways_of(reason)
 
 
-def _facts(item: Json) -> Iterator[str]:
-    for name, value in facts_of(item):
+def _facts(item: Json, project: str | None) -> Iterator[str]:
+    told = dict(facts_of(item)) | {"project": project}
+    for name, value in told.items():
         if value and name not in _ELSEWHERE:
             yield f"{name:<10} {one_line(value)}"
 

@@ -1,5 +1,6 @@
 """The board as text, for a pipe, and as a document, for programs."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +8,8 @@ from typing import Any
 
 from rota.cli.server_clock import theirs
 from rota.cli.text import age, one_line, shortened
-from rota.terminal.board import Board, Column
+from rota.model.status import Status
+from rota.terminal.board import Board, Column, midnight
 from rota.terminal.card import marks_of
 
 Json = dict[str, Any]
@@ -21,8 +23,8 @@ def document(board: Board) -> Json:
             "status": str(column.status),
             "title": column.title,
             "total": column.total if column.has_more else len(column.items),
-            "more": column.has_more,
-            "items": column.items,
+            "more": _is_more(board, column),
+            "items": column.items[: board.page],
         }
         for column in board.columns.values()
     ]
@@ -37,9 +39,13 @@ def text_lines(board: Board, width: int | None = None) -> Iterator[str]:
         if place:
             yield ""
         yield f"{column.title} {column.count}"
-        yield from _table([_row(item, now) for item in column.items], width)
-        if column.has_more:
-            yield f"  … and more: {_list(column)}"
+        yield from _table([_row(item, now) for item in column.items[: board.page]], width)
+        if _is_more(board, column):
+            yield f"  … and more: {_list(board, column)}"
+
+
+def _is_more(board: Board, column: Column) -> bool:
+    return column.has_more or len(column.items) > board.page
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +80,8 @@ def _cut(cells: list[str]) -> list[str]:
     return [*cells[:-2], *(shortened(name, _NAME) for name in cells[-2:])]
 
 
-def _list(column: Column) -> str:
-    return f"rota list --status {column.status}"
+def _list(board: Board, column: Column) -> str:
+    words = ["rota", "list", "--status", str(column.status), *board.filters.options()]
+    if column.status is Status.COMPLETED:
+        words += ["--since", midnight().isoformat(timespec="minutes")]
+    return shlex.join(words)
