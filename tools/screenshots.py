@@ -1,4 +1,4 @@
-"""Pictures of every page, for docs/images: `make screenshots`.
+"""Pictures of every page and of the board in a terminal, for docs/images: `make screenshots`.
 
 A week of a fleet's work is simulated on a new ledger (tools/showroom.py), `rota up` goes on from
 there, and a browser takes the pictures.
@@ -6,6 +6,7 @@ there, and a browser takes the pictures.
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,12 @@ from typing import Any
 
 import httpx2
 
+from rota.client.pooled import PooledTransport
 from rota.config import StateDir
+from rota.terminal.app import BoardApp
+from rota.terminal.board import BoardClient
+from rota.terminal.filters import Filters
+from rota.terminal.transport import Told
 from rota.testing.browser import Chromium, chromium
 from tools.showroom import furnish
 
@@ -27,6 +33,7 @@ MOST_BYTES = 150_000
 STARTING_SECONDS = 30.0
 DESK = {"viewport": {"width": 1280, "height": 680}}
 PHONE = {"viewport": {"width": 390, "height": 780}, "is_mobile": True, "has_touch": True}
+TERMINAL = (160, 30)  # cells
 
 
 @contextmanager
@@ -90,6 +97,32 @@ def _shoot(browser: Chromium, url: str, pages: dict[str, str], suffix: str, **op
     browser.run(take)
 
 
+async def _board(url: str) -> str:
+    """The board in a terminal as SVG; without a font, which it would load from another host."""
+    told = Told(PooledTransport(url))
+    client = BoardClient(transport=told)
+    async with client:
+        app = BoardApp(client, told, Filters(), "http://127.0.0.1:8080")
+        async with app.run_test(size=TERMINAL) as pilot:
+            while not (app.front.live and app.front.read_at):
+                await pilot.pause(0.05)
+            await pilot.pause()
+            drawn = app.export_screenshot(title="Rota")
+            app.workers.cancel_all()
+    return re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
+
+
+def _terminal(browser: Chromium, url: str) -> None:
+    drawn = asyncio.run(_board(url))
+
+    def take() -> None:
+        with browser.visiting(url, viewport={"width": 1300, "height": 680}) as visit:
+            visit.page.set_content(f"<body style='margin: 0'>{drawn}")
+            visit.page.locator("svg").screenshot(path=IMAGES / "terminal-board.png")
+
+    browser.run(take)
+
+
 def _sign_in(browser: Chromium, url: str) -> None:
     """The last picture: from the first token on, nobody gets in without one."""
     httpx2.post(f"{url}/tokens", json={"name": "boss", "scopes": ["admin"]}).raise_for_status()
@@ -107,6 +140,7 @@ def main() -> int:
             _shoot(browser, url, pages, "", **DESK)
             _shoot(browser, url, {"board": "/"}, "-dark", color_scheme="dark", **DESK)
             _shoot(browser, url, {"board": "/"}, "-phone", **PHONE)
+            _terminal(browser, url)
             _sign_in(browser, url)
     heavy = False
     for picture in sorted(IMAGES.glob("*.png")):

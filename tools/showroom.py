@@ -60,10 +60,14 @@ agents:
 
   - name: brin
     description: reviews what others have changed
-    work_source: {type: queue, types: [code_review]}
     budget: {per_day: {usd: 12}}
     schedules:
-      look: {type: interval, interval: 15m, prompt: "Review this change:"}
+      look:
+        type: interval
+        interval: 15m
+        work_source: {type: queue, types: [code_review]}
+        prompt: "Review this change:"
+      second-look: {type: chat, prompt: "A review has failed. Find out why."}
 
   - name: cleo
     description: writes, and does what is left
@@ -166,11 +170,17 @@ class Story:
             {"name": "nobody-reviews", "max_fires": None,
              "trigger": {"kind": "time", "after": "4h", "in": ["in_review"]},
              "action": {"kind": "follow_up", "title": "Ask somebody for the review"}},
-            {"name": "failed-review",
-             "trigger": {"kind": "run.finished", "outcome": ["failed"], "agent": "brin"},
-             "action": {"kind": "trigger", "agent": "brin", "schedule": "second-look"}},
         ):  # fmt: skip
             await self.ask("POST", "/signals", spec)
+
+    async def look_twice(self) -> None:
+        """Once there are schedules."""
+        spec = {
+            "name": "failed-review", "max_fires": None,
+            "trigger": {"kind": "run.finished", "outcome": ["failed"], "agent": "brin"},
+            "action": {"kind": "trigger", "agent": "brin", "schedule": "second-look"},
+        }  # fmt: skip
+        await self.ask("POST", "/signals", spec)
 
     async def arrive(self) -> None:
         sample = next(self.samples)
@@ -256,8 +266,8 @@ async def _stage(home: Path, start: datetime, until: datetime, seed: int) -> Asy
     clock, state = ManualClock(start), home / ".rota"
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with open_store(str(state / "rota.db"), clock) as store:
-        ledger = Ledger.on(store, clock, logs=state / "runs")
-        endpoints = signal_endpoints(Signals(store, clock))
+        ledger = Ledger.on(store, logs=state / "runs")
+        endpoints = signal_endpoints(Signals(store))
         api = create_app(ledger, ApiSettings(trusted=True), endpoints=endpoints)
         dice = random.Random(seed)
 
@@ -268,7 +278,7 @@ async def _stage(home: Path, start: datetime, until: datetime, seed: int) -> Asy
         scheduler = Scheduler(
             store, node="showroom", clock=clock, on_trigger=woken, rng=dice.random
         )
-        signals = SignalScheduler(store, owner="showroom", clock=clock)
+        signals = SignalScheduler(store, owner="showroom")
         transport = httpx2.ASGITransport(app=api)
         async with httpx2.AsyncClient(transport=transport, base_url="http://rota") as http:
             story = Story(http, clock, until, dice, _samples(dice))
@@ -278,7 +288,9 @@ async def _stage(home: Path, start: datetime, until: datetime, seed: int) -> Asy
                 await scheduler.idle()
                 await signals.tick()
 
-            story.at(max(start, until - timedelta(hours=25)), partial(_opened, scheduler, home))
+            opening = max(start, until - timedelta(hours=25))
+            story.at(opening, partial(_opened, scheduler, home))
+            story.at(opening, story.look_twice)
             for minutes in range(24 * 60 + 30, 0, -10):
                 if until - timedelta(minutes=minutes) > start:
                     story.at(until - timedelta(minutes=minutes), wake)

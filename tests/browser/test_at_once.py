@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Locator, Response, Route, expect
 
 from rota.testing.browser import Page, Visit
 from tests.browser.site import Site
@@ -146,10 +146,12 @@ def test_a_page_whose_token_has_ended_waits_for_the_form_however_slow(
     page.wait_for_url(f"{site.url}/")
     opened(page, "/?q=gate")
     kept = Kept(page, "**/sign-in*")
+    refused: list[Response] = []  # one whenever it has connected again
+    page.on("response", lambda answer: refused.append(answer) if answer.status == 401 else None)
     site.revoke()
     kept.arrive()
-    for _ in range(2):  # whenever it has connected again
-        page.wait_for_event("response", lambda answer: answer.status == 401)
+    while len(refused) < 3:
+        page.wait_for_timeout(10)
     assert [route.request.url for route in kept.routes] == [
         f"{site.url}/sign-in?next=%2F%3Fq%3Dgate"
     ]
@@ -308,3 +310,48 @@ def test_a_card_that_moves_into_a_column_that_is_fetched_anew_is_there_once(
     site.add("Mend the fence")
     expect(card(page, "queued", "Mend the fence")).to_be_visible()
     expect(page.locator(f"[id='i-{gate}']")).to_have_count(1)
+
+
+def test_a_card_that_changes_stays_though_it_is_the_last_that_is_loaded(
+    site: Site, page: Page
+) -> None:
+    site.client.work_add_many([{"type": "chore", "description": f"Item {n:02}"} for n in range(40)])
+    opened(page)
+    last = page.locator(".column.queued .card").nth(29)
+    item = str(last.get_attribute("data-id"))
+    site.client.edit(item, description="Item 29, changed")
+    expect(last.locator(".name")).to_have_text("Item 29, changed")
+    site.client.dispatch(item, "zoe")
+    expect(card(page, "dispatched", "Item 29, changed")).to_be_visible()
+    site.client.release(item)
+    expect(last.locator(".name")).to_have_text("Item 29, changed")
+
+
+def test_what_is_done_meanwhile_stays_when_all_cards_that_are_loaded_change(
+    site: Site, page: Page
+) -> None:
+    """One by one from the oldest to the newest, each of which was the last one for a moment."""
+    gate, frames = site.taken("Paint the gate", agent="smith"), list[str | bytes]()
+    site.client.set_agent("ann", max_concurrent=50)
+    site.client.work_add_many([{"type": "chore", "description": f"Item {n:02}"} for n in range(40)])
+    done = site.client.claim("ann", limit=40, lease_seconds=600)
+
+    def note(frame: str | bytes) -> None:
+        frames.append(frame)
+
+    for one in done:
+        site.client.complete(one["id"], one["claim"]["token"])
+    with page.expect_websocket() as socket:
+        opened(page)
+    socket.value.on("framereceived", note)
+    kept = Kept(page, "**/board?*")
+    site.client.note(done[0]["id"], "well done")
+    kept.arrive()
+    for one in done[1:]:
+        site.client.note(one["id"], "well done")
+    site.client.edit(gate, status="completed", outcome="success")
+    while len(frames) < 41:
+        page.wait_for_timeout(10)
+    kept.let_go()
+    names = page.locator(".column.completed .card .name")
+    expect(names).to_have_text(["Paint the gate", *(f"Item {n:02}" for n in range(39, 9, -1))])

@@ -295,6 +295,12 @@ def test_everything_can_be_done_by_keys(site: Site, page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.locator(".column.dispatched .card")).to_have_count(3)
     expect(page.get_by_role("toolbar")).to_be_hidden()
+    page.keyboard.press("n")  # a note, on the page of an item and in a terminal
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    page.keyboard.press("a")
+    expect(page.get_by_label("What needs to be done")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#new-item")).to_be_hidden()
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     around = page.locator("#keys").bounding_box()
@@ -365,6 +371,12 @@ def test_a_question_of_a_run_is_answered_on_the_page_of_its_item(site: Site, pag
     site.client.block(item, "Whose love is it about?", claimed["claim"]["token"])
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
     page.get_by_role("button", name="Answer…").click()
+    for nothing in ("", "  "):
+        page.get_by_label("Your answer").fill(nothing)
+        page.get_by_role("button", name="Answer", exact=True).click()
+        expect(page.get_by_label("Your answer")).to_be_focused()
+        expect(page.locator("#dialog-answer")).to_be_visible()
+    assert site.client.work_get(item)["status"] == "blocked"
     page.get_by_label("Your answer").fill("That of cats.")
     page.get_by_role("button", name="Answer", exact=True).click()
     expect(page.locator("#item-head .status")).to_have_text("queued")

@@ -80,6 +80,19 @@ def test_the_menu_leads_everywhere_and_says_where_one_is(
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
 
 
+@pytest.mark.parametrize("options", [{}, {"viewport": PHONE}], ids=["desk", "phone"])
+def test_the_menu_stays_where_it_is_from_page_to_page(
+    site: Site, visits: Visits, options: dict[str, object]
+) -> None:
+    page = visits(site.url, **options).page
+    places = []
+    for address in PAGES:
+        page.goto(address)
+        links = page.get_by_role("navigation", name="Main").get_by_role("link").all()
+        places.append([link.bounding_box() for link in links])
+    assert all(one == places[0] for one in places)
+
+
 def test_the_page_says_that_the_server_is_gone_and_catches_up_when_it_is_back(
     visits: Visits, browser: Chromium, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -118,3 +131,24 @@ def test_a_page_that_is_not_there_helps_to_find_what_was_meant(
     page.wait_for_url("**/?q=fence")
     expect(page.get_by_text("Mend the fence")).to_be_visible()
     expect(page.get_by_text("Paint the gate")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            "/?project=Shop",
+            "The parameter project of the address: it is not known here; there are project_id,"
+            " agent, type, label, q, need.",
+        ),
+        ("/?q=a&q=b", "The parameter q of the address: it is given twice."),
+        ("/board/queued?cursor=x", "The parameter cursor of the address: not one of ours,"),
+    ],
+)
+def test_an_address_that_is_not_understood_says_by_which_part_of_it(
+    site: Site, page: Page, visit: Visit, address: str, said: str
+) -> None:
+    visit.tolerate("status of 4")
+    page.goto(address)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not understood")
+    expect(page.locator("main")).to_contain_text(said)

@@ -1,16 +1,19 @@
 """Every page at the sizes that people have: nothing beside the page, nothing out of reach."""
 
 import re
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
+from rota.model.fleet import AgentSpec, Budget, Fleet, Limits
 from rota.model.runs import RunEnd, RunStatus, Usage
 from rota.model.schedules import TriggerKind
 from rota.signals import SignalScheduler
 from rota.testing.browser import PHONE, Page, Visit
 from tests.browser.conftest import Visits
-from tests.browser.site import Site
+from tests.browser.site import Site, served_site
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -71,6 +74,26 @@ def test_a_board_that_does_not_fit_shows_that_it_scrolls(site: Site, visits: Vis
     page.wait_for_function(f"{FAINT} === '0px'")
 
 
+def test_on_a_phone_every_column_has_its_heading_however_far_another_was_read(
+    site: Site, visits: Visits
+) -> None:
+    site.client.work_add_many([{"type": "chore", "description": "Item"} for _ in range(40)])
+    site.client.set_agent("ann", max_concurrent=50)
+    for one in site.client.claim("ann", limit=40, lease_seconds=600):
+        site.client.complete(one["id"], one["claim"]["token"])
+    item = site.add("Paint the gate")
+    page = visits(site.url, viewport=PHONE, is_mobile=True, has_touch=True).page
+    page.goto("/")
+    done = page.locator(".column.completed")
+    done.locator(".card").last.scroll_into_view_if_needed()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(done.locator(".card").last).to_be_in_viewport()
+    expect(done.get_by_role("heading")).to_be_in_viewport()
+    page.evaluate("board.scrollTo({ left: 0, behavior: 'instant' })")
+    expect(page.locator(".column.queued").get_by_role("heading")).to_be_in_viewport()
+    expect(page.locator(f"#i-{item}")).to_be_in_viewport()
+
+
 def test_runs_on_a_phone_show_item_error_and_cost(site: Site, visits: Visits) -> None:
     item, runs = site.taken("Build the release of this month"), site.served.ledger.runs
     known = site.served.run(lambda: site.served.ledger.views.item(item))
@@ -111,6 +134,50 @@ def test_the_buttons_of_a_schedule_stand_clear_of_its_facts(showroom: Site, visi
     assert box(rule)[1] - box(buttons)[3] >= 4
 
 
+@pytest.mark.parametrize("viewport", [PHONE, NARROW_DESK], ids=["phone", "desk"])
+def test_an_agent_whose_budget_is_used_up_says_so_beside_its_name(
+    tmp_path: Path, visits: Visits, viewport: dict[str, int]
+) -> None:
+    spec = AgentSpec("brin", budget=Budget(per_day=Limits(usd=1.0)))
+    with served_site(tmp_path, Fleet(agents=(spec,))) as site:
+        runs = site.served.ledger.runs
+        run = site.served.run(lambda: runs.begin("brin", TriggerKind.SCHEDULE))
+        end = RunEnd(RunStatus.SUCCEEDED, usage=Usage(10, 10, 1.25))
+        site.served.run(lambda: runs.end(run, end, spec))
+        page = visits(site.url, viewport=viewport).page
+        page.goto("/ui/agents")
+        name, badge = page.locator("#name-brin"), page.locator("#agent-brin .state .status")
+        expect(badge).to_have_text("budget used up")
+        assert box(badge)[1] < box(name)[3]
+
+
+# What is written in the plots: its words, its size in pixels, and its box.
+WRITTEN = """
+() => [...document.querySelectorAll(".plot text")].flatMap((one) => {
+  const { left, top, right, bottom } = one.getBoundingClientRect();
+  const size = parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a;
+  return right > left ? [[one.textContent, size, left, top, right, bottom]] : [];
+})
+"""
+
+
+@pytest.mark.parametrize("viewport", [PHONE, NARROW_DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("window", ["24h", "7d", "30d"])
+def test_what_is_written_in_a_plot_can_be_read(
+    showroom: Site, visits: Visits, viewport: dict[str, int], window: str
+) -> None:
+    page = visits(showroom.url, viewport=viewport).page
+    page.goto(f"/ui/overview?window={window}")
+    expect(page.locator(".plot text").first).to_be_visible()
+    written = page.evaluate(WRITTEN)
+    assert len(written) > 50
+    assert [text for text, size, *_ in written if size < 9.5] == []
+    for one, other in combinations(written, 2):
+        (*_, left, top, right, bottom), (*_, begin, above, end, below) = one, other
+        beside = right <= begin or end <= left
+        assert beside or bottom <= above + 2 or below <= top + 2, (one, other)
+
+
 @pytest.mark.parametrize("path", ["/", "/ui/runs"])
 def test_fields_and_buttons_of_a_filter_stand_in_one_line(
     site: Site, page: Page, path: str
@@ -137,6 +204,46 @@ def test_what_is_wrong_with_a_new_item_is_seen_in_a_low_window(site: Site, visit
     expect(page.get_by_role("button", name="Add", exact=True)).to_be_in_viewport(ratio=1)
 
 
+def test_what_is_wrong_with_one_of_several_labels_is_told_by_its_number(
+    site: Site, visits: Visits
+) -> None:
+    visit = visits(site.url)
+    visit.tolerate("status of 422")
+    page, labels = visit.page, ["red", "green", "x" * 300]
+    page.goto("/")
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("What needs to be done").fill("Paint the gate")
+    page.get_by_label("Labels").fill(", ".join(labels))
+    page.get_by_role("button", name="Add", exact=True).click()
+    told = "(number 3): it has 300 characters; at most 100 are allowed."
+    expect(page.locator("#new-item .problem")).to_have_text(f"Labels, separated by commas {told}")
+    expect(page.get_by_label("Labels")).to_be_focused()
+    page.goto(f"/items/{site.add()}")
+    page.locator("#edit").click()
+    page.get_by_label("Labels").fill("\n".join(labels))
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#dialog-edit .problem")).to_have_text(f"Labels, one on each line {told}")
+
+
+def test_all_that_is_missing_in_a_form_is_told_at_once(site: Site, visits: Visits) -> None:
+    visit = visits(site.url)
+    visit.tolerate("status of 422")
+    page = visit.page
+    page.goto("/")
+    page.get_by_role("button", name="Add an item").click()
+    # As where an older page meets a newer server, which asks for more.
+    page.evaluate(
+        "for (const one of document.querySelectorAll('#new-item [required]')) {"
+        " one.required = false; one.value = ''; }"
+    )
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator("#new-item .problem")).to_have_text(
+        "Type: it is missing; say what kind of work it is, such as code_review. What needs to be"
+        " done: it is missing; say in a few words what is to be done."
+    )
+    expect(page.get_by_label("Type", exact=True).last).to_be_focused()
+
+
 @pytest.mark.parametrize("viewport", [PHONE, NARROW_DESK], ids=["phone", "desk"])
 def test_a_project_with_a_long_name_leaves_all_of_a_new_item_within_reach(
     site: Site, visits: Visits, viewport: dict[str, int]
@@ -159,19 +266,43 @@ def test_long_labels_of_an_item_stay_on_the_page_of_a_phone(site: Site, visits: 
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_box_of_a_picked_card_does_not_cover_its_title(site: Site, visits: Visits) -> None:
-    item = site.add("Sweep the yard " * 8)
+# Words of a card that its box covers.
+COVERED = """
+(card) => {
+  const box = card.querySelector(".pick").getBoundingClientRect();
+  const isBeside = (one) => one.left >= box.right || box.left >= one.right;
+  const isCovered = (one) => !isBeside(one) && one.top < box.bottom && box.top < one.bottom;
+  const texts = document.createTreeWalker(card, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(texts.currentNode);
+    const isSeen = getComputedStyle(texts.currentNode.parentElement).visibility === "visible";
+    if (isSeen && [...range.getClientRects()].some(isCovered)) found.push(texts.currentNode.data);
+  }
+  return found;
+}
+"""
+
+
+@pytest.mark.parametrize("way", ["hover", "focus", "pick"])
+def test_the_box_of_a_card_covers_no_word(site: Site, visits: Visits, way: str) -> None:
+    items = [site.add("Sweep"), site.add("Sweep the yard " * 8, labels=["garden", "spring", "x"])]
+    blocked = site.taken("Paint the gate and the fence")
+    site.client.block(blocked, "Which green is meant? " * 3)
     page = visits(site.url, viewport=NARROW_DESK).page
     page.goto("/")
-    card = page.locator(f"#i-{item}")
-    card.focus()
-    page.keyboard.press("x")
-    expect(card.locator(".pick")).to_be_checked()
-    words = card.locator(".name").evaluate(
-        "(one) => { const range = document.createRange(); range.selectNodeContents(one);"
-        " return Math.max(...[...range.getClientRects()].map((line) => line.right)); }"
-    )
-    assert words <= box(card.locator(".pick"))[0]
+    for item in (*items, blocked):
+        card = page.locator(f"#i-{item}")
+        card.hover() if way == "hover" else card.focus()
+        if way == "pick":
+            page.keyboard.press("x")
+            expect(card.locator(".pick")).to_be_checked()
+            page.locator("footer").hover()
+        expect(card.locator(".pick")).to_have_css("opacity", "1")
+        assert card.evaluate(COVERED) == []
+        card.locator(".pick").click()
+        expect(card.locator(".pick")).to_be_checked(checked=way != "pick")
 
 
 def test_the_page_of_the_api_leads_back_to_the_board(site: Site, page: Page) -> None:

@@ -160,12 +160,17 @@ def test_a_quota_and_a_budget_that_are_used_up_say_so(http: httpx2.Client, serve
     assert "1 of 2 runs" in part.text
     assert part.all("meter", "value") == ["0.25", "1"]
     ran(served, "dora", RunEnd(RunStatus.SUCCEEDED, usage=Usage(10, 5, 0.25)), SPENDER)
-    assert "budget used up until 2026-05-02 00:00:00 UTC" in agent_part(http, "dora").text
+    part = agent_part(http, "dora")
+    assert "budget used up until 2026-05-02 00:00:00 UTC" in part.text
+    assert "why" not in part.all("p", "class")  # the bars say it
+    assert "USD" not in part.text
     assert "idle" in agent_part(http, "ada").text
     ran(served, "dora", RunEnd(RunStatus.SUCCEEDED, usage=Usage(1_000)), SPENDER)
     assert "fleet budget used up until" in agent_part(http, "ada").text
-    assert "1,030 of 1,000 tokens used up" in part_of(http.get("/ui/agents").text, "fleet-budget"
-    ).text  # fmt: skip
+    fleets = part_of(http.get("/ui/agents").text, "fleet-budget").text
+    assert "1,030 of 1,000 tokens used up" in fleets
+    assert "No agent is started before 2026-05-02 00:00:00 UTC" in fleets
+    assert "1030 of 1000" not in fleets + agent_part(http, "ada").text
 
 
 def test_today_is_the_viewers_day(http: httpx2.Client, served: Served, clock: ManualClock) -> None:
@@ -301,6 +306,13 @@ def test_schedules_of_each_type_say_when_they_wake(http: httpx2.Client, wakes: W
     assert "has no secret" not in schedule_part(http, "push").text
     assert "has no secret" in schedule_part(http, "open").text
     assert "POST /chat/ada/talk" in schedule_part(http, "talk").text
+
+
+def test_the_legend_explains_every_mark(http: httpx2.Client, wakes: Wakes) -> None:
+    legend = part_of(http.get("/ui/schedules").text, "legend")
+    assert legend.all("use", "href") == [f"#m-{kind}" for kind in Kind]
+    assert legend.all("rect", "class") == ["band"]
+    assert "upcoming, too often for single marks" in legend.text
 
 
 def test_the_last_run_is_linked_and_what_came_to_nothing_is_told(

@@ -253,6 +253,9 @@ def test_the_page_tells_how_it_came_to_this(
     waits = look(item)
     assert "Why is nobody working on this?" in waits.by_id("explain").text
     assert f"/items/{blocker['id']}" in [one["href"] for one in waits.by_id("explain").all("a")]
+    assert "see what keeps that one: rota explain" in waits.by_id("explain").text
+    commands = [one.text for one in waits.by_id("explain").all("code")]
+    assert f"rota explain {blocker['id']}" in commands  # alone, to be pasted
     assert "Find the key" in waits.by_id("waits-for").text
     assert "Mend the gate" in look(blocker).by_id("blocks").text
     http.patch(f"/work/{item['id']}", json={"blocked_by": []})
@@ -287,7 +290,7 @@ def test_old_events_are_behind_a_click_and_very_old_ones_in_the_log(
 
 
 def test_signals_and_follow_ups_are_shown_with_who_has_them(
-    http: httpx2.Client, served: Served, clock: ManualClock, look: Callable[..., Markup]
+    http: httpx2.Client, served: Served, look: Callable[..., Markup]
 ) -> None:
     item = brought_to(http, Status.IN_PROGRESS)
     signal = {
@@ -298,7 +301,7 @@ def test_signals_and_follow_ups_are_shown_with_who_has_them(
     assert http.post("/signals", json=signal).status_code == 201
     assert "to blocked: follow up" in look(item).by_id("signals").text
     do(http, item, "block", notes="gone")
-    served.run(lambda: SignalScheduler(served.store, owner="test", clock=clock).tick())
+    served.run(lambda: SignalScheduler(served.store, owner="test").tick())
     made = look(item)
     assert "for bob" in made.by_id("follow-ups").text
     (fired, *_) = [" ".join(one.text.split()) for one in made.by_id("timeline").all("li")]
@@ -312,7 +315,7 @@ def test_signals_and_follow_ups_are_shown_with_who_has_them(
 
 
 def test_what_a_signal_did_is_told_with_links_and_not_with_ids(
-    http: httpx2.Client, served: Served, clock: ManualClock, look: Callable[..., Markup]
+    http: httpx2.Client, served: Served, look: Callable[..., Markup]
 ) -> None:
     item = brought_to(http, Status.IN_PROGRESS)
     signal = {
@@ -323,7 +326,7 @@ def test_what_a_signal_did_is_told_with_links_and_not_with_ids(
     }
     made = http.post("/signals", json=signal).json()
     do(http, item, "fail", notes="no")
-    served.run(lambda: SignalScheduler(served.store, owner="test", clock=clock).tick())
+    served.run(lambda: SignalScheduler(served.store, owner="test").tick())
     (asked,) = http.get("/work", params={"status": "queued"}).json()
     fired, _, created, *_ = look(item).by_id("timeline").all("li")
     assert " ".join(fired.text.split()) == "0s ago signal fired why: a new item was submitted"
@@ -424,6 +427,8 @@ def test_runs_of_the_item_are_listed_and_the_latest_speaks(
     rows = [" ".join(one.text.split()) for one in page.by_id("runs").all("tr")[1:]]
     assert "running" in rows[0]
     assert rows[1].endswith("failedann1m$0.50")
+    assert "cost: $0.50" in page.by_id("timeline").text
+    assert "cost usd" not in page.by_id("timeline").text
     assert page.by_id("runs").all("a")[0]["href"] == f"/ui/runs/{second.id}"
     assert page.by_id("log-head")["data-run"] == second.id
     assert "hello" in page.by_id("log").text

@@ -312,7 +312,7 @@ def test_a_run_whose_server_is_gone_says_so(
 ) -> None:
     node = Node("other-node", "there:/", 1, clock.text(), clock.text())
     served.run(lambda: served.store.transact(lambda tx: tx.put_node(node)))
-    there = Ledger.on(served.store, clock, node=node.id).runs
+    there = Ledger.on(served.store, node=node.id).runs
     run = served.run(lambda: there.begin("ann", TriggerKind.SCHEDULE))
     words = "its server has not been seen since"
     assert words not in look(f"/ui/runs/{run.id}").by_id("run").text

@@ -96,9 +96,9 @@ def state_of(
     if limits.breaker_until:
         return State("failed", "breaker open", limits.breaker_until, limits.note)
     if own.used_up:
-        return State("held", "budget used up", own.again, own.used_up)
+        return State("held", "budget used up", own.again)
     if fleets.used_up:
-        return State("held", "fleet budget used up", fleets.again, fleets.used_up)
+        return State("held", "fleet budget used up", fleets.again)
     return State("running", "at work") if busy else _at_rest(load)
 
 

@@ -27,7 +27,7 @@ class Spending:
     """What a budget of the day allows, and what is spent of it."""
 
     bars: tuple[Bar, ...] = ()
-    used_up: str | None = None  # the limit that was reached, in words
+    used_up: bool = False
     again: str | None = None  # when the next day begins
     timezone: str = "UTC"
 
@@ -38,7 +38,7 @@ def spending(budget: Budget, tallies: Sequence[Tally], now: datetime) -> Spendin
         return Spending()
     spent = spent_by(tallies)
     again = to_text(next_day(now, budget.timezone))
-    used_up = exceeded(budget.per_day, spent)
+    used_up = exceeded(budget.per_day, spent) is not None
     return Spending(tuple(_bars(budget, spent)), used_up, again, budget.timezone)
 
 

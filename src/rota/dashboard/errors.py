@@ -13,12 +13,14 @@ from rota.dashboard.rendering import HTML, render
 from rota.dashboard.signing import address, led_to
 from rota.model.access import Caller
 from rota.model.clock import SystemClock, to_text
-from rota.model.errors import RotaError, StorageError, Unauthenticated
+from rota.model.errors import InvalidInput, RotaError, StorageError, Unauthenticated
 
 _JSON = ("application/json", "application/problem+json")
 _TITLES: Mapping[int, str] = {
+    400: "Not understood",
     403: "Not allowed",
     404: "Not found",
+    422: "Not understood",
     500: "Something went wrong",
 }
 _AWAY = "The database does not answer"
@@ -75,9 +77,10 @@ def _page(error: RotaError, scope: Scope, *, found: bool) -> Answer:
     title = _AWAY if away else _TITLES.get(status, HTTPStatus(status).phrase)
     # A message about the database may say where it is, and no token has been checked yet. For an
     # unknown path the title says enough.
-    said = _sentence(error.message) if found and not away else None
+    parameter, message = _parameter(error)
+    said = _sentence(message, parameter) if found and not away else None
     values = {"status": status, "title": title, "said": said, "path": scope["path"][:200]}
-    values["away"] = away
+    values |= {"away": away, "parameter": parameter}
     values["required"] = error.details.get("required")
     kept = [(name.encode(), value.encode()) for name, value in headers(error).items()]
     return Answer(status, render("error.html", _frame(scope) | values), HTML, kept)
@@ -95,6 +98,14 @@ def _frame(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _sentence(text: str) -> str:
-    begun = text[:1].upper() + text[1:]
+def _parameter(error: RotaError) -> tuple[str | None, str]:
+    """The part of the address that the error is about, and what is wrong with it."""
+    name = error.details.get("field")
+    named = isinstance(error, InvalidInput) and error.message.startswith(f"{name}: ")
+    return (name, error.message.removeprefix(f"{name}: ")) if named else (None, error.message)
+
+
+def _sentence(text: str, parameter: str | None) -> str:
+    """Goes on behind the name of a parameter, if there is one."""
+    begun = text if parameter else text[:1].upper() + text[1:]
     return begun if begun.endswith((".", "!", "?")) else f"{begun}."

@@ -49,6 +49,7 @@ ANSWER = Deed(
     "An agent claims the item again and reads your answer.",
     "main",
     note="Your answer",
+    needs_note=True,
     dialog="answer",
 )
 DEEDS: Mapping[Verb, Deed] = {

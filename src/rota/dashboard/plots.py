@@ -13,7 +13,7 @@ from markupsafe import Markup
 from rota.dashboard.scales import Unit, spelled, ticks
 
 WIDTH, HEIGHT = 380, 200
-LEFT, RIGHT, TOP, BOTTOM = 46, 6, 12, 22
+LEFT, RIGHT, TOP, BOTTOM = 46, 6, 12, 24
 MOST_LABELS = 7
 GAP = 0.22  # part of a place that stays free between two bars
 ROW, BAR = 20, 9
@@ -167,10 +167,13 @@ class _Frame:
 
     def _labels(self, labels: Sequence[str]) -> Iterator[Markup]:
         every = ceil(len(labels) / MOST_LABELS) or 1
-        for place in range(0, len(labels), every):
+        places = range(0, len(labels), every)
+        for n, place in enumerate(places):
+            # A phone leaves out every other one of so many, because its letters are larger.
+            look = "tick spare" if n % 2 and len(places) == MOST_LABELS else "tick"
             yield Markup(
-                '<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>'
-            ).format(self.x(place), HEIGHT - 6, labels[place])
+                '<text class="{}" x="{:.1f}" y="{}" text-anchor="middle">{}</text>'
+            ).format(look, self.x(place), HEIGHT - 4, labels[place])
 
     def tip(self, plot: Plot, place: int) -> Markup:
         """Shows the values of a place when the pointer is anywhere above it."""

@@ -17,6 +17,7 @@ from rota.api.answers import Answer, Reply
 from rota.api.call import Call
 from rota.api.routing import Endpoint
 from rota.dashboard import assets
+from rota.dashboard.budgets import money
 from rota.model.clock import from_text, to_text
 from rota.model.status import Status
 from rota.model.work import WorkItem
@@ -56,6 +57,7 @@ def environment() -> Environment:
         "pretty": pretty,
         "words": lambda text: str(text).replace("_", " "),
         "plural": plural,
+        "money": money,
         "source_link": source_link,
         "in_one_line": in_one_line,
     }

@@ -32,9 +32,13 @@ class Refusal extends Error {
   }
 }
 
+// An answer may be a proxy's.
+const errorsOf = (problem) =>
+  (Array.isArray(problem?.errors) ? problem.errors : []).filter((one) => one.field && one.message);
+
 function explain(problem, status) {
   const text = problem.detail || problem.title || `the server answered ${status}`;
-  const errors = (Array.isArray(problem.errors) ? problem.errors : []).map((one) => one.message).filter((one) => one && one !== text);
+  const errors = errorsOf(problem).map((one) => one.message).filter((one) => !text.includes(one));
   return `${text[0].toUpperCase()}${text.slice(1)}.${errors.length ? ` ${errors.join("; ")}` : ""}`.replace("..", ".");
 }
 
@@ -115,14 +119,26 @@ function linkTo(item, place) {
   return link;
 }
 
-// The message in the form's own words, and the focus on the field that it is about.
+// A browser takes spaces for an answer; they are not sent, so the field would be empty.
+function isComplete(form) {
+  for (const field of form.elements) if (field.required && !field.value.trim()) field.value = "";
+  return form.reportValidity();
+}
+
+// The message in the form's own words, and the focus on the first field that it is about.
 function pointOut(form, error) {
-  const wrong = error.problem?.errors?.[0];
-  const field = wrong?.field && form.elements.namedItem(wrong.field);
-  const name = field?.labels?.[0]?.firstChild.textContent.trim();
-  if (!name) return error.message;
-  field.focus();
-  return `${name}: ${wrong.message.replace(`${wrong.field}: `, "")}.`;
+  const told = errorsOf(error.problem).map((wrong) => placed(form, wrong));
+  if (!told.length || !told.every(({ name }) => name)) return error.message;
+  told[0].field.focus();
+  return told.map(({ name, message }) => `${name}: ${message}.`).join(" ");
+}
+
+function placed(form, { field: place, message }) {
+  const [, base, index] = /^(.*?)(?:\[(\d+)\])?$/s.exec(place);
+  const field = form.elements.namedItem(base);
+  const label = field?.labels?.[0]?.firstChild.textContent.trim();
+  const name = label && index ? `${label} (number ${Number(index) + 1})` : label;
+  return { field, name, message: message.replace(`${place}: `, "") };
 }
 
 // Opens a dialog with a form, which calls `act(body)`. The dialog closes on success. It may be closed
@@ -142,7 +158,7 @@ export function ask(dialog, act) {
   let isSending = false;
   const submit = async (event) => {
     event.preventDefault();
-    if (isSending) return;
+    if (isSending || !isComplete(form)) return;
     isSending = true;
     problem.textContent = "";
     try {

@@ -99,16 +99,18 @@ function place(old, card) {
   if (kept?.focus) card.focus({ preventScroll: true });
 }
 
-// The card that follows this one: null at the end, undefined after the cards that are loaded.
+// The card that follows this one: null at the end, undefined after the cards that are loaded. Those
+// end where the next page begins, whether or not the last of them is still there.
 function successor(old, card) {
   const column = columnOf(card.dataset.status);
   if (!column) return undefined;
+  const { key } = card.dataset;
   const down = column.dataset.order === "down";
-  for (const other of column.querySelector(".cards").children) {
-    if (other === old) continue;
-    if (down ? other.dataset.key < card.dataset.key : other.dataset.key > card.dataset.key) return other;
-  }
-  return column.querySelector(".more") ? undefined : null;
+  const isBehind = (other) => (down ? other < key : other > key);
+  const last = column.querySelector(".more")?.dataset.last ?? null;
+  if (last !== null && last !== key && !isBehind(last)) return undefined;
+  const others = [...column.querySelectorAll(".card")].filter((other) => other !== old);
+  return others.find((other) => isBehind(other.dataset.key)) ?? null;
 }
 
 function remove(card) {
@@ -178,6 +180,7 @@ async function more(link) {
     const next = page.querySelector("a.more");
     if (!next) { link.remove(); return; }
     link.href = next.getAttribute("href");
+    link.dataset.last = next.dataset.last;
     delete link.dataset.busy;
     ends.observe(link);
   } catch {
@@ -434,7 +437,7 @@ onKey("x", () => {
   showPicked();
   return true;
 });
-onKey("n", () => { document.getElementById("add").click(); });
+onKey("a", () => { document.getElementById("add").click(); });
 onKey("Escape", (event) => { if (typing(event)) return false; clearPicked(); return true; });
 
 for (const field of document.querySelectorAll("#filters select")) field.addEventListener("change", () => field.form.requestSubmit());
