@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from rota.client import SyncWorkQueueClient
-from rota.client.lease import Lease, clock
+from rota.client.lease import Lease
+from rota.model.clock import elapsed
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 PATIENCE = 30.0
@@ -100,7 +101,7 @@ def test_a_forked_client_asks_on_a_connection_of_its_own(listener: Listener) -> 
 
 def due(held_id: str) -> Lease:
     """A lease whose next heartbeat is due at once."""
-    return Lease(held_id, "token", 60.0, asked_at=clock() - 30.0)
+    return Lease(held_id, "token", 60.0, asked_at=elapsed() - 30.0)
 
 
 def test_a_forked_client_keeps_the_leases_that_it_takes(listener: Listener) -> None:

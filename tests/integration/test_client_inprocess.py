@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,16 @@ async def test_who_stops_waiting_for_a_claim_is_given_nothing(database: str) -> 
         item = await client.work_add("chore", "Mend the gate")
         [claimed] = await client.claim("bob", wait_seconds=30)
         assert claimed["id"] == item["id"]
+
+
+def test_answers_are_dated_as_those_of_a_server_are(database: str) -> None:
+    transport = InProcessTransport(
+        lambda: local_asgi(Settings.from_environment({}, database=database))
+    )
+    for path in ("/work", "/nowhere"):
+        date = parsedate_to_datetime(transport.send(Request("GET", path, {})).headers["date"])
+        assert abs(date - datetime.now(UTC)) < timedelta(minutes=1)
+    transport.close()
 
 
 def test_calls_reach_the_database_and_stay_there(

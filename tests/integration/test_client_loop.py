@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from rota.queue.moves import Order
 from rota.runner.budget import backoff
 from rota.testing.clock import ManualClock
 from rota.testing.served import Served, serve
+from tests.faults.processes import Process, processes
 
 # Long enough for a heartbeat to come in time on a busy machine, short enough to be waited for.
 LEASE = 3.0
@@ -571,6 +575,85 @@ def test_lanes_of_threads_run_side_by_side_and_stop(sync_client: SyncWorkQueueCl
 
     work.run(body)
     assert {item["status"] for item in sync_client.work_list()} == {"completed"}
+
+
+LANES = """
+import sys, threading, time
+from rota.client import SyncWorkQueueClient
+
+stop = threading.Event()
+
+def body(item):
+    print('"begun"', flush=True)
+    stop.wait()
+    print('"stopping"', flush=True)
+    while sys.argv[2] == "goes on" and not item.lost:
+        time.sleep(0.01)
+
+with SyncWorkQueueClient(sys.argv[1]) as client:
+    client.work(agent="ann", concurrency=2, stop=stop).run(body)
+"""
+
+
+def interrupt_until_it_ends(program: Process) -> None:
+    """A second Ctrl-C that comes before the first has left its wait is one with it."""
+    for _ in range(3):
+        program.signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            program.join(15)
+            return
+
+
+@pytest.mark.parametrize(("body", "becomes"), [("ends", "completed"), ("goes on", "queued")])
+def test_lanes_of_threads_end_by_themselves_at_the_first_ctrl_c_and_give_back_at_the_second(
+    served: Served, sync_client: SyncWorkQueueClient, body: str, becomes: str
+) -> None:
+    item = sync_client.work_add("chore", "Held at the end")
+    with processes() as start:
+        program: Process = start("-c", LANES, served.url, body)
+        assert program.hear() == "begun"
+        program.signal(signal.SIGINT)
+        assert program.hear() == "stopping"
+        if body == "goes on":
+            interrupt_until_it_ends(program)
+        assert program.join() == -signal.SIGINT
+    assert sync_client.work_get(item["id"])["status"] == becomes
+
+
+LATE = """
+import json, sys, threading
+from rota.client._sync.runtime import side_by_side
+
+stop, answer = threading.Event(), threading.Event()
+
+def say(word):
+    sys.stdout.write(json.dumps(word) + "\\n")  # whole lines, whoever else writes
+    sys.stdout.flush()
+
+def lane():
+    say("begun")
+    stop.wait()
+    say("stopping")
+    answer.wait()
+    say(threading.current_thread().is_alive())
+
+try:
+    side_by_side(lane, 2, stop)
+finally:
+    answer.set()
+"""
+
+
+def test_a_process_waits_at_its_end_for_every_lane_that_ctrl_c_has_left_behind() -> None:
+    """Such a lane may be about to give back what it has just claimed."""
+    with processes() as start:
+        program: Process = start("-c", LATE)
+        assert [program.hear(), program.hear()] == ["begun", "begun"]
+        program.signal(signal.SIGINT)
+        assert [program.hear(), program.hear()] == ["stopping", "stopping"]
+        interrupt_until_it_ends(program)
+        assert [program.hear(), program.hear()] == [True, True]
+        assert program.join() == -signal.SIGINT
 
 
 def test_an_exception_among_threads_gives_the_item_back(sync_client: SyncWorkQueueClient) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 from rota.client.errors import error_of
 from rota.client.forks import renewed_in_children
-from rota.client.lease import Lease, clock
+from rota.client.lease import Lease
 from rota.client.transport import Request, SyncTransport
+from rota.model.clock import elapsed
 from rota.model.errors import ClaimLost, NotFound
 
 log = logging.getLogger("rota.client")
@@ -77,7 +78,7 @@ class Heartbeats:
             with self._changed:
                 self._asked.discard(lease)
                 if lease in self._due and wait is not None:
-                    self._due[lease] = clock() + wait
+                    self._due[lease] = elapsed() + wait
                 else:
                     self._due.pop(lease, None)
 
@@ -91,7 +92,7 @@ class Heartbeats:
                     self._leave()
                     return None
                 lease = min(waiting, key=self._due.__getitem__)
-                ahead = self._due[lease] - clock()
+                ahead = self._due[lease] - elapsed()
                 if ahead <= 0:
                     self._asked.add(lease)
                     self._have_a_thread_free()
@@ -106,7 +107,7 @@ class Heartbeats:
 
     def _send(self, lease: Lease) -> float | None:
         """Seconds until the next heartbeat; None when the lease is lost."""
-        asked_at = clock()
+        asked_at = elapsed()
         try:
             self._beat(lease)
         except (ClaimLost, NotFound) as error:

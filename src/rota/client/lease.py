@@ -1,18 +1,12 @@
 """A lease as its holder sees it: how long it may still be trusted, and whether it is lost."""
 
 import threading
-import time
 from collections.abc import Callable
 from urllib.parse import quote
 
+from rota.model.clock import elapsed
+
 _BEATS_PER_LEASE = 3
-
-
-def clock() -> float:
-    """Seconds that also pass while the machine sleeps, because leases run out meanwhile."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
 
 
 class Lease:
@@ -36,7 +30,7 @@ class Lease:
         self.words = {"token": token, **self.told}
         # While the holder's verdict is under way, the claim's end is its effect, not a loss.
         self.settling = False
-        self.renewed_at = clock() if asked_at is None else asked_at
+        self.renewed_at = elapsed() if asked_at is None else asked_at
         self._lock = threading.Lock()
         self._lost = False
         self._when_lost: list[Callable[[], object]] = []
@@ -53,7 +47,7 @@ class Lease:
     @property
     def left(self) -> float:
         """Seconds until it lapses."""
-        return self.renewed_at + self.seconds - clock()
+        return self.renewed_at + self.seconds - elapsed()
 
     @property
     def beats_at(self) -> float:

@@ -1,5 +1,6 @@
 """HTTP by the standard library: quick to import, keeps connections alive, safe for threads."""
 
+import contextlib
 import http.client
 import select
 import socket
@@ -26,30 +27,14 @@ class PlainTransport:
         self.close()  # the parent process still has them open
 
     def send(self, request: Request) -> Answer:
-        connection = self._connected(request.timeout)
-        try:
-            response = _exchange(connection, self._address, request)
+        with self._exchange(request) as (connection, response):
             body = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise _no_answer(self._address, request, error) from error
-        except BaseException:
-            connection.close()  # half an answer is left in it
-            raise
         self._keep(connection, response.will_close)
         return Answer(response.status, _headers(response), body)
 
     def open(self, request: Request) -> "PlainStream":
-        connection = self._connected(request.timeout)
-        try:
-            response = _exchange(connection, self._address, request)
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise _no_answer(self._address, request, error) from error
-        except BaseException:
-            connection.close()
-            raise
-        return PlainStream(connection, response, self._address, request)
+        with self._exchange(request) as (connection, response):
+            return PlainStream(connection, response, self._address, request)
 
     def close(self) -> None:
         with self._lock:
@@ -59,6 +44,22 @@ class PlainTransport:
 
     def beside(self) -> "PlainTransport":
         return PlainTransport(self._address.url)
+
+    @contextlib.contextmanager
+    def _exchange(
+        self, request: Request
+    ) -> Iterator[tuple[http.client.HTTPConnection, http.client.HTTPResponse]]:
+        connection = self._connected(request.timeout)
+        path = self._address.prefix + request.path
+        try:
+            connection.request(request.method, path, request.body, dict(request.headers))
+            yield connection, connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise _no_answer(self._address, request, error) from error
+        except BaseException:
+            connection.close()  # half an answer is left in it
+            raise
 
     def _connected(self, timeout: float) -> http.client.HTTPConnection:
         connection = self._idle_one() or _connect(self._address, timeout)
@@ -133,15 +134,6 @@ def _connect(address: Address, timeout: float) -> http.client.HTTPConnection:
     # Requests are small and wait for an answer: do not delay the last packet.
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
-
-
-def _exchange(
-    connection: http.client.HTTPConnection, address: Address, request: Request
-) -> http.client.HTTPResponse:
-    connection.request(
-        request.method, address.prefix + request.path, request.body, dict(request.headers)
-    )
-    return connection.getresponse()
 
 
 def _readable(sock: socket.socket) -> bool:

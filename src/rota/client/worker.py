@@ -14,10 +14,10 @@ from rota.client import ClaimedItem
 from rota.client._async import runtime
 from rota.client._async.held import ANSWER_LATE
 from rota.client.errors import PASSING, ServerFailed
-from rota.client.lease import clock
 from rota.client.retries import Retries
 from rota.client.worker_run import Equipment, WorkerRun
 from rota.model.agents import room_for_reviews
+from rota.model.clock import elapsed
 from rota.model.errors import NotFound, RotaError
 from rota.model.runs import Run, RunEnd, Spent, in_a_row
 from rota.model.wanted import WorkWanted
@@ -131,7 +131,7 @@ class Worker:
     async def _claimed(self) -> ClaimedItem | None:
         attempt = 0
         while not self._stop.is_set():
-            began = clock()
+            began = elapsed()
             try:
                 found = await runtime.unless(self._news, self._claim(), self._unwanted)
             except (*PASSING, ServerFailed) as error:
@@ -143,7 +143,7 @@ class Worker:
                 continue
             if found:
                 return ClaimedItem(self._client, found[0], self._lease_seconds, began)
-            if not self._once and clock() - began < _SHORTEST_POLL:
+            if not self._once and elapsed() - began < _SHORTEST_POLL:
                 await runtime.pause(self._stop, _SHORTEST_POLL)
             return None
         return None

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from rota.client._async.calls import Json
 from rota.client._async.held import Held
-from rota.client.lease import Lease, clock
-from rota.model.clock import from_text
+from rota.client.lease import Lease
+from rota.model.clock import elapsed, from_text
 
 if TYPE_CHECKING:
     from rota.client._async.client import WorkQueueClient
@@ -29,7 +29,7 @@ class ClaimedItem(Held):
     ) -> None:
         lease = Lease(data["id"], data["claim"]["token"], lease_seconds, asked_at=asked_at)
         super().__init__(client, data, lease)
-        self._heard_at = clock()
+        self._heard_at = elapsed()
         self._following: list[Json] = []  # the next items, from the answer to the verdict
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class ClaimedItem(Held):
         deferred by it would be taken at once, or hours too late."""
         claim = self.data["claim"]
         granted = from_text(claim["expires_at"]) - timedelta(seconds=claim["lease_seconds"])
-        return granted + timedelta(seconds=clock() - self._heard_at)
+        return granted + timedelta(seconds=elapsed() - self._heard_at)
 
     async def complete(self, notes: str | None = None, artifact_url: str | None = None) -> bool:
         return await self._give("complete", notes=notes, artifact_url=artifact_url)

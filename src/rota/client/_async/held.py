@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from rota.client._async import runtime
 from rota.client._async.calls import Json
 from rota.client.errors import PASSING
-from rota.client.lease import Lease, clock
+from rota.client.lease import Lease
 from rota.client.retries import Retries
+from rota.model.clock import elapsed
 from rota.model.errors import ClaimLost, NotFound, Refused, RotaError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Held(ABC):
     async def is_ours(self) -> bool:
         """Check before the work begins. The answer to a claim may have been delayed until its lease
         was over; then a heartbeat asks the server."""
-        asked_at = clock()
+        asked_at = elapsed()
         if asked_at < self.lease.beats_at:
             return True
         try:

@@ -10,8 +10,8 @@ from rota.client._async import runtime
 from rota.client._async.calls import Json
 from rota.client._async.held import ANSWER_LATE, Held
 from rota.client.errors import PASSING, ServerFailed
-from rota.client.lease import clock
 from rota.client.retries import Retries
+from rota.model.clock import elapsed
 
 if TYPE_CHECKING:
     from rota.client._async.client import WorkQueueClient
@@ -110,7 +110,7 @@ class Taking(ABC, Generic[H]):
     async def _next(self) -> H | None:
         attempt = 0
         while not self._stop.is_set():
-            began = clock()
+            began = elapsed()
             try:
                 claimed = await runtime.unless(self._stop, self._claim(), self._unwanted)
             except (*PASSING, ServerFailed) as error:
@@ -131,7 +131,7 @@ class Taking(ABC, Generic[H]):
     async def _breathe(self, began: float) -> bool:
         """A server that is about to stop does not wait, so pause before asking it again. Returns
         False if the loop should not ask again at all."""
-        if clock() - began < _SHORTEST_POLL:
+        if elapsed() - began < _SHORTEST_POLL:
             await runtime.pause(self._stop, _SHORTEST_POLL)
         return True
 
@@ -139,7 +139,7 @@ class Taking(ABC, Generic[H]):
         """The body has ended. Returns the next item, if it came with the completion. A body that
         lost its claim may have stopped half-way, so no verdict is sent: for the server the item is
         somebody else's already, or soon nobody's."""
-        asked_at = clock()
+        asked_at = elapsed()
         try:
             if item.verdict is not None or item.lost:
                 return None
@@ -173,7 +173,7 @@ class Taking(ABC, Generic[H]):
         """Give back what was claimed while the loop ended. Nobody knows of it, and it would have to
         wait until its lease is over."""
         for data in claimed:
-            await self._put_back(self._made(data, clock()), "shut_down", counted=False)
+            await self._put_back(self._made(data, elapsed()), "shut_down", counted=False)
 
     async def _put_back(self, item: H, reason: str, **fields: bool) -> None:
         try:

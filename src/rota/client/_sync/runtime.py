@@ -7,7 +7,7 @@ here is the result.
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from rota.client.lease import Lease
@@ -52,11 +52,16 @@ def side_by_side(lane: Callable[[], None], count: int, stop: Event) -> None:
     if count == 1:
         lane()
         return
-    with ThreadPoolExecutor(count, thread_name_prefix="rota-lane") as pool:
-        lanes = [pool.submit(lane) for _ in range(count)]
-        try:
-            wait(lanes, return_when=FIRST_EXCEPTION)
-        finally:
-            stop.set()
-        for one in lanes:
-            one.result()
+    pool = ThreadPoolExecutor(count, thread_name_prefix="rota-lane")
+    lanes: list[Future[None]] = []
+    try:
+        lanes.extend(pool.submit(lane) for _ in range(count))
+        wait(lanes, return_when=FIRST_EXCEPTION)
+    finally:
+        stop.set()
+        pool.shutdown(wait=False)
+        # Not by joining the threads: Python takes a thread for ended if Ctrl-C interrupts that, and
+        # the process would end under a lane that still has to give something back.
+        wait(lanes)
+    for one in lanes:
+        one.result()
